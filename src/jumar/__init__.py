@@ -1,0 +1,26 @@
+"""Jumar brings PyTorch models from GPUs to Ascend NPUs and other accelerators.
+
+The names below are loaded when first used, so that `import jumar` stays fast and imports no torch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jumar.accuracy import compare
+    from jumar.capture import record
+    from jumar.device import emulate
+
+__version__ = "0.1.0"
+__all__ = ["__version__", "compare", "emulate", "record"]
+
+_HOME = {"compare": "jumar.accuracy", "emulate": "jumar.device", "record": "jumar.capture"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'jumar' has no attribute {name!r}; it has {', '.join(__all__)}")
+    import importlib
+
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -1,0 +1,89 @@
+"""Entry point of `jumar`: finds the command, runs it, and turns errors into exit codes.
+
+Commands are imported only when they are run, so that `jumar --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+
+import click
+
+from jumar import __version__
+from jumar.errors import JumarError
+
+COMMANDS = {
+    "port": "Take a CUDA training script to the NPU: assess, convert, run, compare, advise.",
+    "assess": "Tell which operators and calls of a script the NPU supports.",
+    "convert": "Rewrite CUDA sources for the NPU.",
+    "run": "Run a script with the NPU present (the real one, or the emulated one).",
+    "record": "Run a script under the observer and write a recording.",
+    "compare": "Name the first operator that differs between two recordings.",
+    "advise": "Name the bottlenecks of a recording.",
+    "rule": "Explain a rule.",
+}
+"""Command name to its line in `jumar --help`; the command itself is `command` in `jumar.cli.<name>`."""
+
+EXIT_FINE, EXIT_FINDINGS, EXIT_USAGE, EXIT_INTERNAL = 0, 1, 2, 3
+EXIT_INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and help lines without importing them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the command names in the order of the work."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return the command, or None when there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(f"jumar.cli.{cmd_name}").command
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the command table from `COMMANDS`, without importing a command."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="jumar")
+def cli() -> None:
+    """Bring PyTorch models from GPUs to Ascend NPUs, with proof that nothing got worse.
+
+    Start with: jumar port train.py -- --epochs 1
+    """
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    0 fine; 1 findings at or above --fail-on; 2 wrong use (one sentence on stderr, no traceback);
+    3 a defect of Jumar (with its traceback); 130 stopped with Ctrl-C.
+    """
+    try:
+        code = cli.main(args=arguments, prog_name="jumar", standalone_mode=False)
+    except click.ClickException as error:
+        error.show(sys.stderr)
+        return EXIT_USAGE
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Stopped.", err=True)
+        return EXIT_INTERRUPTED
+    except JumarError as error:
+        click.echo(f"jumar: {error}", err=True)
+        return EXIT_USAGE
+    except Exception:  # noqa: BLE001 - the last line of defence turns a defect into exit code 3
+        traceback.print_exc()
+        click.echo("jumar: this is a defect of Jumar, not of your input; please report it with the lines above.", err=True)
+        return EXIT_INTERNAL
+    return code if isinstance(code, int) else EXIT_FINE
+
+
+def run() -> None:
+    """Console-script entry: exit with the code `main` returns."""
+    sys.exit(main())

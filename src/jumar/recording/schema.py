@@ -1,0 +1,158 @@
+"""What a recording holds: the columns of its rows and the names of its files.
+
+    RECORDING/
+      run.json                            written first: `RunInfo`
+      steps/step-000000-rank-0.parquet    one file a step and rank, renamed into place when complete
+      tensors/step-000000-rank-0.h5       only with values "tensors": /<row key>/input/0, …/output/0
+      end-rank-0.json                     written last: `RunEnd`; absent when the run was killed
+
+Rows of one step file are in the order in which the calls *finished*.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SCHEMA_VERSION = 1
+"""Raised when a reader of the old version would misread the new one; readers refuse newer versions."""
+
+RUN_FILE = "run.json"
+STEPS_FOLDER = "steps"
+TENSORS_FOLDER = "tensors"
+
+Kind = Literal["op", "module", "loss"]
+"""`op`: one aten operator; `module`: one nn.Module call (or its backward); `loss`: a tensor that
+`.backward()` was called on, before any loss scaling, as the only output of the row."""
+
+Phase = Literal["forward", "backward", "optimizer"]
+Level = Literal["module", "op"]
+Values = Literal["none", "stats", "tensors"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorRow:
+    """One tensor of a call. Statistics are over all elements as float64, None when not taken.
+
+    `minimum`, `maximum`, `mean` and `l2` skip NaN and Inf elements (counted apart); all four are
+    None for an empty tensor or one without a finite element. Complex tensors are judged by their
+    absolute value. `l2` is the square root of the sum of squares.
+    """
+
+    name: str
+    """`input.0`, `input.2.1` (second of a list), `input.weight` (keyword), `output.0`; for backward
+    rows of kind `module`: `grad_output.0`, `grad_input.0`."""
+    shape: tuple[int, ...]
+    dtype: str
+    """Without the `torch.` prefix: `float32`."""
+    device: str
+    """`cpu`, `npu:0`, `cuda:0`."""
+    stride: tuple[int, ...]
+    storage_offset: int
+    contiguous: bool
+    format: str = "ND"
+    """Device format: `ND`, `NCHW`, `NC1HWC0`, `FRACTAL_NZ`, …"""
+    storage: int = 0
+    """Number of the storage within the step; tensors with the same number alias each other."""
+    minimum: float | None = None
+    maximum: float | None = None
+    mean: float | None = None
+    l2: float | None = None
+    num_nan: int | None = None
+    num_inf: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallRow:
+    """One call of an operator or a module.
+
+    (`step`, `rank`, `module_path`, `phase`, `name`, `occurrence`) identifies a row of one kind;
+    `key` is that identity as one string, the group name in the tensor file.
+    """
+
+    step: int
+    rank: int
+    seq: int
+    """Position in the step, from 0, in the order in which the calls finished."""
+    kind: Kind
+    phase: Phase
+    module_path: str
+    """Dotted path of the innermost module at the time of the call, wrappers such as DDP left out;
+    empty in the root module and outside any module."""
+    module_type: str
+    """Class name of that module; empty outside any module."""
+    name: str
+    """kind op: `aten::add.Tensor`; kind module: the class name; kind loss: `loss`."""
+    occurrence: int
+    """Which call of this (module_path, phase, name) within the step, from 0."""
+    source: str = ""
+    """Innermost frame of the user's own code, `train.py:41`; empty when none is on the stack."""
+    arguments: str = ""
+    """JSON object of the arguments that are not tensors, by name."""
+    autocast: str = ""
+    """`float16` or `bfloat16` inside autocast, else empty."""
+    start_us: float = 0.0
+    """Microseconds since the step began, host clock."""
+    duration_us: float = 0.0
+    """Host time of the call itself, without the observer's own work, in microseconds."""
+    inputs: tuple[TensorRow, ...] = ()
+    outputs: tuple[TensorRow, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """HDF5 group of this row's tensors: no two rows of a step and rank share it."""
+        path = self.module_path or "-"
+        return f"{self.kind}/{self.phase}/{path}/{self.name.replace('/', '_')}/{self.occurrence}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """`run.json`: how the recording was made. `settings` and `environment` are free-form JSON objects."""
+
+    schema_version: int = SCHEMA_VERSION
+    jumar_version: str = ""
+    created: str = ""
+    """UTC, ISO 8601."""
+    command: tuple[str, ...] = ()
+    """The script and its arguments."""
+    device: str = ""
+    """`cpu`, `cuda`, `npu` (the vendor's), `npu (emulated)`, `cuda (emulated)`."""
+    soc: str = ""
+    torch_version: str = ""
+    torch_npu_version: str = ""
+    levels: tuple[Level, ...] = ("module", "op")
+    values: Values = "stats"
+    steps: tuple[int, int] | None = None
+    """First step and the step after the last; None for all."""
+    num_ranks: int = 1
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Threads, deterministic flags, default dtype, seeds seen: what `compare` checks first."""
+    environment: dict[str, Any] = field(default_factory=dict)
+    """Host name left out; Python, platform, versions of the libraries that matter."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEnd:
+    """`end-rank-R.json`: how the run ended on one rank."""
+
+    rank: int
+    status: Literal["finished", "stopped", "exited", "raised", "interrupted"]
+    """`stopped`: Jumar ended it after the steps asked for; `exited`: the script called sys.exit."""
+    exit_code: int = 0
+    num_steps: int = 0
+    """Steps that were completed, recorded or not."""
+    wall_s: float = 0.0
+    error: str = ""
+    """Traceback of the user's exception, without Jumar's own frames."""
+    not_covered: tuple[str, ...] = ()
+    """What the observer could not see, one sentence each: never reported as agreeing."""
+
+
+def step_stem(step: int, rank: int) -> str:
+    """Return the file name, without extension, of one step and rank: `step-000003-rank-0`."""
+    return f"step-{step:06d}-rank-{rank}"
+
+
+def end_file(rank: int) -> str:
+    """Return the name of the file that marks the end of `rank`."""
+    return f"end-rank-{rank}.json"
