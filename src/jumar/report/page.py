@@ -1,0 +1,151 @@
+"""What a page says, apart from how it looks: the renderers turn a `Page` into HTML or JSON.
+
+Values in tables and charts are plain numbers and strings; a number's unit is in its column or axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from jumar.findings import Finding
+
+Status = Literal["fine", "attention", "failed"]
+Cell = None | bool | int | float | str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """The answer, first on the page."""
+
+    status: Status
+    headline: str
+    """One sentence that answers the question the page was made for."""
+    details: Sequence[str] = ()
+    """Two or three sentences with the figures behind the headline."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Action:
+    """One thing to do next, most useful first on the page."""
+
+    title: str
+    detail: str = ""
+    command: str = ""
+    """Shell command to copy, if there is one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A table column. `unit` is shown in the heading; numbers are right-aligned, text left."""
+
+    title: str
+    unit: str = ""
+    number: bool = False
+    bar: bool = False
+    """Draw a bar behind the number, relative to the column's greatest absolute value."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows under columns; the HTML form can be sorted and filtered by the reader."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    title: str = ""
+    marked: Sequence[int] = ()
+    """Indices of rows to highlight."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series:
+    """A line of a chart; `y` may hold None where there is no value."""
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float | None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChart:
+    """Lines over a common x axis."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: Sequence[Series]
+    log_y: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BarChart:
+    """Horizontal bars, greatest first as given."""
+
+    title: str
+    unit: str
+    bars: Sequence[tuple[str, float]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingList:
+    """Findings with their evidence, actions and edits; grouped by rule when there are many."""
+
+    findings: Sequence[Finding]
+    empty: str = "Nothing found."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Text:
+    """Paragraphs of plain text, split at empty lines; text in `backquotes` is shown as code."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diff:
+    """A unified diff, coloured."""
+
+    text: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyValues:
+    """Names and values side by side, e.g. how a run was made."""
+
+    items: Sequence[tuple[str, Cell]]
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heat:
+    """A tree of dotted names coloured by a value (None: no value), e.g. divergence by module path."""
+
+    title: str
+    unit: str
+    values: Sequence[tuple[str, float | None]]
+    log_scale: bool = True
+
+
+Block = Table | LineChart | BarChart | FindingList | Text | Diff | KeyValues | Heat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A titled part of a page; `collapsed` ones open on a click."""
+
+    title: str
+    blocks: Sequence[Block]
+    collapsed: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """A whole page: the verdict, what to do next, then the evidence."""
+
+    title: str
+    verdict: Verdict
+    actions: Sequence[Action]
+    sections: Sequence[Section]
+    footer: str = ""
