@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
         return EXIT_USAGE
     except Exception:  # noqa: BLE001 - the last line of defence turns a defect into exit code 3
         traceback.print_exc()
-        click.echo("jumar: this is a defect of Jumar, not of your input; please report it with the lines above.", err=True)
+        click.echo("jumar: a defect of Jumar, not of your input; please report it with the lines above.", err=True)
         return EXIT_INTERNAL
     return code if isinstance(code, int) else EXIT_FINE
 

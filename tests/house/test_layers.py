@@ -1,0 +1,84 @@
+"""The arrows of the house go one way, and the rooms that promise to need no torch need none."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "jumar"
+LEAVES = {"errors", "findings", "rules"}
+ALLOWED: dict[str, set[str]] = {
+    "errors": set(),
+    "findings": set(),
+    "rules": {"findings"},
+    "recording": LEAVES,
+    "device": LEAVES | {"recording"},
+    "capture": LEAVES | {"recording", "device"},
+    "migrate": LEAVES | {"recording", "device"},
+    "assess": LEAVES | {"recording", "device", "migrate"},
+    "accuracy": LEAVES | {"recording", "device"},
+    "performance": LEAVES | {"recording", "device"},
+    "report": LEAVES,
+    "port": LEAVES | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "report"},
+    "cli": LEAVES
+    | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "report", "port"},
+}
+"""Room -> rooms it may import; the table of docs/design.md."""
+
+TORCH_FREE = [
+    "jumar",
+    "jumar.accuracy",
+    "jumar.assess",
+    "jumar.cli.main",
+    "jumar.device",
+    "jumar.device.soc",
+    "jumar.device.support",
+    "jumar.migrate",
+    "jumar.performance",
+    "jumar.port",
+    "jumar.recording",
+    "jumar.report",
+]
+
+
+def room_of(path: Path) -> str:
+    relative = path.relative_to(SOURCE)
+    return relative.parts[0] if len(relative.parts) > 1 else relative.stem
+
+
+def imported_rooms(path: Path) -> set[str]:
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports hide the arrows"
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        rooms |= {name.split(".")[1] for name in names if name.startswith("jumar.")}
+    return rooms - {"__version__", "py"}
+
+
+FILES = sorted(path for path in SOURCE.rglob("*.py") if path != SOURCE / "__init__.py")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_a_file_imports_only_rooms_to_its_left(path: Path) -> None:
+    room = room_of(path)
+    assert room in ALLOWED, f"{room} is not a room of the house: add it to docs/design.md and to this test"
+    assert imported_rooms(path) - ALLOWED[room] - {room} == set()
+
+
+@pytest.mark.parametrize("module", TORCH_FREE)
+def test_importing_a_room_imports_no_torch(module: str) -> None:
+    code = f"import sys, {module}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_table_covers_every_room() -> None:
+    assert {room_of(path) for path in FILES} <= set(ALLOWED)
