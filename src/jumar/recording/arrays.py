@@ -1,0 +1,90 @@
+"""Tensors of a step in one HDF5 file. Imports h5py: import this module only where tensors are read or written.
+
+Group per row key, then `input/0`, `input/2.1` (second of a list), `input/weight` (keyword),
+`output/0`, `grad_output/0`. Every data set has the attribute `dtype` with PyTorch's name. Types
+that HDF5 has no form for (bfloat16, float8) are stored as raw unsigned integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from jumar.recording.schema import CallRow
+
+_FLOAT8 = {
+    # name: (exponent bits, mantissa bits, bias, how the top codes are used)
+    "float8_e4m3fn": (4, 3, 7, "nan-only"),
+    "float8_e5m2": (5, 2, 15, "ieee"),
+    "float8_e4m3fnuz": (4, 3, 8, "fnuz"),
+    "float8_e5m2fnuz": (5, 2, 16, "fnuz"),
+}
+"""Formats of https://arxiv.org/abs/2209.05433 and the `fnuz` variants of https://arxiv.org/abs/2206.02915."""
+
+
+def write_tensors(path: Path, rows: Iterable[CallRow], tensors: Mapping[str, Mapping[str, np.ndarray]]) -> None:
+    """Write the arrays (row key -> tensor name -> array) to a new HDF5 file. Raises OSError."""
+    dtypes = {row.key: {tensor.name: tensor.dtype for tensor in (*row.inputs, *row.outputs)} for row in rows}
+    with h5py.File(path, "w", libver="latest") as file:
+        for key, arrays in tensors.items():
+            known = dtypes.get(key, {})
+            for name, array in arrays.items():
+                data = file.create_dataset(f"{key}/{_member(name)}", data=array)
+                data.attrs["dtype"] = known.get(name, str(array.dtype))
+
+
+def read_tensors(file: h5py.File, key: str) -> dict[str, np.ndarray]:
+    """Return the arrays of one row by tensor name; bfloat16 and float8 as float32. Raises KeyError, OSError."""
+    arrays: dict[str, np.ndarray] = {}
+    for side, group in file[key].items():
+        for name, data in group.items():
+            arrays[f"{side}.{name}"] = decode(data[()], str(data.attrs.get("dtype", data.dtype)))
+    return arrays
+
+
+def decode(raw: Any, dtype: str) -> np.ndarray:
+    """Return raw integers of a PyTorch dtype HDF5 lacks as float32; other arrays unchanged."""
+    array = np.asarray(raw)
+    if array.dtype.kind not in "ui":
+        return array
+    if dtype == "bfloat16":
+        return (array.astype(np.uint32) << 16).view(np.float32)
+    if dtype in _FLOAT8 or dtype == "float8_e8m0fnu":
+        return _float8_values(dtype)[array.astype(np.uint8)]
+    return array
+
+
+def _member(name: str) -> str:
+    side, _, rest = name.partition(".")
+    return f"{side}/{rest.replace('/', '_') or '0'}"
+
+
+@lru_cache
+def _float8_values(dtype: str) -> np.ndarray:
+    """Return the 256 values of a float8 format, by code."""
+    if dtype == "float8_e8m0fnu":  # a power of two without sign or mantissa; the last code is NaN
+        values = np.exp2(np.arange(256, dtype=np.float64) - 127)
+        values[255] = np.nan
+        return values.astype(np.float32)
+    return np.array([_float8_value(code, *_FLOAT8[dtype]) for code in range(256)], dtype=np.float32)
+
+
+def _float8_value(code: int, exponent_bits: int, mantissa_bits: int, bias: int, style: str) -> float:
+    sign = -1.0 if code & 0x80 else 1.0
+    exponent, mantissa = (code & 0x7F) >> mantissa_bits, code & ((1 << mantissa_bits) - 1)
+    top = (1 << exponent_bits) - 1
+    if style == "fnuz" and code == 0x80:
+        return float("nan")
+    if style == "nan-only" and code & 0x7F == 0x7F:
+        return float("nan")
+    if style == "ieee" and exponent == top:
+        return float("nan") if mantissa else sign * float("inf")
+    fraction = mantissa / (1 << mantissa_bits)
+    if exponent == 0:
+        return sign * fraction * 2.0 ** (1 - bias)
+    return float(sign * (1 + fraction) * 2.0 ** (exponent - bias))

@@ -1,0 +1,202 @@
+"""Reads a recording, finished or killed, without ever needing the script again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from math import inf, nan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jumar.errors import RecordingError
+from jumar.recording.documents import read_run_end, read_run_info
+from jumar.recording.schema import STEPS_FOLDER, TENSORS_FOLDER, CallRow, RunEnd, RunInfo, TensorRow, step_stem
+
+if TYPE_CHECKING:
+    import numpy as np
+
+_STEP_FILE = re.compile(r"step-(\d+)-rank-(\d+)\.parquet")
+_END_FILE = re.compile(r"end-rank-(\d+)\.json")
+
+
+class Recording:
+    """A recording on disk. Rows are read step by step, so memory does not grow with its length.
+
+    `ends` maps a rank to how it ended, `warnings` says what is missing or damaged, one sentence
+    each. Build it with `Recording.open`.
+    """
+
+    def __init__(
+        self, path: Path, info: RunInfo, ends: Mapping[int, RunEnd], steps: Mapping[int, list[int]], warnings: list[str]
+    ) -> None:
+        self.path = path
+        self.info = info
+        self.ends = ends
+        self.warnings = warnings
+        self._steps = steps
+        self._tensor_file: tuple[Path, Any] | None = None
+
+    @classmethod
+    def open(cls, path: str | Path) -> Recording:
+        """Open the recording at `path` and check every step file.
+
+        Raises RecordingError in one sentence when the folder is missing, is not a recording, or has
+        a newer schema. Damaged step files are left out and named in `warnings`.
+        """
+        folder = Path(path)
+        info = read_run_info(folder)
+        warnings: list[str] = []
+        steps = _readable_steps(folder, warnings)
+        ends = _ends(folder, warnings)
+        for rank in sorted(set(steps) - set(ends)):
+            after = f"killed after step {steps[rank][-1]}" if steps[rank] else "killed before a step was finished"
+            warnings.append(f"rank {rank} did not end: the run was {after}, or is still going on")
+        if not steps and not ends:
+            warnings.append("the run was killed before a step was finished, or is still going on")
+        return cls(folder, info, ends, steps, warnings)
+
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks that left a step or an end, in order."""
+        return sorted(set(self._steps) | set(self.ends))
+
+    def steps(self, rank: int = 0) -> list[int]:
+        """Return the complete, readable steps of `rank` in order; empty when there are none."""
+        return list(self._steps.get(rank, ()))
+
+    def rows(self, step: int, rank: int = 0) -> list[CallRow]:
+        """Return the rows of one step in the order in which the calls finished. Raises RecordingError."""
+        from jumar.recording.rows import table_to_rows
+
+        if step not in self._steps.get(rank, ()):
+            raise RecordingError(
+                f"{self.path} has no readable step {step} of rank {rank}; it has {_ranges(self.steps(rank))}."
+            )
+        return table_to_rows(self._table(step, rank))
+
+    def iter_rows(self, rank: int = 0) -> Iterator[CallRow]:
+        """Yield the rows of every step of `rank`, holding one step in memory."""
+        for step in self.steps(rank):
+            yield from self.rows(step, rank)
+
+    def losses(self, rank: int = 0) -> list[tuple[int, float]]:
+        """Return (step, loss) of each step that has a loss row with statistics: the mean over its loss rows.
+
+        A loss that is not finite is given as nan or inf.
+        """
+        import pyarrow.compute as pc
+
+        from jumar.recording.rows import table_to_rows
+
+        losses = []
+        for step in self.steps(rank):
+            table = self._table(step, rank)
+            rows = table_to_rows(table.filter(pc.equal(table["kind"], "loss")))
+            values = [value for row in rows for tensor in row.outputs[:1] if (value := _mean(tensor)) is not None]
+            if values:
+                losses.append((step, sum(values) / len(values)))
+        return losses
+
+    def has_tensors(self) -> bool:
+        """Tell whether whole tensors of at least one step were recorded."""
+        return any((self.path / TENSORS_FOLDER).glob("step-*.h5"))
+
+    def tensors(self, row: CallRow) -> dict[str, np.ndarray]:
+        """Return the tensors of `row` by name; bfloat16 and float8 come back as float32.
+
+        Raises RecordingError when they were not recorded or their file is damaged.
+        """
+        from jumar.recording.arrays import read_tensors
+
+        path = self.path / TENSORS_FOLDER / f"{step_stem(row.step, row.rank)}.h5"
+        try:
+            return read_tensors(self._open_tensors(path), row.key)
+        except (KeyError, FileNotFoundError) as error:
+            raise RecordingError(
+                f"{self.path} has no tensors of {row.key} in step {row.step}. Record with --values tensors."
+            ) from error
+        except OSError as error:
+            raise RecordingError(f"{path} cannot be read ({error}). Record this step again.") from error
+
+    def _open_tensors(self, path: Path) -> Any:
+        import h5py
+
+        if self._tensor_file is None or self._tensor_file[0] != path:
+            self._tensor_file = (path, h5py.File(path, "r"))
+        return self._tensor_file[1]
+
+    def _table(self, step: int, rank: int) -> Any:
+        return _read_table(self.path / STEPS_FOLDER / f"{step_stem(step, rank)}.parquet")
+
+
+def _read_table(path: Path) -> Any:
+    """Return the table of a step file. Raises OSError or pyarrow.ArrowException when it is damaged or foreign."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from jumar.recording.rows import missing_columns
+
+    table = pq.read_table(path, page_checksum_verification=True)
+    if missing := missing_columns(table):
+        raise pa.ArrowInvalid(f"{path} lacks the columns {', '.join(missing)}")
+    return table
+
+
+def _readable_steps(folder: Path, warnings: list[str]) -> dict[int, list[int]]:
+    import pyarrow as pa
+
+    steps: dict[int, list[int]] = {}
+    for path in sorted((folder / STEPS_FOLDER).glob("step-*.parquet")):
+        match = _STEP_FILE.fullmatch(path.name)
+        if match is None:
+            continue
+        of_rank = steps.setdefault(int(match[2]), [])
+        try:
+            _read_table(path)
+        except (OSError, pa.ArrowException):
+            warnings.append(f"{path.name} is cut short or damaged and is left out")
+        else:
+            of_rank.append(int(match[1]))
+    for of_rank in steps.values():
+        of_rank.sort()
+    _check_tensor_files(folder, warnings)
+    return steps
+
+
+def _check_tensor_files(folder: Path, warnings: list[str]) -> None:
+    paths = sorted((folder / TENSORS_FOLDER).glob("step-*.h5"))
+    if not paths:
+        return
+    import h5py
+
+    for path in paths:
+        try:
+            h5py.File(path, "r").close()
+        except OSError:
+            warnings.append(f"{path.name} is cut short or damaged: the tensors of that step cannot be read")
+
+
+def _ends(folder: Path, warnings: list[str]) -> dict[int, RunEnd]:
+    ends = {}
+    for path in sorted(folder.glob("end-rank-*.json")):
+        match = _END_FILE.fullmatch(path.name)
+        if match is None:
+            continue
+        try:
+            ends[int(match[1])] = read_run_end(path)
+        except RecordingError:
+            warnings.append(f"{path.name} is cut short or damaged and is left out")
+    return ends
+
+
+def _mean(tensor: TensorRow) -> float | None:
+    """Return the mean over all elements, also where the statistics skip some; None when none were taken."""
+    if tensor.num_nan:
+        return nan
+    return inf if tensor.num_inf else tensor.mean
+
+
+def _ranges(steps: list[int]) -> str:
+    if not steps:
+        return "none"
+    return f"{len(steps)} steps, {steps[0]} to {steps[-1]}"

@@ -1,0 +1,138 @@
+"""Rows as a column table and back. Imports PyArrow: import this module only where rows are read or written.
+
+The table is built column by column, nested lists as offsets and flat children, because a conversion
+value by value costs more than the run that is recorded (a GPT step has about 1,000 rows and 5,000
+tensors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import MISSING, fields
+from itertools import accumulate, pairwise
+from operator import attrgetter
+from typing import Any
+
+import pyarrow as pa
+
+from jumar.recording.schema import CallRow, TensorRow
+
+_SHAPE = pa.list_(pa.int64())
+_TENSOR_TYPES: dict[str, pa.DataType] = {
+    "name": pa.string(),
+    "shape": _SHAPE,
+    "dtype": pa.string(),
+    "device": pa.string(),
+    "stride": _SHAPE,
+    "storage_offset": pa.int64(),
+    "contiguous": pa.bool_(),
+    "format": pa.string(),
+    "storage": pa.int64(),
+    "minimum": pa.float64(),
+    "maximum": pa.float64(),
+    "mean": pa.float64(),
+    "l2": pa.float64(),
+    "num_nan": pa.int64(),
+    "num_inf": pa.int64(),
+}
+_TENSORS = pa.list_(pa.struct(list(_TENSOR_TYPES.items())))
+_ROW_TYPES: dict[str, pa.DataType] = {
+    "step": pa.int32(),
+    "rank": pa.int32(),
+    "seq": pa.int32(),
+    "kind": pa.string(),
+    "phase": pa.string(),
+    "module_path": pa.string(),
+    "module_type": pa.string(),
+    "name": pa.string(),
+    "occurrence": pa.int32(),
+    "source": pa.string(),
+    "arguments": pa.string(),
+    "autocast": pa.string(),
+    "start_us": pa.float64(),
+    "duration_us": pa.float64(),
+    "inputs": _TENSORS,
+    "outputs": _TENSORS,
+}
+TABLE_SCHEMA = pa.schema(list(_ROW_TYPES.items()))
+"""Columns of a step file: the fields of `CallRow`, its tensors as lists of structs."""
+
+
+def rows_to_table(rows: Sequence[CallRow]) -> pa.Table:
+    """Return the rows as a table with `TABLE_SCHEMA`."""
+    columns = [_row_column(name, kind, rows) for name, kind in _ROW_TYPES.items()]
+    return pa.Table.from_arrays(columns, schema=TABLE_SCHEMA)
+
+
+def table_to_rows(table: pa.Table) -> list[CallRow]:
+    """Return the rows of a table that has no `missing_columns`.
+
+    Other columns that it lacks get their defaults, columns unknown here are ignored.
+    """
+    columns: dict[str, Iterable[Any]] = {}
+    for name in _ROW_TYPES:
+        if name in table.column_names:
+            column = table.column(name).combine_chunks()
+            columns[name] = _tensor_rows(column) if name in {"inputs", "outputs"} else column.to_pylist()
+    return _build(CallRow, columns)
+
+
+def missing_columns(table: pa.Table) -> list[str]:
+    """Return the names of columns that a step file must have and `table` has not; also of the tensors' fields."""
+    missing = [name for name in _required(CallRow) if name not in table.column_names]
+    for side in ("inputs", "outputs"):
+        if side in table.column_names:
+            kind = table.schema.field(side).type
+            nested = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
+            known = {field.name for field in kind.value_type} if nested else set()
+            missing += [f"{side}.{name}" for name in _required(TensorRow) if name not in known]
+    return missing
+
+
+def _required(record: type[CallRow] | type[TensorRow]) -> list[str]:
+    return [field.name for field in fields(record) if field.default is MISSING]
+
+
+def _row_column(name: str, kind: pa.DataType, rows: Sequence[CallRow]) -> pa.Array:
+    values = list(map(attrgetter(name), rows))
+    return _tensor_column(values) if kind == _TENSORS else pa.array(values, kind)
+
+
+def _tensor_column(lists: Sequence[Sequence[TensorRow]]) -> pa.Array:
+    flat = [tensor for tensors in lists for tensor in tensors]
+    children = [_tensor_child(name, kind, flat) for name, kind in _TENSOR_TYPES.items()]
+    structs = pa.StructArray.from_arrays(children, fields=list(_TENSORS.value_type))
+    return pa.ListArray.from_arrays(_offsets(lists), structs, type=_TENSORS)
+
+
+def _tensor_child(name: str, kind: pa.DataType, flat: Sequence[TensorRow]) -> pa.Array:
+    values = list(map(attrgetter(name), flat))
+    if kind != _SHAPE:
+        return pa.array(values, kind)
+    numbers = pa.array([number for value in values for number in value], pa.int64())
+    return pa.ListArray.from_arrays(_offsets(values), numbers, type=_SHAPE)
+
+
+def _offsets(lists: Sequence[Sequence[Any]]) -> pa.Array:
+    return pa.array(accumulate(map(len, lists), initial=0), pa.int32())
+
+
+def _tensor_rows(column: pa.ListArray) -> list[tuple[TensorRow, ...]]:
+    structs = column.flatten()
+    names = {field.name for field in structs.type}
+    children: dict[str, Iterable[Any]] = {}
+    for name, kind in _TENSOR_TYPES.items():
+        if name in names:
+            child = structs.field(name)
+            children[name] = _split(child, child.flatten().to_pylist()) if kind == _SHAPE else child.to_pylist()
+    return _split(column, _build(TensorRow, children))
+
+
+def _split(column: pa.ListArray, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+    ends = list(accumulate(column.value_lengths().to_pylist(), initial=0))
+    return [tuple(values[start:end]) for start, end in pairwise(ends)]
+
+
+def _build(record: Callable[..., Any], columns: dict[str, Iterable[Any]]) -> list[Any]:
+    names = tuple(columns)
+    return [record(**dict(zip(names, values, strict=True))) for values in zip(*columns.values(), strict=True)]

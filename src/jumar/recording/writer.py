@@ -1,0 +1,111 @@
+"""Writes a recording, one rank at a time, so that a kill at any moment leaves every finished step readable."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jumar.errors import OutputError
+from jumar.recording.documents import is_recording, to_text
+from jumar.recording.files import write_atomically, write_text_atomically
+from jumar.recording.schema import (
+    RUN_FILE,
+    STEPS_FOLDER,
+    TENSORS_FOLDER,
+    CallRow,
+    RunEnd,
+    RunInfo,
+    end_file,
+    step_stem,
+)
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class RecordingWriter:
+    """Writes the steps of one rank. Not thread-safe: one thread at a time.
+
+    Rank 0 makes the folder; another rank, or a writer with `join=True`, adds to the recording that
+    is there. Raises OutputError when the folder cannot be written, holds something (and `force` is
+    not given), or holds something that is not a recording (even with `force`).
+    """
+
+    def __init__(self, path: Path, info: RunInfo, *, rank: int = 0, force: bool = False, join: bool = False) -> None:
+        self.path = Path(path)
+        self.rank = rank
+        try:
+            joins = (join or rank > 0) and (self.path / RUN_FILE).is_file()
+            if not joins:
+                _clear(self.path, force)
+            self.path.mkdir(parents=True, exist_ok=True)
+            (self.path / STEPS_FOLDER).mkdir(exist_ok=True)
+            if not joins:
+                self.update_info(info)
+        except OSError as error:
+            raise OutputError(
+                f"the recording folder {self.path} cannot be written: {error.strerror}. Choose another with -o."
+            ) from error
+
+    def update_info(self, info: RunInfo) -> None:
+        """Replace `run.json`, when more is known about the run than at its start. Raises OSError."""
+        write_text_atomically(self.path / RUN_FILE, to_text(info))
+
+    def write_step(
+        self,
+        step: int,
+        rows: Sequence[CallRow],
+        tensors: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+    ) -> None:
+        """Write one step's rows, and its tensors by row key and tensor name. Raises OSError (a full disk).
+
+        bfloat16 and float8 tensors come as arrays of their raw unsigned integers, their dtype as
+        said in the row. The rows' file appears last, so a step that is listed is whole.
+        """
+        import pyarrow.parquet as pq
+
+        from jumar.recording.rows import rows_to_table
+
+        stem = step_stem(step, self.rank)
+        if tensors:
+            self._write_tensors(stem, rows, tensors)
+        table = rows_to_table(rows)
+        write_atomically(
+            self.path / STEPS_FOLDER / f"{stem}.parquet",
+            lambda part: pq.write_table(table, part, compression="zstd", write_page_checksum=True),
+        )
+
+    def close(self, end: RunEnd) -> None:
+        """Write how the run ended; without it the recording reads as killed. Raises OSError."""
+        write_text_atomically(self.path / end_file(self.rank), to_text(end))
+
+    def _write_tensors(
+        self, stem: str, rows: Sequence[CallRow], tensors: Mapping[str, Mapping[str, np.ndarray]]
+    ) -> None:
+        from jumar.recording.arrays import write_tensors
+
+        folder = self.path / TENSORS_FOLDER
+        folder.mkdir(exist_ok=True)
+        write_atomically(folder / f"{stem}.h5", lambda part: write_tensors(part, rows, tensors))
+
+
+def _clear(path: Path, force: bool) -> None:
+    """Make sure that nothing is in the way at `path`; only a recording is ever removed."""
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise OutputError(f"{path} is a file, and a recording is a folder. Choose another name with -o.")
+    if not any(path.iterdir()):
+        return
+    if not is_recording(path):
+        raise OutputError(f"{path} holds something that is not a recording. Choose another folder with -o.")
+    if not force:
+        raise OutputError(f"{path} already holds a recording. Replace it with --force, or choose another with -o.")
+    (path / RUN_FILE).unlink()  # first: from here on the folder is no recording, whatever happens
+    for folder in (STEPS_FOLDER, TENSORS_FOLDER):
+        if (path / folder).is_dir():
+            shutil.rmtree(path / folder)
+    for end in path.glob("end-rank-*.json"):
+        end.unlink()
