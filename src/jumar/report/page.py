@@ -5,8 +5,8 @@ Values in tables and charts are plain numbers and strings; a number's unit is in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 from jumar.findings import Finding
@@ -45,11 +45,16 @@ class Column:
     number: bool = False
     bar: bool = False
     """Draw a bar behind the number, relative to the column's greatest absolute value."""
+    code: bool = False
+    """The text is code (an operator, a module path, a file): shown in a fixed-width font."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows under columns; the HTML form can be sorted and filtered by the reader."""
+    """Rows under columns; the HTML form can be sorted and filtered by the reader.
+
+    Raises ValueError when a row has not one cell per column or a marked index names no row.
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
@@ -57,14 +62,31 @@ class Table:
     marked: Sequence[int] = ()
     """Indices of rows to highlight."""
 
+    def __post_init__(self) -> None:
+        for index, row in enumerate(self.rows):
+            if len(row) != len(self.columns):
+                raise ValueError(
+                    f"row {index} of table {self.title!r} must have {len(self.columns)} cells; it has {len(row)}"
+                )
+        for index in self.marked:
+            if not 0 <= index < len(self.rows):
+                raise ValueError(f"marked row {index} of table {self.title!r} must be one of {len(self.rows)} rows")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """A line of a chart; `y` may hold None where there is no value."""
+    """A line of a chart; `y` may hold None where there is no value (a gap), and NaN or Inf (shown as such).
+
+    Raises ValueError when `x` and `y` differ in length.
+    """
 
     name: str
     x: Sequence[float]
     y: Sequence[float | None]
+
+    def __post_init__(self) -> None:
+        if len(self.x) != len(self.y):
+            raise ValueError(f"series {self.name!r} must have as many x as y; got {len(self.x)} and {len(self.y)}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,6 +115,9 @@ class FindingList:
 
     findings: Sequence[Finding]
     empty: str = "Nothing found."
+    titles: Mapping[str, str] = field(default_factory=dict)
+    """Rule code to the rule's one-sentence summary, shown at the head of its group. The caller takes
+    it from the rules: a report knows none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
