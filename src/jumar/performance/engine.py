@@ -1,0 +1,154 @@
+"""`advise`: every rule over one rank of a recording, in one pass, and the answer in order of benefit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from jumar.device.soc import SocProfile, get_soc
+from jumar.errors import JumarError, RecordingError
+from jumar.findings import Finding, Severity
+from jumar.performance.advice import Advice, NotChecked, StepSummary
+from jumar.performance.checker import Checker, Priced, Result
+from jumar.performance.rules import CHECKERS
+from jumar.performance.subject import StepView, Subject, SupportLookup, Totals
+from jumar.performance.summary import OperatorTable, summarise_step
+from jumar.recording import Recording
+
+DEFAULT_SOC = "Ascend910B1"
+
+LoadSupport = Callable[[str], SupportLookup]
+
+
+def advise(
+    recording: str | Path | Recording,
+    *,
+    soc: str | None = None,
+    rank: int | None = None,
+    load_support: LoadSupport | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
+) -> Advice:
+    """Return the bottlenecks of one rank of a recording, most useful first.
+
+    `soc` defaults to the recording's, then to Ascend910B1; `rank` to the lowest that left a step.
+    `on_progress(done, total)` is called after each step. `load_support` replaces the device tables.
+    Memory does not grow with the number of steps. Raises RecordingError for a missing, foreign or
+    newer recording or an absent rank, DeviceError for an unknown SoC.
+    """
+    source = recording if isinstance(recording, Recording) else Recording.open(recording)
+    chosen = _choose_rank(source, rank)
+    profile = get_soc(soc or source.info.soc or DEFAULT_SOC)
+    subject = _subject(source, profile, load_support or _packaged_support)
+    checkers = [checker(subject) for checker in CHECKERS]
+    totals, table, steps = _observe(source, chosen, subject, checkers, on_progress)
+    results = _results(checkers, totals)
+    return Advice(
+        recording=str(source.path),
+        device=source.info.device,
+        soc=profile.name,
+        rank=chosen,
+        num_steps=totals.num_steps,
+        findings=_in_order([found for _, result in results for found in result.findings], subject),
+        operators=table.rows(totals, _status_reader(subject)),
+        steps=steps,
+        not_checked=(*_not_checked(results), *_other_ranks(source, chosen)),
+        checked=tuple(checker.rule.code for checker, result in results if result.ran),
+        warnings=tuple(source.warnings),
+    )
+
+
+def _choose_rank(source: Recording, rank: int | None) -> int:
+    with_steps = [number for number in source.ranks if source.steps(number)]
+    if rank is None:
+        return with_steps[0] if with_steps else 0
+    if rank not in source.ranks:
+        known = ", ".join(map(str, source.ranks)) or "none"
+        raise RecordingError(f"{source.path} must have rank {rank}; it has {known}. Choose one of these with --rank.")
+    return rank
+
+
+def _subject(source: Recording, profile: SocProfile, load: LoadSupport) -> Subject:
+    try:
+        return Subject(info=source.info, soc=profile, support=load(profile.name))
+    except JumarError as error:
+        return Subject(info=source.info, soc=profile, support_error=str(error))
+
+
+def _packaged_support(soc: str) -> SupportLookup:
+    from jumar.device.support import SupportTables
+
+    return SupportTables.load(soc)
+
+
+def _observe(
+    source: Recording,
+    rank: int,
+    subject: Subject,
+    checkers: Sequence[Checker],
+    on_progress: Callable[[int, int], None] | None,
+) -> tuple[Totals, OperatorTable, tuple[StepSummary, ...]]:
+    totals, table = Totals(), OperatorTable()
+    summaries: list[StepSummary] = []
+    numbers = source.steps(rank)
+    for done, number in enumerate(numbers, start=1):
+        step = StepView.build(number, source.rows(number, rank))
+        totals.add(step)
+        table.observe(step)
+        summaries.append(summarise_step(step, subject))
+        for checker in checkers:
+            checker.observe(step)
+        if on_progress is not None:
+            on_progress(done, len(numbers))
+    return totals, table, tuple(summaries)
+
+
+def _results(checkers: Sequence[Checker], totals: Totals) -> list[tuple[Checker, Result]]:
+    """Return each rule's answer; without operator rows no rule ran, whatever it would say."""
+    if totals.num_calls:
+        return [(checker, checker.result(totals)) for checker in checkers]
+    reason = (
+        "the recording has no complete step." if not totals.num_steps
+        else "the recording has no operator rows; record with --level module,op."
+    )  # fmt: skip
+    return [(checker, Result(not_checked=(reason,), ran=False)) for checker in checkers]
+
+
+def _not_checked(results: Sequence[tuple[Checker, Result]]) -> list[NotChecked]:
+    return [
+        NotChecked(code=checker.rule.code, name=checker.rule.name, reason=reason)
+        for checker, result in results
+        for reason in result.not_checked
+    ]
+
+
+def _other_ranks(source: Recording, rank: int) -> list[NotChecked]:
+    others = [number for number in source.ranks if number != rank]
+    if not others:
+        return []
+    listed = ", ".join(map(str, others))
+    reason = f"only rank {rank} was looked at; give --rank for another ({listed})."
+    return [NotChecked(code="", name="other ranks", reason=reason)]
+
+
+def _in_order(found: Sequence[Priced], subject: Subject) -> tuple[Finding, ...]:
+    """Return the findings, those that are only information last, and within that the costliest first."""
+
+    def estimate(priced: Priced) -> float:
+        return priced.cost.estimate_us(subject.soc, compiles_online=subject.compiles_online)
+
+    ordered = sorted(found, key=lambda priced: (priced.finding.severity <= Severity.INFO, -estimate(priced)))
+    return tuple(_with_estimate(priced.finding, estimate(priced)) for priced in ordered)
+
+
+def _with_estimate(finding: Finding, estimate_us: float) -> Finding:
+    return replace(finding, evidence={**finding.evidence, "estimated_us_per_step": round(estimate_us, 1)})
+
+
+def _status_reader(subject: Subject) -> Callable[[str], str]:
+    support = subject.support
+
+    def status(name: str) -> str:
+        return "" if support is None else support.operator(name).status
+
+    return status

@@ -1,0 +1,80 @@
+"""Order of elements in memory: which copies exist because of it, and which call is the cause."""
+
+from __future__ import annotations
+
+from jumar.performance.operators import num_elements, stored_elements
+from jumar.performance.subject import Call, StepView
+from jumar.recording.schema import TensorRow
+
+
+def is_dense(tensor: TensorRow) -> bool:
+    """Return whether the elements fill one block of memory without gaps or overlap, in any order of dimensions."""
+    expected = 1
+    for stride, size in sorted(zip(tensor.stride, tensor.shape, strict=False)):
+        if size == 1:
+            continue
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+def is_reordered(tensor: TensorRow, *, by_view: bool) -> bool:
+    """Return whether a kernel that wants one contiguous block would have to copy this tensor first.
+
+    One repeated value does not count (kernels broadcast it), nor does a dense channels-last tensor
+    that an operator returned like that: there the whole model is in that layout by choice.
+    """
+    if tensor.contiguous or num_elements(tensor.shape) <= 1 or stored_elements(tensor) <= 1:
+        return False
+    return by_view or not _is_channels_last(tensor)
+
+
+def _is_channels_last(tensor: TensorRow) -> bool:
+    return len(tensor.shape) in {4, 5} and tensor.stride[1] == 1 and is_dense(tensor)
+
+
+def relaid_input(call: Call) -> int | None:
+    """Return the position of the input that a copy has to gather or scatter element by element, or None.
+
+    `call` is one of the `COPIES`. A copy that keeps the order of a dense block is a plain one: None.
+    """
+    inputs, outputs = call.row.inputs, call.row.outputs
+    in_place = call.base in {"copy_", "_copy_from"}
+    source = 1 if in_place and len(inputs) > 1 else 0
+    if not inputs or num_elements(inputs[source].shape) <= 1:
+        return None
+    if in_place and not inputs[0].contiguous and not is_dense(inputs[0]):
+        return 0
+    target = inputs[0] if in_place else (outputs[0] if outputs else None)
+    tensor = inputs[source]
+    if target is None or tensor.contiguous or stored_elements(tensor) <= 1:
+        return None
+    keeps_order = tensor.stride == target.stride and is_dense(tensor)
+    return None if keeps_order else source
+
+
+def who_reordered(step: StepView, call: Call, position: int) -> Call | None:
+    """Return the call that turned a contiguous tensor into this non-contiguous input, or None.
+
+    It is followed through further views and through operators that keep their input's order. None
+    when that call lies outside the step.
+    """
+    current = step.origin(call, position)
+    while current is not None:
+        parent = next(
+            (
+                number
+                for number, tensor in enumerate(current.row.inputs)
+                if not tensor.contiguous and (current.is_view or tensor.shape == call.row.inputs[position].shape)
+            ),
+            None,
+        )
+        if parent is None:
+            return current
+        call, position = current, parent
+        origin = step.origin(current, parent)
+        if origin is None:
+            return current if current.is_view else None
+        current = origin
+    return None

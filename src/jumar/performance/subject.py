@@ -1,0 +1,201 @@
+"""What a rule looks at: one step's operators with where each input came from, and the run they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from jumar.device.soc import SocProfile
+from jumar.performance.flops import flops
+from jumar.performance.operators import (
+    ALLOCATIONS,
+    READS_TO_HOST,
+    VIEW_OPERATORS,
+    base_name,
+    is_first_argument,
+    is_in_place,
+    tensor_key,
+    traffic_bytes,
+)
+from jumar.recording.schema import CallRow, RunInfo, TensorRow
+
+
+class OperatorSupport(Protocol):
+    """What the device tables say about one operator."""
+
+    @property
+    def status(self) -> str:
+        """`native`, `decomposed`, `fallback` or `unsupported`."""
+
+    @property
+    def source(self) -> str:
+        """Where the tables have it from."""
+
+
+class SupportLookup(Protocol):
+    """The device tables of one SoC, `jumar.device.support.SupportTables`."""
+
+    def operator(self, name: str) -> OperatorSupport:
+        """Return how the SoC runs `aten::add.Tensor`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One operator call of a step, in the order of the step."""
+
+    index: int
+    """Position among the step's operator calls."""
+    row: CallRow
+    base: str
+    """`add` for `aten::add.Tensor`."""
+    is_view: bool
+    launched: bool
+    """Whether it starts work on a device: not a view, an allocation, or a read of a number."""
+    bytes_moved: int
+    flops: int | None
+    origins: tuple[int | None, ...]
+    """For each input the call that made exactly this tensor (storage, offset, shape, stride) in this step."""
+    versions: tuple[int, ...]
+    """For each input how often its storage had been written in this step."""
+    output_versions: tuple[int, ...]
+    """The same for each output, after the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepView:
+    """One step of one rank."""
+
+    step: int
+    calls: tuple[Call, ...]
+    modules: tuple[CallRow, ...]
+    losses: tuple[CallRow, ...]
+
+    @classmethod
+    def build(cls, step: int, rows: Iterable[CallRow]) -> StepView:
+        """Sort a step's rows by kind and trace each operator's inputs to the calls that made them."""
+        rows = list(rows)
+        operators = [row for row in rows if row.kind == "op" and not row.name.startswith("profiler::")]
+        return cls(
+            step,
+            tuple(_trace(operators)),
+            tuple(row for row in rows if row.kind == "module"),
+            tuple(row for row in rows if row.kind == "loss"),
+        )
+
+    def origin(self, call: Call, position: int) -> Call | None:
+        """Return the call of this step that made input number `position` of `call`, if there is one."""
+        index = call.origins[position]
+        return None if index is None else self.calls[index]
+
+
+def _trace(rows: Sequence[CallRow]) -> list[Call]:
+    made: dict[object, int] = {}
+    writes: dict[int, int] = {}
+    calls: list[Call] = []
+    for index, row in enumerate(rows):
+        base = base_name(row.name)
+        is_view = base in VIEW_OPERATORS
+        own = {tensor_key(tensor) for tensor in row.inputs}
+        origins = tuple(made.get(tensor_key(tensor)) for tensor in row.inputs)
+        versions = tuple(writes.get(tensor.storage, 0) for tensor in row.inputs)
+        if not is_view:
+            for storage in _written(row):
+                writes[storage] = writes.get(storage, 0) + 1
+        for tensor in row.outputs:
+            if tensor_key(tensor) not in own:
+                made[tensor_key(tensor)] = index
+        calls.append(
+            Call(
+                index=index,
+                row=row,
+                base=base,
+                is_view=is_view,
+                launched=not is_view and base not in ALLOCATIONS and base not in READS_TO_HOST,
+                bytes_moved=traffic_bytes(row),
+                flops=flops(row),
+                origins=origins,
+                versions=versions,
+                output_versions=tuple(writes.get(tensor.storage, 0) for tensor in row.outputs),
+            )
+        )
+    return calls
+
+
+def _written(row: CallRow) -> set[int]:
+    """Return the storages an operator writes: its outputs', and in place its first argument's."""
+    written = {tensor.storage for tensor in row.outputs}
+    if is_in_place(row.name):
+        written |= {tensor.storage for tensor in row.inputs if is_first_argument(tensor)}
+    return written
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums over the steps seen so far, for shares, and what the recording carries at all."""
+
+    num_steps: int = 0
+    num_calls: int = 0
+    num_launches: int = 0
+    bytes_moved: int = 0
+    flops: int = 0
+    operator_us: float = 0.0
+    has_sources: bool = False
+    has_storages: bool = False
+    has_times: bool = False
+    has_formats: bool = False
+    phases: set[str] = field(default_factory=set)
+
+    def add(self, step: StepView) -> None:
+        """Count one step in."""
+        self.num_steps += 1
+        for call in step.calls:
+            self._add_call(call)
+
+    def _add_call(self, call: Call) -> None:
+        row = call.row
+        self.num_calls += 1
+        self.num_launches += call.launched
+        self.bytes_moved += call.bytes_moved
+        self.flops += call.flops or 0
+        self.operator_us += row.duration_us
+        self.phases.add(row.phase)
+        self.has_sources = self.has_sources or bool(row.source)
+        self.has_times = self.has_times or row.duration_us > 0
+        self.has_storages = self.has_storages or any(tensor.storage for tensor in row.inputs)
+        self.has_formats = self.has_formats or any(tensor.format not in {"ND", ""} for tensor in row.inputs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The run under examination, as far as it is known before its steps are read."""
+
+    info: RunInfo
+    soc: SocProfile
+    support: SupportLookup | None = None
+    """None when the device tables could not be loaded; the rules that need them then say so."""
+    support_error: str = ""
+
+    @property
+    def accelerator(self) -> str:
+        """`npu` or `cuda` when the run was on one, else empty: then every tensor was on the CPU."""
+        kind = self.info.device.split(" ")[0].split(":")[0]
+        return "" if kind in {"cpu", ""} else kind
+
+    @property
+    def compiles_online(self) -> bool:
+        """Whether the SoC compiles an operator for each new shape by default (`jit_compile=True`).
+
+        The vendor's pages on `torch_npu.npu.set_compile_mode` give True for the Atlas training (910A
+        family) and Atlas inference (310P) products, False for the A2 and A3 generations.
+        """
+        return self.soc.family == "A1" or self.soc.name.startswith("Ascend310P")
+
+    def is_on_device(self, tensor: TensorRow) -> bool:
+        """Return whether a tensor would be on the NPU: by its device, or, in a run on the CPU, all of them."""
+        return not self.accelerator or tensor.device.split(":")[0] not in {"cpu", "meta"}
+
+    def on_device(self, row: CallRow) -> bool:
+        """Return whether a call works on the device: some tensor of it is there."""
+        tensors = (*row.inputs, *row.outputs)
+        return any(self.is_on_device(tensor) for tensor in tensors)

@@ -1,0 +1,150 @@
+"""Counting calls by cause, and saying the counts the same way in every rule."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from jumar.findings import Json, Location
+from jumar.performance.subject import Call, Totals
+
+MAX_LISTED = 8
+"""Module paths and source lines listed in the evidence; the number of all of them is given beside."""
+MATERIAL_SHARE = 0.01
+"""A pattern with less than this share of launches and of bytes is reported as information only."""
+
+
+@dataclass(slots=True)
+class Tally:
+    """Calls that share a cause."""
+
+    num_calls: int = 0
+    num_launches: int = 0
+    bytes_moved: int = 0
+    """Bytes the rule holds against these calls; by default what they read and write."""
+    call_bytes: int = 0
+    """Bytes the calls read and write in all, for the share of the run's bytes."""
+    host_us: float = 0.0
+    operators: Counter[str] = field(default_factory=Counter)
+    module_paths: Counter[str] = field(default_factory=Counter)
+    sources: Counter[str] = field(default_factory=Counter)
+    phases: Counter[str] = field(default_factory=Counter)
+    shapes: Counter[str] = field(default_factory=Counter)
+    steps: set[int] = field(default_factory=set)
+
+    def add(self, call: Call, step: int, *, bytes_moved: int | None = None, source: str | None = None) -> None:
+        """Count `call` in; `bytes_moved` and `source` stand in for the call's own."""
+        row = call.row
+        self.num_calls += 1
+        self.num_launches += call.launched
+        self.bytes_moved += call.bytes_moved if bytes_moved is None else bytes_moved
+        self.call_bytes += call.bytes_moved
+        self.host_us += row.duration_us
+        self.operators[row.name] += 1
+        self.module_paths[row.module_path] += 1
+        self.sources[row.source if source is None else source] += 1
+        self.phases[row.phase] += 1
+        if row.inputs:
+            self.shapes["×".join(map(str, row.inputs[0].shape)) or "scalar"] += 1
+        self.steps.add(step)
+
+    def is_material(self, totals: Totals) -> bool:
+        """Return whether the calls make up a noticeable share of the run's launches or bytes."""
+        launches = self.num_launches / max(totals.num_launches, 1)
+        return max(launches, self.call_bytes / max(totals.bytes_moved, 1)) >= MATERIAL_SHARE
+
+    def evidence(self, totals: Totals) -> dict[str, Json]:
+        """Return the numbers every rule gives."""
+        paths = [path for path in self.module_paths if path]
+        sources = [source for source in self.sources if source]
+        evidence: dict[str, Json] = {
+            "num_calls": self.num_calls,
+            "calls_per_step": per_step(self.num_calls, totals),
+            "bytes_per_step": per_step(self.bytes_moved, totals),
+            "share_of_launches": share(self.num_launches, totals.num_launches),
+            "share_of_bytes": share(self.call_bytes, totals.bytes_moved),
+            "operators": dict(self.operators.most_common(MAX_LISTED)),
+            "phases": dict(self.phases),
+            "num_module_paths": len(paths),
+            "module_paths": list(paths[:MAX_LISTED]),
+            "sources": {source: self.sources[source] for source in sources[:MAX_LISTED]},
+            "shapes": dict(self.shapes.most_common(3)),
+            "num_steps": len(self.steps),
+        }
+        if totals.has_times:
+            evidence["share_of_host_time"] = share(self.host_us, totals.operator_us)
+        return evidence
+
+    def where(self) -> Location:
+        """Return the commonest source line, module path, operator and phase of the calls."""
+        path, line = split_source(_commonest(self.sources))
+        return Location(
+            path=path or None,
+            line=line,
+            module_path=_commonest(self.module_paths) or None,
+            operator=_commonest(self.operators) or None,
+            phase=_commonest(self.phases) or None,
+        )
+
+    def modules_text(self) -> str:
+        """Return `in stage2.0` or `in 16 modules (stage2.0 to stage4.3)`; empty when no module is known."""
+        paths = [path for path in self.module_paths if path]
+        if not paths:
+            return ""
+        return f" in `{paths[0]}`" if len(paths) == 1 else f" in {len(paths)} modules (`{paths[0]}` to `{paths[-1]}`)"
+
+
+def _commonest(counter: Counter[str]) -> str:
+    """Return the commonest key that is not empty, or the empty string."""
+    return next((key for key, _ in counter.most_common() if key), "")
+
+
+def split_source(source: str) -> tuple[str, int | None]:
+    """Return ("train.py", 41) for `train.py:41`; the line is None when there is none."""
+    path, separator, line = source.rpartition(":")
+    return (path, int(line)) if separator and line.isdigit() else (source, None)
+
+
+def per_step(value: float, totals: Totals) -> float:
+    """Return `value` over the recorded steps, to three digits after the point."""
+    return round(value / max(totals.num_steps, 1), 3)
+
+
+def share(part: float, whole: float) -> float:
+    """Return part / whole to four digits, 0 when there is no whole."""
+    return round(part / whole, 4) if whole else 0.0
+
+
+def times_text(count: float) -> str:
+    """Return `once`, `16 times`, `0.3 times` for a count a step."""
+    return "once" if count == 1 else f"{number_text(count)} times"
+
+
+def number_text(value: float) -> str:
+    """Return a count with at most one digit after the point: `3`, `2.7`, `0.02`."""
+    if value == int(value):
+        return f"{int(value):,}"
+    return f"{value:.1f}" if value >= 0.1 else f"{value:.2g}"
+
+
+def bytes_text(value: float) -> str:
+    """Return bytes in binary units: `640 B`, `12.3 MiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024 or unit == "GiB":
+            return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"
+        value /= 1024
+    raise AssertionError("unreachable: the last unit returns")
+
+
+def percent_text(part: float) -> str:
+    """Return a share as percent: `8 %`, `0.4 %`."""
+    value = 100 * part
+    return f"{value:.0f} %" if value >= 1 or value == 0 else f"{value:.1f} %"
+
+
+def listing(items: Iterable[str], limit: int = 3) -> str:
+    """Return `a, b, c and 4 more`."""
+    names = list(items)
+    text = ", ".join(names[:limit])
+    return f"{text} and {len(names) - limit} more" if len(names) > limit else text
