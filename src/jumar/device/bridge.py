@@ -1,0 +1,103 @@
+"""Bring up the device a plan asks for: the vendor's `torch_npu` where it imports, else the emulated NPU."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.metadata
+import importlib.util
+import logging
+import os
+from collections.abc import Iterator
+
+import torch
+
+from jumar.device.plan import ActiveDevice, DevicePlan
+from jumar.errors import DeviceError
+
+PLUGIN_VARIABLE = "JUMAR_EMULATOR_PLUGIN"
+"""`module:function`, called without argument once the emulated device is up."""
+
+_log = logging.getLogger("jumar.device")
+_active: list[ActiveDevice] = []
+
+
+def activate(plan: DevicePlan) -> ActiveDevice:
+    """Bring up the planned device in this process; a second call for the same device does nothing.
+
+    Raises DeviceError when the device cannot be had here, or another one is already up.
+    """
+    if plan.kind == "cpu":
+        return ActiveDevice(device_type="cpu", description="cpu")
+    if plan.kind == "cuda":
+        if not torch.cuda.is_available():
+            raise DeviceError("PyTorch finds no CUDA device on this machine. Try the kind cuda-stand-in, or cpu.")
+        return ActiveDevice(device_type="cuda", description="cuda", soc=torch.cuda.get_device_name())
+    if not _active:
+        _active.append(_bring_up(plan))
+    return _active[0]
+
+
+def _bring_up(plan: DevicePlan) -> ActiveDevice:
+    if plan.kind == "npu" and plan.real != "never":
+        real = _vendor()
+        if real is not None:
+            return real
+        if plan.real == "require":
+            raise DeviceError("torch_npu does not import here, and the plan requires it. Install it, or allow the emulator.")
+    return _emulated(plan)
+
+
+def _vendor() -> ActiveDevice | None:
+    """Return the vendor's device, or None after a sentence on the log when torch_npu is there and fails."""
+    if importlib.util.find_spec("torch_npu") is None:
+        return None
+    try:
+        torch_npu = importlib.import_module("torch_npu")
+    except (ImportError, OSError, RuntimeError) as error:
+        _log.warning("torch_npu is installed but does not import (%s); the emulated NPU takes its place.", error)
+        return None
+    version = getattr(torch_npu, "__version__", "")
+    soc = str(torch.npu.get_device_name()) if torch.npu.is_available() else ""
+    return ActiveDevice(device_type="npu", description="npu", soc=soc, torch_npu_version=version)
+
+
+def _emulated(plan: DevicePlan) -> ActiveDevice:
+    from jumar.device.emulator import backend, torch_npu_alias
+    from jumar.device.emulator.state import STATE
+
+    STATE.soc, STATE.num_devices = plan.soc, plan.num_devices
+    backend.bring_up()
+    torch_npu_alias.install()
+    description = "npu (emulated)"
+    device_type = "npu"
+    if plan.kind == "cuda-stand-in":
+        from jumar.device import cuda_stand_in
+
+        cuda_stand_in.install()
+        device_type, description = "cuda", "cuda (CPU kernels standing in)"
+    _call_plugin()
+    return ActiveDevice(
+        device_type=device_type, description=description, soc=plan.soc, torch_npu_version=torch_npu_alias.VERSION
+    )
+
+
+def _call_plugin() -> None:
+    target = os.environ.get(PLUGIN_VARIABLE)
+    if not target:
+        return
+    module, _, function = target.partition(":")
+    if not module or not function:
+        raise DeviceError(f"{PLUGIN_VARIABLE} must be module:function; got {target!r}.")
+    getattr(importlib.import_module(module), function)()
+
+
+@contextlib.contextmanager
+def emulate(soc: str = "Ascend910B1", *, num_devices: int = 8) -> Iterator[ActiveDevice]:
+    """Have the emulated NPU within the block, or within the decorated function.
+
+    PyTorch cannot take a device backend back, so the device stays in the process; what ends with the
+    block are the settings and overrides made in it. Raises DeviceError when the vendor's NPU is up.
+    """
+    active = activate(DevicePlan(soc=soc, real="never", num_devices=num_devices))
+    yield active

@@ -1,0 +1,59 @@
+"""Bring the emulated device up: once per process, and for good (PyTorch cannot take a backend back)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from jumar.device.emulator import kernels, npu, numbers, register, retag
+from jumar.device.emulator.state import STATE
+from jumar.errors import DeviceError
+
+_libraries: list[Any] = []
+"""Kept alive: PyTorch drops the kernels of a library that is collected."""
+
+
+class _Guard(torch._C._acc.DeviceGuard):  # type: ignore[misc,name-defined]
+    def type_(self) -> Any:
+        return torch._C._autograd.DeviceType.PrivateUse1
+
+
+class _Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[misc,name-defined]
+    def is_available(self) -> bool:
+        return True
+
+    def has_primary_context(self, index: int) -> bool:
+        return True
+
+    def is_built(self) -> bool:
+        return True
+
+
+def bring_up() -> None:
+    """Register the npu device with PyTorch. Raises DeviceError when this PyTorch cannot have it."""
+    if STATE.active:
+        return
+    setup = getattr(torch.utils.backend_registration, "_setup_privateuseone_for_python_backend", None)
+    if setup is None:
+        raise DeviceError(
+            "the emulated NPU needs a PyTorch that takes a device backend written in Python; torch "
+            f"{torch.__version__} does not. Try torch 2.13, or run where torch_npu is installed."
+        )
+    name = torch._C._get_privateuse1_backend_name()
+    if name != "privateuseone":
+        raise DeviceError(
+            f"PyTorch has room for one extra device backend per process, and {name!r} holds it. "
+            "Start the run without importing the library that registers it."
+        )
+    retag.check_layout()
+    numbers.prepare()
+    setup("npu", npu, _Hooks(), _Guard())
+    library = torch.library.Library("aten", "IMPL")
+    _libraries.append(library)
+    register.register_all(library.m, kernels.SPECIAL)
+    fallback = torch.library.Library("_", "IMPL")
+    _libraries.append(fallback)
+    register.register_fallback(fallback)
+    torch.__future__.set_swap_module_params_on_conversion(True)
+    STATE.active = True

@@ -1,0 +1,51 @@
+"""Let npu tensors change the memory they point to: `resize_`, `set_`, untyped storages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from jumar.device.emulator.memory import index_of, track
+from jumar.device.emulator.plans import CPU_KEYS
+from jumar.device.emulator.retag import to_cpu, to_npu
+
+Tensor = torch.Tensor
+
+_set = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
+_resize = torch.library.get_kernel("aten::resize_", "CPU").call_boxed
+
+
+def repoint(target: Tensor, memory: Tensor, index: int = 0) -> None:
+    """Make the npu tensor `target` show the CPU tensor `memory`: its memory, shape and strides."""
+    npu = to_npu(memory)
+    storage = npu.untyped_storage()
+    track(memory, index, storage._cdata if index else 0)
+    _set(CPU_KEYS, target, storage, 0, list(memory.shape), list(memory.stride()))
+
+
+def resize(target: Tensor, size: list[int], memory_format: torch.memory_format | None = None) -> Tensor:
+    """`resize_`: in place where the memory suffices, else in new memory that starts with the old contents.
+
+    Other tensors that share the storage keep the old memory, which PyTorch's own allocators would
+    have moved for them too; tensors with a storage of their own behave as on any device.
+    """
+    shape = torch.empty(size, dtype=target.dtype, device="meta", memory_format=memory_format or torch.contiguous_format)
+    needed = (shape.numel() + target.storage_offset()) * target.element_size() if shape.numel() else 0
+    keywords = {} if memory_format is None else {"memory_format": memory_format}
+    if needed <= target.untyped_storage().nbytes():
+        _resize(CPU_KEYS, target, size, **keywords)
+        return target
+    old = to_cpu(target)
+    offset = target.storage_offset()
+    grown = torch.empty(shape.numel() + offset, dtype=target.dtype)
+    old_flat = torch.as_strided(old, (target.untyped_storage().nbytes() // max(1, target.element_size()) - offset,), (1,))
+    grown[offset : offset + old_flat.numel()] = old_flat
+    fresh = grown[offset:].as_strided(size, shape.stride())
+    repoint(target, fresh, index_of(target))
+    return target
+
+
+def resize_kernel(target: Tensor, size: Any, *, memory_format: torch.memory_format | None = None) -> Tensor:
+    """Kernel of `aten::resize_`."""
+    return resize(target, list(size), memory_format)

@@ -1,0 +1,71 @@
+"""`DevicePlan`: which device a run asks for, in a form that child processes inherit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Literal, get_args
+
+from jumar.errors import DeviceError
+
+VARIABLE = "JUMAR_DEVICE_PLAN"
+"""Environment variable that carries a plan, as JSON, to child processes."""
+
+Kind = Literal["cpu", "cuda", "npu", "cuda-stand-in"]
+Real = Literal["auto", "never", "require"]
+
+MAX_DEVICES = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DevicePlan:
+    """The device a run wants. Raises DeviceError when a field breaks its rule."""
+
+    kind: Kind = "npu"
+    """`cuda-stand-in` runs a CUDA script unchanged on the emulated accelerator with CPU kernels."""
+    soc: str = "Ascend910B1"
+    real: Real = "auto"
+    """`auto`: the vendor's torch_npu when it imports, else the emulator; `require`: no emulator."""
+    num_devices: int = 8
+    """Logical devices of the emulator; an Atlas server has eight."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise DeviceError(f"a device kind must be one of {', '.join(get_args(Kind))}; got {self.kind!r}.")
+        if self.real not in get_args(Real):
+            raise DeviceError(f"`real` must be one of {', '.join(get_args(Real))}; got {self.real!r}.")
+        if not 1 <= self.num_devices <= MAX_DEVICES:
+            raise DeviceError(f"`num_devices` must be between 1 and {MAX_DEVICES}; got {self.num_devices}.")
+
+    def to_environment(self) -> dict[str, str]:
+        """Return the variables that make a child process activate this plan."""
+        return {VARIABLE: json.dumps(asdict(self))}
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> DevicePlan | None:
+        """Return the plan in these variables, or None. Raises DeviceError when it cannot be read."""
+        text = environ.get(VARIABLE)
+        if not text:
+            return None
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise DeviceError(f"{VARIABLE} must hold a JSON object; got {text[:80]!r}. Unset it to go on.") from error
+        known = {item.name for item in fields(cls)}
+        if not isinstance(data, dict) or not set(data) <= known:
+            raise DeviceError(f"{VARIABLE} may hold only {', '.join(sorted(known))}; got {text[:80]!r}.")
+        return cls(**data)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ActiveDevice:
+    """What `activate` brought up in this process."""
+
+    device_type: str
+    """The name to pass to `torch.device`: `npu`, `cpu`, `cuda`."""
+    description: str
+    """For people: `npu (emulated)`, `npu`, `cuda (CPU kernels standing in)`."""
+    soc: str = ""
+    torch_npu_version: str = ""
+    """The vendor's version, or the one the emulator answers with."""
