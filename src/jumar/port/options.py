@@ -1,0 +1,57 @@
+"""What `jumar port` is asked to do, checked when built."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from jumar.device.soc import get_soc
+from jumar.errors import InputError, UsageError
+from jumar.recording.schema import Values
+
+Reference = Literal["auto", "cuda", "cuda-stand-in"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortOptions:
+    """Options of the main job.
+
+    Raises InputError when the script is missing, not a file, or does not parse; UsageError when
+    `steps` is not positive; DeviceError for an unknown SoC.
+    """
+
+    script: Path
+    arguments: tuple[str, ...] = ()
+    out: Path = Path("jumar-port")
+    steps: int = 3
+    soc: str = "Ascend910B1"
+    torch_version: str = "2.13"
+    reference: Reference = "auto"
+    """`auto`: CUDA where this machine has it, else CPU kernels standing in for it."""
+    values: Values = "stats"
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise UsageError(f'"--steps {self.steps}" must be at least 1. Try --steps 3.')
+        get_soc(self.soc)
+        check_script(self.script)
+
+
+def check_script(script: Path) -> None:
+    """Raise InputError, in one sentence, unless `script` is a Python file that parses."""
+    if not script.exists():
+        raise InputError(f"the script {script} does not exist. Check the path, relative to {Path.cwd()}.")
+    if not script.is_file():
+        raise InputError(f"{script} is not a file. Name the training script itself, e.g. {script / 'train.py'}.")
+    try:
+        ast.parse(script.read_bytes(), filename=str(script))
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        place = f"{script}:{line}" if line else str(script)
+        text = getattr(error, "msg", None) or str(error)
+        raise InputError(f"{place} does not parse as Python: {text}. Mend it, then run this command again.") from error
+    except OSError as error:
+        raise InputError(f"{script} cannot be read: {error.strerror}. Check its permissions.") from error

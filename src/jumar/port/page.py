@@ -1,0 +1,146 @@
+"""The page of `jumar port`: the verdict, what to do next, then the evidence, part by part."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jumar import __version__
+from jumar.findings import Severity
+from jumar.port.advise_page import advise_page
+from jumar.port.compare_page import compare_page
+from jumar.port.result import PortResult
+from jumar.port.runs import Run
+from jumar.port.verdict import actions, of_room, verdict
+from jumar.report.page import (
+    Block,
+    Column,
+    Diff,
+    FindingList,
+    KeyValues,
+    LineChart,
+    Page,
+    Section,
+    Series,
+    Table,
+    Text,
+)
+
+
+def port_page(result: PortResult) -> Page:
+    """Return the page of a finished, or half finished, port."""
+    sections = [
+        _losses(result),
+        *_accuracy(result),
+        _support(result),
+        _conversion(result),
+        *_performance(result),
+        _runs(result),
+    ]
+    return Page(
+        title=f"{result.options.script.name} on {result.options.soc}",
+        verdict=verdict(result),
+        actions=actions(result),
+        sections=[section for section in sections if section is not None],
+        footer=f"Made by jumar {__version__}. Times are host times of the recorded runs, not times of an NPU.",
+    )
+
+
+def _losses(result: PortResult) -> Section | None:
+    series = []
+    for run, name in ((result.reference, "reference"), (result.target, "NPU")):
+        losses = run.recording.losses() if run is not None and run.recording is not None else []
+        if losses:
+            series.append(Series(name=name, x=[step for step, _ in losses], y=[loss for _, loss in losses]))
+    if not series:
+        return None
+    blocks: list[Block] = [LineChart(title="Loss by step", x_label="step", y_label="loss", series=series)]
+    if len(series) == 2:
+        blocks.append(_loss_table(series[0], series[1]))
+    return Section(title="Loss", blocks=blocks)
+
+
+def _loss_table(reference: Series, target: Series) -> Table:
+    of_target = dict(zip(target.x, target.y, strict=True))
+    rows = []
+    for step, loss in zip(reference.x, reference.y, strict=True):
+        other = of_target.get(step)
+        difference = abs(loss - other) if loss is not None and other is not None else None
+        rows.append([int(step), loss, other, difference])
+    columns = [
+        Column(title="step", number=True),
+        Column(title="reference", number=True),
+        Column(title="NPU", number=True),
+        Column(title="absolute difference", number=True),
+    ]
+    return Table(columns=columns, rows=rows)
+
+
+def _accuracy(result: PortResult) -> list[Section]:
+    if result.comparison is None:
+        return []
+    titles = {"Loss", "Losses"}  # shown above, on top of the page
+    return [section for section in compare_page(result.comparison).sections if section.title not in titles]
+
+
+def _support(result: PortResult) -> Section | None:
+    if result.executed is None:
+        return None
+    columns = [
+        Column(title="operator"),
+        Column(title="status"),
+        Column(title="calls", number=True, bar=True),
+        Column(title="first used"),
+    ]
+    rows = [[row.name, row.status, row.num_uses, str(row.where)] for row in result.executed.rows]
+    return Section(
+        title=f"Operator support on {result.options.soc}",
+        blocks=[
+            FindingList(
+                findings=of_room(result.findings, "support"), empty="Every operator that ran has an NPU implementation."
+            ),
+            Table(columns=columns, rows=rows, title="Operators that ran"),
+        ],
+    )
+
+
+def _conversion(result: PortResult) -> Section | None:
+    if result.conversion is None:
+        return None
+    found = of_room(result.findings, "conversion")
+    left = [finding for finding in found if finding.severity >= Severity.ADVICE]
+    blocks: list[Block] = [
+        FindingList(findings=left, empty="Nothing is left to do by hand."),
+        Diff(
+            title=f"changes.patch ({len(found) - len(left)} notes on single edits are in findings.json)",
+            text=result.conversion.patch(),
+        ),
+    ]
+    return Section(title="Conversion", blocks=blocks)
+
+
+def _performance(result: PortResult) -> Sequence[Section]:
+    return advise_page(result.advice).sections if result.advice is not None else []
+
+
+def _runs(result: PortResult) -> Section:
+    blocks: list[Block] = [
+        KeyValues(title=run.side, items=_facts(run)) for run in (result.reference, result.target) if run is not None
+    ]
+    blocks += [
+        Text(text=f"Output of the {run.side} run when it failed:\n\n`{run.error()}`")
+        for run in (result.reference, result.target)
+        if run is not None and run.failed
+    ]
+    blocks.append(FindingList(findings=of_room(result.findings, "run"), empty="Both runs came to their end."))
+    return Section(title="How it was run", blocks=blocks)
+
+
+def _facts(run: Run) -> list[tuple[str, bool | int | float | str | None]]:
+    facts: list[tuple[str, bool | int | float | str | None]] = [("steps", run.num_steps), ("log", str(run.log))]
+    if run.end is not None:
+        facts += [("ended", run.end.status), ("wall time (s)", round(run.end.wall_s, 2))]
+    if run.recording is not None:
+        info = run.recording.info
+        facts += [("device", info.device), ("SoC", info.soc), ("torch", info.torch_version)]
+        facts += [("command", " ".join(info.command)), ("recording", str(run.recording.path))]
+    return facts

@@ -1,0 +1,124 @@
+"""The chain: convert, assess, run both sides, compare, advise; then write the folder."""
+
+from __future__ import annotations
+
+from jumar.accuracy import compare
+from jumar.assess import assess_recording, assess_source
+from jumar.device import DevicePlan
+from jumar.findings import Finding
+from jumar.migrate import ConvertOptions, convert_files, local_modules
+from jumar.performance import advise
+from jumar.port.layout import Layout
+from jumar.port.options import PortOptions
+from jumar.port.page import port_page
+from jumar.port.progress import Progress, Silent, stage
+from jumar.port.result import PortResult
+from jumar.port.rules import EMULATED_DEVICE, NPU_RUN_FAILED, REFERENCE_RUN_FAILED
+from jumar.port.runs import Run, findings_of, reference_kind, run_side
+from jumar.report import findings_document, page_json, render_html, write_text
+
+
+def port(options: PortOptions, progress: Progress | None = None) -> PortResult:
+    """Take a CUDA training script to the NPU and write `options.out`.
+
+    Raises InputError, OutputError, UsageError or DeviceError for wrong use. A script that fails in a
+    run is no error of this function: the result says so, and the folder holds what was finished.
+    """
+    progress = progress or Silent()
+    result = PortResult(options=options, layout=Layout(options.out))
+    result.layout.prepare(options.force)
+    _convert(result, progress)
+    _run(result, progress)
+    if result.ran:
+        _judge(result, progress)
+    with stage(progress, "Write the page"):
+        write(result)
+    return result
+
+
+def _convert(result: PortResult, progress: Progress) -> None:
+    options = result.options
+    script = options.script.resolve()
+    with stage(progress, "Convert the sources"):
+        files = local_modules(script)
+        result.conversion = convert_files(script.parent, files, ConvertOptions())
+        result.conversion.write(result.layout.converted, force=True)
+        write_text(result.layout.patch, result.conversion.patch(), force=True)
+        result.findings += result.conversion.findings
+    with stage(progress, "Assess what the sources call"):
+        result.source = assess_source(files, options.soc, options.torch_version)
+
+
+def _run(result: PortResult, progress: Progress) -> None:
+    assert result.conversion is not None
+    options, layout = result.options, result.layout
+    folder = options.script.resolve().parent
+    before = {folder / file.path: file.before for file in result.conversion.files}
+    after = {folder / file.path: file.after for file in result.conversion.files}
+    reference_device = DevicePlan(kind=reference_kind(options), soc=options.soc)
+    result.reference = run_side("reference", options, layout, before, reference_device, progress)
+    if result.reference.failed:
+        result.findings.append(_failure(REFERENCE_RUN_FAILED, result.reference))
+        return
+    result.findings += findings_of(result.reference, options)
+    npu = DevicePlan(kind="npu", soc=options.soc)
+    result.target = run_side("npu", options, layout, after, npu, progress)
+    if result.target.failed:
+        result.findings.append(_failure(NPU_RUN_FAILED, result.target))
+        return
+    result.findings += findings_of(result.target, options)
+
+
+def _failure(rule: object, run: Run) -> Finding:
+    error = run.error().rstrip()
+    last_line = error.splitlines()[-1] if error else f"exit code {run.returncode}"
+    return rule.finding(
+        f"the {run.side} run ended after {run.num_steps} steps: {last_line}",
+        evidence={"steps": run.num_steps, "exit_code": run.returncode, "error": error, "log": str(run.log)},
+        action=f"Read {run.log}, mend the script or its arguments, and run this command again with --force.",
+    )
+
+
+def _judge(result: PortResult, progress: Progress) -> None:
+    options = result.options
+    assert result.reference is not None
+    assert result.target is not None
+    if result.reference.recording is None or result.target.recording is None:
+        return
+    with stage(progress, "Compare the two runs"):
+        result.comparison = compare(result.reference.recording, result.target.recording)
+        result.findings += result.comparison.findings
+    with stage(progress, "Assess the operators that ran"):
+        result.executed = assess_recording(result.target.recording, options.soc, options.torch_version)
+        result.findings += result.executed.findings
+    with stage(progress, "Look for bottlenecks"):
+        result.advice = advise(result.target.recording)
+        result.findings += result.advice.findings
+    result.findings += _emulated(result)
+
+
+def _emulated(result: PortResult) -> list[Finding]:
+    findings = []
+    for run in (result.reference, result.target):
+        if run is None or run.recording is None:
+            continue
+        device = run.recording.info.device
+        if "(" in device:
+            findings.append(
+                EMULATED_DEVICE.finding(
+                    f"the {run.side} run used {device}",
+                    evidence={"device": device, "soc": run.recording.info.soc},
+                    action="Repeat this command on a machine with the device before relying on its speed.",
+                )
+            )
+    return findings
+
+
+def write(result: PortResult) -> None:
+    """Write `index.html` and `findings.json` of the output folder."""
+    page = port_page(result)
+    write_text(result.layout.page, render_html(page), force=True)
+    document = findings_document(result.findings, page=page_json(page))
+    import json
+
+    write_text(result.layout.findings, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False), force=True)

@@ -1,0 +1,36 @@
+"""How the pipeline tells its caller what it is doing, without knowing how that is shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol
+
+
+class Progress(Protocol):
+    """What shows progress: `rich.progress.Progress` and its plain-text twin both fit."""
+
+    def add_task(self, description: str, *, total: float | None = None) -> int:
+        """Start showing a task; `total` is None while its length is unknown."""
+
+    def update(self, task_id: int, *, completed: float | None = None, total: float | None = None) -> None:
+        """Show how far the task is."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def add_task(self, description: str, *, total: float | None = None) -> int:
+        """Ignore the task."""
+        return 0
+
+    def update(self, task_id: int, *, completed: float | None = None, total: float | None = None) -> None:
+        """Ignore the progress."""
+
+
+@contextmanager
+def stage(progress: Progress, description: str) -> Iterator[None]:
+    """Show `description` as running inside the block and as done after it."""
+    task = progress.add_task(description, total=None)
+    yield
+    progress.update(task, completed=1, total=1)

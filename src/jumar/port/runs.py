@@ -1,0 +1,128 @@
+"""The two runs of `jumar port`: the unchanged script on the reference device, the converted one on the NPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumar.capture import RecordPlan, launch
+from jumar.capture.workspace import ENVIRONMENT, Workspace
+from jumar.device import DevicePlan
+from jumar.errors import RecordingError
+from jumar.findings import Finding, Location
+from jumar.port.layout import Layout
+from jumar.port.options import PortOptions
+from jumar.port.progress import Progress
+from jumar.port.rules import FEW_STEPS, NOT_COVERED
+from jumar.recording import Recording
+from jumar.recording.schema import RunEnd
+
+LAST_LINES = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One finished run: how it ended and what it left."""
+
+    side: str
+    """`reference` or `npu`, as in the output folder."""
+    end: RunEnd | None
+    """None when the process died without saying how."""
+    returncode: int
+    log: Path
+    recording: Recording | None
+    """None when the run left no readable recording."""
+
+    @property
+    def failed(self) -> bool:
+        """The script raised, died, or ended itself with an error before the steps were done."""
+        if self.end is None or self.end.status in {"raised", "interrupted"}:
+            return True
+        return self.end.status == "exited" and self.end.exit_code != 0
+
+    @property
+    def num_steps(self) -> int:
+        """Steps in the recording."""
+        return len(self.recording.steps()) if self.recording else 0
+
+    def error(self) -> str:
+        """What the script said when it failed: its traceback, else the last lines of its output."""
+        if self.end is not None and self.end.error:
+            return self.end.error
+        try:
+            lines = self.log.read_text("utf-8", errors="replace").splitlines()
+        except OSError:
+            return ""
+        return "\n".join(lines[-LAST_LINES:])
+
+
+def reference_kind(options: PortOptions) -> str:
+    """Return `cuda` or `cuda-stand-in`: the reference device of this machine."""
+    if options.reference != "auto":
+        return options.reference
+    import torch
+
+    return "cuda" if torch.cuda.is_available() else "cuda-stand-in"
+
+
+def run_side(
+    side: str,
+    options: PortOptions,
+    layout: Layout,
+    replaced: Mapping[Path, bytes],
+    device: DevicePlan,
+    progress: Progress,
+) -> Run:
+    """Run the script on one side in a copy-on-write workspace that holds `replaced` files, under the observer."""
+    script = options.script.resolve()
+    workspace = Workspace.create(
+        layout.workspace(side), [Path.cwd(), script.parent], leave_out=[layout.root, layout.root.parent / ".git"]
+    )
+    for path, content in replaced.items():
+        workspace.put(path, content)
+    out = layout.reference if side == "reference" else layout.target
+    label = "Run the script on the reference device" if side == "reference" else "Run the converted script on the NPU"
+    task = progress.add_task(label, total=options.steps)
+    result = launch(
+        workspace.path(script),
+        options.arguments,
+        device=device,
+        record=RecordPlan(out=str(out.resolve()), values=options.values, steps=(0, options.steps)),
+        stop_after=options.steps,
+        cwd=workspace.path(Path.cwd()),
+        log=layout.log(side),
+        environment={ENVIRONMENT: str(workspace.root), "PYTHONDONTWRITEBYTECODE": "1"},
+        on_progress=lambda done: progress.update(task, completed=done),
+    )
+    run = Run(side=side, end=result.end, returncode=result.returncode, log=result.log, recording=_open(out))
+    progress.update(task, completed=run.num_steps, total=max(run.num_steps, 1))
+    return run
+
+
+def findings_of(run: Run, options: PortOptions) -> list[Finding]:
+    """Return what has to be said about a run that did not fail: too few steps, things not seen."""
+    findings = []
+    if run.num_steps < options.steps:
+        findings.append(
+            FEW_STEPS.finding(
+                f"the {run.side} run completed {run.num_steps} of {options.steps} steps",
+                where=Location(path=options.script.name),
+                evidence={"steps": run.num_steps, "asked": options.steps, "log": str(run.log)},
+                action="Pass arguments that train longer, or ask for fewer steps with --steps.",
+            )
+        )
+    notes = list(run.end.not_covered) if run.end else []
+    notes += run.recording.warnings if run.recording else []
+    findings += [
+        NOT_COVERED.finding(f"{run.side} run: {note}", action="Leave that feature out of the trial run, if you can.")
+        for note in notes
+    ]
+    return findings
+
+
+def _open(path: Path) -> Recording | None:
+    try:
+        return Recording.open(path)
+    except RecordingError:
+        return None

@@ -1,0 +1,144 @@
+"""The answer of `jumar port` in one sentence, the figures behind it, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from jumar.findings import Finding, Severity
+from jumar.port.result import PortResult
+from jumar.port.runs import Run
+from jumar.report.page import Action, Status, Verdict
+
+ROOMS = {"1": "conversion", "2": "support", "3": "accuracy", "4": "performance", "9": "run"}
+"""First digit of a rule's code to the part of the page its findings belong to."""
+
+
+def room_of(finding: Finding) -> str:
+    """Return the part of the page a finding belongs to."""
+    return ROOMS.get(finding.code[2], "run")
+
+
+def of_room(findings: Sequence[Finding], room: str) -> list[Finding]:
+    """Return the findings of one part of the page, most severe first."""
+    return sorted((f for f in findings if room_of(f) == room), key=lambda f: -f.severity)
+
+
+def verdict(result: PortResult) -> Verdict:
+    """Return the page's verdict."""
+    status, headline = _answer(result)
+    return Verdict(status=status, headline=headline, details=_details(result))
+
+
+def _answer(result: PortResult) -> tuple[Status, str]:
+    name = result.options.script.name
+    for run, place in ((result.reference, "on the reference device"), (result.target, "on the NPU")):
+        if run is not None and run.failed:
+            return "failed", f"{name} stopped {place} after {_steps(run.num_steps)}: {_last_line(run)}"
+    comparison = result.comparison
+    if comparison is None or result.target is None:
+        return "failed", f"{name} ran, but left nothing that can be compared."
+    steps = _steps(result.target.num_steps)
+    if comparison.status == "diverge":
+        return "attention", f"{name} runs on the NPU, but its results part from the reference: {_divergence(result)}"
+    if comparison.status == "incomparable":
+        return "attention", f"{name} runs on the NPU, but the two runs cannot be compared: {_first(result, 'accuracy')}"
+    errors = [f for f in result.findings if f.severity >= Severity.ERROR]
+    if errors:
+        return "attention", f"{name} trains on the NPU as on the reference over {steps}, but {errors[0].message}."
+    return "fine", f"{name} trains on the NPU as on the reference: {steps}, every compared operator within tolerance."
+
+
+def _details(result: PortResult) -> list[str]:
+    details = []
+    if result.conversion is not None:
+        changed = [file for file in result.conversion.files if file.before != file.after]
+        left = [f for f in of_room(result.findings, "conversion") if f.severity >= Severity.WARNING]
+        details.append(
+            f"Conversion: {_count(len(changed), 'file')} of {len(result.conversion.files)} changed; "
+            f"{_count(len(left), 'place')} left for you to look at."
+        )
+    if result.executed is not None:
+        counts = ", ".join(f"{number} {status}" for status, number in sorted(result.executed.num_by_status.items()))
+        details.append(f"Operators that ran, on {result.options.soc}: {counts}.")
+    devices = [run.recording.info.device for run in (result.reference, result.target) if run and run.recording]
+    if devices:
+        details.append("Devices: " + " against ".join(devices) + ".")
+    return details
+
+
+def actions(result: PortResult) -> list[Action]:
+    """Return what to do next, most useful first."""
+    steps: list[Action] = []
+    failed = next((run for run in (result.reference, result.target) if run is not None and run.failed), None)
+    if failed is not None:
+        steps.append(Action(title="Mend the error", detail=_last_line(failed), command=f"less {failed.log}"))
+    steps += [_action(f) for f in of_room(result.findings, "accuracy")[:1] if f.severity >= Severity.WARNING]
+    steps += [_action(f) for f in of_room(result.findings, "support")[:2] if f.severity >= Severity.WARNING]
+    left = [f for f in of_room(result.findings, "conversion") if f.severity >= Severity.WARNING]
+    if left:
+        steps.append(
+            Action(title=f"Look at {_count(len(left), 'place')} the conversion left alone", detail=_places(left))
+        )
+    if result.ran:
+        steps.append(_apply(result))
+        steps.append(_on_real_npu(result))
+    steps += [_action(f) for f in of_room(result.findings, "performance")[:1] if f.severity >= Severity.ADVICE]
+    return steps
+
+
+def _action(finding: Finding) -> Action:
+    where = str(finding.where)
+    return Action(
+        title=finding.message[:1].upper() + finding.message[1:], detail=f"{where}. {finding.action}".strip(". ")
+    )
+
+
+def _apply(result: PortResult) -> Action:
+    folder = shlex.quote(str(result.options.script.resolve().parent))
+    patch = shlex.quote(str(result.layout.patch.resolve()))
+    return Action(
+        title="Take the conversion over",
+        detail="The patch applies to the script's folder; your own files are untouched until you do.",
+        command=f"cd {folder} && git apply {patch}",
+    )
+
+
+def _on_real_npu(result: PortResult) -> Action:
+    words = ["jumar", "port", "--soc", result.options.soc, str(result.options.script)]
+    if result.options.arguments:
+        words += ["--", *result.options.arguments]
+    return Action(
+        title="Repeat it on a machine with the NPU",
+        detail="With torch_npu installed the same command uses the real device.",
+        command=shlex.join(words),
+    )
+
+
+def _divergence(result: PortResult) -> str:
+    assert result.comparison is not None
+    first = result.comparison.first_divergence
+    finding = next((f for f in result.comparison.findings if f.where.operator and first is not None), None)
+    return finding.message if finding else _first(result, "accuracy")
+
+
+def _first(result: PortResult, room: str) -> str:
+    found = of_room(result.findings, room)
+    return found[0].message if found else "see the findings below"
+
+
+def _last_line(run: Run) -> str:
+    lines = [line for line in run.error().splitlines() if line.strip()]
+    return lines[-1].strip() if lines else f"exit code {run.returncode}"
+
+
+def _places(findings: Sequence[Finding]) -> str:
+    return "; ".join(f"{f.where}: {f.message}" for f in findings[:3]) + ("; …" if len(findings) > 3 else "")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _steps(number: int) -> str:
+    return _count(number, "step")
