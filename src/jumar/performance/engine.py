@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from jumar.device.soc import SocProfile, get_soc
-from jumar.errors import JumarError, RecordingError
+from jumar.device.soc import get_soc
+from jumar.errors import DeviceError, JumarError, RecordingError
 from jumar.findings import Finding, Severity
 from jumar.performance.advice import Advice, NotChecked, StepSummary
 from jumar.performance.checker import Checker, Priced, Result
@@ -18,7 +18,8 @@ from jumar.recording import Recording
 
 DEFAULT_SOC = "Ascend910B1"
 
-LoadSupport = Callable[[str], SupportLookup]
+LoadSupport = Callable[[str, str], SupportLookup]
+"""(SoC as the user or the recording names it, PyTorch version of the recording) to its tables."""
 
 
 def advise(
@@ -38,15 +39,14 @@ def advise(
     """
     source = recording if isinstance(recording, Recording) else Recording.open(recording)
     chosen = _choose_rank(source, rank)
-    profile = get_soc(soc or source.info.soc or DEFAULT_SOC)
-    subject = _subject(source, profile, load_support or _packaged_support)
+    subject = _subject(source, soc or source.info.soc or DEFAULT_SOC, load_support or _packaged_support)
     checkers = [checker(subject) for checker in CHECKERS]
     totals, table, steps = _observe(source, chosen, subject, checkers, on_progress)
     results = _results(checkers, totals)
     return Advice(
         recording=str(source.path),
         device=source.info.device,
-        soc=profile.name,
+        soc=subject.soc.name,
         rank=chosen,
         num_steps=totals.num_steps,
         findings=_in_order([found for _, result in results for found in result.findings], subject),
@@ -68,17 +68,22 @@ def _choose_rank(source: Recording, rank: int | None) -> int:
     return rank
 
 
-def _subject(source: Recording, profile: SocProfile, load: LoadSupport) -> Subject:
+def _subject(source: Recording, soc: str, load: LoadSupport) -> Subject:
+    profile = get_soc(soc)
     try:
-        return Subject(info=source.info, soc=profile, support=load(profile.name))
+        return Subject(info=source.info, soc=profile, support=load(soc, source.info.torch_version))
     except JumarError as error:
         return Subject(info=source.info, soc=profile, support_error=str(error))
 
 
-def _packaged_support(soc: str) -> SupportLookup:
-    from jumar.device.support import SupportTables
+def _packaged_support(soc: str, torch_version: str) -> SupportLookup:
+    """Return the packaged tables for the recording's PyTorch, or the newest where they do not cover it."""
+    from jumar.device.support import SupportTables, known_versions
 
-    return SupportTables.load(soc)
+    try:
+        return SupportTables.load(soc, torch_version)
+    except DeviceError:
+        return SupportTables.load(soc, known_versions()[-1])
 
 
 def _observe(

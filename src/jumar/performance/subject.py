@@ -32,6 +32,10 @@ class OperatorSupport(Protocol):
     def source(self) -> str:
         """Where the tables have it from."""
 
+    @property
+    def certain(self) -> bool:
+        """False where a table leaves room for doubt."""
+
 
 class SupportLookup(Protocol):
     """The device tables of one SoC, `jumar.device.support.SupportTables`."""

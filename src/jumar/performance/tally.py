@@ -117,8 +117,8 @@ def share(part: float, whole: float) -> float:
 
 
 def times_text(count: float) -> str:
-    """Return `once`, `16 times`, `0.3 times` for a count a step."""
-    return "once" if count == 1 else f"{number_text(count)} times"
+    """Return `once`, `twice`, `16 times`, `0.3 times` for a count a step."""
+    return {1: "once", 2: "twice"}.get(count) or f"{number_text(count)} times"
 
 
 def number_text(value: float) -> str:

@@ -11,7 +11,7 @@ and the outputs are copied back. One such operator in every block can cost more 
 
 ## Example
 ```python
-order = torch.linalg.qr(weight).Q
+values = torch.linalg.eigvals(matrix)
 ```
 
 ## Use instead
@@ -33,7 +33,7 @@ from jumar.findings import Severity
 from jumar.performance.checker import Checker, Priced, Result, unable
 from jumar.performance.cost import Cost
 from jumar.performance.operators import READS_TO_HOST, size_bytes
-from jumar.performance.subject import Call, StepView, Subject, Totals
+from jumar.performance.subject import Call, OperatorSupport, StepView, Subject, Totals
 from jumar.performance.tally import Tally, bytes_text, listing, per_step, percent_text, share, times_text
 from jumar.rules import Rule
 
@@ -75,8 +75,7 @@ class HostFallback(Checker):
 
     def _status_of(self, name: str) -> str:
         if name not in self._status:
-            assert self.subject.support is not None
-            self._status[name] = self.subject.support.operator(name).status
+            self._status[name] = self._support(name).status
         return self._status[name]
 
     def _bus_bytes(self, call: Call) -> int:
@@ -103,7 +102,8 @@ class HostFallback(Checker):
         calls, moved = per_step(tally.num_calls, totals), per_step(tally.bytes_moved, totals)
         launches = share(tally.num_launches, totals.num_launches)
         evidence = {**tally.evidence(totals), "bus_bytes_per_step": moved, "soc": self.subject.soc.name}
-        evidence["table_source"] = self._table_source(name)
+        support = self._support(name)
+        evidence["table_source"] = support.source
         message = (
             f"`{name}` has no kernel on {self.subject.soc.name} and runs on the host {times_text(calls)} a step"
             f"{tally.modules_text()}: {percent_text(launches)} of the operators, {bytes_text(moved)} over the bus."
@@ -115,10 +115,10 @@ class HostFallback(Checker):
             why=WHY,
             action="Take it out of the step (compute it once, or on the CPU beforehand), or write it with operators "
             "that have a kernel; `jumar assess` names them.",
-            confidence="certain" if self.subject.accelerator else "likely",
+            confidence="certain" if self.subject.accelerator and support.certain else "likely",
         )
         return Priced(finding, Cost(bus_bytes=moved, num_synchronisations=calls, num_launches=calls))
 
-    def _table_source(self, name: str) -> str:
+    def _support(self, name: str) -> OperatorSupport:
         assert self.subject.support is not None
-        return self.subject.support.operator(name).source
+        return self.subject.support.operator(name)

@@ -74,8 +74,10 @@ class StepGap(Checker):
 
     def result(self, totals: Totals) -> Result:
         """Return one finding when the gap weighs."""
-        if not totals.has_times or not any(self._gaps_us):
+        if not totals.has_times:
             return unable("the recording has no times of its calls.")
+        if not any(self._gaps_us):
+            return unable("the recorded steps begin with their first call, so a wait before it cannot be seen.")
         if len(self._gaps_us) < 2:
             return unable("needs a step after the first recorded one (which includes set-up); record --steps 0:3.")
         gap, work = statistics.median(self._gaps_us[1:]), statistics.median(self._work_us[1:])
