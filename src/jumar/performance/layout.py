@@ -27,6 +27,8 @@ def is_reordered(tensor: TensorRow, *, by_view: bool) -> bool:
     """
     if tensor.contiguous or num_elements(tensor.shape) <= 1 or stored_elements(tensor) <= 1:
         return False
+    if len(tensor.stride) != len(tensor.shape):  # sparse and other layouts have no strides
+        return False
     return by_view or not _is_channels_last(tensor)
 
 
@@ -48,7 +50,7 @@ def relaid_input(call: Call) -> int | None:
         return 0
     target = inputs[0] if in_place else (outputs[0] if outputs else None)
     tensor = inputs[source]
-    if target is None or tensor.contiguous or stored_elements(tensor) <= 1:
+    if target is None or tensor.contiguous or len(tensor.stride) != len(tensor.shape) or stored_elements(tensor) <= 1:
         return None
     keeps_order = tensor.stride == target.stride and is_dense(tensor)
     return None if keeps_order else source

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from jumar.findings import Json, Location
 from jumar.performance.subject import Call, Totals
@@ -116,9 +117,12 @@ def share(part: float, whole: float) -> float:
     return round(part / whole, 4) if whole else 0.0
 
 
+_TIMES: Mapping[float, str] = MappingProxyType({1.0: "once", 2.0: "twice"})
+
+
 def times_text(count: float) -> str:
     """Return `once`, `twice`, `16 times`, `0.3 times` for a count a step."""
-    return {1: "once", 2: "twice"}.get(count) or f"{number_text(count)} times"
+    return _TIMES.get(count) or f"{number_text(count)} times"
 
 
 def number_text(value: float) -> str:
