@@ -1,0 +1,106 @@
+"""Progress of long steps on stderr: bars for people, one line at the start and the end of a task for logs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    Task,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+
+@contextmanager
+def progress(*, console: Console | None = None) -> Iterator[Progress]:
+    """Yield a rich `Progress` on stderr (or on `console`).
+
+    In a terminal it shows spinner, description, bar, count and time; elsewhere it prints one plain
+    line when a task begins and one when it ends. A task without a total ends when it is removed,
+    stopped, or when the context is left.
+    """
+    console = console or Console(stderr=True, highlight=False)
+    if not console.is_terminal:
+        with _Lines(console) as lines:
+            yield lines
+        return
+    columns = (
+        SpinnerColumn(finished_text="✓"),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=28),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console) as bars:
+        yield bars
+
+
+class _Lines(Progress):
+    """A Progress without a live display: it counts as its base does and prints lines when a task begins and ends."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console=console, disable=True, auto_refresh=False)
+        self._ended: set[TaskID] = set()
+        self._ending = threading.Lock()
+
+    def add_task(self, description: str, *args: Any, **kwargs: Any) -> TaskID:
+        task_id = super().add_task(description, *args, **kwargs)
+        task = self._tasks[task_id]
+        self._say(f"{description}: {_count(task)}" if task.total else f"{description} …")
+        self._end_if_finished(task_id)
+        return task_id
+
+    def update(self, task_id: TaskID, **fields: Any) -> None:
+        super().update(task_id, **fields)
+        self._end_if_finished(task_id)
+
+    def advance(self, task_id: TaskID, advance: float = 1) -> None:
+        super().advance(task_id, advance)
+        self._end_if_finished(task_id)
+
+    def stop_task(self, task_id: TaskID) -> None:
+        super().stop_task(task_id)
+        self._end(task_id, "done" if _is_complete(self._tasks[task_id]) else "stopped")
+
+    def remove_task(self, task_id: TaskID) -> None:
+        self._end(task_id, "done" if _is_complete(self._tasks[task_id]) else "stopped")
+        super().remove_task(task_id)
+
+    def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
+        for task in self.tasks:
+            complete = _is_complete(task) and error_type is None
+            self._end(task.id, "done" if complete else "stopped")
+        super().__exit__(error_type, error, traceback)
+
+    def _end_if_finished(self, task_id: TaskID) -> None:
+        if self._tasks[task_id].finished:
+            self._end(task_id, "done")
+
+    def _end(self, task_id: TaskID, how: str) -> None:
+        with self._ending:
+            if task_id in self._ended:
+                return
+            self._ended.add(task_id)
+        task = self._tasks[task_id]
+        count = f", {_count(task)}" if task.total else ""
+        self._say(f"{task.description}: {how}{count}, {task.elapsed or 0.0:.1f} s")
+
+    def _say(self, text: str) -> None:
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _is_complete(task: Task) -> bool:
+    return task.total is None or task.completed >= task.total
+
+
+def _count(task: Task) -> str:
+    return f"{task.completed:g} of {task.total:g}"
