@@ -43,7 +43,7 @@ class ShapeChange:
         if self.origin.kind == "data":
             return f"`{self.operator}`{at} returns a size that depends on the data ({_sizes(self)})"
         what = "the batch (dimension 0)" if self.origin.kind == "batch" else _dimensions(self.origin.dimensions)
-        return f"{what} of a tensor that enters at `{self.operator}`{at} changes ({_sizes(self)})"
+        return f"{what} of a tensor entering at `{self.operator}`{at} changes ({_sizes(self)})"
 
 
 def _dimensions(numbers: tuple[int, ...]) -> str:

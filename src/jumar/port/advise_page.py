@@ -64,8 +64,8 @@ def _split(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
 def _verdict(advice: Advice, bottlenecks: Sequence[Finding], notes: Sequence[Finding]) -> Verdict:
     rules, gaps = _count(len(advice.checked), "rule"), _num_gaps(advice)
     details = [
-        f"Looked at {_count(advice.num_steps, 'step')} of rank {advice.rank}, run on {advice.device or 'no named device'},"
-        f" for {advice.soc}: {rules} ran"
+        f"Looked at {_count(advice.num_steps, 'step')} of rank {advice.rank}, run on "
+        f"{advice.device or 'no named device'}, for {advice.soc}: {rules} ran"
         + (f", {_count(gaps, 'rule')} could not be checked or not fully (see Not checked)." if gaps else "."),
         *(f"Recording: {line}." for line in advice.warnings),
     ]

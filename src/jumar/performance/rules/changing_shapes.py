@@ -171,12 +171,12 @@ class ChangingShapes(Checker):
         return dict(sorted(most.items(), key=lambda item: -item[1])[:8])
 
     def _message(self, group: Group, causes: list[str]) -> str:
-        work = "is compiled" if self.subject.compiles_online else "is prepared"
+        work = "compiled" if self.subject.compiles_online else "prepared"
         cause = f" because {listing(causes, 2)}" if causes else ""
         steps = f"step {group.steps[0]}" if len(group.steps) == 1 else f"{len(group.steps)} steps after the first"
         return (
-            f"Shapes change in {steps}{cause}: {number_text(group.num_new)} operator signatures are new there "
-            f"({self._num_first} in the first step), and each {work} on {self.subject.soc.name} in mid-training."
+            f"Shapes change in {steps}{cause}: {number_text(group.num_new)} operator signatures beyond the first "
+            f"step's {self._num_first} are {work} on {self.subject.soc.name} in mid-training."
         )
 
     def _why(self) -> str:
