@@ -1,0 +1,235 @@
+"""Where a `'cuda'` literal goes: to a device parameter, to something else, or it cannot be told.
+
+A bare `'cuda'` is a word; it is a device only by its place. The place is judged by the callee, the
+keyword, the parameter's name, the name it is assigned to, or the literals beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal as OneOf
+
+import libcst as cst
+
+from jumar.migrate.literals import literal
+from jumar.migrate.scopes import dotted_name
+from jumar.migrate.source import Source
+from jumar.migrate.words import DEVICE_WORDS, names_device, names_kernel
+
+Certainty = OneOf["device", "unclear", "other"]
+
+_TRANSPARENT = (cst.Element, cst.StarredElement, cst.BooleanOperation, cst.IfExp, cst.Tuple, cst.List, cst.Set)
+_DEVICE_METHODS = frozenset({"to", "to_empty", "pin_memory"})
+_TEXT_CALLS = frozenset({"print", "info", "debug", "warning", "error", "log", "write", "RuntimeError", "ValueError"})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The judgement about one literal and what it rests on (`argument device of torch.zeros`)."""
+
+    certainty: Certainty
+    reason: str
+
+
+def place_of(source: Source, node: cst.BaseExpression) -> Place:
+    """Judge where the literal `node` goes."""
+    beside = False
+    child: cst.CSTNode = node
+    parent = source.parent(child)
+    while isinstance(parent, _TRANSPARENT):
+        if isinstance(parent, cst.IfExp) and parent.test is child:
+            return Place("other", "the truth of a literal")
+        beside = beside or _has_device_word_beside(source, parent)
+        child, parent = parent, source.parent(parent)
+    place = _by_parent(source, child, parent)
+    if place.certainty == "unclear" and beside:
+        return Place("device", "another device stands beside it")
+    return place
+
+
+def _has_device_word_beside(source: Source, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.IfExp):
+        others: list[cst.CSTNode] = [node.body, node.orelse]
+    elif isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+        others = [element.value for element in node.elements]
+    elif isinstance(node, cst.BooleanOperation):
+        others = [node.left, node.right]
+    else:
+        return False
+    return any(_is_device_word(source, other) for other in others)
+
+
+def _is_device_word(source: Source, node: cst.CSTNode) -> bool:
+    found = literal(source, node)
+    return found is not None and found.body.lower().partition(":")[0] in DEVICE_WORDS
+
+
+def _by_parent(source: Source, child: cst.CSTNode, parent: cst.CSTNode | None) -> Place:
+    if isinstance(parent, cst.Arg):
+        return _by_argument(source, parent)
+    if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.NamedExpr)):
+        return _by_names(list(target_names(source, parent)), "assigned to")
+    if isinstance(parent, cst.Param):
+        return _by_names([parent.name.value], "default of")
+    if isinstance(parent, cst.Return):
+        return _by_return(source, parent)
+    return _by_container(source, child, parent)
+
+
+def _by_container(source: Source, child: cst.CSTNode, parent: cst.CSTNode | None) -> Place:
+    if isinstance(parent, cst.DictElement):
+        if parent.key is child:
+            return Place("other", "a dictionary key")
+        key = literal(source, parent.key)
+        return _by_names([key.body] if key else [], "value of the key")
+    if isinstance(parent, (cst.For, cst.CompFor)):
+        return _by_names([dotted_name(parent.target) or ""], "looped over as")
+    if isinstance(parent, (cst.Index, cst.Slice)):
+        return _by_index(source, parent)
+    return Place("unclear", "its use is not known")
+
+
+def _by_index(source: Source, node: cst.CSTNode) -> Place:
+    subscript = source.enclosing(node, cst.Subscript)
+    if subscript is not None and (source.qualified(subscript.value) or "").endswith(".Literal"):
+        return Place("unclear", "a type")
+    return Place("other", "a key")
+
+
+def _by_names(names: list[str], how: str) -> Place:
+    for name in names:
+        if names_device(name):
+            return Place("device", f"{how} {name}")
+    for name in names:
+        if names_kernel(name):
+            return Place("other", f"{how} {name}")
+    return Place("unclear", f"{how} {', '.join(name for name in names if name)}".strip())
+
+
+def target_names(source: Source, node: cst.Assign | cst.AnnAssign | cst.NamedExpr) -> Iterator[str]:
+    """Yield the last name, attribute or literal key of each target an assignment writes."""
+    targets = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
+    for target in targets:
+        if isinstance(target, cst.Name):
+            yield target.value
+        elif isinstance(target, cst.Attribute):
+            yield target.attr.value
+        elif isinstance(target, cst.Subscript):
+            for element in target.slice:
+                if isinstance(element.slice, cst.Index):
+                    key = literal(source, element.slice.value)
+                    if key is not None:
+                        yield key.body
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            yield from (element.value.value for element in target.elements if isinstance(element.value, cst.Name))
+
+
+def _by_return(source: Source, node: cst.Return) -> Place:
+    function = source.enclosing(node, cst.FunctionDef)
+    if function is None:
+        return Place("unclear", "returned")
+    place = _by_names([function.name.value], "returned by")
+    if place.certainty == "unclear" and _returns_device_word(source, function):
+        return Place("device", f"{function.name.value} returns devices")
+    return place
+
+
+def _returns_device_word(source: Source, function: cst.FunctionDef) -> bool:
+    return any(
+        node.value is not None and _is_device_word(source, node.value)
+        for node in source.nodes(cst.Return)
+        if source.enclosing(node, cst.FunctionDef) is function
+    )
+
+
+def _by_argument(source: Source, argument: cst.Arg) -> Place:
+    call = source.parent(argument)
+    if not isinstance(call, cst.Call):
+        return Place("unclear", "a class keyword")
+    if callee_name(call) == "add_argument":
+        return _by_option(source, call)
+    if argument.keyword is not None:
+        return _by_names([argument.keyword.value], "argument")
+    return _by_position(source, call, argument)
+
+
+def _by_position(source: Source, call: cst.Call, argument: cst.Arg) -> Place:
+    callee = callee_name(call)
+    qualified = source.qualified(call.func) or ""
+    if qualified.split(".")[-1] in ("getattr", "hasattr", "setattr", "isinstance") or callee in _TEXT_CALLS:
+        return Place("other", f"argument of {callee}")
+    if qualified.startswith(("torch.", "torch_npu.")):
+        return Place("device", f"argument of {qualified}")
+    if isinstance(call.func, cst.Attribute) and callee in _DEVICE_METHODS:
+        return Place("device", f"argument of .{callee}()")
+    if isinstance(call.func, cst.Attribute) and callee in ("get", "pop", "setdefault") and call.args[0] is argument:
+        return Place("other", "a key")
+    parameter = _parameter_name(source, call, argument)
+    if parameter is not None:
+        return _by_names([parameter], "parameter")
+    return Place("device", f"argument of {callee}()") if names_device(callee) else Place("unclear", "an argument")
+
+
+def _parameter_name(source: Source, call: cst.Call, argument: cst.Arg) -> str | None:
+    """Return the parameter a positional argument binds to, for functions defined in this file."""
+    index = list(call.args).index(argument)
+    if not isinstance(call.func, cst.Name) or any(arg.star for arg in call.args[: index + 1]):
+        return None
+    bindings = source.scope(call.func).bindings_of(call.func.value)
+    if len(bindings) != 1:
+        return None
+    definition = bindings[0].node
+    if isinstance(definition, cst.ClassDef):
+        scope = source.tree.own_scopes[definition]
+        made_by = scope.bindings.get("__init__", [])
+        definition = made_by[0].node if made_by else definition
+        index += 1
+    if not isinstance(definition, cst.FunctionDef):
+        return None
+    parameters = [*definition.params.posonly_params, *definition.params.params]
+    return parameters[index].name.value if index < len(parameters) else None
+
+
+def callee_name(call: cst.Call) -> str:
+    """Return the last name of what is called (`to` of `x.y.to(...)`), empty for other callees."""
+    if isinstance(call.func, cst.Attribute):
+        return call.func.attr.value
+    return call.func.value if isinstance(call.func, cst.Name) else ""
+
+
+def option_names(source: Source, call: cst.Call) -> list[str]:
+    """Return the names an `add_argument` call gives its option, without dashes (`--dist-backend`: dist_backend)."""
+    names = [literal(source, arg.value) for arg in call.args if arg.keyword is None and not arg.star]
+    dest = [literal(source, arg.value) for arg in call.args if arg.keyword is not None and arg.keyword.value == "dest"]
+    return [name.body.lstrip("-").replace("-", "_") for name in (*dest, *names) if name is not None]
+
+
+def _by_option(source: Source, call: cst.Call) -> Place:
+    place = _by_names(option_names(source, call), "option")
+    if place.certainty == "unclear" and _option_has_device_word(source, call):
+        return Place("device", "the option's other values are devices")
+    return place
+
+
+def _option_has_device_word(source: Source, call: cst.Call) -> bool:
+    for argument in call.args:
+        if argument.keyword is not None and argument.keyword.value in ("choices", "default"):
+            values = argument.value.elements if isinstance(argument.value, (cst.List, cst.Tuple, cst.Set)) else ()
+            if any(_is_device_word(source, element.value) for element in values):
+                return True
+    return False
+
+
+def device_identifiers(source: Source) -> frozenset[str]:
+    """Return options, variables and attributes of this file that hold a device though their name does not say so."""
+    found: set[str] = set()
+    for call in source.nodes(cst.Call):
+        if callee_name(call) == "add_argument" and _option_has_device_word(source, call):
+            found.update(option_names(source, call))
+    assigned: list[cst.Assign | cst.AnnAssign] = [*source.nodes(cst.Assign), *source.nodes(cst.AnnAssign)]
+    for node in assigned:
+        value = node.value
+        if isinstance(value, cst.IfExp) and any(_is_device_word(source, side) for side in (value.body, value.orelse)):
+            found.update(target_names(source, node))
+    return frozenset(name for name in found if name and not names_kernel(name))

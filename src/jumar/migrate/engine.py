@@ -1,0 +1,78 @@
+"""One source in, one outcome out: parse, let every rule propose, apply what composes, verify."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+
+from jumar.findings import Finding
+from jumar.migrate.edits import EditSet, Proposal, to_finding
+from jumar.migrate.options import ConvertOptions
+from jumar.migrate.outcome import Failure, Outcome, Skip, Success
+from jumar.migrate.rules import CHECKS, Context
+from jumar.migrate.rules.unparsable_source import report, sentence
+from jumar.migrate.source import Source, SourceError, parse
+from jumar.migrate.text import SourceText
+
+_TRIGGER = re.compile(
+    rb"cuda|nccl|nvidia|nvml|apex|amp_c|flash_attn|flash_attention|bitsandbytes|xformers|triton|cupy|tensorrt|dali\b"
+    rb"|transformer_engine|dataparallel|gradscaler|cudnn|8bit|torch_scatter|spconv|mamba_ssm|causal_conv1d"
+    rb"|\bload\b.{0,8}\(|import\s+load\b",
+    re.IGNORECASE,
+)
+
+
+def convert_source(source: str | bytes, path: str, options: ConvertOptions | None = None) -> Outcome:
+    """Convert one source; `path` is only named in the findings.
+
+    Success (perhaps without a change), Skip when nothing in it belongs to CUDA, Failure when it
+    cannot be read as Python. Never raises for what the source holds, never prints.
+    """
+    options = options or ConvertOptions()
+    data = source.encode() if isinstance(source, str) else source
+    try:
+        if not _TRIGGER.search(data):
+            _check_syntax(data, path)
+            return Skip(path=path, before=data, reason="nothing in it belongs to CUDA")
+        return _convert(parse(data, path), options)
+    except SourceError as error:
+        return Failure(path=path, before=data, error=sentence(path, error), findings=(report(path, error),))
+
+
+def _convert(source: Source, options: ConvertOptions) -> Outcome:
+    context = Context(source, options)
+    for check in CHECKS:
+        for proposal in list(check(context)):
+            context.add(proposal)
+    edits = EditSet()
+    findings = [_apply(proposal, edits, source, options) for proposal in context.proposals]
+    findings.sort(key=lambda finding: (finding.where.line or 0, finding.where.column or 0, finding.code))
+    after = source.text.encode(edits.apply(source.text.text))
+    before = source.text.data
+    if len(edits) and _parses(before) and not _parses(after):
+        raise AssertionError(f"the edits of {source.path} do not parse")
+    return Success(path=source.path, before=before, after=after, findings=tuple(findings), num_edits=len(edits))
+
+
+def _apply(proposal: Proposal, edits: EditSet, source: Source, options: ConvertOptions) -> Finding:
+    wanted = bool(proposal.replacements) and options.applies(proposal.safety)
+    applied = wanted and edits.accept(proposal.replacements)
+    return to_finding(proposal, source.text, source.path, applied=applied)
+
+
+def _check_syntax(data: bytes, path: str) -> None:
+    """Raise SourceError when `data` is not Python. Python's own parser is asked first because it is fast."""
+    if not _parses(data):
+        parse(SourceText.decode(data).data, path)
+
+
+def _parses(data: bytes) -> bool:
+    """Tell whether this Python's own parser reads `data`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(data)
+        except (SyntaxError, ValueError, RecursionError):
+            return False
+    return True

@@ -1,0 +1,96 @@
+"""Whose method is it: PyTorch's, or one that a class of the same file defines under the same name."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import libcst as cst
+
+from jumar.migrate.source import Source
+
+Owner = Literal["own", "torch", "unknown"]
+_MAX_DEPTH = 6
+
+
+class Receivers:
+    """Judges the objects on which a method or attribute called `name` is used in one file."""
+
+    def __init__(self, source: Source, name: str) -> None:
+        self._source = source
+        self._name = name
+        self._own = frozenset(node for node in source.nodes(cst.ClassDef) if self._defines(node))
+
+    @property
+    def has_own(self) -> bool:
+        """Whether a class of this file defines the name itself."""
+        return bool(self._own)
+
+    def _defines(self, node: cst.ClassDef) -> bool:
+        if self._name in self._source.tree.own_scopes[node].bindings:
+            return True
+        return any(
+            target in self._source.tree.stored and self._source.enclosing(target, cst.ClassDef) is node
+            for target in self._source.nodes(cst.Attribute)
+            if target.attr.value == self._name and isinstance(target.value, cst.Name) and target.value.value == "self"
+        )
+
+    def is_module_function(self, node: cst.Attribute) -> bool:
+        """Tell whether `node` is an attribute of an imported module (`import ext; ext.cuda()`)."""
+        if not isinstance(node.value, cst.Name):
+            return False
+        bindings = self._source.scope(node.value).bindings_of(node.value.value)
+        return any(
+            binding.kind == "import" and isinstance(self._source.parent(binding.node), cst.Import)
+            for binding in bindings
+        )
+
+    def classify(self, receiver: cst.BaseExpression, depth: int = 0) -> Owner:
+        """Tell whose object `receiver` is, as far as this file shows."""
+        if depth > _MAX_DEPTH:
+            return "unknown"
+        if isinstance(receiver, cst.Call):
+            return self._by_call(receiver, depth)
+        if isinstance(receiver, cst.Name):
+            return self._by_name(receiver, depth)
+        return "unknown"
+
+    def _by_call(self, call: cst.Call, depth: int) -> Owner:
+        if isinstance(call.func, cst.Name) and call.func.value == "super":
+            return "torch"
+        definition = self._definition(call.func)
+        if definition is not None:
+            return "own" if definition in self._own else "unknown"
+        if (self._source.qualified(call.func) or "").startswith("torch."):
+            return "torch"
+        if isinstance(call.func, cst.Attribute):
+            return "torch" if self.classify(call.func.value, depth + 1) == "torch" else "unknown"
+        return "unknown"
+
+    def _definition(self, node: cst.CSTNode) -> cst.CSTNode | None:
+        if not isinstance(node, cst.Name):
+            return None
+        bindings = self._source.scope(node).bindings_of(node.value)
+        return bindings[0].node if len(bindings) == 1 and bindings[0].kind == "definition" else None
+
+    def _by_name(self, name: cst.Name, depth: int) -> Owner:
+        bindings = self._source.scope(name).bindings_of(name.value)
+        owners = set[Owner]()
+        for binding in bindings:
+            if binding.value is not None:
+                owners.add(self.classify(binding.value, depth + 1))
+            elif isinstance(binding.node, cst.Param):
+                owners.add(self._by_parameter(binding.node))
+            else:
+                owners.add("unknown")
+        return owners.pop() if len(owners) == 1 else "unknown"
+
+    def _by_parameter(self, parameter: cst.Param) -> Owner:
+        if parameter.annotation is not None:
+            annotation = parameter.annotation.annotation
+            if self._definition(annotation) in self._own:
+                return "own"
+            return "torch" if (self._source.qualified(annotation) or "").startswith("torch.") else "unknown"
+        function = self._source.enclosing(parameter, cst.FunctionDef)
+        around = self._source.enclosing(function, cst.ClassDef, cst.FunctionDef) if function is not None else None
+        first = function is not None and function.params.params[:1] == (parameter,)
+        return "own" if first and around in self._own else "unknown"

@@ -1,0 +1,105 @@
+"""What a rule's check is given: the source, the options, and what was said about it before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import libcst as cst
+
+from jumar.migrate.devices import device_identifiers
+from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.options import ConvertOptions
+from jumar.migrate.source import Reference, Source
+from jumar.migrate.spans import Span
+
+
+@dataclass
+class Context:
+    """One conversion of one source. Checks run in a fixed order and see the proposals made before them."""
+
+    source: Source
+    options: ConvertOptions
+    proposals: list[Proposal] = field(default_factory=list)
+    _covered: set[Span] = field(default_factory=set)
+    _starts: set[int] = field(default_factory=set)
+
+    def add(self, proposal: Proposal) -> None:
+        """Note a proposal."""
+        self.proposals.append(proposal)
+        self._covered.add(proposal.span)
+        self._starts.update(replacement.start for replacement in proposal.replacements)
+
+    def covered(self, span: Span) -> bool:
+        """Tell whether an earlier proposal is about exactly this place, or edits its first characters."""
+        return span in self._covered or span[0] in self._starts
+
+    def within_covered(self, span: Span) -> bool:
+        """Tell whether this place is inside one that an earlier proposal is about or edits."""
+        return any(start <= span[0] and span[1] <= end for start, end in self._covered) or any(
+            span[0] <= start < span[1] for start in self._starts
+        )
+
+    @cached_property
+    def device_names(self) -> frozenset[str]:
+        """Options and variables of this file that hold a device though their name does not say so."""
+        return device_identifiers(self.source)
+
+    @cached_property
+    def quote(self) -> str:
+        """The quote this file writes most strings with."""
+        double = sum(node.quote.startswith('"') for node in self.source.nodes(cst.SimpleString))
+        return '"' if 2 * double > len(self.source.tree.nodes.get(cst.SimpleString, [])) else "'"
+
+
+Check = Callable[[Context], Iterator[Proposal]]
+
+
+def renamed(source: Source, node: cst.Name, new: str) -> Replacement:
+    """Return the replacement of a name's token."""
+    start, end = source.span(node)
+    return Replacement(start, end, new)
+
+
+def token(node: cst.CSTNode) -> cst.Name:
+    """Return the last name token of a name or attribute."""
+    if isinstance(node, cst.Attribute):
+        return node.attr
+    if isinstance(node, cst.Name):
+        return node
+    raise TypeError(f"{type(node).__name__} has no name token")
+
+
+def first_argument(source: Source, call: cst.Call, text: str) -> Replacement:
+    """Return the insertion of a first positional argument."""
+    if call.args:
+        at = source.span(call.args[0])[0]
+        return Replacement(at, at, f"{text}, ")
+    at = source.span(call)[1] - 1
+    return Replacement(at, at, text)
+
+
+def last_argument(source: Source, call: cst.Call, text: str) -> Replacement:
+    """Return the insertion of a last keyword argument; a trailing comma stays where it is."""
+    if not call.args:
+        at = source.span(call)[1] - 1
+        return Replacement(at, at, text)
+    at = source.outer_span(call.args[-1].value)[1]
+    return Replacement(at, at, f", {text}")
+
+
+def keyword(call: cst.Call, name: str) -> cst.Arg | None:
+    """Return the argument passed by this keyword, or None."""
+    return next((arg for arg in call.args if arg.keyword is not None and arg.keyword.value == name), None)
+
+
+def has_star(call: cst.Call, star: str) -> bool:
+    """Tell whether the call unpacks arguments with `*` or `**`."""
+    return any(arg.star == star for arg in call.args)
+
+
+def uses_of(source: Source, *names: str) -> Iterator[Reference]:
+    """Yield certain references whose qualified name is one of `names`."""
+    wanted = frozenset(names)
+    return (reference for reference in source.references if reference.certain and reference.name in wanted)

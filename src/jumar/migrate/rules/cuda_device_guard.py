@@ -1,0 +1,203 @@
+"""## What it does
+Judges every test that asks for CUDA (`x.device.type == 'cuda'`, `'cuda' in device`,
+`device.startswith('cuda')`, `x.is_cuda`, `torch.cuda.is_available()`) by the names around it:
+- *an accelerator is there*: converted;
+- *this picks a CUDA-only kernel* (custom kernels, extensions, fused optimizers, Triton, cuDNN, TF32 …):
+  left, so that the program takes the path it already has for every other device.
+
+Each judgement is a finding, with the names it rests on.
+
+## Why it matters
+A guard renamed by mistake sends the NPU into code that only CUDA has, although the path beside it
+would have worked; a guard left by mistake silently skips pinned memory, seeding or the accelerator.
+
+## Example
+```python
+if x.device.type == 'cuda':
+    torch.cuda.synchronize()
+if impl == 'cuda' and x.device.type == 'cuda' and _init():
+    return _bias_act_cuda(x)
+```
+
+## Use instead
+```python
+if x.device.type == 'npu':
+    torch.npu.synchronize()
+if impl == 'cuda' and x.device.type == 'cuda' and _init():
+    return _bias_act_cuda(x)
+```
+
+## Fix safety
+Safe where the compared value is a device; unsafe where only the word `'cuda'` speaks for it.
+
+## References
+- https://pytorch.org/docs/stable/tensor_attributes.html#torch.device
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from jumar.findings import Severity
+from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.guards import Verdict, is_condition, judge
+from jumar.migrate.literals import Literal, literal
+from jumar.migrate.receivers import Receivers
+from jumar.migrate.rules.context import Context, renamed
+from jumar.migrate.source import Source
+from jumar.migrate.words import DEVICE_WORDS, names_device, names_kernel
+from jumar.rules import Rule
+
+RULE = Rule(
+    code="JM108",
+    name="cuda-device-guard",
+    summary="A test asks for CUDA: for an accelerator, or for a CUDA-only kernel.",
+    severity=Severity.ADVICE,
+    doc=__doc__,
+    safety="safe",
+)
+
+_DEVICE_ATTRIBUTES = frozenset({"type", "device", "device_type"})
+_NEGATIVE = (cst.NotEqual, cst.NotIn, cst.IsNot)
+
+
+@dataclass(frozen=True, slots=True)
+class _Guard:
+    """One test: the node that is true or false, what to edit, and whether it surely is about a device."""
+
+    test: cst.BaseExpression
+    spot: cst.CSTNode
+    replacements: tuple[Replacement, ...]
+    negative: bool = False
+    availability: bool = False
+    certain: bool = True
+
+
+def check(context: Context) -> Iterator[Proposal]:
+    """Propose the NPU's form of each guard that asks for an accelerator; report the others."""
+    for guard in _guards(context):
+        verdict = judge(context.source, guard.test, negative=guard.negative, availability=guard.availability)
+        yield _left(context, guard, verdict) if verdict.kind == "kernel" else _converted(context, guard)
+
+
+def _left(context: Context, guard: _Guard, verdict: Verdict) -> Proposal:
+    return Proposal(
+        rule=RULE,
+        span=context.source.span(guard.spot),
+        message=f"`{_short(context.source, guard.test)}` picks CUDA-only code, so it was left (false on the NPU).",
+        evidence={"names": list(verdict.evidence)},
+        confidence="likely",
+        why=f"Judged by {', '.join(verdict.evidence)}.",
+        action="If the guarded code runs on the NPU, too, test for 'npu' here.",
+    )
+
+
+def _converted(context: Context, guard: _Guard) -> Proposal:
+    test = _short(context.source, guard.test)
+    return Proposal(
+        rule=RULE,
+        span=context.source.span(guard.spot),
+        message=f"`{test}` asks whether an accelerator is there."
+        if guard.certain
+        else f"`{test}` may ask for a device.",
+        replacements=guard.replacements,
+        safety="safe" if guard.certain else "unsafe",
+        confidence="likely" if guard.certain else "possible",
+        action="" if guard.certain else "If it is a device, convert with --unsafe or compare with 'npu' here.",
+    )
+
+
+def _short(source: Source, node: cst.CSTNode) -> str:
+    text = " ".join(source.code(node).split())
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _guards(context: Context) -> Iterator[_Guard]:
+    for node in context.source.nodes(cst.Comparison):
+        yield from _comparison(context, node)
+    yield from _prefix_tests(context)
+    yield from _properties(context)
+    yield from _availability(context)
+
+
+def _comparison(context: Context, node: cst.Comparison) -> Iterator[_Guard]:
+    if len(node.comparisons) != 1:
+        return
+    source, target = context.source, node.comparisons[0]
+    left, right = node.left, target.comparator
+    negative = isinstance(target.operator, _NEGATIVE)
+    for side, other in ((left, right), (right, left)):
+        for text in _literals_in(source, side):
+            if text.is_bare or (text.is_indexed and not text.num_fields) or (text.is_indexed and side is right):
+                yield _Guard(
+                    node, text.node, (text.rename(),), negative,
+                    certain=text.is_indexed or _is_device(context, other) or _beside_device(source, side),
+                )  # fmt: skip
+
+
+def _literals_in(source: Source, node: cst.BaseExpression) -> Iterator[Literal]:
+    elements = node.elements if isinstance(node, (cst.Tuple, cst.List, cst.Set)) else ()
+    for candidate in (node, *(element.value for element in elements)):
+        text = literal(source, candidate)
+        if text is not None:
+            yield text
+
+
+def _beside_device(source: Source, node: cst.BaseExpression) -> bool:
+    return any(text.body.lower() in DEVICE_WORDS for text in _literals_in(source, node))
+
+
+def _is_device(context: Context, node: cst.BaseExpression) -> bool:
+    """Tell whether the compared value is a device: by its attribute, its name, or what wraps it."""
+    if isinstance(node, cst.Call):
+        inner = [arg.value for arg in node.args if arg.keyword is None]
+        if context.source.qualified(node.func) in ("builtins.str", "torch.device", "builtins.getattr") and inner:
+            return context.source.qualified(node.func) == "torch.device" or _is_device(context, inner[0])
+        return isinstance(node.func, cst.Attribute) and _is_device(context, node.func.value)
+    if isinstance(node, cst.Subscript):
+        return _is_device(context, node.value) or any(
+            names_device(text.body)
+            for element in node.slice
+            if isinstance(element.slice, cst.Index) and (text := literal(context.source, element.slice.value))
+        )
+    name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+    if not name or names_kernel(name):
+        return False
+    if name == "type":
+        return isinstance(node, cst.Attribute) and _is_device(context, node.value)
+    return names_device(name) or name in _DEVICE_ATTRIBUTES or name in context.device_names
+
+
+def _prefix_tests(context: Context) -> Iterator[_Guard]:
+    source = context.source
+    for node in source.nodes(cst.Attribute):
+        call = source.called(node)
+        if node.attr.value != "startswith" or call is None or len(call.args) != 1:
+            continue
+        for text in _literals_in(source, call.args[0].value):
+            if text.num_fields == 0 and (text.is_bare or text.is_indexed):
+                yield _Guard(call, text.node, (text.rename(),), certain=_is_device(context, node.value))
+
+
+def _properties(context: Context) -> Iterator[_Guard]:
+    source, receivers = context.source, Receivers(context.source, "is_cuda")
+    for node in source.nodes(cst.Attribute):
+        if node.attr.value != "is_cuda" or node in source.tree.stored or source.called(node) is not None:
+            continue
+        if is_condition(source, node) and receivers.classify(node.value) != "own":
+            yield _Guard(node, node.attr, (renamed(source, node.attr, "is_npu"),))
+
+
+def _availability(context: Context) -> Iterator[_Guard]:
+    source = context.source
+    for reference in source.references:
+        if reference.name != "torch.cuda.is_available" or not reference.certain or reference.call is None:
+            continue
+        if not is_condition(source, reference.call):
+            continue
+        cuda = reference.chain[reference.names.index("torch.cuda")] if "torch.cuda" in reference.names else None
+        edits = (renamed(source, cuda.attr, "npu"),) if isinstance(cuda, cst.Attribute) else ()
+        yield _Guard(reference.call, reference.node, edits, availability=True)

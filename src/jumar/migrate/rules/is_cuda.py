@@ -1,0 +1,59 @@
+"""## What it does
+Renames the tensor property `is_cuda` to `is_npu`. Where it decides between code paths, the rule on
+device guards judges it first. An attribute `is_cuda` that a class of the file sets itself stays.
+
+## Why it matters
+`is_cuda` is False for a tensor on an NPU, so code behind it is silently skipped.
+
+## Example
+```python
+on_device = x.is_cuda
+```
+
+## Use instead
+```python
+on_device = x.is_npu
+```
+
+## Fix safety
+Safe.
+
+## References
+- torch_npu 2.13 (`torch.Tensor.is_npu`)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from jumar.findings import Severity
+from jumar.migrate.edits import Proposal
+from jumar.migrate.receivers import Receivers
+from jumar.migrate.rules.context import Context, renamed
+from jumar.rules import Rule
+
+RULE = Rule(
+    code="JM104",
+    name="is-cuda",
+    summary="A tensor is asked whether it is on CUDA.",
+    severity=Severity.WARNING,
+    doc=__doc__,
+    safety="safe",
+)
+
+
+def check(context: Context) -> Iterator[Proposal]:
+    """Propose `.is_npu` for every `.is_cuda` of a tensor."""
+    source, receivers = context.source, Receivers(context.source, "is_cuda")
+    for node in source.nodes(cst.Attribute):
+        if node.attr.value != "is_cuda" or node in source.tree.stored or context.covered(source.span(node.attr)):
+            continue
+        if source.called(node) is None and receivers.classify(node.value) != "own":
+            yield Proposal(
+                rule=RULE,
+                span=source.span(node.attr),
+                message="`.is_cuda` is False for a tensor on an NPU.",
+                replacements=(renamed(source, node.attr, "is_npu"),),
+            )

@@ -1,0 +1,104 @@
+"""## What it does
+Renames the collective backend `'nccl'` to `'hccl'`: in `init_process_group` and `new_group`, in
+defaults and choices of options, in comparisons, and in compound forms (`'cpu:gloo,cuda:nccl'` becomes
+`'cpu:gloo,npu:hccl'`, both halves or none). Asking for NCCL itself (`is_nccl_available`,
+`Backend.NCCL`, `ProcessGroupNCCL`) is reported.
+
+## Why it matters
+NCCL is NVIDIA's library; on NPUs the collectives are HCCL's. A default renamed without the
+comparison that reads it would choose the wrong branch silently.
+
+## Example
+```python
+dist.init_process_group(backend='nccl')
+```
+
+## Use instead
+```python
+dist.init_process_group(backend='hccl')
+```
+
+## Fix safety
+Safe. Scripts and configurations that pass `nccl` to a converted option must pass `hccl`.
+
+## References
+- torch_npu 2.13 (`torch_npu.distributed`: backend `hccl`)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from jumar.findings import Severity
+from jumar.migrate.devices import place_of
+from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.literals import Literal, literals
+from jumar.migrate.rules.context import Context
+from jumar.rules import Rule
+
+RULE = Rule(
+    code="JM105",
+    name="nccl-backend",
+    summary="The collective backend NCCL is named.",
+    severity=Severity.ERROR,
+    doc=__doc__,
+    safety="safe",
+)
+
+_COMPOUND = re.compile(r"(\w+:\w+,)*cuda:nccl(,\w+:\w+)*")
+_API = {
+    "torch.distributed.is_nccl_available": "torch_npu.distributed.is_hccl_available() asks the same for HCCL.",
+    "torch.distributed.distributed_c10d.is_nccl_available": "torch_npu.distributed.is_hccl_available() asks for HCCL.",
+    "torch.distributed.Backend.NCCL": "Write 'hccl'.",
+    "torch.distributed.ProcessGroupNCCL": "torch_npu registers its own process group under 'hccl'.",
+    "torch.distributed.distributed_c10d.ProcessGroupNCCL": "torch_npu registers its own process group under 'hccl'.",
+}
+
+
+def check(context: Context) -> Iterator[Proposal]:
+    """Propose HCCL wherever NCCL is chosen by name."""
+    for text in literals(context.source):
+        if text.num_fields == 0 and not context.covered(context.source.span(text.node)):
+            yield from _string(context, text)
+    for reference in context.source.references:
+        hint = next((_API[name] for name in reference.names if name in _API), None)
+        if hint is not None:
+            yield Proposal(
+                rule=RULE, span=context.source.span(reference.node), severity=Severity.WARNING, action=hint,
+                message=f"`{context.source.code(reference.node)}` asks for NCCL and was left.",
+            )  # fmt: skip
+
+
+def _string(context: Context, text: Literal) -> Iterator[Proposal]:
+    span = context.source.span(text.node)
+    code = context.source.code(text.node)
+    if text.body.lower() == "nccl":
+        place = place_of(context.source, text.node)
+        if place.reason in ("a dictionary key", "a key") or place.reason.startswith("argument of print"):
+            yield Proposal(
+                rule=RULE, span=span, severity=Severity.ADVICE, confidence="likely",
+                message=f"{code} is {place.reason}, so it was left.",
+                action="Rename it together with everything that looks it up.",
+            )  # fmt: skip
+            return
+        new = "hccl" if text.body == "nccl" else "HCCL" if text.body == "NCCL" else "Hccl"
+        yield _rename(context, text, (text.rename(text.body, new),))
+    elif _COMPOUND.fullmatch(text.body):
+        at = text.start + text.body.index("cuda:nccl")
+        yield _rename(context, text, (Replacement(at, at + 4, "npu"), Replacement(at + 5, at + 9, "hccl")))
+
+
+def _rename(context: Context, text: Literal, replacements: tuple[Replacement, ...]) -> Proposal:
+    option = context.source.enclosing(text.node, cst.Call)
+    is_option = option is not None and getattr(getattr(option.func, "attr", None), "value", "") == "add_argument"
+    return Proposal(
+        rule=RULE,
+        span=context.source.span(text.node),
+        message=f"{context.source.code(text.node)} names NCCL; the NPU's collectives are HCCL.",
+        replacements=replacements,
+        severity=Severity.ADVICE if is_option else None,
+        action="Commands and configurations that pass nccl to this option must pass hccl." if is_option else "",
+    )

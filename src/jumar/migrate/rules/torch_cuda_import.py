@@ -1,0 +1,165 @@
+"""## What it does
+Converts import statements that bring in parts of `torch.cuda`. The names they bind stay, so that
+nothing else in the file or in files that import from it has to change: `from torch import cuda`
+becomes `from torch import npu as cuda`. Where one statement holds names with and without a
+counterpart it is split, and those without one stay where they are and are reported.
+
+## Why it matters
+`import torch.npu.nccl` or `from torch.npu import nvtx` fail at import, before anything runs.
+
+## Example
+```python
+from torch import cuda
+from torch.cuda import Stream, nvtx
+import torch.cuda.amp as amp
+```
+
+## Use instead
+```python
+from torch import npu as cuda
+from torch.npu import Stream
+from torch.cuda import nvtx
+import torch.amp as amp
+```
+
+## Fix safety
+Safe; unsafe where splitting a statement would lose a comment inside it.
+
+## References
+- torch_npu 2.13 public API (`test/torch_npu_schema.json` of Ascend/pytorch)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from jumar.findings import Severity
+from jumar.migrate.api_map import Counterpart, counterpart
+from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.rules.context import Context
+from jumar.migrate.rules.cuda_amp import AmpPlan, amp_name, plan
+from jumar.migrate.scopes import dotted_name
+from jumar.migrate.source import imported_name
+from jumar.rules import Rule
+
+RULE = Rule(
+    code="JM116",
+    name="torch-cuda-import",
+    summary="An import statement brings in torch.cuda or a part of it.",
+    severity=Severity.ERROR,
+    doc=__doc__,
+    safety="safe",
+)
+
+
+def check(context: Context) -> Iterator[Proposal]:
+    """Propose the converted form of every import of torch.cuda or a part of it."""
+    routes = plan(context.source)
+    for statement in context.source.nodes(cst.Import):
+        for alias in statement.names:
+            name = dotted_name(alias.name) or ""
+            if name == "torch.cuda" or name.startswith("torch.cuda."):
+                yield _import(context, alias, name, routes)
+    for statement_from in context.source.nodes(cst.ImportFrom):
+        module = dotted_name(statement_from.module) if statement_from.module is not None else None
+        if module is not None and not statement_from.relative:
+            yield from _import_from(context, statement_from, module, routes)
+
+
+def _target(alias: cst.ImportAlias, name: str, routes: AmpPlan) -> Counterpart:
+    """Return what an import item becomes; parts of torch.cuda.amp go where all their uses can follow."""
+    if name == "torch.cuda.amp" or amp_name(name) is not None:
+        vendor = routes.route(alias) == "vendor"
+        return Counterpart("moved", name.replace("torch.cuda", "torch_npu.npu" if vendor else "torch", 1))
+    if name.startswith("torch.cuda.amp."):
+        return Counterpart("missing", None, "Import it from torch.amp if it is there, or do without it.")
+    return counterpart(name)
+
+
+def _import(context: Context, alias: cst.ImportAlias, name: str, routes: AmpPlan) -> Proposal:
+    target = _target(alias, name, routes)
+    if target.name is None:
+        return _left(context, alias.name, name, target)
+    new = target.name
+    if alias.evaluated_alias is None:  # `import torch.cuda.x` binds `torch`; uses are converted on their own
+        new = "torch.amp" if name.startswith("torch.cuda.amp") else "torch.npu"
+    elif new.count(".") > 1:  # a submodule: its own package knows it, torch.npu is only an alias
+        new = new.replace("torch.npu.", "torch_npu.npu.", 1)
+    return _edit(context, alias.name, name, new)
+
+
+def _edit(context: Context, node: cst.BaseExpression, old: str, new: str, text: str | None = None) -> Proposal:
+    start, end = context.source.span(node)
+    return Proposal(
+        rule=RULE, span=(start, end), message=f"`{old}` is imported as {new}.",
+        replacements=(Replacement(start, end, new if text is None else text),),
+    )  # fmt: skip
+
+
+def _left(context: Context, node: cst.CSTNode, name: str, target: Counterpart) -> Proposal:
+    return Proposal(
+        rule=RULE, span=context.source.span(node), action=target.hint,
+        message=f"`{name}` has no counterpart of the same meaning in torch_npu, so its import was left.",
+    )  # fmt: skip
+
+
+def _import_from(context: Context, statement: cst.ImportFrom, module: str, routes: AmpPlan) -> Iterator[Proposal]:
+    assert statement.module is not None
+    if isinstance(statement.names, cst.ImportStar):
+        if module == "torch.cuda" or module.startswith("torch.cuda."):
+            yield Proposal(
+                rule=RULE, span=context.source.span(statement.module),
+                message=f"`from {module} import *` hides which names it brings, so it was left.",
+                action="Name what is imported.",
+            )  # fmt: skip
+        return
+    if module == "torch":
+        for alias in statement.names:
+            if dotted_name(alias.name) == "cuda":
+                text = "npu" if alias.evaluated_alias else "npu as cuda"
+                yield _edit(context, alias.name, "torch.cuda", "torch.npu", text)
+        return
+    if module == "torch.cuda" or module.startswith("torch.cuda."):
+        yield from _items(context, statement, module, routes)
+
+
+def _items(context: Context, statement: cst.ImportFrom, module: str, routes: AmpPlan) -> Iterator[Proposal]:
+    assert statement.module is not None
+    assert not isinstance(statement.names, cst.ImportStar)
+    homes: dict[str, list[str]] = {}
+    plain = True
+    for alias in statement.names:
+        name = imported_name(alias, statement) or ""
+        target = _target(alias, name, routes)
+        if target.name is None:
+            yield _left(context, alias.name, name, target)
+        home, _, leaf = (target.name or name).rpartition(".")
+        if home.startswith("torch.npu."):
+            home = home.replace("torch.npu.", "torch_npu.npu.", 1)
+        old = name.rpartition(".")[2]
+        bound = alias.evaluated_alias or old
+        plain = plain and leaf == old
+        homes.setdefault(home, []).append(leaf if bound == leaf else f"{leaf} as {bound}")
+    if list(homes) == [module]:
+        return
+    if len(homes) == 1 and plain:
+        yield _edit(context, statement.module, module, next(iter(homes)))
+    else:
+        yield _split(context, statement, homes)
+
+
+def _split(context: Context, statement: cst.ImportFrom, homes: dict[str, list[str]]) -> Proposal:
+    source = context.source
+    start, end = source.span(statement)
+    line = source.parent(statement)
+    alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
+    first = source.text.line_start(start)
+    glue = source.text.newline + source.text.text[first:start] if alone else "; "
+    text = glue.join(f"from {home} import {', '.join(items)}" for home, items in homes.items())
+    return Proposal(
+        rule=RULE, span=(start, end), replacements=(Replacement(start, end, text),),
+        safety="unsafe" if "#" in source.text.text[start:end] else "safe",
+        message="Names with different counterparts are imported from their new homes.",
+    )  # fmt: skip
