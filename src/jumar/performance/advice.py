@@ -48,7 +48,7 @@ class StepSummary:
 
     step: int
     span_us: float
-    """From the step's start to the end of its last call, the observer's own work included."""
+    """From the step's start to the end of its last call; the observer's own work is left out."""
     operator_us: float
     """Sum of the operators' own host times."""
     phase_us: dict[str, float]

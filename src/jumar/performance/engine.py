@@ -52,7 +52,7 @@ def advise(
         findings=_in_order([found for _, result in results for found in result.findings], subject),
         operators=table.rows(totals, _status_reader(subject)),
         steps=steps,
-        not_checked=(*_not_checked(results), *_other_ranks(source, chosen)),
+        not_checked=(*_not_checked(results), *_not_recorded(source, chosen), *_other_ranks(source, chosen)),
         checked=tuple(checker.rule.code for checker, result in results if result.ran),
         warnings=tuple(source.warnings),
     )
@@ -125,6 +125,13 @@ def _not_checked(results: Sequence[tuple[Checker, Result]]) -> list[NotChecked]:
         for checker, result in results
         for reason in result.not_checked
     ]
+
+
+def _not_recorded(source: Recording, rank: int) -> list[NotChecked]:
+    """Return what the observer itself could not see, e.g. the inside of a compiled model."""
+    end = source.ends.get(rank)
+    sentences = () if end is None else end.not_covered
+    return [NotChecked(code="", name="not recorded", reason=sentence) for sentence in sentences]
 
 
 def _other_ranks(source: Recording, rank: int) -> list[NotChecked]:
