@@ -1,0 +1,55 @@
+"""Everything a verdict is drawn from, gathered while two recordings are walked through."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from jumar.accuracy.leaves import Leaf
+from jumar.accuracy.results import Evidence, LossPair, OperatorDiff, RunSummary, UnmatchedCall
+from jumar.accuracy.settings import SettingDiff
+from jumar.accuracy.source import RecordingLike
+
+
+@dataclass(slots=True)
+class Evidenced:
+    """Everything a verdict is drawn from."""
+
+    reference: RecordingLike
+    target: RecordingLike
+    settings: list[SettingDiff] = field(default_factory=list)
+    operators: list[OperatorDiff] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    unmatched_reference: list[UnmatchedCall] = field(default_factory=list)
+    unmatched_target: list[UnmatchedCall] = field(default_factory=list)
+    losses: list[LossPair] = field(default_factory=list)
+    steps: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    first: OperatorDiff | None = None
+    random: OperatorDiff | None = None
+    nonfinite: OperatorDiff | None = None
+    leaves: list[Leaf] = field(default_factory=list)
+    leaves_step: int | None = None
+    coarsest: float = 0.0
+    kinds: set[str] = field(default_factory=set)
+
+
+def summary(recording: RecordingLike) -> RunSummary:
+    """Return which run a recording is of."""
+    info = recording.info
+    ranks = tuple(recording.ranks)
+    return RunSummary(
+        path=str(recording.path),
+        device=info.device,
+        command=tuple(info.command),
+        torch_version=info.torch_version,
+        values=info.values,
+        steps=tuple(recording.steps(ranks[0])) if ranks else (),
+        ranks=ranks,
+    )
+
+
+def evidence_of(operators: list[OperatorDiff]) -> Evidence:
+    """Return the best evidence that any operator was judged by."""
+    kinds = {tensor.evidence for diff in operators for tensor in diff.outputs}
+    return "tensors" if "tensors" in kinds else "statistics" if "statistics" in kinds else "none"

@@ -1,0 +1,143 @@
+"""Follows the values of one step from call to call by their storage, on both sides.
+
+A difference in an input must come from somewhere: from a compared output (then its size is known),
+from a call that only one side has or whose output was not recorded (a suspect), or from outside the
+step (a leaf: data, a parameter, a state).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from jumar.accuracy.calls import Call
+from jumar.accuracy.canonical import OVERWRITING, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS, is_inplace
+from jumar.accuracy.measure import Measure
+from jumar.accuracy.tolerance import error_model, rounding, scale
+from jumar.recording.schema import TensorRow
+
+PEAK_OF_NOISE = 8.0
+"""Greatest of many normal draws in multiples of their standard deviation (1e15 draws stay below)."""
+
+UNSEEN_GROWTH = 2.0
+"""By how much a call that cannot be judged may let an error grow."""
+
+Side = Literal["reference", "target"]
+
+
+@dataclass(slots=True)
+class Trace:
+    """What is known about the values in one storage of one side."""
+
+    noise: float = 0.0
+    """Absolute error of one element that compared calls account for."""
+    peak: float = 0.0
+    """The same for the worst element."""
+    leaf: bool = False
+    """Came from outside the step and has not been compared yet."""
+    garbage: bool = False
+    """Uninitialised memory."""
+    suspects: tuple[Call, ...] = ()
+    """Calls not judged, between the last judged ones and here."""
+
+
+class Flow:
+    """Traces by storage number. A step whose rows number no storages has no flow (`enabled` is False)."""
+
+    def __init__(self, reference: Iterable[Call], target: Iterable[Call]) -> None:
+        self.enabled = all(
+            any(tensor.storage for call in calls for tensor in call.inputs.values()) for calls in (reference, target)
+        )
+        self._traces: dict[Side, dict[int, Trace]] = {"reference": {}, "target": {}}
+
+    def trace(self, side: Side, tensor: TensorRow) -> Trace:
+        """Return the trace of a tensor; one that no call of the step made is a leaf."""
+        traces = self._traces[side]
+        found = traces.get(tensor.storage)
+        if found is None:
+            found = traces[tensor.storage] = Trace(leaf=True)
+        return found
+
+    def reads_garbage(self, call: Call, name: str, side: Side) -> bool:
+        """Return whether the input's values mean nothing: uninitialised, or overwritten without being read."""
+        if name == "input.0" and call.operator in OVERWRITING and is_inplace(call.row.name):
+            return True
+        return self.enabled and self.trace(side, call.inputs[name]).garbage
+
+    def settle_leaf(self, found: Measure) -> None:
+        """A leaf was compared: from now on its difference is accounted for."""
+        for side, tensor in (("reference", found.reference), ("target", found.target)):
+            self._put(side, tensor, Trace(noise=found.noise, peak=peak_of(found)))  # type: ignore[arg-type]  # a Side
+
+    def judged(self, found: Measure, worst: float, inputs: Iterable[TensorRow]) -> None:
+        """An output was compared; `worst` is the greatest error of an element that its tolerance allows for."""
+        noise, peak = found.noise, max(peak_of(found), worst)
+        for side, tensor in (("reference", found.reference), ("target", found.target)):
+            old = self._traces[side].get(tensor.storage)  # type: ignore[index]  # a Side
+            if old is not None and any(tensor.storage == other.storage for other in inputs):
+                noise, peak = max(noise, old.noise), max(peak, old.peak)
+            self._put(side, tensor, Trace(noise=noise, peak=peak))  # type: ignore[arg-type]  # a Side
+
+    def wrote_silently(self, call: Call, side: Side) -> None:
+        """Inputs that the call wrote without returning them are compared anew where they are read next."""
+        for name in SILENT_WRITES.get(call.operator, ()):
+            if name in call.inputs:
+                self._put(side, call.inputs[name], Trace(leaf=True))
+
+    def not_judged(self, call: Call, side: Side) -> None:
+        """A call that only one side has, or whose outputs could not be compared: its outputs are suspect."""
+        if not self.enabled:
+            return
+        if call.operator in UNINITIALISED:
+            for tensor in call.outputs.values():
+                self._put(side, tensor, Trace(garbage=True))
+            return
+        if call.operator in VIEWS:
+            self._view(call, side)
+            return
+        came_in = [
+            (tensor, self.trace(side, tensor))
+            for name, tensor in call.inputs.items()
+            if not self.reads_garbage(call, name, side)
+        ]
+        relative = max((trace.peak / size for tensor, trace in came_in if (size := _greatest(tensor))), default=0.0)
+        suspects = tuple(dict.fromkeys(suspect for _, trace in came_in for suspect in trace.suspects))
+        moved = call.operator in TRANSPORT
+        if not moved:
+            suspects = (*suspects, call)
+        model = error_model(call)
+        for tensor in written(call):
+            own = rounding(model, tensor, tensor, call.row.autocast)
+            error = UNSEEN_GROWTH * (relative + own) * max(_greatest(tensor), scale(call, tensor.name))
+            leaf = moved and bool(came_in) and came_in[-1][1].leaf
+            self._put(side, tensor, Trace(noise=error, peak=error, leaf=leaf, suspects=suspects))
+
+    def _view(self, call: Call, side: Side) -> None:
+        source = next(iter(call.inputs.values()), None)
+        if source is None:
+            return
+        trace = self.trace(side, source)
+        for tensor in call.outputs.values():
+            self._traces[side][tensor.storage] = trace
+
+    def _put(self, side: Side, tensor: TensorRow, trace: Trace) -> None:
+        self._traces[side][tensor.storage] = trace
+
+
+def written(call: Call) -> list[TensorRow]:
+    """Return the tensors a call writes: its outputs, or its first argument when it works in place."""
+    if call.outputs:
+        return list(call.outputs.values())
+    return [call.inputs["input.0"]] if is_inplace(call.row.name) and "input.0" in call.inputs else []
+
+
+def peak_of(found: Measure) -> float:
+    """Return the error of the worst element: exact, or what noise of the estimated size may reach."""
+    return found.max_error if found.exact is not None else max(found.max_error, PEAK_OF_NOISE * found.noise)
+
+
+def _greatest(tensor: TensorRow) -> float:
+    if tensor.maximum is None or tensor.minimum is None:
+        return 1.0
+    return max(abs(tensor.maximum), abs(tensor.minimum))

@@ -1,0 +1,171 @@
+"""How far one tensor is apart in two recordings: exactly from whole tensors, as bounds from statistics.
+
+For tensors a (reference) and b (target) with n elements, the statistics give bounds that always hold:
+
+    ‖b - a‖₂ ≥ L = max(|Δl2|, √n·|Δmean|, |Δmax|, |Δmin|)        max|b - a| ≥ max(|Δmax|, |Δmin|, |Δmean|, |Δl2|/√n)
+
+(the triangle and Cauchy-Schwarz inequalities). They say nothing about an upper limit. If, however, the
+difference is rounding noise (independent between elements), Δl2, √n·Δmean, Δmax and Δmin each are a draw
+from about the noise itself, so that its size for each element is about L. `noise` is that estimate; it is
+used only to excuse a difference further on, never to accuse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jumar.accuracy.arrays import ArrayDistance, distance
+from jumar.accuracy.results import TensorDiff
+from jumar.recording.schema import TensorRow
+
+if TYPE_CHECKING:
+    import numpy as np
+
+Loader = Callable[[TensorRow], "np.ndarray | None"]
+
+
+@dataclass(slots=True)
+class Measure:
+    """The distance of one tensor pair; absolute figures."""
+
+    reference: TensorRow
+    target: TensorRow
+    num: int
+    known: bool = False
+    """Whether anything can be said; the figures below mean nothing otherwise."""
+    l2_error: float = 0.0
+    """‖b - a‖₂, or a lower bound of it."""
+    max_error: float = 0.0
+    """max|b - a|, or a lower bound of it."""
+    noise: float = 0.0
+    """Size of the difference of one element: exact (root mean square), or the estimate above."""
+    l2: float = 0.0
+    """Greater of the two L2 norms."""
+    greatest: float = 0.0
+    """Greatest absolute value on either side."""
+    num_nonfinite: int = 0
+    target_num_nonfinite: int = 0
+    nonfinite_differs: bool = False
+    exact: ArrayDistance | None = None
+    note: str = ""
+
+    @property
+    def rms(self) -> float:
+        """Root mean square of the elements."""
+        return self.l2 / math.sqrt(self.num) if self.num else 0.0
+
+    @property
+    def equal(self) -> bool:
+        """Whether no difference is visible."""
+        return self.known and self.max_error == 0 and self.l2_error == 0 and not self.nonfinite_differs
+
+    def error(self, l2_scale: float = 0.0, max_scale: float = 0.0) -> float:
+        """Return the error relative to the tensor's own scale, or to the given one where that is greater."""
+        if self.nonfinite_differs:
+            return math.inf
+        return max(
+            _ratio(self.l2_error, max(self.l2, l2_scale)),
+            _ratio(self.max_error, max(self.greatest, max_scale)),
+        )
+
+    def relative_noise(self) -> float:
+        """Return the likely relative error of the elements: at least `error()` for whole tensors."""
+        if self.nonfinite_differs:
+            return math.inf
+        noise = _ratio(self.noise, self.rms)
+        return max(noise, self.error()) if self.exact is not None else noise
+
+
+def _ratio(part: float, whole: float) -> float:
+    if part == 0:
+        return 0.0
+    return part / whole if whole > 0 else math.inf
+
+
+def measure(reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader] | None = None) -> Measure:
+    """Return the distance of two tensors, from the values when `load` yields both, else from statistics."""
+    result = Measure(reference, target, math.prod(reference.shape))
+    if reference.shape != target.shape:
+        result.note = f"shapes differ: {list(reference.shape)} against {list(target.shape)}"
+        return result
+    if load is not None:
+        arrays = load[0](reference), load[1](target)
+        if arrays[0] is not None and arrays[1] is not None and arrays[0].shape == arrays[1].shape:
+            return _from_arrays(result, distance(arrays[0], arrays[1]))
+    return _from_statistics(result)
+
+
+def _from_arrays(result: Measure, exact: ArrayDistance) -> Measure:
+    result.known = True
+    result.exact = exact
+    result.l2_error = math.sqrt(exact.squares)
+    result.max_error = exact.max_abs.difference if exact.max_abs is not None else 0.0
+    result.noise = result.l2_error / math.sqrt(exact.num) if exact.num else 0.0
+    result.l2 = math.sqrt(max(exact.reference_squares, exact.target_squares))
+    result.greatest = exact.greatest
+    result.num_nonfinite, result.target_num_nonfinite = exact.num_nonfinite, exact.target_num_nonfinite
+    result.nonfinite_differs = exact.nonfinite_differs
+    return result
+
+
+def _from_statistics(result: Measure) -> Measure:
+    a, b, n = result.reference, result.target, result.num
+    if n == 0:
+        result.known = True
+        result.note = "no elements"
+        return result
+    if a.num_nan is None or b.num_nan is None:
+        result.note = "no statistics were taken"
+        return result
+    result.known = True
+    result.num_nonfinite = a.num_nan + (a.num_inf or 0)
+    result.target_num_nonfinite = b.num_nan + (b.num_inf or 0)
+    result.nonfinite_differs = (a.num_nan, a.num_inf) != (b.num_nan, b.num_inf)
+    if a.l2 is None or b.l2 is None or a.minimum is None or b.minimum is None:
+        result.note = "no finite element" if result.num_nonfinite else "no statistics were taken"
+        result.known = bool(result.num_nonfinite)
+        return result
+    assert a.maximum is not None and b.maximum is not None and a.mean is not None and b.mean is not None
+    root = math.sqrt(max(1, n - max(result.num_nonfinite, result.target_num_nonfinite)))
+    d_l2, d_mean = abs(a.l2 - b.l2), abs(a.mean - b.mean)
+    d_ends = max(abs(a.maximum - b.maximum), abs(a.minimum - b.minimum))
+    result.l2 = max(a.l2, b.l2)
+    result.greatest = max(abs(a.maximum), abs(a.minimum), abs(b.maximum), abs(b.minimum))
+    result.l2_error = max(d_l2, root * d_mean, d_ends)
+    result.max_error = max(d_ends, d_mean, d_l2 / root)
+    result.noise = result.l2_error
+    return result
+
+
+def tensor_diff(name: str, found: Measure, error: float | None = None) -> TensorDiff:
+    """Return the public form of a measure. `error` is the judged figure; None for the tensor's own scale."""
+    a, b = found.reference, found.target
+    exact = found.exact
+    evidence = "none" if not found.known else "statistics" if exact is None else "tensors"
+    judged = None if not found.known else found.error() if error is None else error
+    known_bounds = found.known and exact is None
+    note = found.note
+    if known_bounds and not note and judged:
+        note = "from statistics: the figures are lower bounds; cosine and greatest difference are not known"
+    return TensorDiff(
+        name=name,
+        shape=a.shape,
+        target_shape=b.shape,
+        dtype=a.dtype,
+        target_dtype=b.dtype,
+        evidence=evidence,  # type: ignore[arg-type]  # mypy widens the conditional expression to str
+        error=judged,
+        cosine=exact.cosine if exact else None,
+        l2_relative=exact.l2_relative if exact else None,
+        max_abs=exact.max_abs if exact else None,
+        max_relative=exact.max_relative if exact else None,
+        num_different=exact.num_different if exact else None,
+        l2_relative_at_least=_ratio(found.l2_error, found.l2) if known_bounds else None,
+        max_abs_at_least=found.max_error if known_bounds else None,
+        num_nonfinite=found.num_nonfinite,
+        target_num_nonfinite=found.target_num_nonfinite,
+        note=note,
+    )

@@ -1,0 +1,41 @@
+"""The accuracy rules, one file each, in the order in which findings are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jumar.accuracy.evidence import Evidenced
+from jumar.accuracy.rules import (
+    arguments_differ,
+    first_divergence,
+    inputs_differ,
+    loss_differs,
+    nonfinite_appears,
+    not_comparable,
+    parameters_differ,
+    random_numbers_differ,
+    settings_differ,
+    unmatched_operators,
+)
+from jumar.findings import Finding
+from jumar.rules import Rule
+
+_MODULES = (
+    inputs_differ,
+    parameters_differ,
+    random_numbers_differ,
+    first_divergence,
+    nonfinite_appears,
+    loss_differs,
+    settings_differ,
+    arguments_differ,
+    not_comparable,
+    unmatched_operators,
+)
+
+FINDERS: tuple[Callable[[Evidenced], list[Finding]], ...] = tuple(module.find for module in _MODULES)
+"""What turns the evidence into findings, the most decisive first."""
+
+RULES: tuple[Rule, ...] = tuple(sorted((module.RULE for module in _MODULES), key=lambda rule: rule.code))
+
+__all__ = ["FINDERS", "RULES"]

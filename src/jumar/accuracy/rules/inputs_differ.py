@@ -1,0 +1,78 @@
+"""JM302 inputs-differ.
+
+## What it does
+Compares every tensor that comes into a step from outside (the batch, targets, constants made outside
+the model) before any operator is judged. A difference beyond the rounding of its dtype is reported
+and ends the search.
+
+## Why it matters
+Operators that were given other numbers cannot be blamed for other results. Data order, augmentation,
+seeds and worker counts are the usual causes of a "wrong" loss.
+
+## Example
+```text
+reference: seed 0, target: seed 1: input.0 of aten::convolution in conv1 differs, relative L2 error 1.41
+```
+
+## Use instead
+Set the same seeds, turn shuffling and random augmentation off (or load the same recorded batch) in
+both runs, and record again.
+
+## Fix safety
+No edit is made.
+
+## References
+Ascend's PyTorch migration and training guide, accuracy chapter: fix randomness first.
+"""
+
+from __future__ import annotations
+
+from jumar.accuracy.evidence import Evidenced
+from jumar.accuracy.leaves import Leaf
+from jumar.accuracy.words import number, plural, split_source, tensor_json
+from jumar.findings import Finding, Location, Severity
+from jumar.rules import Rule
+
+RULE = Rule(
+    code="JM302",
+    name="inputs-differ",
+    summary="The data that the two runs were given differ, so their results cannot be compared.",
+    severity=Severity.ERROR,
+    doc=__doc__,
+)
+
+
+def find(found: Evidenced) -> list[Finding]:
+    """Return one finding for the data that differ."""
+    leaves = [leaf for leaf in found.leaves if leaf.role == "data"]
+    if not leaves:
+        return []
+    first = leaves[0]
+    row = first.call.row
+    seeds = [str(diff) for diff in found.settings if "seed" in diff.name.lower()]
+    cause = f"; seeds differ ({'; '.join(seeds)})" if seeds else ""
+    return [
+        RULE.finding(
+            f"The inputs of step {found.leaves_step} differ, first {first.diff.name} of {row.name} in "
+            f"{first.call.path or 'the main program'} by {number(first.diff.error)}: other data or another seed{cause}.",
+            where=leaf_location(first),
+            evidence={"num_tensors": len(leaves), "first": tensor_json(first.diff), "seeds": list(seeds)},
+            why="Operators that were given other numbers cannot be blamed for other results; the search ends here.",
+            action=f"Give both runs the same seed and data order, then record again ({plural(len(leaves), 'tensor')} differ).",
+        )
+    ]
+
+
+def leaf_location(leaf: Leaf) -> Location:
+    """Return where a leaf is first read."""
+    row = leaf.call.row
+    path, line = split_source(row.source)
+    return Location(
+        path=path,
+        line=line,
+        module_path=leaf.call.path,
+        operator=row.name,
+        phase=row.phase,
+        step=row.step,
+        rank=row.rank,
+    )

@@ -1,0 +1,72 @@
+"""JM310 not-comparable.
+
+## What it does
+Says what the comparison could not cover: steps, ranks or values that only one recording has, a
+recording cut short, regions the observer could not see. When nothing is left to compare it is an error.
+
+## Why it matters
+"Not compared" is never "agrees". A verdict holds for what was compared, and this says what that was.
+
+## Example
+```text
+target: rank 0 did not end: the run was killed after step 4
+```
+
+## Use instead
+Record the same steps, ranks, levels and values on both sides.
+
+## Fix safety
+No edit is made.
+
+## References
+None.
+"""
+
+from __future__ import annotations
+
+from jumar.accuracy.evidence import Evidenced
+from jumar.findings import Finding, Severity
+from jumar.rules import Rule
+
+RULE = Rule(
+    code="JM310",
+    name="not-comparable",
+    summary="Part of the recordings, or all, could not be compared.",
+    severity=Severity.WARNING,
+    doc=__doc__,
+)
+
+
+def reason(found: Evidenced) -> str:
+    """Return why nothing could be compared, or an empty string."""
+    if not found.steps and not found.kinds:
+        return "the recordings have no step in common"
+    if not found.steps:
+        return "the recordings have no level in common (operators or modules)"
+    compared = sum(found.counts[status] for status in ("agree", "inherited", "diverge", "random"))
+    if not compared and not found.leaves:
+        return "the recordings hold no values to compare"
+    return ""
+
+
+def find(found: Evidenced) -> list[Finding]:
+    """Return an error when nothing could be compared, and one warning for what was left out."""
+    findings = []
+    if why := reason(found):
+        findings.append(
+            RULE.finding(
+                f"Nothing could be compared: {why}.",
+                evidence={"reference": str(found.reference.path), "target": str(found.target.path)},
+                action="Record the same steps on both sides with --values stats or tensors.",
+                severity=Severity.ERROR,
+            )
+        )
+    if found.notes:
+        findings.append(
+            RULE.finding(
+                f"Not everything was compared: {'; '.join(found.notes[:3])}{'; …' if len(found.notes) > 3 else ''}.",
+                evidence={"notes": list(found.notes)},
+                why="Not compared is not the same as agreeing.",
+            )
+        )
+    return findings

@@ -1,0 +1,61 @@
+"""JM303 parameters-differ.
+
+## What it does
+Compares parameters and buffers as the first common step reads them. A difference beyond the rounding
+of their dtype is reported and ends the search.
+
+## Why it matters
+With other initial weights every result differs. Typical causes: the model is initialised on the device
+(whose random numbers differ), another seed, or another checkpoint on one side.
+
+## Example
+```text
+model = Net().to(device)        # initialised on the CPU: equal on both sides
+with torch.device(device): Net()  # initialised on the device: other random numbers
+```
+
+## Use instead
+Initialise on the CPU with a fixed seed, or save the weights of one run and load them in both.
+
+## Fix safety
+No edit is made.
+
+## References
+Ascend's PyTorch migration and training guide, accuracy chapter: load the same initial weights.
+"""
+
+from __future__ import annotations
+
+from jumar.accuracy.evidence import Evidenced
+from jumar.accuracy.rules.inputs_differ import leaf_location
+from jumar.accuracy.words import number, plural, tensor_json
+from jumar.findings import Finding, Severity
+from jumar.rules import Rule
+
+RULE = Rule(
+    code="JM303",
+    name="parameters-differ",
+    summary="The runs start from other parameters or buffers, so their results cannot be compared.",
+    severity=Severity.ERROR,
+    doc=__doc__,
+)
+
+
+def find(found: Evidenced) -> list[Finding]:
+    """Return one finding for the parameters that differ."""
+    leaves = [leaf for leaf in found.leaves if leaf.role != "data"]
+    if not leaves or len(leaves) < len(found.leaves):
+        return []
+    first = leaves[0]
+    modules = list(dict.fromkeys(leaf.call.path for leaf in leaves))
+    late = " (the first common step; what happened before is not recorded on both sides)" if found.leaves_step else ""
+    return [
+        RULE.finding(
+            f"{plural(len(leaves), 'parameter or buffer tensor')} already differ at the start of step "
+            f"{found.leaves_step}{late}, first in {first.call.path or 'the root module'} by {number(first.diff.error)}.",
+            where=leaf_location(first),
+            evidence={"num_tensors": len(leaves), "modules": list(modules[:20]), "first": tensor_json(first.diff)},
+            why="With other initial weights every result differs; the search ends here.",
+            action="Initialise on the CPU with the same seed, or load one checkpoint in both runs, then record again.",
+        )
+    ]

@@ -1,0 +1,57 @@
+"""JM307 random-numbers-differ.
+
+## What it does
+Recognises operators that draw random numbers (dropout, `bernoulli_`, `randn`, …) and drew others in
+the two runs. A mask that both return tells "other random numbers" from "wrong scaling of equal ones";
+the latter is a divergence. Other random numbers end the search.
+
+## Why it matters
+Generators of different devices give different sequences for one seed. From the first such operator on,
+every difference is expected and says nothing about the kernels.
+
+## Example
+```text
+aten::native_dropout in blocks.0.drop: the masks differ
+```
+
+## Use instead
+Set dropout to 0 (or call `model.eval()` where training behaviour does not matter) in both runs, or
+draw the random numbers on the CPU, and record again.
+
+## Fix safety
+No edit is made.
+
+## References
+PyTorch documentation, "Reproducibility": results may differ between devices even with one seed.
+"""
+
+from __future__ import annotations
+
+from jumar.accuracy.evidence import Evidenced
+from jumar.accuracy.words import location, place
+from jumar.findings import Finding, Severity
+from jumar.rules import Rule
+
+RULE = Rule(
+    code="JM307",
+    name="random-numbers-differ",
+    summary="The runs drew different random numbers, so what follows cannot be compared.",
+    severity=Severity.ERROR,
+    doc=__doc__,
+)
+
+
+def find(found: Evidenced) -> list[Finding]:
+    """Return the first operator that drew other numbers, if there is one."""
+    diff = found.random
+    if diff is None or found.leaves:
+        return []
+    return [
+        RULE.finding(
+            f"{diff.name} in {place(diff)} drew other random numbers in the two runs; what follows cannot be compared.",
+            where=location(diff),
+            evidence={"step": diff.step},
+            why="The generators of different devices give different sequences for one seed.",
+            action="Set dropout to 0 in both runs, or draw random numbers on the CPU, and record again.",
+        )
+    ]

@@ -1,0 +1,64 @@
+"""Draws the answer from the evidence."""
+
+from __future__ import annotations
+
+from jumar.accuracy.evidence import Evidenced, evidence_of, summary
+from jumar.accuracy.losses import first_disagreement
+from jumar.accuracy.results import Comparison, ComparisonStatus
+from jumar.accuracy.rules import FINDERS
+from jumar.accuracy.rules.not_comparable import reason
+from jumar.accuracy.words import number, place, plural
+from jumar.findings import Finding
+
+
+def conclude(found: Evidenced) -> Comparison:
+    """Return the comparison: status, headline and findings, most decisive first."""
+    findings = [finding for find in FINDERS for finding in find(found)]
+    status = _status(found)
+    return Comparison(
+        status=status,
+        headline=_headline(found, status, findings),
+        reference=summary(found.reference),
+        target=summary(found.target),
+        first_divergence=found.first,
+        operators=tuple(found.operators),
+        unmatched_reference=tuple(found.unmatched_reference),
+        unmatched_target=tuple(found.unmatched_target),
+        losses=tuple(found.losses),
+        findings=tuple(findings),
+        steps=tuple(found.steps),
+        num_operators=dict(found.counts),
+        evidence=evidence_of(found.operators),
+        notes=tuple(found.notes),
+    )
+
+
+def _status(found: Evidenced) -> ComparisonStatus:
+    if found.first is not None:
+        return "diverge"
+    if found.leaves or found.random is not None:
+        return "incomparable"
+    if first_disagreement(found.losses) is not None:
+        return "diverge"
+    return "incomparable" if reason(found) else "agree"
+
+
+def _headline(found: Evidenced, status: ComparisonStatus, findings: list[Finding]) -> str:
+    if status == "agree":
+        return _agreement(found)
+    if status == "incomparable":
+        return f"The runs cannot be compared: {findings[0].message}"
+    if found.first is None:
+        return f"The losses diverge. {findings[0].message}"
+    return f"The runs diverge first at {found.first.name} in {place(found.first)}."
+
+
+def _agreement(found: Evidenced) -> str:
+    compared = sum(found.counts[status] for status in ("agree", "inherited"))
+    errors = [pair.error for pair in found.losses if pair.error is not None]
+    losses = f"; losses agree within {number(max(errors), 2)}" if errors else ""
+    what = "module" if found.kinds == {"module"} else "operator"
+    return (
+        f"The runs agree: {plural(compared, f'{what} call')} in {plural(len(set(found.steps)), 'step')} differ by no more "
+        f"than rounding explains{losses}."
+    )

@@ -1,0 +1,179 @@
+"""Compares one step of two runs call by call, in the reference's order of execution."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from jumar.accuracy.align import Pair, align
+from jumar.accuracy.calls import Call, calls_of
+from jumar.accuracy.canonical import names
+from jumar.accuracy.flow import Flow
+from jumar.accuracy.judge import Judge, Judgement, Load
+from jumar.accuracy.leaves import Leaf, parameter_storages
+from jumar.accuracy.results import OperatorDiff, UnmatchedCall
+from jumar.recording.schema import CallRow
+
+SHUFFLING = names("flip roll rot90 index index_select gather take take_along_dim sort scatter repeat_interleave index_put")
+"""Operators that move elements: what they do wrong, statistics of their output do not show."""
+
+
+@dataclass(slots=True)
+class StepOutcome:
+    """What one step of one rank shows."""
+
+    operators: list[OperatorDiff] = field(default_factory=list)
+    unmatched_reference: list[UnmatchedCall] = field(default_factory=list)
+    unmatched_target: list[UnmatchedCall] = field(default_factory=list)
+    first: OperatorDiff | None = None
+    """First divergence, before leaves and random numbers are taken into account."""
+    random: OperatorDiff | None = None
+    """First operator that drew other random numbers, if before the first divergence."""
+    leaves: list[Leaf] = field(default_factory=list)
+    """Leaves that differ, those that are read before the first divergence first."""
+    num_leaves_before_first: int = 0
+    nonfinite: OperatorDiff | None = None
+    """First operator with more NaN or Inf elements in its output on one side, its inputs being alike."""
+    kind: Literal["op", "module", "none"] = "none"
+
+
+def compare_step(
+    reference: Sequence[CallRow],
+    target: Sequence[CallRow],
+    load: Load,
+    *,
+    strip: tuple[str, str],
+    tolerance_scale: float,
+) -> StepOutcome:
+    """Compare the rows of one step and rank. `strip` holds the module path prefixes to leave out on each side."""
+    kind = _common_kind(reference, target)
+    outcome = StepOutcome(kind=kind)
+    if kind == "none":
+        return outcome
+    mine = calls_of((row for row in reference if row.kind == kind), strip[0])
+    theirs = calls_of((row for row in target if row.kind == kind), strip[1])
+    flow = Flow(mine, theirs)
+    flow.enabled = flow.enabled and kind == "op"
+    judge = Judge(flow, parameter_storages(mine), load, tolerance_scale)
+    of_reference = {id(call) for call in mine}
+    for pair in align(mine, theirs):
+        _take(outcome, judge, pair, of_reference)
+    return outcome
+
+
+def _common_kind(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Literal["op", "module", "none"]:
+    common = {row.kind for row in reference} & {row.kind for row in target}
+    return "op" if "op" in common else "module" if "module" in common else "none"
+
+
+def _take(outcome: StepOutcome, judge: Judge, pair: Pair, of_reference: set[int]) -> None:
+    if pair.reference is None or pair.target is None:
+        call = pair.reference or pair.target
+        assert call is not None
+        judge.alone(call, "target" if pair.reference is None else "reference")
+        unmatched = outcome.unmatched_target if pair.reference is None else outcome.unmatched_reference
+        unmatched.append(_unmatched(call))
+        return
+    judged = judge.pair(pair.reference, pair.target)
+    diff = judged.diff
+    outcome.leaves.extend(judged.leaves)
+    if outcome.first is None:
+        outcome.num_leaves_before_first = len(outcome.leaves)
+    if diff.status == "random" and outcome.random is None and outcome.first is None and _draws_values(diff):
+        outcome.random = diff
+    if (
+        diff.status == "diverge"
+        and outcome.first is None
+        and not any(leaf.call is pair.reference for leaf in judged.leaves)
+    ):
+        outcome.first = _blame(judged, of_reference)
+        if outcome.first is not diff:
+            outcome.operators.append(outcome.first)
+            diff = replace(diff, status="inherited", note=f"the difference arises in {outcome.first.name}, just before")
+    if outcome.nonfinite is None and any(t.nonfinite_differs for t in diff.outputs):
+        outcome.nonfinite = diff
+    outcome.operators.append(diff)
+
+
+def _draws_values(diff: OperatorDiff) -> bool:
+    """A single number is a seed for something else (a sampler, a worker), not data."""
+    return any(shape_size(output.shape) > 1 for output in diff.outputs)
+
+
+def shape_size(shape: Sequence[int]) -> int:
+    """Return the number of elements."""
+    size = 1
+    for extent in shape:
+        size *= extent
+    return size
+
+
+def _unmatched(call: Call) -> UnmatchedCall:
+    row = call.row
+    return UnmatchedCall(
+        step=row.step,
+        rank=row.rank,
+        phase=row.phase,
+        module_path=call.path,
+        name=row.name,
+        seq=row.seq,
+        source=row.source,
+        layout_only=call.layout_only,
+    )
+
+
+def _blame(judged: Judgement, of_reference: set[int]) -> OperatorDiff:
+    """Return the divergence: of the call itself, or of the calls before it that only one side has.
+
+    Statistics cannot see what a shuffling operator did; if one that only one side has feeds the call, it is it.
+    """
+    suspects = judged.suspects
+    if not judged.unexplained_input:
+        exact = any(output.evidence == "tensors" for output in judged.diff.outputs)
+        suspects = () if exact or judged.diff.arguments else tuple(s for s in suspects if s.operator in SHUFFLING)
+    if not suspects:
+        return judged.diff
+    mine = [call for call in suspects if id(call) in of_reference]
+    theirs = [call for call in suspects if id(call) not in of_reference]
+    return _of_suspects(judged, mine, theirs)
+
+
+def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> OperatorDiff:
+    seen = judged.diff
+    at = (theirs or mine)[-1]
+    ours, other = (mine[-1].row if mine else None), (theirs[-1].row if theirs else None)
+    names = [f"reference only: {_names(mine)}"] * bool(mine) + [f"target only: {_names(theirs)}"] * bool(theirs)
+    worst = max(seen.inputs, key=lambda tensor: tensor.error or 0.0, default=None)
+    error, tolerance = (worst.error, 0.0) if judged.unexplained_input and worst else (seen.error, seen.tolerance)
+    return replace(
+        seen,
+        module_path=at.path,
+        module_type=at.row.module_type,
+        phase=at.row.phase,
+        occurrence=at.row.occurrence,
+        reference_name=ours.name if ours else "",
+        target_name=other.name if other else "",
+        reference_seq=ours.seq if ours else None,
+        target_seq=other.seq if other else None,
+        source=at.row.source,
+        reference_source=ours.source if ours else "",
+        status="diverge",
+        error=error,
+        tolerance=tolerance,
+        tolerance_origin="the calls compared before agree" if judged.unexplained_input else seen.tolerance_origin,
+        rounding=None,
+        inherited=0.0,
+        arguments=(),
+        outputs=(worst,) if judged.unexplained_input and worst else seen.outputs,
+        inputs=(),
+        note=f"not in both runs ({'; '.join(names)}); seen in what {seen.name} reads"
+        if judged.unexplained_input
+        else f"not in both runs ({'; '.join(names)}); seen in what {seen.name} returns",
+    )
+
+
+def _names(calls: Sequence[Call]) -> str:
+    names = [call.row.name for call in calls]
+    shown = ", ".join(names[-4:])
+    return shown if len(names) <= 4 else f"{len(names) - 4} others, {shown}"
