@@ -44,14 +44,14 @@ def number_text(value: int | float, significant: int = SIGNIFICANT) -> str:
     # The exponent after rounding: 0.99999 has as many digits as the 1.000 it is shown as.
     exponent = _rounded(value, _exponent(value) - significant + 1).adjusted()
     rounded = _rounded(value, min(0, exponent - significant + 1))
-    return _without_zeros(f"{rounded:,f}") if rounded == Decimal(repr(value)) else f"{rounded:,f}"
+    return _without_zeros(f"{rounded:,f}") if _is_exact(rounded, value) else f"{rounded:,f}"
 
 
 def is_rounded(value: Cell) -> bool:
     """Tell whether `cell_text` shows fewer digits than the number has (so that the rest belongs in a tooltip)."""
     if value is None or isinstance(value, bool | str) or not math.isfinite(value):
         return False
-    return Decimal(number_text(value).replace(",", "")) != Decimal(repr(value))
+    return not _is_exact(Decimal(number_text(value).replace(",", "")), value)
 
 
 def decimal_text(value: Decimal) -> str:
@@ -75,11 +75,16 @@ def _rounded(value: int | float, exponent: int) -> Decimal:
     return Decimal(value).quantize(Decimal(1).scaleb(exponent), ROUND_HALF_UP)
 
 
+def _is_exact(rounded: Decimal, value: int | float) -> bool:
+    """Tell whether the text of `rounded` reads back as `value`."""
+    return float(rounded) == value if isinstance(value, float) else rounded == value
+
+
 def _exponential(value: int | float, significant: int) -> str:
     rounded = _rounded(value, _exponent(value) - significant + 1)
     exponent = rounded.adjusted()  # 9.9999e-7 rounds to 1.000e-6
     mantissa = f"{rounded.scaleb(-exponent):.{significant - 1}f}"
-    if rounded == Decimal(repr(value)):
+    if _is_exact(rounded, value):
         mantissa = _without_zeros(mantissa)
     return f"{mantissa}e{exponent}"
 

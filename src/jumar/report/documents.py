@@ -74,15 +74,24 @@ def json_text(document: Any) -> str:
 
 def plain(value: Any) -> Any:
     """Return `value` as None, bool, int, float, str, list and dict. Raises TypeError for what has no such form."""
-    if value is None or isinstance(value, bool | str):
+    # The commonest first: a table may have a million cells, and checks against abstract classes are slow.
+    if value is None or isinstance(value, str | bool) or type(value) is int:
         return value
+    if isinstance(value, float):
+        return _number(float(value))
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
     if isinstance(value, Finding):
         return plain(value.to_json())
+    return _plain_scalar(value) if isinstance(value, enum.Enum | Real | PurePath) else _plain_container(value)
+
+
+def _plain_scalar(value: enum.Enum | Real | PurePath) -> Any:
     if isinstance(value, enum.Enum):
         return value.name.lower()
-    if isinstance(value, Real):
-        return int(value) if isinstance(value, Integral) else _number(float(value))
-    return str(value) if isinstance(value, PurePath) else _plain_container(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return _number(float(value)) if isinstance(value, Real) else str(value)
 
 
 def _plain_container(value: Any) -> Any:
