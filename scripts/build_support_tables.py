@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -33,6 +34,7 @@ def main() -> None:
     parser.add_argument("raw", type=Path)
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "src" / "jumar" / "device" / "data")
     options = parser.parse_args()
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
     torch.set_num_threads(1)
     torch.manual_seed(0)
     operators = operator_table(_read(options.raw / "npu_operators.json"))
@@ -152,12 +154,13 @@ def pytorch_table(operators: Mapping[str, Any], apis: Mapping[str, Any]) -> dict
         "aliases": trace_pytorch.aliases(names, apis["apis"]),
         "packets": trace_pytorch.packets(names, kinds),
         "plain": trace_pytorch.plain_values(names),
-        "public": sorted(set(names)),
+        "methods": trace_pytorch.tensor_methods(),
     }
 
 
 def _header(source: str, licence: str = VENDOR_LICENCE) -> dict[str, str]:
-    return {"source": source, "licence": licence, "date": VENDOR_DATE, "made_by": "scripts/build_support_tables.py"}
+    date = {"date": VENDOR_DATE} if licence == VENDOR_LICENCE else {}
+    return {"source": source, "licence": licence, **date, "made_by": "scripts/build_support_tables.py"}
 
 
 def _read(path: Path) -> Any:
@@ -168,7 +171,7 @@ def _write(path: Path, table: Mapping[str, Any]) -> None:
     """Write JSON with one entry of each section on a line, so that a change of one entry is a change of one line."""
     sections = (f"{json.dumps(key)}: {_section(value)}" for key, value in table.items())
     path.write_text("{\n" + ",\n".join(sections) + "\n}\n", encoding="utf-8")
-    print(f"{path}: {path.stat().st_size // 1024} KiB")
+    trace_pytorch.log.info("%s: %d KiB", path, path.stat().st_size // 1024)
 
 
 def _section(value: Any) -> str:

@@ -8,18 +8,27 @@ operators are composite and *watches* what they call, by running PyTorch's own o
 
 from __future__ import annotations
 
+import argparse
+import collections
 import importlib
 import inspect
+import io
+import logging
+import random
+import re
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy
 import torch
 import torchgen.gen
 from torch._C import DispatchKey
 from torch.utils._python_dispatch import TorchDispatchMode
+
+log = logging.getLogger("support-tables")
 
 MAX_SAMPLES = 6
 """Samples of op_db that are run for each function: the first ones cover its usual overloads."""
@@ -39,7 +48,8 @@ PACKAGES = (
     "torch.linalg torch.fft torch.special torch.sparse torch.nested torch.func torch.profiler torch.random torch.jit "
     "torch.fx torch.hub torch.multiprocessing torch.backends.cudnn torch.backends.cuda torch.backends.mps "
     "torch.compiler torch.library torch.export torch.overrides torch.ao.quantization torch.onnx torch.testing"
-).split()
+)
+"""Where public names are looked for, separated by spaces."""
 
 
 class Watch(TorchDispatchMode):
@@ -108,7 +118,7 @@ def _split(qualified: str) -> tuple[str, str]:
 
 
 def generated_children() -> dict[str, set[str]]:
-    """Return what PyTorch's generated kernels call: a structured operator its out form, a generated out form its base."""
+    """Return what generated kernels call: a structured operator its out form, a generated out form its base."""
     folder = Path(inspect.getfile(torchgen.gen)).parent / "packaged" / "ATen" / "native"
     parsed = torchgen.gen.parse_native_yaml(str(folder / "native_functions.yaml"), str(folder / "tags.yaml"))
     children: dict[str, set[str]] = defaultdict(set)
@@ -144,9 +154,7 @@ def watched_modules(is_closed: Callable[[str], bool], children: dict[str, set[st
 
     found: dict[str, set[str]] = defaultdict(set)
     for info in module_db:
-        samples = info.module_inputs_func(
-            info, device="cpu", dtype=torch.float32, requires_grad=False, training=True
-        )
+        samples = info.module_inputs_func(info, device="cpu", dtype=torch.float32, requires_grad=False, training=True)
         for sample in samples[:MAX_SAMPLES]:
             module = info.module_cls(*sample.constructor_input.args, **sample.constructor_input.kwargs)
             watch = Watch(is_closed, children)
@@ -164,7 +172,7 @@ def _run(watch: Watch, call: Callable[[], object]) -> None:
             warnings.simplefilter("ignore")
             call()
     except (RuntimeError, TypeError, ValueError, NotImplementedError, AssertionError) as error:
-        print(f"  not watched to the end: {str(error).splitlines()[0][:100]}")
+        log.info("not watched to the end: %s", str(error).splitlines()[0][:100])
 
 
 def _samples(info: Any) -> Iterator[Any]:
@@ -177,7 +185,7 @@ def _samples(info: Any) -> Iterator[Any]:
                 return
             yield sample
     except RuntimeError as error:
-        print(f"  no samples for {info.name}: {str(error).splitlines()[0][:100]}")
+        log.info("no samples for %s: %s", info.name, str(error).splitlines()[0][:100])
 
 
 def _public_names(name: str) -> list[str]:
@@ -198,9 +206,9 @@ def _lookup(path: str) -> object | None:
 
 
 def public_names() -> dict[str, object]:
-    """Return every public name of `PACKAGES` and of torch.Tensor with its object."""
+    """Return every public name of the packages and of torch.Tensor with its object."""
     found: dict[str, object] = {}
-    for package in PACKAGES:
+    for package in PACKAGES.split():
         module = importlib.import_module(package)
         for name in dir(module):
             value = getattr(module, name, None)
@@ -233,10 +241,28 @@ def packets(names: dict[str, object], known: Collection[str]) -> dict[str, str]:
     bases = {name.partition(".")[0] for name in known}
     bound = {}
     for name, value in sorted(names.items()):
-        is_builtin = inspect.isroutine(value) and not inspect.isfunction(value)
-        if is_builtin and value.__name__ in bases:
-            bound[name] = value.__name__
+        base = str(getattr(value, "__name__", "")) if inspect.isroutine(value) else ""
+        if not inspect.isfunction(value) and base in bases:
+            bound[name] = base
     return bound
+
+
+def tensor_methods() -> list[str]:
+    """Return the methods that, among the objects of an ordinary script, only a tensor has."""
+    plain: tuple[type, ...] = (str, bytes, list, dict, set, int, float, slice, io.TextIOWrapper, Path)
+    library: tuple[type, ...] = (
+        re.Pattern, re.Match, argparse.Namespace, argparse.ArgumentParser, logging.Logger, random.Random,
+        collections.Counter, collections.deque, numpy.ndarray, numpy.random.RandomState,
+    )  # fmt: skip
+    torchs: tuple[type, ...] = (
+        torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.StepLR, torch.utils.data.DataLoader,
+        torch.optim.lr_scheduler.ReduceLROnPlateau, torch.Generator, torch.Stream, torch.Event, torch.amp.GradScaler,
+        torch.distributions.Distribution, torch.autograd.function.FunctionCtx, torch.device, torch.dtype,
+        torch.fx.Graph,
+    )  # fmt: skip
+    taken = set().union(*(dir(other) for other in plain + library + torchs))
+    names = (name for name in dir(torch.Tensor) if not name.startswith("_"))
+    return sorted(name for name in names if callable(getattr(torch.Tensor, name)) and name not in taken)
 
 
 def plain_values(names: dict[str, object]) -> list[str]:

@@ -162,7 +162,8 @@ ALIASES: Mapping[str, str] = {
     "a2": "Ascend910B1", "atlas800ta2": "Ascend910B1", "atlasa2": "Ascend910B1",
     "a3": "Ascend910_9391", "ascend91093xx": "Ascend910_9391", "91093xx": "Ascend910_9391", "atlasa3": "Ascend910_9391",
     "310p": "Ascend310P3", "ascend310p": "Ascend310P3", "310b": "Ascend310B1", "ascend310b": "Ascend310B1",
-    "950": "Ascend950", "ascend950pr": "Ascend950", "ascend950dt": "Ascend950", "950pr": "Ascend950", "950dt": "Ascend950",
+    "950": "Ascend950", "ascend950pr": "Ascend950", "ascend950dt": "Ascend950",
+    "950pr": "Ascend950", "950dt": "Ascend950",
 }  # fmt: skip
 """Common other names, lower case and without separators. A generation's name stands for its first chip."""
 
@@ -190,19 +191,24 @@ def _key(name: str) -> str:
 
 
 def _unknown(name: str, by_key: Mapping[str, SocProfile]) -> str:
-    key = _key(name)
-    close = difflib.get_close_matches(key if key.startswith("ascend") else f"ascend{key}", by_key, n=3, cutoff=0.75)
-    hint = f" Did you mean {' or '.join(by_key[match].name for match in close)}?" if close else ""
-    return f'"{name}" must be an Ascend SoC that Jumar knows;{hint} Known: {", ".join(SOCS)}.'
+    """Return the sentence for a name that is none; matches are sought among what follows `Ascend`."""
+    by_number = {key.removeprefix("ascend"): profile.name for key, profile in by_key.items()}
+    close = difflib.get_close_matches(_key(name).removeprefix("ascend"), by_number, n=3, cutoff=0.6)
+    hint = f" (did you mean {' or '.join(sorted(by_number[match] for match in close))}?)" if close else ""
+    return f'"{name}" must be an Ascend SoC that Jumar knows{hint}: use one of {", ".join(SOCS)}.'
 
 
 def _load_profile(path: Path) -> SocProfile:
     if tomllib is None:
-        raise DeviceError(f"a SoC profile in a TOML file needs Python 3.11; got {path} on an older one: name a known SoC.")
+        raise DeviceError(
+            f"a SoC profile in a TOML file needs Python 3.11; got {path} on an older one: name a known SoC."
+        )
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise DeviceError(f"the SoC profile {path} must be a readable file; got {error.strerror}: check the path.") from error
+        raise DeviceError(
+            f"the SoC profile {path} must be a readable file; got {error.strerror}: check the path."
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DeviceError(f"the SoC profile {path} must be TOML; got {error}: correct that line.") from error
     base = get_soc(str(table.pop("base", "Ascend910B1")))
@@ -210,7 +216,8 @@ def _load_profile(path: Path) -> SocProfile:
     unknown = sorted(set(table) - set(known))
     if unknown:
         raise DeviceError(
-            f"the SoC profile {path} must use the fields of SocProfile; got {', '.join(unknown)}: use {', '.join(known)}."
+            f"the SoC profile {path} must use the fields of SocProfile; got {', '.join(unknown)}: "
+            f"use {', '.join(known)}."
         )
     changed = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
     for key, value in changed.items():

@@ -37,12 +37,23 @@ def overloads() -> Mapping[str, tuple[str, ...]]:
 
 
 @functools.cache
-def public_names() -> frozenset[str]:
-    """Return the public names of PyTorch that were seen when the tables were made."""
-    return frozenset(table("pytorch_operators")["public"])
-
-
-@functools.cache
 def plain_names() -> frozenset[str]:
     """Return the public names of dtypes, constants and modules: no device has a part in them."""
     return frozenset(table("pytorch_operators")["plain"])
+
+
+@functools.cache
+def host_names() -> frozenset[str]:
+    """Return the public names of host-only code, kept by hand."""
+    return frozenset(table("host_apis")["names"])
+
+
+def host_prefixes() -> tuple[str, ...]:
+    """Return the prefixes of names that run on the host, or belong to another accelerator and are answered there."""
+    return tuple(table("host_apis")["prefixes"])
+
+
+@functools.cache
+def tensor_methods() -> frozenset[str]:
+    """Return the methods that, among the objects of an ordinary script, only a tensor has."""
+    return frozenset(table("pytorch_operators")["methods"])

@@ -1,0 +1,9 @@
+"""What a script or a recorded run needs, held against what an Ascend NPU supports. Imports no torch."""
+
+from __future__ import annotations
+
+from jumar.assess.model import Assessment, Row, Status
+from jumar.assess.recordings import assess_recording
+from jumar.assess.sources import assess_source
+
+__all__ = ["Assessment", "Row", "Status", "assess_recording", "assess_source"]

@@ -1,0 +1,89 @@
+"""`jumar assess`: what a script, a folder or a recorded run needs, and what the NPU has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jumar.cli.options import DEFAULT_SOC, exit_code, fail_on_option, json_option
+
+if TYPE_CHECKING:
+    from jumar.assess import Assessment
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@click.option(
+    "--soc",
+    default=None,
+    metavar="SOC",
+    help=f"The NPU's system on a chip.  [default: the recording's, else {DEFAULT_SOC}]",
+)
+@click.option(
+    "--torch-version", default="2.13", show_default=True, metavar="VERSION", help="Version of PyTorch and torch_npu."
+)
+@json_option
+@fail_on_option
+def command(path: Path, soc: str | None, torch_version: str, as_json: bool, fail_on: str) -> int:
+    """Tell which PyTorch calls of PATH the NPU supports, which run on the host, and which fail.
+
+    PATH is a script (the modules beside it that it imports are read too), a folder of sources, or a
+    recording: then the operators that were really executed are assessed. Nothing is run.
+
+    Example: jumar assess train.py --soc Ascend910B3
+    """
+    from jumar.recording.schema import RUN_FILE
+
+    is_recording = (path / RUN_FILE).is_file()
+    assessment = _of_recording(path, soc, torch_version) if is_recording else _of_source(path, soc, torch_version)
+    if as_json:
+        _print_json(assessment)
+    else:
+        _print_text(assessment)
+    return exit_code(assessment.findings, fail_on)
+
+
+def _of_recording(path: Path, soc: str | None, torch_version: str) -> Assessment:
+    from jumar.assess import assess_recording
+
+    return assess_recording(path, soc, torch_version)
+
+
+def _of_source(path: Path, soc: str | None, torch_version: str) -> Assessment:
+    from jumar.assess import assess_source
+    from jumar.migrate import local_modules
+
+    files = local_modules(path) if path.is_file() else path
+    return assess_source(files, soc or DEFAULT_SOC, torch_version)
+
+
+def _print_json(assessment: Assessment) -> None:
+    from jumar.report import findings_document, json_text
+
+    document = findings_document(
+        assessment.findings,
+        subject=assessment.subject,
+        kind=assessment.kind,
+        soc=assessment.soc,
+        torch_version=assessment.torch_version,
+        verdict=assessment.verdict,
+        num_by_status=assessment.num_by_status,
+        rows=assessment.rows,
+        notes=assessment.notes,
+    )
+    click.echo(json_text(document), nl=False)
+
+
+def _print_text(assessment: Assessment) -> None:
+    from jumar.report import print_findings
+
+    click.echo(assessment.verdict)
+    if assessment.findings:
+        click.echo()
+        print_findings(assessment.findings, title=f"{assessment.subject}, PyTorch {assessment.torch_version}")
+    if assessment.notes:
+        click.echo()
+    for note in assessment.notes:
+        click.echo(note)
