@@ -1,0 +1,104 @@
+"""`torch.cuda`: each name answered by its counterpart in `torch.npu`, by the identity, or refused."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jumar.device.cuda_stand_in import identity, refused
+from jumar.device.cuda_stand_in.facade import facade
+from jumar.device.cuda_stand_in.names import answering_cuda, redirected
+
+_KEPT = {"CudaError", "DeferredCudaCallError", "OutOfMemoryError", "AcceleratorError", "check_error", "cudaStatus"}
+"""Errors and constants that are right as they are."""
+
+
+def _nothing(*_args: Any, **_kwargs: Any) -> None:
+    """Do nothing: there is nothing like it on the stand-in."""
+
+
+def _answer(value: Any) -> Callable[..., Any]:
+    def answer(*_args: Any, **_kwargs: Any) -> Any:
+        return value
+
+    return answer
+
+
+_OWN: dict[str, Any] = {
+    "get_device_name": _answer(identity.DEVICE_NAME),
+    "get_device_capability": _answer(identity.CAPABILITY),
+    "get_device_properties": _answer(identity.DeviceProperties()),
+    "get_arch_list": _answer(list(identity.ARCHITECTURES)),
+    "get_gencode_flags": _answer(""),
+    "is_available": _answer(True),
+    "is_initialized": _answer(True),
+    "is_bf16_supported": _answer(True),
+    "is_tf32_supported": _answer(True),
+    "is_current_stream_capturing": _answer(False),
+    "get_sync_debug_mode": _answer(0),
+    "get_allocator_backend": _answer("native"),
+    "can_device_access_peer": _answer(True),
+    "set_sync_debug_mode": _nothing,
+    "ipc_collect": _nothing,
+    "init": _nothing,
+    "_lazy_init": _nothing,
+    "_is_in_bad_fork": _answer(False),
+    "_initialized": True,
+}
+
+
+def _counterpart(name: str, original: Any) -> Any:
+    """Return what stands for `torch.cuda.<name>`, or None when it is right as it is."""
+    if name in _OWN:
+        return _OWN[name]
+    found = getattr(torch.npu, name, None)  # type: ignore[attr-defined]
+    if isinstance(found, types.ModuleType):
+        return None
+    if found is not None:
+        return _renamed(name, found)
+    if isinstance(original, (types.FunctionType, types.BuiltinFunctionType)):
+        return refused.Refused(f"torch.cuda.{name}", "take the call out, or guard it, for this run")
+    return None
+
+
+def _renamed(name: str, found: Any) -> Any:
+    """Return what `torch.npu` has under this name, taking CUDA devices."""
+    if isinstance(found, type):
+        return facade(name, found)
+    return redirected(found) if callable(found) else found
+
+
+def _submodules() -> list[types.ModuleType]:
+    cuda = torch.cuda
+    return [cuda, cuda.memory, cuda.random, cuda.streams]
+
+
+def install() -> None:
+    """Replace the names of torch.cuda, also in the submodules that define them."""
+    names = set(torch.cuda.__all__) | set(_OWN)
+    for name in sorted(names - _KEPT):
+        made = _counterpart(name, getattr(torch.cuda, name, None))
+        if made is None:
+            continue
+        for module in _submodules():
+            if module is torch.cuda or (hasattr(module, name) and not hasattr(types, name)):
+                setattr(module, name, made)
+    stream: Any = torch.npu.Stream  # type: ignore[attr-defined]
+    stream.device = answering_cuda(stream.device.__get__)
+    refused.install()
+    _markers()
+    version: Any = torch.version
+    version.cuda = identity.CUDA_VERSION
+    torch.backends.cuda.is_built = _answer(True)
+
+
+def _markers() -> None:
+    """NVTX ranges mark a profile that nobody takes: they are accepted and do nothing."""
+    nvtx: Any = torch.cuda.nvtx
+    for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
+        setattr(nvtx, name, _answer(0))
+    nccl: Any = torch.cuda.nccl
+    nccl.version = _answer(identity.NCCL_VERSION)

@@ -1,0 +1,67 @@
+"""What no CPU kernel can stand in for: a clear refusal in place of an obscure failure."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import torch
+
+_REFUSED = {
+    "cudart": "take the call out, or guard it, for this run",
+    "jiterator": "write the operator with PyTorch operators",
+    "tunable": "take TunableOp out for this run",
+    "gds": "read the file with torch.load or numpy",
+    "CUDAGraph": "run the captured code directly, for example behind an option of the script",
+    "graph": "run the captured code directly, for example behind an option of the script",
+    "graph_pool_handle": "run the captured code directly, for example behind an option of the script",
+    "make_graphed_callables": "call the module itself, for example behind an option of the script",
+    "CUDAPluggableAllocator": "use PyTorch's own allocator for this run",
+    "change_current_allocator": "use PyTorch's own allocator for this run",
+    "MemPool": "use PyTorch's own allocator for this run",
+    "use_mem_pool": "use PyTorch's own allocator for this run",
+    "caching_allocator_alloc": "allocate with torch.empty",
+    "caching_allocator_delete": "allocate with torch.empty",
+    "ExternalStream": "use torch.cuda.Stream",
+    "get_stream_from_external": "use torch.cuda.Stream",
+    "GreenContext": "use torch.cuda.Stream",
+    "current_blas_handle": "use PyTorch operators in place of direct cuBLAS calls",
+    "current_solver_handle": "use PyTorch operators in place of direct cuSOLVER calls",
+}
+"""Names of torch.cuda that are refused, with what to do instead."""
+
+
+def refuse(name: str, instead: str) -> NoReturn:
+    """Raise NotImplementedError for a CUDA feature that has no counterpart on the CPU."""
+    raise NotImplementedError(
+        f"{name} needs a real CUDA device, and this run has CPU kernels standing in for one; {instead}, "
+        "or run the reference on a machine with a GPU."
+    )
+
+
+class Refused:
+    """Stands where a name of torch.cuda was; using it in any way is refused, naming it is not."""
+
+    def __init__(self, name: str, instead: str) -> None:
+        self._name, self._instead = name, instead
+
+    def __call__(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        """Refuse."""
+        refuse(self._name, self._instead)
+
+    def __getattr__(self, attribute: str) -> NoReturn:
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        refuse(f"{self._name}.{attribute}", self._instead)
+
+    def __instancecheck__(self, value: object) -> bool:
+        return False
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: not available on the CUDA stand-in>"
+
+
+def install() -> None:
+    """Put the refusals into torch.cuda."""
+    for name, instead in _REFUSED.items():
+        if hasattr(torch.cuda, name):
+            setattr(torch.cuda, name, Refused(f"torch.cuda.{name}", instead))

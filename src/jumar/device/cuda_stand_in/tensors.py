@@ -1,0 +1,105 @@
+"""Make tensors answer as CUDA tensors.
+
+A tensor "on cuda" is a tensor of the emulated accelerator. What a script asks of it (`x.device`,
+`x.is_cuda`, `x.type()`) is answered with CUDA; the emulator itself must see what it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jumar.device.cuda_stand_in.names import answering_cuda
+
+_TYPES = {
+    "FloatTensor": torch.float32,
+    "DoubleTensor": torch.float64,
+    "HalfTensor": torch.float16,
+    "BFloat16Tensor": torch.bfloat16,
+    "ByteTensor": torch.uint8,
+    "CharTensor": torch.int8,
+    "ShortTensor": torch.int16,
+    "IntTensor": torch.int32,
+    "LongTensor": torch.int64,
+    "BoolTensor": torch.bool,
+}
+
+
+class _TensorType(type):
+    """Makes `torch.cuda.FloatTensor` and its kind: to build tensors, and for `isinstance`."""
+
+    dtype: torch.dtype
+
+    def __call__(cls, *args: Any, device: Any = None) -> torch.Tensor:
+        """Build as `torch.FloatTensor` does: from data, or uninitialised from sizes."""
+        if args and isinstance(args[0], torch.Tensor):
+            return args[0].to(torch.device("npu", _index(device)), cls.dtype)
+        return getattr(torch, cls.__name__)(*args).to(torch.device("npu", _index(device)))  # type: ignore[no-any-return]
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, torch.Tensor) and _is_cuda(instance) and instance.dtype == cls.dtype
+
+
+def _index(device: Any) -> int:
+    return torch._utils._get_device_index(device, optional=True)
+
+
+def _make_types() -> dict[str, type]:
+    """Return the legacy tensor types of torch.cuda by their full names."""
+    return {
+        f"torch.cuda.{name}": _TensorType(name, (), {"dtype": dtype, "__module__": "torch.cuda"})
+        for name, dtype in _TYPES.items()
+    }
+
+
+_read_device: Callable[[torch.Tensor], torch.device] = torch.Tensor.device.__get__
+"""Reads where a tensor really is."""
+
+
+def _real_device(tensor: torch.Tensor) -> torch.device:
+    # NOTE: under a mode, PyTorch's getter asks the mode, which looks `device` up on torch.Tensor again and
+    # finds the answer that is meant for the script.
+    with torch._C.DisableTorchFunction():
+        return _read_device(tensor)
+
+
+def _is_cuda(tensor: torch.Tensor) -> bool:
+    return _real_device(tensor).type == "npu"
+
+
+def _cuda_method(
+    self: torch.Tensor,
+    device: Any = None,
+    non_blocking: bool = False,
+    memory_format: torch.memory_format = torch.preserve_format,
+) -> torch.Tensor:
+    """Return this tensor on a CUDA device, itself when it is there already."""
+    return self.to(torch.device("npu", _index(device)), non_blocking=non_blocking, memory_format=memory_format)
+
+
+def _type_method(real: Callable[..., Any], types: dict[str, type]) -> Callable[..., Any]:
+    def type_(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+        """Return the name of this tensor's type, or a tensor of the given type."""
+        if dtype is None:
+            return real(self).replace("torch.npu.", "torch.cuda.")
+        wanted = types.get(dtype, dtype) if isinstance(dtype, str) else dtype
+        if not isinstance(wanted, _TensorType):
+            return real(self, dtype, non_blocking=non_blocking, **kwargs)
+        index = self.get_device() if _is_cuda(self) else _index(None)
+        return self.to(torch.device("npu", index), wanted.dtype, non_blocking=non_blocking)
+
+    return type_
+
+
+def install() -> None:
+    """Change `torch.Tensor` and the tensor types of torch.cuda."""
+    types = _make_types()
+    tensor: Any = torch.Tensor
+    tensor.device = answering_cuda(_real_device)
+    tensor.is_cuda = property(_is_cuda, doc="Whether this tensor is on a CUDA device.")
+    tensor.cuda = _cuda_method
+    tensor.type = _type_method(tensor.type, types)
+    for name, made in types.items():
+        setattr(torch.cuda, name.removeprefix("torch.cuda."), made)
