@@ -260,3 +260,11 @@ def test_a_batch_sent_to_the_device_outside_the_modules_is_as_it_should_be(tmp_p
     b = clean_step()
     b.op("aten::_to_copy", [b.tensor(32, 64, device="cpu")], b.tensor(32, 64), source="train.py:20")
     assert of(advise_steps(tmp_path, [b]), "JM412") == []
+
+
+def test_the_seed_a_loader_draws_on_the_host_is_no_wait(tmp_path):
+    b = clean_step(device="cpu")
+    seed = b.tensor(dtype="int64")
+    b.op("aten::random_", [seed], seed, source="train.py:5")
+    b.op("aten::_local_scalar_dense", [seed], None, source="train.py:5")
+    assert of(advise_steps(tmp_path, [b], device="cpu"), "JM406") == []

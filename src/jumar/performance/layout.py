@@ -22,14 +22,27 @@ def is_dense(tensor: TensorRow) -> bool:
 def is_reordered(tensor: TensorRow, *, by_view: bool) -> bool:
     """Return whether a kernel that wants one contiguous block would have to copy this tensor first.
 
-    One repeated value does not count (kernels broadcast it), nor does a dense channels-last tensor
-    that an operator returned like that: there the whole model is in that layout by choice.
+    A tensor that is only expanded does not count (kernels broadcast it), nor does a dense
+    channels-last one that an operator returned like that: there the layout is the model's choice.
     """
-    if tensor.contiguous or num_elements(tensor.shape) <= 1 or stored_elements(tensor) <= 1:
+    if tensor.contiguous or num_elements(tensor.shape) <= 1:
         return False
     if len(tensor.stride) != len(tensor.shape):  # sparse and other layouts have no strides
         return False
+    if _is_only_expanded(tensor):
+        return False
     return by_view or not _is_channels_last(tensor)
+
+
+def _is_only_expanded(tensor: TensorRow) -> bool:
+    """Return whether what is stored is contiguous and the other dimensions only repeat it."""
+    expected = 1
+    for size, stride in zip(reversed(tensor.shape), reversed(tensor.stride), strict=True):
+        if stride and size != 1:
+            if stride != expected:
+                return False
+            expected *= size
+    return True
 
 
 def _is_channels_last(tensor: TensorRow) -> bool:

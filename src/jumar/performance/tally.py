@@ -120,8 +120,16 @@ def share(part: float, whole: float) -> float:
 _TIMES: Mapping[float, str] = MappingProxyType({1.0: "once", 2.0: "twice"})
 
 
+def rate_text(num_calls: int, totals: Totals) -> str:
+    """Return `once a step`, `16 times a step`, `2.7 times a step`; below one a step `3 times in 4 steps`."""
+    rate = num_calls / max(totals.num_steps, 1)
+    if rate < 1:
+        return f"{times_text(num_calls)} in {totals.num_steps} steps"
+    return f"{times_text(rate)} a step"
+
+
 def times_text(count: float) -> str:
-    """Return `once`, `twice`, `16 times`, `0.3 times` for a count a step."""
+    """Return `once`, `twice`, `16 times`."""
     return _TIMES.get(count) or f"{number_text(count)} times"
 
 
@@ -144,6 +152,8 @@ def bytes_text(value: float) -> str:
 def percent_text(part: float) -> str:
     """Return a share as percent: `8 %`, `0.4 %`."""
     value = 100 * part
+    if 0 < value < 0.1:
+        return "under 0.1 %"
     return f"{value:.0f} %" if value >= 1 or value == 0 else f"{value:.1f} %"
 
 

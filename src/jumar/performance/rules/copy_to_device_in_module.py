@@ -38,7 +38,7 @@ from jumar.performance.checker import Checker, Priced, Result, unable
 from jumar.performance.cost import Cost
 from jumar.performance.operators import size_bytes
 from jumar.performance.subject import Call, StepView, Subject, Totals
-from jumar.performance.tally import Tally, bytes_text, per_step, times_text
+from jumar.performance.tally import Tally, bytes_text, per_step, rate_text
 from jumar.recording.schema import TensorRow
 from jumar.rules import Rule
 
@@ -93,7 +93,7 @@ class CopyToDeviceInModule(Checker):
         calls, moved = per_step(tally.num_calls, totals), per_step(tally.bytes_moved, totals)
         at = f" at {source}" if source else ""
         finding = self.rule.finding(
-            f"`{name}`{at} copies a tensor from the host to the device {times_text(calls)} a step"
+            f"`{name}`{at} copies a tensor from the host to the device {rate_text(tally.num_calls, totals)}"
             f"{tally.modules_text()}: {bytes_text(moved)} over the bus.",
             where=tally.where(),
             evidence={**tally.evidence(totals), "bus_bytes_per_step": moved},

@@ -49,9 +49,9 @@ from jumar.performance.tally import (
     number_text,
     per_step,
     percent_text,
+    rate_text,
     share,
     split_source,
-    times_text,
 )
 from jumar.rules import Rule
 
@@ -130,8 +130,9 @@ class DtypeCast(Checker):
         if first:
             path, line = split_source(first)
             where = replace(where, path=path, line=line)
+        what = _pattern_text(key, rate_text(tally.num_calls, totals))
         finding = self.rule.finding(
-            f"{_pattern_text(key, calls)}{tally.modules_text()}: {bytes_text(moved)} a step.",
+            f"{what}{tally.modules_text()}: {bytes_text(moved)} a step.",
             where=where,
             evidence={**tally.evidence(totals), "pattern": pattern, "dtypes": dtypes, "second": second},
             why=_WHY[pattern],
@@ -172,15 +173,15 @@ _ACTION: Mapping[Pattern, str] = {
 }
 
 
-def _pattern_text(key: Key, calls: float) -> str:
+def _pattern_text(key: Key, rate: str) -> str:
     pattern, dtypes, first, second = key
     at = f" at {first}" if first else ""
     if pattern == "round trip":
         back = f" (back at {second})" if second not in {"", first} else ""
-        return f"A tensor goes {dtypes}{at}{back} {times_text(calls)} a step"
+        return f"A tensor goes {dtypes}{at}{back} {rate}"
     if pattern == "repeated":
-        return f"The same unchanged tensor is cast {dtypes} again{at} {times_text(calls)} a step"
-    return f"`{second}` runs alone in a wider dtype ({dtypes}) {times_text(calls)} a step"
+        return f"The same unchanged tensor is cast {dtypes} again{at} {rate}"
+    return f"`{second}` runs alone in a wider dtype ({dtypes}) {rate}"
 
 
 def _directions_text(directions: Mapping[str, int], totals: Totals) -> str:

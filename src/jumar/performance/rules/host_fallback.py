@@ -34,7 +34,7 @@ from jumar.performance.checker import Checker, Priced, Result, unable
 from jumar.performance.cost import Cost
 from jumar.performance.operators import READS_TO_HOST, size_bytes
 from jumar.performance.subject import Call, OperatorSupport, StepView, Subject, Totals
-from jumar.performance.tally import Tally, bytes_text, listing, per_step, percent_text, share, times_text
+from jumar.performance.tally import Tally, bytes_text, listing, per_step, percent_text, rate_text, share
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -105,8 +105,8 @@ class HostFallback(Checker):
         support = self._support(name)
         evidence["table_source"] = support.source
         message = (
-            f"`{name}` has no kernel on {self.subject.soc.name} and runs on the host {times_text(calls)} a step"
-            f"{tally.modules_text()}: {percent_text(launches)} of the operators, {bytes_text(moved)} over the bus."
+            f"`{name}` has no kernel on {self.subject.soc.name} and runs on the host "
+            f"{rate_text(tally.num_calls, totals)}{tally.modules_text()}: {percent_text(launches)} of the operators, {bytes_text(moved)} over the bus."
         )
         finding = self.rule.finding(
             message,

@@ -37,7 +37,7 @@ from jumar.performance.checker import Checker, Priced, Result
 from jumar.performance.cost import Cost
 from jumar.performance.operators import READS_TO_HOST, argument
 from jumar.performance.subject import Call, StepView, Subject, Totals
-from jumar.performance.tally import Tally, number_text, per_step, times_text
+from jumar.performance.tally import Tally, number_text, per_step, rate_text
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -78,7 +78,7 @@ class HostSynchronisation(Checker):
         """Tally the step's synchronising calls."""
         for call in step.calls:
             kind = self._kind(call)
-            if kind is None:
+            if kind is None or (not self.subject.accelerator and _reads_seed(step, call)):
                 continue
             if not self.subject.accelerator and call.row.phase == "optimizer" and kind == "reads a number":
                 self._num_optimizer_reads += 1
@@ -127,7 +127,7 @@ class HostSynchronisation(Checker):
         place = source or "A line that the recording does not name"
         operator = tally.operators.most_common(1)[0][0]
         finding = self.rule.finding(
-            f"{place} makes the host wait for the device {times_text(calls)} a step{tally.modules_text()}: "
+            f"{place} makes the host wait for the device {rate_text(tally.num_calls, totals)}{tally.modules_text()}: "
             f"`{operator}` {kind}.",
             where=tally.where(),
             evidence={**tally.evidence(totals), "kind": kind},
@@ -137,3 +137,11 @@ class HostSynchronisation(Checker):
             severity=None if calls >= 0.5 else Severity.INFO,
         )
         return Priced(finding, Cost(num_synchronisations=calls))
+
+
+def _reads_seed(step: StepView, call: Call) -> bool:
+    """Return whether a number that was just drawn is read: a DataLoader seeds its workers so, on the host."""
+    before = step.calls[call.index - 1] if call.index else None
+    if call.base not in READS_TO_HOST or before is None or before.base != "random_":
+        return False
+    return call.row.inputs[0].storage == before.row.inputs[0].storage

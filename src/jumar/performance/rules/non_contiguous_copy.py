@@ -44,7 +44,7 @@ from jumar.performance.cost import Cost
 from jumar.performance.layout import is_reordered, relaid_input, who_reordered
 from jumar.performance.operators import COPIES, contiguous_bytes, size_bytes
 from jumar.performance.subject import Call, StepView, Subject, Totals
-from jumar.performance.tally import Tally, bytes_text, per_step, percent_text, share, split_source, times_text
+from jumar.performance.tally import Tally, bytes_text, per_step, percent_text, rate_text, share, split_source
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -156,7 +156,9 @@ class NonContiguousCopy(Checker):
             path, line = split_source(cause.view_source)
             where = replace(where, path=path, line=line)
         finding = self.rule.finding(
-            _message(cause, group, calls, moved, share(tally.bytes_moved, totals.bytes_moved)),
+            _message(
+                cause, group, rate_text(tally.num_calls, totals), moved, share(tally.bytes_moved, totals.bytes_moved)
+            ),
             where=where,
             evidence=evidence,
             why=WHY,
@@ -167,11 +169,11 @@ class NonContiguousCopy(Checker):
         return Priced(finding, Cost(memory_bytes=moved, num_launches=calls))
 
 
-def _message(cause: Cause, group: Group, calls: float, moved: float, part: float) -> str:
+def _message(cause: Cause, group: Group, rate: str, moved: float, part: float) -> str:
     made = f"`{cause.view}`" if cause.view else "A tensor from outside the step"
     at = f" at {cause.view_source}" if cause.view_source else ""
     verb = "leaves tensors" if cause.view else "comes"
-    amount = f"{times_text(calls)} a step{group.tally.modules_text()}: {bytes_text(moved)} a step"
+    amount = f"{rate}{group.tally.modules_text()}: {bytes_text(moved)} a step"
     if cause.copy:
         there = f" at {cause.copy_source}" if cause.copy_source not in {"", cause.view_source} else ""
         return (

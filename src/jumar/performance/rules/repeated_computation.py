@@ -36,7 +36,7 @@ from jumar.performance.checker import Checker, Priced, Result, unable
 from jumar.performance.cost import Cost
 from jumar.performance.operators import COPIES, is_in_place, tensor_key
 from jumar.performance.subject import Call, StepView, Subject, Totals
-from jumar.performance.tally import Tally, bytes_text, per_step, times_text
+from jumar.performance.tally import Tally, bytes_text, per_step, rate_text
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -84,8 +84,8 @@ class RepeatedComputation(Checker):
         calls, moved = per_step(tally.num_calls, totals), per_step(tally.bytes_moved, totals)
         at = f" at {source}" if source else ""
         finding = self.rule.finding(
-            f"`{name}`{at} computes in the {phase} what it already did from the same tensors, {times_text(calls)} a "
-            f"step{tally.modules_text()}: {bytes_text(moved)}.",
+            f"`{name}`{at} computes in the {phase} what it already did from the same tensors, "
+            f"{rate_text(tally.num_calls, totals)}{tally.modules_text()}: {bytes_text(moved)}.",
             where=tally.where(),
             evidence=tally.evidence(totals),
             why="The inputs were not written in between, so the result is the same.",
