@@ -8,9 +8,22 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.cli.options import DEFAULT_SOC, exit_code, fail_on_option, json_option
+from jumar.findings import Severity
 
 if TYPE_CHECKING:
     from jumar.assess import Assessment
+    from jumar.findings import Finding
+
+MAX_FINDINGS = 8
+"""Findings that are printed: with their places and actions they fill about one screen."""
+MAX_PLACES = 3
+INDENT = " " * 15
+COLOURS = {
+    Severity.ERROR: "red",
+    Severity.WARNING: "yellow",
+    Severity.ADVICE: "cyan",
+    Severity.INFO: "blue",
+}
 
 
 @click.command()
@@ -77,13 +90,26 @@ def _print_json(assessment: Assessment) -> None:
 
 
 def _print_text(assessment: Assessment) -> None:
-    from jumar.report import print_findings
-
-    click.echo(assessment.verdict)
-    if assessment.findings:
+    """Print the verdict, then what needs attention with its places, then what was not seen: about one screen."""
+    click.secho(assessment.verdict, bold=True)
+    click.echo(f"{assessment.subject}, PyTorch and torch_npu {assessment.torch_version}")
+    for finding in assessment.findings[:MAX_FINDINGS]:
         click.echo()
-        print_findings(assessment.findings, title=f"{assessment.subject}, PyTorch {assessment.torch_version}")
-    if assessment.notes:
-        click.echo()
+        label = click.style(f"{finding.severity.label:<8}", fg=COLOURS[finding.severity])
+        click.echo(f"{label}{finding.code}  {finding.message}")
+        click.echo(f"{INDENT}{_places(finding)}")
+        click.echo(f"{INDENT}→ {finding.action}")
+    hidden = len(assessment.findings) - MAX_FINDINGS
+    if hidden > 0:
+        click.echo(f"\n{hidden} more finding{'' if hidden == 1 else 's'}: --json prints all of them.")
+    click.echo()
     for note in assessment.notes:
-        click.echo(note)
+        click.secho(note, dim=True)
+
+
+def _places(finding: Finding) -> str:
+    """Return the first places of a finding on one line."""
+    known = finding.evidence.get("places")
+    places = [str(place) for place in known] if isinstance(known, list) else [str(finding.where)]
+    more = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
+    return ", ".join(places[:MAX_PLACES]) + more

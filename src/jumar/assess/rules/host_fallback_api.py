@@ -47,7 +47,7 @@ def find(rows: Sequence[Row], _tables: SupportTables) -> Iterator[Finding]:
     for row in rows:
         if row.kind == "api" and row.status == "fallback":
             yield RULE.finding(
-                f"{row.name} ({times(row.num_uses, 'use')}) runs on the host: {row.note}.",
+                f"{row.name} ({times(row.num_uses, 'use')}) runs on the host: it {row.note}.",
                 where=first_place(row),
                 evidence=evidence(row),
                 why="Each call waits for the device and copies its tensors to the host and back.",

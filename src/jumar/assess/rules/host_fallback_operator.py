@@ -53,7 +53,7 @@ def find(rows: Sequence[Row], _tables: SupportTables) -> Iterator[Finding]:
     for row in sorted(found, key=lambda row: -(row.share or 0.0)):
         share = f", {row.share:.1%} of the recorded operator time" if row.share else ""
         yield RULE.finding(
-            f"{row.name} ({times(row.num_uses, 'call')}{share}) runs on the host: {row.note}.",
+            f"{row.name} ({times(row.num_uses, 'call')}{share}) runs on the host: it {row.note}.",
             where=first_place(row),
             evidence=evidence(row),
             why="Each call waits for the device and copies its tensors to the host and back.",

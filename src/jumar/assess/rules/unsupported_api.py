@@ -68,11 +68,11 @@ def find(rows: Sequence[Row], tables: SupportTables) -> Iterator[Finding]:
 def _message(row: Row, tables: SupportTables) -> str:
     used = f"{row.name} ({times(row.num_uses, 'use')})"
     if row.name.startswith(("torch.npu", "torch_npu")):
-        return f"{used}: {row.note or 'torch_npu has no such name'}."
+        return f"{used} {row.note}."
     if row.source.startswith("vendor"):
         doubt = "" if row.certain else f", though {row.note}"
-        return f"{used} is marked as not supported on {tables.soc.name}{doubt}."
-    return f"{used} does not run on {tables.soc.name}: {row.note}."
+        return f"The vendor marks {used} as not supported on {tables.soc.name}{doubt}."
+    return f"{used} does not run on {tables.soc.name}: it {row.note}."
 
 
 def _action(row: Row) -> str:

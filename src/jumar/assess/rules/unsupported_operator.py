@@ -47,7 +47,7 @@ def find(rows: Sequence[Row], tables: SupportTables) -> Iterator[Finding]:
         if row.kind == "operator" and row.status == "unsupported":
             verb = "does not run" if row.certain else "probably does not run"
             yield RULE.finding(
-                f"{row.name} ({times(row.num_uses, 'call')}) {verb} on {tables.soc.name}: {row.note}.",
+                f"{row.name} ({times(row.num_uses, 'call')}) {verb} on {tables.soc.name}: it {row.note}.",
                 where=first_place(row),
                 evidence=evidence(row),
                 why="The script stops at the first call.",

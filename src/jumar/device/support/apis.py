@@ -137,7 +137,7 @@ class ApiTables:
         if operator.status != "unsupported":
             return ApiSupport(name=name, status=operator.status, source=operator.source, note=operator.note)
         return ApiSupport(
-            name=name, status="unsupported", source="names of torch_npu 2.13", note="torch_npu 2.13 has no such name"
+            name=name, status="unsupported", source="names of torch_npu 2.13", note="is no name of torch_npu 2.13"
         )
 
     def _in_own_column(self, name: str) -> ApiSupport | None:
@@ -176,7 +176,12 @@ class ApiTables:
             return found
         if found.status == "native" and behind.status == "fallback":
             # The samples cover several forms of a call, and not every form needs the operator that is missing.
-            return replace(found, status="fallback", note=f"some calls use {behind.name}: {behind.note}", certain=False)
+            return replace(
+                found,
+                status="fallback",
+                note=f"calls, in some of its forms, {behind.name}, which {behind.note}",
+                certain=False,
+            )
         if found.status == "native" and behind.status == "decomposed":
             return replace(found, status="decomposed", note=behind.note)
         if found.status == "unsupported" and RANK[behind.status] <= RANK["decomposed"]:
@@ -198,7 +203,11 @@ class ApiTables:
         behind = self._operators_behind(self._aliases.get(name, name))
         if behind is None:
             return None
-        note = behind.note if behind.status != "native" else ""
+        note = ""
+        if RANK[behind.status] > RANK["decomposed"]:
+            note = f"calls {behind.name}, which {behind.note}"
+        elif behind.status == "decomposed":
+            note = behind.note
         return ApiSupport(
             name=name, status=behind.status, source=f"{behind.source}: {behind.name}", note=note, certain=behind.certain
         )

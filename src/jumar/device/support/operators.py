@@ -41,6 +41,7 @@ class OperatorSupport:
     source: str
     """The table or registration that says so."""
     note: str = ""
+    """Of what does not run on the device: a predicate to put after the name ("has no NPU kernel")."""
     routes: tuple[str, ...] = ()
     """`op_api` (aclnn) and `acl_op` (graph compiler), as far as the tables name them for this version."""
     through: tuple[str, ...] = ()
@@ -106,13 +107,13 @@ class OperatorTables:
         found = OperatorSupport(name=name, status="native", source=source, routes=routes)
         soc = self._soc
         if soc.is_aclnn_only and "op_api" not in routes:
-            return replace(found, status="unsupported", note=f"{soc.name} runs aclnn kernels only, and this has none")
+            return replace(found, status="unsupported", note=f"has no aclnn kernel, and {soc.name} runs no others")
         if soc.is_aclnn_default or "acl_op" in routes or any(route.startswith("sparse") for route in routes):
             return found
         bare = name.removeprefix("aten::")
         if bare.startswith(SLOW_PATH_BEFORE_A2):
             return replace(found, status="decomposed", note=f"on {soc.name} the adapter takes PyTorch's composite path")
-        note = f"registered for aclnn only; {soc.name} mostly lacks those kernels, and then the call raises"
+        note = f"is registered for aclnn only, and {soc.name} mostly lacks those kernels"
         return replace(found, status="unsupported", note=note, certain=False)
 
     def _of_a_library(self, name: str, parents: tuple[str, ...]) -> OperatorSupport:
@@ -126,9 +127,12 @@ class OperatorTables:
             return self._by_route(name, routes, "op-plugin custom functions")
         if namespace == "npu":
             return OperatorSupport(
-                name=name, status="unsupported", source="op-plugin custom functions", note="no such custom operator"
+                name=name,
+                status="unsupported",
+                source="op-plugin custom functions",
+                note="is no custom operator of torch_npu",
             )
-        note = f"registered by the library {namespace}: on the host if it has a CPU kernel, else not at all"
+        note = f"belongs to the library {namespace}, which runs on the host if it has a CPU kernel, else not at all"
         return OperatorSupport(name=name, status="fallback", source="no table", note=note, certain=False)
 
     def _of_another_device(self, name: str, parents: tuple[str, ...]) -> OperatorSupport:
@@ -143,10 +147,10 @@ class OperatorTables:
         if kind == "view":
             return OperatorSupport(name=qualified, status="native", source=source, note="a view: nothing is computed")
         if kind == "leaf":
-            note = "no NPU kernel: torch_npu copies the inputs to the host, runs the CPU kernel and copies back"
+            note = "has no NPU kernel"
             return OperatorSupport(name=qualified, status="fallback", source="not in op-plugin functions", note=note)
         if kind == "no-cpu":
-            note = "neither an NPU nor a CPU kernel"
+            note = "has neither an NPU nor a CPU kernel"
             return OperatorSupport(name=qualified, status="unsupported", source=source, note=note)
         return self._composite(name, parents, source)
 
@@ -161,7 +165,7 @@ class OperatorTables:
             shown = ", ".join(support.name for support in decided[:4])
             return replace(found, note=f"runs as {shown}", through=tuple(support.name for support in decided))
         return replace(
-            found, status=worst.status, note=f"through {worst.name}: {worst.note}", through=(worst.name,),
+            found, status=worst.status, note=f"calls {worst.name}, which {worst.note}", through=(worst.name,),
             certain=worst.certain,
         )  # fmt: skip
 
@@ -170,7 +174,7 @@ class OperatorTables:
         if not members:
             return OperatorSupport(
                 name=f"aten::{name}", status="unsupported", source=f"PyTorch {self._torch}",
-                note=f"PyTorch {self._torch} has no such operator", certain=False,
+                note=f"is no operator of PyTorch {self._torch}", certain=False,
             )  # fmt: skip
         best = min(members, key=lambda support: RANK[support.status])
         others = sorted(m.name for m in members if RANK[m.status] > RANK[best.status] and RANK[m.status] > 1)
