@@ -77,6 +77,8 @@ def test_the_script_of_the_page_shows_numbers_as_python_does() -> None:
     ]
     values += [0.0, 1234.5, 2.5, 0.5, 5e-324, 1.7e308, 999_999_999_999_999.0, 123456.5]
     script = resources.files("jumar.report").joinpath("templates/page.js").read_text(encoding="utf-8")
-    program = f"{script}\nconsole.log(JSON.stringify({json.dumps(values)}.map(module.exports.numberText)));"
+    program = f"""{script}
+    const both = (value) => [4, 7].map((significant) => module.exports.numberText(value, significant));
+    console.log(JSON.stringify({json.dumps(values)}.map(both)));"""
     result = subprocess.run(["node", "-e", program], capture_output=True, text=True, check=True, timeout=60)
-    assert json.loads(result.stdout) == [number_text(value) for value in values]
+    assert json.loads(result.stdout) == [[number_text(value), number_text(value, 7)] for value in values]

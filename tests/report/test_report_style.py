@@ -78,5 +78,10 @@ def test_the_heat_scale_gets_steadily_farther_from_the_paper(scheme: str) -> Non
 
 
 def test_the_page_has_styles_for_paper_phones_the_dark_and_for_less_motion() -> None:
-    asked = {"print", "(max-width: 640px)", "(prefers-color-scheme: dark)", "(prefers-reduced-motion: reduce)"}
+    asked = {
+        "print",
+        "(max-width: 640px)",
+        "screen and (prefers-color-scheme: dark)",
+        "(prefers-reduced-motion: reduce)",
+    }
     assert asked - set(re.findall(r"@media (.+?) \{", CSS)) == set()

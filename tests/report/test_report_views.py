@@ -173,6 +173,12 @@ def test_cells_carry_bars_and_what_rounding_hides() -> None:
     ]
 
 
+def test_a_column_that_asks_for_more_digits_shows_them() -> None:
+    columns = [Column(title="loss", number=True, digits=7), Column(title="loss", number=True)]
+    view = table_view(Table(columns=columns, rows=[(2.3025850929, 2.3025850929)]), "t")
+    assert [cell.text for cell in view.rows[0]] == ["2.302585", "2.303"]
+
+
 def test_a_bar_of_nothing_but_zeros_and_nan_is_not_drawn() -> None:
     view = table_view(Table(columns=[Column(title="t", number=True, bar=True)], rows=[(0,), (math.nan,)]), "t")
     assert [row[0].bar_percent for row in view.rows] == ["", ""]

@@ -78,7 +78,8 @@ def _table(block: Table, sheet: Sheet, most: int) -> list[Text]:
         return [*lines, _more(sheet, "no rows")]
     chosen = list(dict.fromkeys([*block.marked, *range(len(block.rows))]))[:most]
     titles = [f"{column.title} ({column.unit})" if column.unit else column.title for column in block.columns]
-    rows = [[cell_text(cell) for cell in block.rows[index]] for index in sorted(chosen)]
+    digits = [column.digits for column in block.columns]
+    rows = [[cell_text(*cell) for cell in zip(block.rows[index], digits, strict=True)] for index in sorted(chosen)]
     lines += sheet.table(titles, rows, [column.number for column in block.columns])
     hidden = len(block.rows) - len(rows)
     return [*lines, _more(sheet, f"and {hidden:,} more rows")] if hidden > 0 else lines

@@ -18,13 +18,13 @@ _LEAST_PLAIN = 1e-4
 NO_VALUE = "–"
 
 
-def cell_text(value: Cell) -> str:
+def cell_text(value: Cell, significant: int = SIGNIFICANT) -> str:
     """Return the text of a table cell: a dash for None, yes or no for a bool, else the number or string."""
     if value is None:
         return NO_VALUE
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return value if isinstance(value, str) else number_text(value)
+    return value if isinstance(value, str) else number_text(value, significant)
 
 
 def number_text(value: int | float, significant: int = SIGNIFICANT) -> str:
@@ -47,11 +47,11 @@ def number_text(value: int | float, significant: int = SIGNIFICANT) -> str:
     return _without_zeros(f"{rounded:,f}") if _is_exact(rounded, value) else f"{rounded:,f}"
 
 
-def is_rounded(value: Cell) -> bool:
+def is_rounded(value: Cell, significant: int = SIGNIFICANT) -> bool:
     """Tell whether `cell_text` shows fewer digits than the number has (so that the rest belongs in a tooltip)."""
     if value is None or isinstance(value, bool | str) or not math.isfinite(value):
         return False
-    return not _is_exact(Decimal(number_text(value).replace(",", "")), value)
+    return not _is_exact(Decimal(number_text(value, significant).replace(",", "")), value)
 
 
 def decimal_text(value: Decimal) -> str:

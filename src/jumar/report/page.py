@@ -47,6 +47,8 @@ class Column:
     """Draw a bar behind the number, relative to the column's greatest absolute value."""
     code: bool = False
     """The text is code (an operator, a module path, a file): shown in a fixed-width font."""
+    digits: int = 4
+    """Significant digits shown of a number that is not whole (losses that are compared want 7)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

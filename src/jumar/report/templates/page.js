@@ -1,7 +1,6 @@
 "use strict";
 (function () {
   const NO_VALUE = "–";
-  const SIGNIFICANT = 4;
 
   // The same rule as jumar/report/digits.py, for rows that are drawn here.
   function withoutZeros(text) {
@@ -12,29 +11,29 @@
     const groups = whole.replace(/\B(?=(\d{3})+$)/g, ",");
     return fraction === undefined ? groups : groups + "." + fraction;
   }
-  function numberText(value) {
+  function numberText(value, significant) {
     if (Number.isNaN(value)) return "NaN";
     if (!Number.isFinite(value)) return value > 0 ? "Inf" : "-Inf";
     if (value === 0) return "0";
     const size = Math.abs(value);
     if (size >= 1e15 || size < 1e-4) {
-      const [mantissa, exponent] = value.toExponential(SIGNIFICANT - 1).split("e");
+      const [mantissa, exponent] = value.toExponential(significant - 1).split("e");
       const exact = Number(mantissa + "e" + exponent) === value;
       return (exact ? withoutZeros(mantissa) : mantissa) + "e" + Number(exponent);
     }
     if (Number.isInteger(value)) return grouped(String(value));
-    const digits = Math.max(0, SIGNIFICANT - 1 - Number(value.toExponential(SIGNIFICANT - 1).split("e")[1]));
+    const digits = Math.max(0, significant - 1 - Number(value.toExponential(significant - 1).split("e")[1]));
     const text = value.toFixed(digits);
     return grouped(Number(text) === value ? withoutZeros(text) : text);
   }
   function asNumber(value) { // JSON has no NaN and Infinity: they come as strings
     return typeof value === "number" ? value : value === "NaN" || /^-?Infinity$/.test(value) ? Number(value) : null;
   }
-  function cellText(value, isNumber) {
+  function cellText(value, [isNumber, , , significant]) {
     if (value === null) return NO_VALUE;
     if (typeof value === "boolean") return value ? "yes" : "no";
     const number = typeof value === "number" || isNumber ? asNumber(value) : null;
-    return number === null ? String(value) : numberText(number);
+    return number === null ? String(value) : numberText(number, significant);
   }
   if (typeof document === "undefined") { // loaded by a test outside a browser
     module.exports = { numberText, cellText };
@@ -79,11 +78,12 @@
     let order = rows.map((_, index) => index), sorted = -1, ascending = true, start = 0, texts = null;
 
     function textOf(index) {
-      if (!texts) texts = rows.map((row) => row.map((value, i) => cellText(value, columns[i][0])).join("\u0001").toLowerCase());
+      if (!texts) texts = rows.map((row) => row.map((value, i) => cellText(value, columns[i])).join("\u0001").toLowerCase());
       return texts[index];
     }
-    function drawCell(value, [isNumber, isCode, greatest]) {
-      const cell = element("td", [isNumber && "n", isCode && "c", value === null && "z"].filter(Boolean).join(" "), cellText(value, isNumber));
+    function drawCell(value, column) {
+      const [isNumber, isCode, greatest] = column;
+      const cell = element("td", [isNumber && "n", isCode && "c", value === null && "z"].filter(Boolean).join(" "), cellText(value, column));
       const number = typeof value === "number" ? value : null;
       if (number !== null && Number(cell.textContent.replace(/,/g, "")) !== number) cell.title = String(number);
       if (greatest && number !== null) {
@@ -157,7 +157,7 @@
     const source = figure.querySelector(".chart-data");
     if (!plot || !source) return;
     const { x: [low, high], names } = JSON.parse(source.textContent);
-    const { rows } = JSON.parse(figure.querySelector("script.rows").textContent);
+    const { columns, rows } = JSON.parse(figure.querySelector("script.rows").textContent);
     const label = figure.querySelector(".axis-title.x").textContent;
     const cross = plot.appendChild(element("div", "cross"));
     const tip = plot.appendChild(element("div", "tip"));
@@ -172,10 +172,10 @@
       cross.style.left = place * 100 + "%";
       tip.style.left = place > 0.5 ? "auto" : `calc(${place * 100}% + .6rem)`;
       tip.style.right = place > 0.5 ? `calc(${(1 - place) * 100}% + .6rem)` : "auto";
-      tip.replaceChildren(element("b", "", `${label} ${numberText(row[0])}`));
+      tip.replaceChildren(element("b", "", `${label} ${cellText(row[0], columns[0])}`));
       names.forEach((name, i) => {
         const line = element("p");
-        line.append(element("span", "s" + (i % 6), name), element("b", "", cellText(row[i + 1], true)));
+        line.append(element("span", "s" + (i % 6), name), element("b", "", cellText(row[i + 1], columns[i + 1])));
         tip.append(line);
       });
     }

@@ -133,21 +133,16 @@ def _numbered(lines: Sequence[DiffLine]) -> list[DiffLine]:
 
 def _mark_pair(old: DiffLine, new: DiffLine) -> tuple[DiffLine, DiffLine]:
     before, after = _WORD.findall(old.text), _WORD.findall(new.text)
-    head = _num_common(before, after)
-    tail = _num_common(before[head:][::-1], after[head:][::-1])
-    return _with_mark(old, before, head, tail), _with_mark(new, after, head, tail)
-
-
-def _num_common(one: Sequence[str], other: Sequence[str]) -> int:
-    return next(
-        (index for index, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    old_parts: list[tuple[str, bool]] = []
+    new_parts: list[tuple[str, bool]] = []
+    matcher = difflib.SequenceMatcher(a=before, b=after, autojunk=False)
+    for tag, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        old_parts.append(("".join(before[old_start:old_end]), tag != "equal"))
+        new_parts.append(("".join(after[new_start:new_end]), tag != "equal"))
+    return (
+        replace(old, parts=tuple(part for part in old_parts if part[0])),
+        replace(new, parts=tuple(part for part in new_parts if part[0])),
     )
-
-
-def _with_mark(line: DiffLine, words: list[str], head: int, tail: int) -> DiffLine:
-    end = len(words) - tail
-    pieces = (("".join(words[:head]), False), ("".join(words[head:end]), True), ("".join(words[end:]), False))
-    return replace(line, parts=tuple(piece for piece in pieces if piece[0]))
 
 
 def _line(kind: LineKind, sign: str, text: str, old: int | None, new: int | None) -> DiffLine:

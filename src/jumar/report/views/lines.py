@@ -22,6 +22,8 @@ NUM_STYLES = 6
 """Colours and dash patterns in the style sheet; further series start over."""
 _MOST_DOTS = 30
 """A line with no more points than this has a dot at each."""
+_DIGITS = 7
+"""Digits in the table of numbers: lines that look the same are told apart here; a float32 has about seven."""
 _MOST_POINTS = 2000
 """Points drawn of one stretch; of more, each group gives its least and its greatest."""
 
@@ -198,12 +200,13 @@ def _gap_label(y: float) -> str:
 
 def _data_table(chart: LineChart, series: Sequence[Series]) -> Table:
     """Join the series on x; an x that a series has twice gives two rows."""
+    titles = [chart.x_label, *(one.name for one in series)]
     rows: dict[tuple[float, int], list[Cell]] = {}
     for index, one in enumerate(series):
         for x, group in groupby(zip(one.x, one.y, strict=True), key=lambda pair: pair[0]):
             for count, (_, y) in enumerate(group):
                 rows.setdefault((x, count), [x] + [None] * len(series))[index + 1] = y
     return Table(
-        columns=[Column(title=chart.x_label, number=True)] + [Column(title=one.name, number=True) for one in series],
+        columns=[Column(title=title, number=True, digits=_DIGITS) for title in titles],
         rows=[rows[key] for key in sorted(rows)],
     )

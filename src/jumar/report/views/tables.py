@@ -61,7 +61,10 @@ def table_view(table: Table, table_id: str) -> TableView:
         num_rows=len(table.rows),
         data={
             "page": PAGE_ROWS,
-            "columns": [[column.number, column.code, top] for column, top in zip(table.columns, greatest, strict=True)],
+            "columns": [
+                [column.number, column.code, top, column.digits]
+                for column, top in zip(table.columns, greatest, strict=True)
+            ],
             "marked": sorted(set(table.marked)),
             "rows": plain(table.rows),
         },
@@ -84,5 +87,5 @@ def _cell(value: Cell, column: Column, greatest: float) -> CellView:
     if greatest and _is_finite(value):
         bar = f"{abs(float(value)) / greatest * 100:.1f}"
         classes.append("b")
-    exact = repr(value) if is_rounded(value) else ""
-    return CellView(text=cell_text(value), classes=" ".join(classes), exact=exact, bar_percent=bar)
+    exact = repr(value) if is_rounded(value, column.digits) else ""
+    return CellView(text=cell_text(value, column.digits), classes=" ".join(classes), exact=exact, bar_percent=bar)
