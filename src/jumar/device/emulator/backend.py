@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator import kernels, npu, numbers, register, retag
+from jumar.device.emulator import accelerator, kernels, modules, npu, numbers, register, retag, rng, storage
 from jumar.device.emulator.state import STATE
 from jumar.errors import DeviceError
 
@@ -51,9 +51,10 @@ def bring_up() -> None:
     setup("npu", npu, _Hooks(), _Guard())
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)
-    register.register_all(library.m, kernels.SPECIAL)
+    register.register_all(library.m, kernels.SPECIAL, kernels.COMPOSITES)
     fallback = torch.library.Library("_", "IMPL")
     _libraries.append(fallback)
     register.register_fallback(fallback)
-    torch.__future__.set_swap_module_params_on_conversion(True)
+    for part in (storage, rng, accelerator, modules):
+        part.install()
     STATE.active = True

@@ -23,11 +23,16 @@ class Pool:
     num_allocations: int = 0
     num_frees: int = 0
     total_allocated: int = 0
+    peak_live: int = 0
     live: set[weakref.ref[torch.Tensor]] = field(default_factory=set)
 
     def reset_peak(self) -> None:
         """Let the peak begin again at what is allocated now."""
-        self.peak = self.allocated
+        self.peak, self.peak_live = self.allocated, len(self.live)
+
+    def reset_totals(self) -> None:
+        """Let the totals begin again at what is live now."""
+        self.total_allocated, self.num_allocations, self.num_frees = self.allocated, len(self.live), 0
 
     @property
     def num_live(self) -> int:
@@ -80,6 +85,7 @@ def track(owner: torch.Tensor, index: int = 0, storage: int = 0) -> None:
     owned.allocated += size
     if owned.allocated > owned.peak:
         owned.peak = owned.allocated
+        owned.peak_live = max(owned.peak_live, len(owned.live))
     if index:
         INDEX_OF_STORAGE[storage] = index
 

@@ -64,3 +64,13 @@ def _misplaced_index(tensors: list[Argument]) -> None:
     own = device_name(tensors[0][1])
     if any(name == "indices" and device_name(t) not in ("cpu", own) for name, t in tensors):
         raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({own})")
+
+
+def check_together(tensors: Sequence[torch.Tensor | None]) -> None:
+    """Raise RuntimeError unless all these tensors are on one device."""
+    devices = list(dict.fromkeys(device_name(tensor) for tensor in tensors if tensor is not None))
+    if len(devices) > 1:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two devices, "
+            f"{devices[0]} and {devices[1]}!"
+        )

@@ -17,6 +17,7 @@ _has = torch._C._dispatch_has_kernel_for_dispatch_key
 LEFT_COMPOSED = frozenset(
     {
         "aten::lift",
+        "aten::_unsafe_view",
         "aten::set",
         "aten::resize",
         "aten::is_pinned",
@@ -69,8 +70,10 @@ def _changes_geometry(name: str) -> bool:
     return torch.Tag.inplace_view in operator.tags
 
 
-def register_all(library: Any, special: dict[str, Callable[..., Any]]) -> None:
-    """Register every kernel on PrivateUse1; `special` replaces the general one by operator name."""
+def register_all(
+    library: Any, special: dict[str, Callable[..., Any]], composites: dict[str, Callable[..., Any]]
+) -> None:
+    """Register every kernel: the general ones and `special` ones on PrivateUse1, `composites` above autograd."""
     for name in own_operators():
         if name in special:
             continue
@@ -81,6 +84,9 @@ def register_all(library: Any, special: dict[str, Callable[..., Any]]) -> None:
             library.impl(name.removeprefix("aten::"), "PrivateUse1", kernel, False)
     for name, kernel in special.items():
         library.impl(name.removeprefix("aten::"), "PrivateUse1", kernel, False)
+    for name, kernel in composites.items():
+        for key in ("AutogradPrivateUse1", "PrivateUse1"):
+            library.impl(name.removeprefix("aten::"), key, kernel, False)
 
 
 def register_fallback(library: Any) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from jumar.device.emulator.devices import index_from
 from jumar.device.emulator.memory import index_of, track
 from jumar.device.emulator.plans import CPU_KEYS
 from jumar.device.emulator.retag import to_cpu, to_npu
@@ -17,11 +18,19 @@ _resize = torch.library.get_kernel("aten::resize_", "CPU").call_boxed
 
 
 def repoint(target: Tensor, memory: Tensor, index: int = 0) -> None:
-    """Make the npu tensor `target` show the CPU tensor `memory`: its memory, shape and strides."""
+    """Make the npu tensor `target` show the CPU tensor `memory`: its memory, shape and strides.
+
+    `memory` must not be an alias of `target` itself: see `reshape`.
+    """
     npu = to_npu(memory)
     storage = npu.untyped_storage()
     track(memory, index, storage._cdata if index else 0)
     _set(CPU_KEYS, target, storage, 0, list(memory.shape), list(memory.stride()))
+
+
+def reshape(target: Tensor, size: Any, stride: Any) -> None:
+    """Give the npu tensor `target` another geometry over the memory it has."""
+    _set(CPU_KEYS, target, target.untyped_storage(), target.storage_offset(), list(size), list(stride))
 
 
 def resize(target: Tensor, size: list[int], memory_format: torch.memory_format | None = None) -> Tensor:
@@ -49,3 +58,39 @@ def resize(target: Tensor, size: list[int], memory_format: torch.memory_format |
 def resize_kernel(target: Tensor, size: Any, *, memory_format: torch.memory_format | None = None) -> Tensor:
     """Kernel of `aten::resize_`."""
     return resize(target, list(size), memory_format)
+
+
+def new_storage(size_bytes: int, index: int = 0) -> torch.UntypedStorage:
+    """Return a storage of that many uninitialised bytes on the logical device `index`."""
+    memory = torch.empty(size_bytes, dtype=torch.uint8, device="cpu")
+    npu = to_npu(memory)
+    storage = npu.untyped_storage()
+    track(memory, index, storage._cdata if index else 0)
+    return storage
+
+
+def install() -> None:
+    """Let `torch.UntypedStorage` be made and resized on the npu, for which C++ would ask an allocator."""
+    plain = torch.UntypedStorage
+    make, resize_storage = plain.__new__, plain.resize_
+
+    def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
+        if device is None or torch.device(device).type != "npu":
+            return make(cls, *args, device=device, **kwargs) if device is not None else make(cls, *args, **kwargs)
+        size = args[0] if args else kwargs.get("size", 0)
+        if isinstance(size, int):
+            return new_storage(size, index_from(device))
+        storage = new_storage(len(size), index_from(device))
+        storage.copy_(plain(size))
+        return storage
+
+    def resize(self: torch.UntypedStorage, size: int) -> Any:
+        if self.device.type != "npu" or size == self.nbytes():
+            return resize_storage(self, size)
+        raise NotImplementedError(
+            "the emulated NPU cannot resize a storage in place, because its memory belongs to a CPU tensor; "
+            "use resize_ on the tensor, or a new storage."
+        )
+
+    plain.__new__ = staticmethod(new)  # type: ignore[assignment]
+    plain.resize_ = resize  # type: ignore[method-assign,assignment]

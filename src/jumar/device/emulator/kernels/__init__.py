@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jumar.device.emulator.kernels import copy, memory
+from jumar.device.emulator.kernels import attention, copy, factory, memory, recurrent
 
-SPECIAL: dict[str, Callable[..., Any]] = {**copy.KERNELS, **memory.KERNELS}
-"""Kernel by operator name."""
+SPECIAL: dict[str, Callable[..., Any]] = {
+    **copy.KERNELS,
+    **factory.KERNELS,
+    **memory.KERNELS,
+    **recurrent.KERNELS,
+}
+"""Kernel on the device's own key, by operator name."""
+
+COMPOSITES: dict[str, Callable[..., Any]] = {**attention.COMPOSITES}
+"""Kernel on the device's autograd key, by operator name."""

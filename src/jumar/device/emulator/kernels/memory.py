@@ -30,9 +30,13 @@ def _set_nothing(target: Tensor) -> Tensor:
     return target
 
 
+def _record_stream(target: Tensor, stream: Any) -> None:
+    """`record_stream`: nothing to remember, because memory is never reused while a stream is at work."""
+
+
 KERNELS: dict[str, Callable[..., Any]] = {
     "aten::resize_": resize_kernel,
-    # NOTE: geometry only, on any device.
+    "aten::record_stream": _record_stream,
     "aten::set_": _set_nothing,
     "aten::set_.source_Storage": _native("aten::set_.source_Storage"),
     "aten::set_.source_Storage_storage_offset": _native("aten::set_.source_Storage_storage_offset"),

@@ -1,0 +1,48 @@
+"""`torch.accelerator` for the emulated device.
+
+Its functions call C++, which knows one device without streams, events or allocator. The calls that
+would fail or would not know logical devices are answered here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from jumar.device.emulator import devices, npu
+from jumar.device.emulator.state import CURRENT
+
+
+def _exchange(index: int) -> int:
+    previous = CURRENT.device
+    if index >= 0:
+        devices.set_current(devices.index_from(index))
+    return previous
+
+
+def _answers() -> dict[str, Any]:
+    return {
+        "_accelerator_getDeviceIndex": npu.current_device,
+        "_accelerator_setDeviceIndex": npu.set_device,
+        "_accelerator_exchangeDevice": _exchange,
+        "_accelerator_maybeExchangeDevice": _exchange,
+        "_accelerator_synchronizeDevice": npu.synchronize,
+        "_accelerator_getStream": npu.current_stream,
+        "_accelerator_setStream": npu.set_stream,
+        "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": set()},
+        "_accelerator_isAllocatorInitialized": lambda: True,
+        "_accelerator_emptyCache": npu.empty_cache,
+        "_accelerator_emptyHostCache": npu.empty_cache,
+        "_accelerator_getDeviceStats": npu.memory_stats_as_nested_dict,
+        "_accelerator_resetPeakStats": npu.reset_peak_memory_stats,
+        "_accelerator_resetAccumulatedStats": npu.reset_accumulated_memory_stats,
+        "_accelerator_getMemoryInfo": npu.mem_get_info,
+    }
+
+
+def install() -> None:
+    """Let `torch.accelerator` answer for the logical devices."""
+    for name, answer in _answers().items():
+        if hasattr(torch._C, name):
+            setattr(torch._C, name, answer)

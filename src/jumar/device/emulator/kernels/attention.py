@@ -1,0 +1,55 @@
+"""Scaled dot-product attention by the kernel the CPU would choose.
+
+PyTorch asks a device for its choice through a C++ table that a Python backend is not in, and then falls
+back to the composed formula. Here the CPU's own choice is asked for, so that the same operator runs on
+both devices and gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+_FLASH = 1
+"""sdp::SDPBackend::flash_attention."""
+
+
+def attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """`scaled_dot_product_attention`; shapes and semantics as in its documentation."""
+    aten = torch.ops.aten
+    needs_mask_gradient = attn_mask is not None and attn_mask.requires_grad
+    choice = aten._fused_sdp_choice(
+        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )
+    if choice == _FLASH and not needs_mask_gradient:
+        mask = _additive(attn_mask, query.dtype)
+        return aten._scaled_dot_product_flash_attention_for_cpu(  # type: ignore[no-any-return]
+            query, key, value, dropout_p, is_causal, attn_mask=mask, scale=scale
+        )[0]
+    return aten._scaled_dot_product_attention_math(  # type: ignore[no-any-return]
+        query, key, value, _additive(attn_mask, query.dtype), dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+    )[0]
+
+
+def _additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+    """Return the mask as something to add to the scores: True becomes 0, False minus infinity."""
+    if mask is None or mask.dtype != torch.bool:
+        return mask
+    return torch.zeros_like(mask, dtype=dtype).masked_fill_(mask.logical_not(), float("-inf"))
+
+
+COMPOSITES: dict[str, Callable[..., Any]] = {"aten::scaled_dot_product_attention": attention}
+"""Kernels for the autograd key: they call differentiable operators."""

@@ -1,0 +1,55 @@
+"""Old typed constructors: `torch.npu.FloatTensor(3)`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+__all__ = [
+    "BFloat16Tensor",
+    "BoolTensor",
+    "ByteTensor",
+    "CharTensor",
+    "DoubleTensor",
+    "FloatTensor",
+    "HalfTensor",
+    "IntTensor",
+    "LongTensor",
+    "ShortTensor",
+]
+
+
+class _TypedMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, torch.Tensor) and instance.device.type == "npu" and instance.dtype == cls.dtype
+
+    def __repr__(cls) -> str:
+        return f"<class 'torch.npu.{cls.__name__}'>"
+
+
+class _Typed(metaclass=_TypedMeta):
+    dtype: torch.dtype
+
+    def __new__(cls, *args: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], torch.Tensor):
+            return args[0].to("npu", cls.dtype)
+        if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], torch.Size):
+            return torch.tensor(args[0], dtype=cls.dtype, device="npu")
+        return torch.empty(*args, dtype=cls.dtype, device="npu") if args else torch.empty(0, dtype=cls.dtype, device="npu")
+
+
+def _make(name: str, dtype: torch.dtype) -> Any:
+    return _TypedMeta(name, (_Typed,), {"dtype": dtype, "__doc__": f"Tensors of {dtype} on the npu.", "__module__": "torch.npu"})
+
+
+BFloat16Tensor = _make("BFloat16Tensor", torch.bfloat16)
+BoolTensor = _make("BoolTensor", torch.bool)
+ByteTensor = _make("ByteTensor", torch.uint8)
+CharTensor = _make("CharTensor", torch.int8)
+DoubleTensor = _make("DoubleTensor", torch.float64)
+FloatTensor = _make("FloatTensor", torch.float32)
+HalfTensor = _make("HalfTensor", torch.float16)
+IntTensor = _make("IntTensor", torch.int32)
+LongTensor = _make("LongTensor", torch.int64)
+ShortTensor = _make("ShortTensor", torch.int16)
