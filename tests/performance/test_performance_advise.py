@@ -108,6 +108,13 @@ def test_the_soc_is_the_callers_then_the_recordings(tmp_path):
         advise(path, soc="Ascend999")
 
 
+def test_a_run_that_does_not_name_its_accelerator_is_known_by_its_tensors(tmp_path):
+    on_npu = advise_steps(tmp_path / "a", [clean_step(0, device="npu:0")], device="cpu")
+    on_cpu = advise_steps(tmp_path / "b", [clean_step(0, device="cpu")], device="cpu")
+    assert "JM412" in on_npu.checked
+    assert "JM412" not in on_cpu.checked
+
+
 def test_one_rank_is_looked_at_and_the_others_are_named(tmp_path):
     info = RunInfo(device="npu", soc="Ascend910B1", num_ranks=2)
     for rank in range(2):

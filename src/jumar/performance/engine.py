@@ -12,7 +12,7 @@ from jumar.findings import Finding, Severity
 from jumar.performance.advice import Advice, NotChecked, StepSummary
 from jumar.performance.checker import Checker, Priced, Result
 from jumar.performance.rules import CHECKERS
-from jumar.performance.subject import StepView, Subject, SupportLookup, Totals
+from jumar.performance.subject import StepView, Subject, SupportLookup, Totals, find_accelerator
 from jumar.performance.summary import OperatorTable, summarise_step
 from jumar.recording import Recording
 
@@ -39,7 +39,8 @@ def advise(
     """
     source = recording if isinstance(recording, Recording) else Recording.open(recording)
     chosen = _choose_rank(source, rank)
-    subject = _subject(source, soc or source.info.soc or DEFAULT_SOC, load_support or _packaged_support)
+    accelerator = _accelerator(source, chosen)
+    subject = _subject(source, soc or source.info.soc or DEFAULT_SOC, accelerator, load_support or _packaged_support)
     checkers = [checker(subject) for checker in CHECKERS]
     totals, table, steps = _observe(source, chosen, subject, checkers, on_progress)
     results = _results(checkers, totals)
@@ -68,12 +69,17 @@ def _choose_rank(source: Recording, rank: int | None) -> int:
     return rank
 
 
-def _subject(source: Recording, soc: str, load: LoadSupport) -> Subject:
+def _accelerator(source: Recording, rank: int) -> str:
+    rows = source.rows(source.steps(rank)[0], rank) if source.steps(rank) else ()
+    return find_accelerator(source.info.device, rows)
+
+
+def _subject(source: Recording, soc: str, accelerator: str, load: LoadSupport) -> Subject:
     profile = get_soc(soc)
     try:
-        return Subject(info=source.info, soc=profile, support=load(soc, source.info.torch_version))
+        return Subject(soc=profile, accelerator=accelerator, support=load(soc, source.info.torch_version))
     except JumarError as error:
-        return Subject(info=source.info, soc=profile, support_error=str(error))
+        return Subject(soc=profile, accelerator=accelerator, support_error=str(error))
 
 
 def _packaged_support(soc: str, torch_version: str) -> SupportLookup:

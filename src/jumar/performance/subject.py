@@ -18,7 +18,7 @@ from jumar.performance.operators import (
     tensor_key,
     traffic_bytes,
 )
-from jumar.recording.schema import CallRow, RunInfo, TensorRow
+from jumar.recording.schema import CallRow, TensorRow
 
 
 class OperatorSupport(Protocol):
@@ -174,17 +174,12 @@ class Totals:
 class Subject:
     """The run under examination, as far as it is known before its steps are read."""
 
-    info: RunInfo
     soc: SocProfile
+    accelerator: str
+    """`npu` or `cuda` when the run was on one, else empty: then every tensor was on the CPU."""
     support: SupportLookup | None = None
     """None when the device tables could not be loaded; the rules that need them then say so."""
     support_error: str = ""
-
-    @property
-    def accelerator(self) -> str:
-        """`npu` or `cuda` when the run was on one, else empty: then every tensor was on the CPU."""
-        kind = self.info.device.split(" ")[0].split(":")[0]
-        return "" if kind in {"cpu", ""} else kind
 
     @property
     def compiles_online(self) -> bool:
@@ -203,3 +198,12 @@ class Subject:
         """Return whether a call works on the device: some tensor of it is there."""
         tensors = (*row.inputs, *row.outputs)
         return any(self.is_on_device(tensor) for tensor in tensors)
+
+
+def find_accelerator(device: str, rows: Iterable[CallRow]) -> str:
+    """Return `npu` or `cuda` from how a run names its device, or else from where the tensors of `rows` were."""
+    kind = device.split(" ")[0].split(":")[0]
+    if kind not in {"cpu", ""}:
+        return kind
+    seen = (tensor.device.split(":")[0] for row in rows for tensor in (*row.inputs, *row.outputs))
+    return next((name for name in seen if name not in {"cpu", "meta", ""}), "")

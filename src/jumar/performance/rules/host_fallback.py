@@ -106,7 +106,8 @@ class HostFallback(Checker):
         evidence["table_source"] = support.source
         message = (
             f"`{name}` has no kernel on {self.subject.soc.name} and runs on the host "
-            f"{rate_text(tally.num_calls, totals)}{tally.modules_text()}: {percent_text(launches)} of the operators, {bytes_text(moved)} over the bus."
+            f"{rate_text(tally.num_calls, totals)}{tally.modules_text()}: "
+            f"{percent_text(launches)} of the operators, {bytes_text(moved)} over the bus."
         )
         finding = self.rule.finding(
             message,
