@@ -21,6 +21,10 @@ Certainty = OneOf["device", "unclear", "other"]
 
 _TRANSPARENT = (cst.Element, cst.StarredElement, cst.BooleanOperation, cst.IfExp, cst.Tuple, cst.List, cst.Set)
 _DEVICE_METHODS = frozenset({"to", "to_empty", "pin_memory"})
+OPTION_CALLS = frozenset({"add_argument", "add_option", "option"})
+"""Functions that declare a command-line option (argparse, optparse, click)."""
+_FIELD_CALLS = frozenset({"field", "Field", "Option", "Argument", "attrib"})
+"""Functions that give a field of a class, or a parameter, its default (dataclasses, pydantic, typer)."""
 _TEXT_CALLS = frozenset({"print", "info", "debug", "warning", "error", "log", "write", "RuntimeError", "ValueError"})
 
 
@@ -147,11 +151,17 @@ def _by_argument(source: Source, argument: cst.Arg) -> Place:
     call = source.parent(argument)
     if not isinstance(call, cst.Call):
         return Place("unclear", "a class keyword")
-    if callee_name(call) == "add_argument":
+    if callee_name(call) in OPTION_CALLS:
         return _by_option(source, call)
+    if callee_name(call) in _FIELD_CALLS:
+        return _by_container_of_field(source, call)
     if argument.keyword is not None:
         return _by_names([argument.keyword.value], "argument")
     return _by_position(source, call, argument)
+
+
+def _by_container_of_field(source: Source, call: cst.Call) -> Place:
+    return _by_parent(source, call, source.parent(call))
 
 
 def _by_position(source: Source, call: cst.Call, argument: cst.Arg) -> Place:
@@ -225,7 +235,7 @@ def device_identifiers(source: Source) -> frozenset[str]:
     """Return options, variables and attributes of this file that hold a device though their name does not say so."""
     found: set[str] = set()
     for call in source.nodes(cst.Call):
-        if callee_name(call) == "add_argument" and _option_has_device_word(source, call):
+        if callee_name(call) in OPTION_CALLS and _option_has_device_word(source, call):
             found.update(option_names(source, call))
     assigned: list[cst.Assign | cst.AnnAssign] = [*source.nodes(cst.Assign), *source.nodes(cst.AnnAssign)]
     for node in assigned:

@@ -150,6 +150,8 @@ def _cuda_only_calls(node: cst.CSTNode) -> Iterator[str]:
             for argument in found.args:
                 if argument.keyword is not None and is_cuda_only(argument.keyword.value):
                     yield argument.keyword.value
+        elif isinstance(found, (cst.Import, cst.ImportFrom)):
+            yield from (name for name in _identifiers(found) if is_cuda_only(name))
         elif isinstance(found, cst.SimpleString):
             text = found.raw_value
             if text.isidentifier() and is_cuda_only(text):

@@ -36,7 +36,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from jumar.findings import Severity
-from jumar.migrate.devices import Place, callee_name, place_of
+from jumar.migrate.devices import OPTION_CALLS, Place, callee_name, place_of
 from jumar.migrate.edits import Proposal
 from jumar.migrate.literals import Literal, literals
 from jumar.migrate.rules.context import Context
@@ -85,7 +85,7 @@ def _rename(context: Context, text: Literal, reason: str, *, certain: bool) -> P
 def _option_severity(source: Source, text: Literal) -> Severity | None:
     """Return ADVICE for values of command-line options, whose callers have to change with them."""
     call = source.enclosing(text.node, cst.Call)
-    return Severity.ADVICE if call is not None and callee_name(call) == "add_argument" else None
+    return Severity.ADVICE if call is not None and callee_name(call) in OPTION_CALLS else None
 
 
 def _indexed(context: Context, text: Literal) -> Iterator[Proposal]:

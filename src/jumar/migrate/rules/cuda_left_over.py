@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sized
 
 import libcst as cst
 
@@ -108,12 +108,16 @@ def _strings(context: Context) -> Iterator[Proposal]:
         yield Proposal(
             rule=RULE, span=mentions[0], severity=Severity.INFO, confidence="possible",
             evidence={"num_uses": len(mentions), "lines": list(lines)},
-            message=f"{len(mentions)} strings (messages, paths, keys) speak of CUDA and were left: {_lines(lines)}.",
+            message=f"{_count(mentions, 'string')} (messages, paths, keys) naming CUDA left as they are: {_lines(lines)}.",
         )  # fmt: skip
 
 
 def _string(span: Span, message: str, action: str) -> Proposal:
     return Proposal(rule=RULE, span=span, severity=Severity.WARNING, message=message, action=action)
+
+
+def _count(items: Sized, noun: str) -> str:
+    return f"{len(items)} {noun}{'' if len(items) == 1 else 's'}"
 
 
 def _lines(lines: list[int]) -> str:
@@ -139,7 +143,7 @@ def _identifiers(context: Context) -> Iterator[Proposal]:
         yield Proposal(
             rule=RULE, span=first, severity=Severity.INFO, confidence="possible",
             evidence={"names": dict(names)},
-            message=f"{len(names)} of this file's own names speak of CUDA and were left: {shown}.",
+            message=f"{_count(names, 'own name')} of this file naming CUDA left as they are: {shown}.",
         )  # fmt: skip
 
 

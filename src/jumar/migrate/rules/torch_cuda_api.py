@@ -100,6 +100,11 @@ def _propose(context: Context, reference: Reference) -> Proposal | None:
             message=f"`{reference.name}` is assigned to; replacing parts of torch.cuda was left as it is.",
             action="Replace the part of torch.npu, or remove the assignment.",
         )  # fmt: skip
+    if _behind_left_guard(context, reference.node):
+        return Proposal(
+            rule=RULE, span=span, severity=Severity.INFO,
+            message=f"`{reference.name}` stays behind the CUDA-only test it belongs to.",
+        )  # fmt: skip
     other = counterpart(reference.name)
     if other.kind == "missing":
         return _missing(context, reference, other)
@@ -111,6 +116,24 @@ def _propose(context: Context, reference: Reference) -> Proposal | None:
             action=f"Import torch here and write {other.name}.",
         )  # fmt: skip
     return _found(context, reference, other, replacements)
+
+
+def _behind_left_guard(context: Context, node: cst.CSTNode) -> bool:
+    """Tell whether `node` is joined by `and` to a device test that was left: it is never evaluated on the NPU."""
+    source = context.source
+    around: cst.CSTNode = node
+    joined: cst.CSTNode | None = None
+    while isinstance(parent := source.parent(around), cst.BaseExpression | cst.ComparisonTarget | cst.Arg):
+        if isinstance(parent, cst.BooleanOperation) and isinstance(parent.operator, cst.And):
+            joined = parent
+        around = parent
+    if joined is None:
+        return False
+    start, end = source.span(joined)
+    return any(
+        proposal.rule.code == "JM108" and not proposal.replacements and start <= proposal.span[0] < end
+        for proposal in context.proposals
+    )
 
 
 def _missing(context: Context, reference: Reference, other: Counterpart) -> Proposal:
