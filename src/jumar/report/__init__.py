@@ -8,7 +8,7 @@ from __future__ import annotations
 from jumar.report.documents import findings_document, json_text, page_json
 from jumar.report.files import write_text
 from jumar.report.html import render_html
-from jumar.report.progress import progress
+from jumar.report.progress_bars import progress
 from jumar.report.terminal import print_findings, print_page
 
 __all__ = [
