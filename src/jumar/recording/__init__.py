@@ -16,7 +16,7 @@ from jumar.recording.schema import (
     end_file,
     step_stem,
 )
-from jumar.recording.writer import RecordingWriter
+from jumar.recording.writer import RecordingWriter, claim_rank
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -30,6 +30,7 @@ __all__ = [
     "RunInfo",
     "TensorRow",
     "Values",
+    "claim_rank",
     "end_file",
     "step_stem",
 ]

@@ -74,6 +74,12 @@ class Recording:
             )
         return table_to_rows(self._table(step, rank))
 
+    def num_rows(self, step: int, rank: int = 0) -> int:
+        """Return the number of rows of a step without reading them."""
+        import pyarrow.parquet as pq
+
+        return int(pq.read_metadata(self._step_file(step, rank)).num_rows)
+
     def iter_rows(self, rank: int = 0) -> Iterator[CallRow]:
         """Yield the rows of every step of `rank`, holding one step in memory."""
         for step in self.steps(rank):
@@ -126,7 +132,10 @@ class Recording:
         return self._tensor_file[1]
 
     def _table(self, step: int, rank: int) -> Any:
-        return _read_table(self.path / STEPS_FOLDER / f"{step_stem(step, rank)}.parquet")
+        return _read_table(self._step_file(step, rank))
+
+    def _step_file(self, step: int, rank: int) -> Path:
+        return self.path / STEPS_FOLDER / f"{step_stem(step, rank)}.parquet"
 
 
 def _read_table(path: Path) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -107,5 +108,20 @@ def _clear(path: Path, force: bool) -> None:
     for folder in (STEPS_FOLDER, TENSORS_FOLDER):
         if (path / folder).is_dir():
             shutil.rmtree(path / folder)
-    for end in path.glob("end-rank-*.json"):
-        end.unlink()
+    for pattern in ("end-rank-*.json", ".claim-rank-*"):
+        for file in path.glob(pattern):
+            file.unlink()
+
+
+def claim_rank(path: Path, rank: int) -> bool:
+    """Make the calling process the one that records `rank` in the recording at `path`; False when another is.
+
+    Raises OSError when the folder cannot be written.
+    """
+    claim = path / f".claim-rank-{rank}"
+    try:
+        with claim.open("x", encoding="utf-8") as file:
+            file.write(f"{os.getpid()}\n")
+    except FileExistsError:
+        return claim.read_text("utf-8").strip() == str(os.getpid())
+    return True

@@ -1,0 +1,31 @@
+"""Runs a program under the observer and writes a recording.
+
+The names below are loaded when first used; importing this package imports no torch.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jumar.capture.launch import LaunchResult, launch
+    from jumar.capture.plan import RecordPlan
+    from jumar.capture.script import run_script
+    from jumar.capture.session import record
+
+__all__ = ["LaunchResult", "RecordPlan", "launch", "record", "run_script"]
+
+_HOME = {
+    "LaunchResult": "jumar.capture.launch",
+    "RecordPlan": "jumar.capture.plan",
+    "launch": "jumar.capture.launch",
+    "record": "jumar.capture.session",
+    "run_script": "jumar.capture.script",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'jumar.capture' has no attribute {name!r}; it has {', '.join(__all__)}")
+    return getattr(importlib.import_module(_HOME[name]), name)

@@ -1,0 +1,36 @@
+"""A clock that stands still while the observer works."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+
+
+class RunClock:
+    """Nanoseconds of the run without the observer's own work.
+
+    The observer calls `pause` when it begins to work and `resume` when it gives the run its thread
+    back; calls may nest.
+    """
+
+    __slots__ = ("_depth", "_own", "_paused_at")
+
+    def __init__(self) -> None:
+        self._own = 0
+        self._paused_at = 0
+        self._depth = 0
+
+    def now(self) -> int:
+        """Return the time of the run; it does not move while paused."""
+        return (self._paused_at if self._depth else perf_counter_ns()) - self._own
+
+    def pause(self) -> None:
+        """Stop the clock."""
+        if not self._depth:
+            self._paused_at = perf_counter_ns()
+        self._depth += 1
+
+    def resume(self) -> None:
+        """Let the clock go on where it stopped."""
+        self._depth -= 1
+        if not self._depth:
+            self._own += perf_counter_ns() - self._paused_at

@@ -1,0 +1,55 @@
+"""Ways to look at a tensor's memory without copying it and without running operators on its device."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import torch
+
+
+def host_view(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return a plain CPU tensor over the memory of `tensor`, or None when its memory is not the host's.
+
+    The memory of an emulated npu tensor is the host's: looking at it directly keeps the observer out
+    of the emulator's counters.
+    """
+    if tensor.device.type == "cpu":
+        return tensor.detach()
+    if tensor.device.type in {"npu", "cuda"}:
+        from jumar.device.emulator import state
+
+        if state.STATE.active:
+            from jumar.device.emulator.retag import to_cpu
+
+            return to_cpu(tensor.detach())
+    return None
+
+
+@lru_cache(maxsize=4096)
+def is_gapless(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
+    """Tell whether each element of a block of memory is visited exactly once."""
+    expected = 1
+    for step, size in sorted((step, size) for size, step in zip(shape, stride, strict=True) if size != 1):
+        if step != expected:
+            return False
+        expected *= size
+    return True
+
+
+def dense(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """Return the elements of `tensor` as one dimension, in any order, and how often each of them counts.
+
+    A permuted view of gapless memory is read in memory order, an expanded one once; only tensors with
+    gaps are copied.
+    """
+    if tensor.is_contiguous():
+        return tensor.view(-1), 1
+    shape, stride = tuple(tensor.shape), tensor.stride()
+    repeats = math.prod(size for size, step in zip(shape, stride, strict=True) if step == 0)
+    if repeats > 1:
+        tensor = tensor[tuple(slice(0, 1) if step == 0 else slice(None) for step in stride)]
+        shape, stride = tuple(tensor.shape), tensor.stride()
+    if is_gapless(shape, stride):
+        return tensor.as_strided((tensor.numel(),), (1,), tensor.storage_offset()), repeats
+    return tensor.reshape(-1), repeats

@@ -1,0 +1,74 @@
+"""What the observer knows of an operator from its schema, looked up once per operator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+_SILENT_WRITES = {
+    "aten::native_batch_norm": ("running_mean", "running_var"),
+    "aten::cudnn_batch_norm": ("running_mean", "running_var"),
+    "aten::miopen_batch_norm": ("running_mean", "running_var"),
+}
+"""Arguments that are written although the schema does not say so (PyTorch's `native_functions.yaml`)."""
+
+
+class OperatorInfo:
+    """Name, argument names, and what an operator writes.
+
+    `writes` holds argument positions, `returns_writes` tells whether the written arguments are all
+    returned (so that its outputs already show them), `collective` that its results arrive later,
+    `is_marker` that it computes nothing (a profiler's range).
+    """
+
+    __slots__ = ("collective", "is_marker", "name", "names", "returns_writes", "writes")
+
+    def __init__(self, func: Any) -> None:
+        schema = getattr(func, "_schema", None)
+        if schema is None:  # a higher-order operator
+            self.name = f"higher_order::{func.name() if callable(getattr(func, 'name', None)) else func}"
+            self.names: tuple[str, ...] = ()
+            self.writes: tuple[int, ...] = ()
+            self.returns_writes, self.collective, self.is_marker = True, False, False
+            return
+        self.name = func.name()
+        self.names = tuple(argument.name for argument in schema.arguments)
+        silent = _SILENT_WRITES.get(self.name, ())
+        self.writes = tuple(
+            position
+            for position, argument in enumerate(schema.arguments)
+            if argument.name in silent or (argument.alias_info is not None and argument.alias_info.is_write)
+        )
+        self.collective = func.namespace == "c10d"
+        if self.collective:
+            self.writes = tuple(range(len(schema.arguments)))
+        num_returned = sum(item.alias_info is not None and item.alias_info.is_write for item in schema.returns)
+        self.returns_writes = bool(silent) or self.collective or num_returned >= len(self.writes)
+        self.is_marker = func.namespace == "profiler"
+
+    def written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+        """Return the arguments of this call that the operator writes (tensors, lists of them, None)."""
+        return [
+            args[position] if position < len(args) else kwargs.get(self.names[position]) for position in self.writes
+        ]
+
+
+_known: dict[Any, OperatorInfo] = {}
+
+
+def operator_info(func: Any) -> OperatorInfo:
+    """Return what is known of `func`, an `OpOverload` or a higher-order operator."""
+    info = _known.get(func)
+    if info is None:
+        info = _known[func] = OperatorInfo(func)
+    return info
+
+
+def tensors_in(value: Any) -> list[torch.Tensor]:
+    """Return the tensors in an argument: itself, or those of a list or tuple."""
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, (list, tuple)):
+        return [item for item in value if isinstance(item, torch.Tensor)]
+    return []

@@ -1,0 +1,65 @@
+"""The line of the user's code that led to a call."""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+import jumar
+from jumar.capture.probes.base import CallContext, Probe
+
+
+class SourceProbe(Probe):
+    """Notes the innermost frame outside of PyTorch, Jumar and Python's own library: `train.py:41`.
+
+    Paths are shown relative to the script's folder or the package folder, so that the same script
+    in another place gives the same text.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._roots = [str(root) for root in (folder, Path.cwd()) if root is not None]
+        self._shown: dict[str, str] = {}
+
+    def on_call(self, context: CallContext) -> None:
+        """Note the line, unless the observer already knows it (a backward operator has its forward's)."""
+        if not context.call.source:
+            context.call.source = self.find(sys._getframe(1))
+
+    def find(self, frame: FrameType | None) -> str:
+        """Return `file:line` of the first frame of user code at or outside of `frame`; empty without one."""
+        while frame is not None:
+            name = frame.f_code.co_filename
+            shown = self._shown.get(name)
+            if shown is None:
+                shown = self._shown[name] = self._show(name)
+            if shown:
+                return f"{shown}:{frame.f_lineno}"
+            frame = frame.f_back
+        return ""
+
+    def _show(self, name: str) -> str:
+        if name.startswith("<") or name.startswith(_NOT_USER_CODE):
+            return ""
+        for packages in _PACKAGES:
+            if name.startswith(packages):
+                return name[len(packages) :]
+        if name.startswith(_STANDARD_LIBRARY):
+            return ""
+        for root in self._roots:
+            if name.startswith(root + os.sep):
+                return name[len(root) + 1 :]
+        return Path(name).name
+
+
+def _prefix(folder: str | Path) -> str:
+    return str(folder) + os.sep
+
+
+_NOT_USER_CODE = tuple(_prefix(Path(module.__file__).parent) for module in (torch, jumar) if module.__file__)
+_PACKAGES = tuple({_prefix(sysconfig.get_paths()[key]) for key in ("purelib", "platlib")})
+_STANDARD_LIBRARY = _prefix(sysconfig.get_paths()["stdlib"])

@@ -1,0 +1,204 @@
+"""A recording of this process from start to end: the observer, the writer, and how the run ended."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from jumar.capture.calls import Call
+from jumar.capture.compiled import compiled_regions
+from jumar.capture.observer import Observer, ObserverOptions
+from jumar.capture.plan import RecordPlan
+from jumar.capture.probes import probes_for
+from jumar.capture.settings import run_info
+from jumar.capture.sink import Sink
+from jumar.capture.tracebacks import user_traceback
+from jumar.device import ActiveDevice
+from jumar.errors import OutputError, UsageError
+from jumar.recording import Level, RecordingWriter, RunEnd, RunInfo, Values, claim_rank
+
+Status = Literal["finished", "stopped", "exited", "raised", "interrupted"]
+
+
+class Session:
+    """Observes this process. With `plan=None` it only counts steps and stops after `stop_after`.
+
+    Raises OutputError when the recording's folder cannot be used, UsageError when a session is
+    under way already. `on_step` is told the number of each recorded step.
+    """
+
+    current: Session | None = None
+    """The session under way in this process."""
+
+    def __init__(
+        self,
+        plan: RecordPlan | None,
+        *,
+        device: ActiveDevice | None = None,
+        stop_after: int | None = None,
+        model: torch.nn.Module | None = None,
+        folder: Path | None = None,
+        on_step: Callable[[int], None] | None = None,
+    ) -> None:
+        if Session.current is not None:
+            raise UsageError("a recording is under way in this process already. End it before you start another.")
+        self._plan = plan
+        self._on_step = on_step
+        self._sink: Sink | None = None
+        self._started = time.monotonic()
+        self._process = os.getpid()
+        self._info = run_info(plan, device) if plan is not None else RunInfo()
+        if plan is not None and not plan.prepared:
+            RecordingWriter(Path(plan.out), self._info, force=plan.force)
+        options = ObserverOptions(
+            levels=plan.levels if plan is not None else (),
+            steps=plan.steps if plan is not None else None,
+            stop_after=stop_after,
+        )
+        probes = probes_for(plan.values, folder) if plan is not None else []
+        self.observer = Observer(options, probes, self._write if plan is not None else None, model)
+
+    def start(self) -> None:
+        """Begin to observe."""
+        Session.current = self
+        os.register_at_fork(after_in_child=self._after_fork)
+        self.observer.start()
+
+    def end(self, status: Status, *, exit_code: int = 0, error: str = "") -> RunEnd:
+        """Stop observing, write what is finished and how the run ended.
+
+        A disk that is full by now costs the end file only; the recording then reads as killed.
+        """
+        Session.current = None
+        self.observer.finish(complete=status in {"finished", "exited"})
+        sentences = [*self.observer.not_covered, *compiled_regions()]
+        if self._sink is not None:
+            self._sink.wait()
+            if self._sink.failure:
+                sentences.insert(0, self._sink.failure)
+        end = RunEnd(
+            rank=current_rank(),
+            status=status,
+            exit_code=exit_code,
+            num_steps=self.observer.step,
+            wall_s=time.monotonic() - self._started,
+            error=error,
+            not_covered=tuple(sentences),
+        )
+        self._close(end)
+        return end
+
+    def end_by(self, error: BaseException | None) -> RunEnd:
+        """End as `error` says, which is about to end the process; None for a normal end."""
+        if self.observer.was_stopped:
+            return self.end("stopped")
+        cause = error.__context__ if isinstance(error, SystemExit) and error.code else error
+        if isinstance(cause, Exception):
+            return self.end("raised", exit_code=1, error=user_traceback(cause))
+        if isinstance(error, KeyboardInterrupt):
+            return self.end("interrupted", exit_code=130)
+        if isinstance(error, SystemExit):
+            return self.end("exited", exit_code=error.code if isinstance(error.code, int) else int(bool(error.code)))
+        return self.end("finished")
+
+    @property
+    def num_rows(self) -> int:
+        """Rows that are on the disk."""
+        return self._sink.num_rows if self._sink is not None else 0
+
+    def _write(self, step: int, calls: Sequence[Call]) -> bool:
+        if self._sink is None:
+            self._sink = self._open_sink()
+        if self._sink is None:
+            return False
+        self._sink.write(step, calls)
+        if self._on_step is not None:
+            self._on_step(step)
+        return not self._sink.failure
+
+    def _open_sink(self) -> Sink | None:
+        """Return the sink of this process's rank, or None when another process records as that rank."""
+        assert self._plan is not None
+        rank = current_rank()
+        if not claim_rank(Path(self._plan.out), rank):
+            sys.stderr.write(f"jumar: another process records as rank {rank}; process {os.getpid()} is not recorded.\n")
+            return None
+        writer = RecordingWriter(Path(self._plan.out), self._info, rank=rank, join=True)
+        if rank == 0:  # by now the script has set its threads, seeds and flags
+            known = run_info(self._plan, None)
+            info = replace(self._info, settings=known.settings, num_ranks=max(known.num_ranks, world_size()))
+            writer.update_info(info)
+        return Sink(writer)
+
+    def _close(self, end: RunEnd) -> None:
+        if self._plan is None:
+            return
+        try:
+            if self._sink is not None:
+                self._sink.close(end)
+            elif not self._plan.prepared and not any(Path(self._plan.out).glob("end-rank-*.json")):
+                # a process that recorded nothing says how it ended only when no child process did
+                RecordingWriter(Path(self._plan.out), self._info, rank=end.rank, join=True).close(end)
+        except (OSError, OutputError) as error:
+            sys.stderr.write(f"jumar: the end of the recording could not be written: {error}\n")
+
+    def _after_fork(self) -> None:
+        if Session.current is self:
+            Session.current = None
+            self.observer.drop_after_fork()
+
+
+def current_rank() -> int:
+    """Return this process's rank: torch.distributed's when it is initialised, else RANK, else 0."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank()
+    rank = os.environ.get("RANK", "")
+    return int(rank) if rank.isdecimal() else 0
+
+
+def world_size() -> int:
+    """Return the number of ranks as far as torch.distributed knows; 1 without it."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_world_size()
+    return 1
+
+
+@contextmanager
+def record(
+    out: str | os.PathLike[str],
+    *,
+    model: Any = None,
+    levels: Sequence[Level] = ("module", "op"),
+    values: Values = "stats",
+    steps: tuple[int, int] | None = None,
+    force: bool = False,
+) -> Iterator[Session]:
+    """Record what runs inside the `with` block into the folder `out`.
+
+    `model` names the module whose path is the empty one; without it that is the first outermost
+    module with parameters that is called. `steps` is (first, end), counted from 0 within the block.
+    Raises OutputError when `out` cannot be used, UsageError when another recording is under way.
+    What the block raises is passed on, after the finished steps are written.
+    """
+    plan = RecordPlan(
+        out=os.fspath(out), levels=tuple(levels), values=values, steps=steps, force=force, command=tuple(sys.argv)
+    )
+    session = Session(plan, model=model, folder=Path(sys.argv[0]).resolve().parent)
+    session.start()
+    try:
+        yield session
+    except KeyboardInterrupt:
+        session.end("interrupted", exit_code=130)
+        raise
+    except BaseException as error:
+        session.end("raised", exit_code=1, error=user_traceback(error))
+        raise
+    session.end("finished")

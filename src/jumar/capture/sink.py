@@ -1,0 +1,56 @@
+"""Writes finished steps on a thread of its own, so that the run does not wait for rows and files.
+
+At most one step is being written while the next is recorded; a faster run waits. A full disk ends
+the recording, never the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from jumar.capture.calls import Call, arrays_of, to_rows
+from jumar.recording import RecordingWriter, RunEnd
+
+
+class Sink:
+    """Writes the steps of one rank. `failure` is a sentence once the recording had to stop, else empty."""
+
+    def __init__(self, writer: RecordingWriter) -> None:
+        self._writer = writer
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jumar-recording")
+        self._pending: Future[None] | None = None
+        self._pending_step = 0
+        self.failure = ""
+        self.num_rows = 0
+
+    def write(self, step: int, calls: Sequence[Call]) -> None:
+        """Hand over the calls of a finished step; returns when the step before it is on the disk."""
+        self.wait()
+        if not self.failure:
+            self._pending_step = step
+            self._pending = self._executor.submit(self._write, step, calls)
+
+    def wait(self) -> None:
+        """Wait until what was handed over is written, or has failed."""
+        pending, self._pending = self._pending, None
+        if pending is None:
+            return
+        try:
+            pending.result()
+        except OSError as error:
+            self.failure = (
+                f"steps from {self._pending_step} on are not recorded: {error.strerror or error}. "
+                "Free some space, or record fewer steps or statistics instead of tensors."
+            )
+
+    def close(self, end: RunEnd) -> None:
+        """Write the last step and the end. Raises OSError when not even the end can be written."""
+        self.wait()
+        self._executor.shutdown()
+        self._writer.close(end)
+
+    def _write(self, step: int, calls: Sequence[Call]) -> None:
+        rows = to_rows(calls, step, self._writer.rank)
+        self._writer.write_step(step, rows, arrays_of(calls, rows) or None)
+        self.num_rows += len(rows)
