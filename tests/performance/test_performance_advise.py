@@ -70,7 +70,7 @@ def test_the_steps_split_their_time_by_phase(tmp_path):
     (step,) = advice.steps
     assert (step.step, step.operator_us, step.num_operators) == (3, 60.0, 5)
     assert step.phase_us == {"forward": 40.0, "backward": 10.0, "optimizer": 10.0}
-    assert step.first_call_us == 5.0
+    assert step.wait_us == 5.0
 
 
 def test_a_recording_without_operators_gets_no_all_clear(tmp_path):

@@ -119,8 +119,8 @@ def test_few_small_operators_are_no_bottleneck(tmp_path, num_small, num_large):
 # JM408
 
 
-def optimizer_step(num_parameters: int, *, foreach: bool) -> StepBuilder:
-    b = StepBuilder()
+def optimizer_step(num_parameters: int, *, foreach: bool, device: str = "npu:0") -> StepBuilder:
+    b = StepBuilder(device=device)
     parameters = [b.tensor(64) for _ in range(num_parameters)]
     grads = [b.tensor(64) for _ in range(num_parameters)]
     if foreach:
@@ -144,7 +144,7 @@ def test_a_multi_tensor_optimizer_is_fine(tmp_path):
 
 
 def test_on_the_cpu_the_choice_of_optimizer_says_nothing(tmp_path):
-    advice = advise_steps(tmp_path, [optimizer_step(20, foreach=False)], device="cpu")
+    advice = advise_steps(tmp_path, [optimizer_step(20, foreach=False, device="cpu")], device="cpu")
     assert of(advice, "JM408") == []
     assert reasons(advice, "JM408") == [
         "PyTorch chooses multi-tensor optimizers only on accelerators, and this run was on the CPU."
@@ -196,10 +196,22 @@ def test_a_wait_before_the_step_is_measured_without_the_first_step(tmp_path):
     steps = [step_after(0, 900_000.0), step_after(1, 60_000.0), step_after(2, 62_000.0), step_after(3, 58_000.0)]
     (finding,) = of(advise_steps(tmp_path, steps), "JM410")
     assert finding.message == (
-        "The step starts 60.0 ms after the last one ended, 75 % of that and the operators' host time together (host "
-        "time of the recorded run)."
+        "60.0 ms of each step pass before the model is called, 75 % of that and the operators' host time together "
+        "(host time of the recorded run)."
     )
     assert finding.evidence["greatest_gap_us"] == 62_000.0
+
+
+def test_reading_the_last_loss_on_the_device_neither_hides_the_wait_nor_adds_to_it(tmp_path):
+    steps = []
+    for number in range(3):
+        b = StepBuilder(number)
+        b.op("aten::_local_scalar_dense", [b.tensor()], None, duration_us=30_000.0)
+        b.wait(60_000.0)
+        b.op("aten::relu", [b.tensor(64, 64)], b.tensor(64, 64), module="act", duration_us=20_000.0)
+        steps.append(b)
+    (finding,) = of(advise_steps(tmp_path, steps), "JM410")
+    assert finding.evidence["gap_us"] == 60_000.0
 
 
 def test_a_short_wait_is_fine_and_one_step_says_nothing(tmp_path):

@@ -53,8 +53,8 @@ class StepSummary:
     """Sum of the operators' own host times."""
     phase_us: dict[str, float]
     """`operator_us` by phase: `forward`, `backward`, `optimizer`."""
-    first_call_us: float
-    """From the step's start to its first call on the device or in a module: loading the batch, mostly."""
+    wait_us: float
+    """Before the model is first called, without operators on the device: loading the batch, mostly."""
     num_operators: int
     """Operators that start work on a device; views and allocations are left out."""
     bytes_moved: int

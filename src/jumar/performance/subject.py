@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -202,7 +203,7 @@ class Subject:
 
 def find_accelerator(device: str, rows: Iterable[CallRow]) -> str:
     """Return `npu` or `cuda` from how a run names its device, or else from where the tensors of `rows` were."""
-    kind = device.split(" ")[0].split(":")[0]
+    kind = re.split(r"[ :]", device, maxsplit=1)[0]
     if kind not in {"cpu", ""}:
         return kind
     seen = (tensor.device.split(":")[0] for row in rows for tensor in (*row.inputs, *row.outputs))

@@ -75,19 +75,21 @@ def summarise_step(step: StepView, subject: Subject) -> StepSummary:
         span_us=max((row.start_us + row.duration_us for row in rows), default=0.0),
         operator_us=sum(phases.values()),
         phase_us=phases,
-        first_call_us=first_call_us(step, subject),
+        wait_us=wait_us(step, subject),
         num_operators=sum(call.launched for call in step.calls),
         bytes_moved=sum(call.bytes_moved for call in step.calls),
         flops=sum(call.flops or 0 for call in step.calls),
     )
 
 
-def first_call_us(step: StepView, subject: Subject) -> float:
-    """Return when the step's first work began: a module's call, or, on an accelerator, a call on the device."""
-    starts = [row.start_us for row in step.modules]
-    starts += [
-        call.row.start_us
-        for call in step.calls
-        if call.row.module_type or (subject.accelerator and subject.on_device(call.row))
-    ]
-    return min(starts, default=0.0)
+def wait_us(step: StepView, subject: Subject) -> float:
+    """Return the host time before the model is first called, without operators on the device in between.
+
+    Such operators are those that follow the last optimizer step, e.g. reading the loss. Without module
+    calls, the time before the first call on the device.
+    """
+    starts = [row.start_us for row in step.modules if row.phase == "forward"]
+    starts += [call.row.start_us for call in step.calls if call.row.module_type and call.row.phase == "forward"]
+    on_device = [call.row for call in step.calls if subject.accelerator and subject.on_device(call.row)]
+    first = min(starts or [row.start_us for row in on_device], default=0.0)
+    return max(first - sum(row.duration_us for row in on_device if row.start_us < first), 0.0)

@@ -159,7 +159,7 @@ def _steps(advice: Advice) -> Section | None:
     phases = list(dict.fromkeys(phase for step in advice.steps for phase in step.phase_us))
     columns = [
         Column(title="step", number=True),
-        Column(title="until its first call", unit="ms", number=True),
+        Column(title="before the model", unit="ms", number=True),
         *(Column(title=phase, unit="ms", number=True) for phase in phases),
         Column(title="operators", number=True),
         Column(title="moved", unit="MiB", number=True),
@@ -168,7 +168,7 @@ def _steps(advice: Advice) -> Section | None:
     rows = [
         [
             step.step,
-            round(step.first_call_us / 1000, 2),
+            round(step.wait_us / 1000, 2),
             *(round(step.phase_us.get(phase, 0.0) / 1000, 2) for phase in phases),
             step.num_operators,
             round(step.bytes_moved / 2**20, 2),

@@ -1,12 +1,12 @@
 """JM410 step-gap.
 
 ## What it does
-Compares the time before a step's first work (a module's call, or a call on the device) with the host time of
-the step's operators, over all steps but the first recorded one, and reports when it is a tenth or more of both
-together; also when it swings between steps.
+Compares the host time before the model is first called in a step (operators on the device in between, such as
+reading the last loss, are left out) with the host time of the step's operators, over all steps but the first
+recorded one, and reports when it is a tenth or more of both together, with its least and greatest value.
 
 ## Why it matters
-Before the first call the program waits for its batch: reading, decoding, augmenting, collating. It is the
+Before that call the program waits for its batch: reading, decoding, augmenting, collating. It is the
 time of the host, not of the device, so a fast NPU does not shorten it: it is a floor under the step time. A
 gap that swings means that the loader's queue runs empty.
 
@@ -38,7 +38,7 @@ from jumar.findings import Location, Severity
 from jumar.performance.checker import Checker, Priced, Result, unable
 from jumar.performance.cost import Cost
 from jumar.performance.subject import StepView, Subject, Totals
-from jumar.performance.summary import first_call_us
+from jumar.performance.summary import wait_us
 from jumar.performance.tally import percent_text
 from jumar.rules import Rule
 
@@ -69,7 +69,7 @@ class StepGap(Checker):
     def observe(self, step: StepView) -> None:
         """Take in the step's gap."""
         self._steps.append(step.step)
-        self._gaps_us.append(first_call_us(step, self.subject))
+        self._gaps_us.append(wait_us(step, self.subject))
         self._work_us.append(sum(call.row.duration_us for call in step.calls if self.subject.on_device(call.row)))
 
     def result(self, totals: Totals) -> Result:
@@ -85,7 +85,7 @@ class StepGap(Checker):
         if part < MIN_SHARE or gap < MIN_GAP_US:
             return Result()
         finding = self.rule.finding(
-            f"The step starts {gap / 1000:,.1f} ms after the last one ended, {percent_text(part)} of that and the "
+            f"{gap / 1000:,.1f} ms of each step pass before the model is called, {percent_text(part)} of that and the "
             "operators' host time together (host time of the recorded run).",
             where=Location(step=self._steps[1]),
             evidence={
