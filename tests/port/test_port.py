@@ -91,7 +91,7 @@ def test_a_healthy_script_gets_a_page_a_patch_and_exit_code_0(project: Path) -> 
     assert page["verdict"]["status"] == "fine", page["verdict"]
     assert (project / "jumar-port" / "index.html").read_text().lstrip().lower().startswith("<!doctype html>")
     converted = next((project / "jumar-port" / "converted").rglob("train.py")).read_text()
-    assert '.to(device, non_blocking=True)' in converted
+    assert ".to(device, non_blocking=True)" in converted
     assert 'torch.device("npu:0")  # the only GPU' in converted
 
 
@@ -119,7 +119,7 @@ def test_a_fault_planted_on_the_npu_is_named_as_the_first_divergence(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("JUMAR_EMULATOR_PLUGIN", "planted_fault:plant")
     assert main(["port", "train.py"]) == 1
-    first = [finding for finding in document()["findings"] if finding["code"].startswith("JM3")][0]
+    first = next(finding for finding in document()["findings"] if finding["code"].startswith("JM3"))
     assert first["where"]["operator"] == "aten::native_layer_norm"
     assert first["where"]["module_path"] == "norm"
     assert first["where"]["step"] == 0

@@ -13,6 +13,7 @@ from jumar.port.runs import Run
 from jumar.port.verdict import actions, of_room, verdict
 from jumar.report.page import (
     Block,
+    Cell,
     Column,
     Diff,
     FindingList,
@@ -91,7 +92,9 @@ def _support(result: PortResult) -> Section | None:
         Column(title="calls", number=True, bar=True),
         Column(title="first used"),
     ]
-    rows = [[row.name, row.status, row.num_uses, str(row.where)] for row in result.executed.rows]
+    rows: list[list[Cell]] = [
+        [row.name, row.status, row.num_uses, str(row.where[0]) if row.where else ""] for row in result.executed.rows
+    ]
     return Section(
         title=f"Operator support on {result.options.soc}",
         blocks=[

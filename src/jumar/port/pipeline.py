@@ -15,7 +15,8 @@ from jumar.port.progress import Progress, Silent, stage
 from jumar.port.result import PortResult
 from jumar.port.rules import EMULATED_DEVICE, NPU_RUN_FAILED, REFERENCE_RUN_FAILED
 from jumar.port.runs import Run, findings_of, reference_kind, run_side
-from jumar.report import findings_document, page_json, render_html, write_text
+from jumar.report import findings_document, json_text, page_json, render_html, write_text
+from jumar.rules import Rule
 
 
 def port(options: PortOptions, progress: Progress | None = None) -> PortResult:
@@ -43,7 +44,7 @@ def _convert(result: PortResult, progress: Progress) -> None:
         files = local_modules(script)
         result.conversion = convert_files(script.parent, files, ConvertOptions())
         result.conversion.write(result.layout.converted, force=True)
-        write_text(result.layout.patch, result.conversion.patch(), force=True)
+        result.layout.patch.write_bytes(result.conversion.patch_bytes())
         result.findings += result.conversion.findings
     with stage(progress, "Assess what the sources call"):
         result.source = assess_source(files, options.soc, options.torch_version)
@@ -51,25 +52,25 @@ def _convert(result: PortResult, progress: Progress) -> None:
 
 def _run(result: PortResult, progress: Progress) -> None:
     assert result.conversion is not None
-    options, layout = result.options, result.layout
+    options = result.options
     folder = options.script.resolve().parent
     before = {folder / file.path: file.before for file in result.conversion.files}
     after = {folder / file.path: file.after for file in result.conversion.files}
     reference_device = DevicePlan(kind=reference_kind(options), soc=options.soc)
-    result.reference = run_side("reference", options, layout, before, reference_device, progress)
+    result.reference = run_side("reference", reference_device, before, options, progress=progress)
     if result.reference.failed:
         result.findings.append(_failure(REFERENCE_RUN_FAILED, result.reference))
         return
     result.findings += findings_of(result.reference, options)
     npu = DevicePlan(kind="npu", soc=options.soc)
-    result.target = run_side("npu", options, layout, after, npu, progress)
+    result.target = run_side("npu", npu, after, options, progress=progress)
     if result.target.failed:
         result.findings.append(_failure(NPU_RUN_FAILED, result.target))
         return
     result.findings += findings_of(result.target, options)
 
 
-def _failure(rule: object, run: Run) -> Finding:
+def _failure(rule: Rule, run: Run) -> Finding:
     error = run.error().rstrip()
     last_line = error.splitlines()[-1] if error else f"exit code {run.returncode}"
     return rule.finding(
@@ -119,6 +120,4 @@ def write(result: PortResult) -> None:
     page = port_page(result)
     write_text(result.layout.page, render_html(page), force=True)
     document = findings_document(result.findings, page=page_json(page))
-    import json
-
-    write_text(result.layout.findings, json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False), force=True)
+    write_text(result.layout.findings, json_text(document), force=True)

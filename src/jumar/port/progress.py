@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Progress(Protocol):
     """What shows progress: `rich.progress.Progress` and its plain-text twin both fit."""
 
-    def add_task(self, description: str, *, total: float | None = None) -> int:
-        """Start showing a task; `total` is None while its length is unknown."""
+    def add_task(self, description: str, *, total: float | None = None) -> Any:
+        """Start showing a task and return its number; `total` is None while its length is unknown."""
 
-    def update(self, task_id: int, *, completed: float | None = None, total: float | None = None) -> None:
+    def update(self, task_id: Any, *, completed: float | None = None, total: float | None = None) -> None:
         """Show how far the task is."""
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from jumar.capture import RecordPlan, launch
+from jumar.capture.launch import launch
+from jumar.capture.plan import RecordPlan
 from jumar.capture.workspace import ENVIRONMENT, Workspace
 from jumar.device import DevicePlan
 from jumar.errors import RecordingError
@@ -33,6 +36,8 @@ class Run:
     log: Path
     recording: Recording | None
     """None when the run left no readable recording."""
+    workspace: Path
+    """Root of the mirror the script ran in; left out of paths that a person reads."""
 
     @property
     def failed(self) -> bool:
@@ -48,17 +53,18 @@ class Run:
 
     def error(self) -> str:
         """What the script said when it failed: its traceback, else the last lines of its output."""
+        text = ""
         if self.end is not None and self.end.error:
-            return self.end.error
-        try:
-            lines = self.log.read_text("utf-8", errors="replace").splitlines()
-        except OSError:
-            return ""
-        return "\n".join(lines[-LAST_LINES:])
+            text = self.end.error
+        else:
+            with suppress(OSError):
+                text = self.log.read_text("utf-8", errors="replace")
+                text = "\n".join(text.splitlines()[-LAST_LINES:])
+        return text.replace(str(self.workspace), "")
 
 
-def reference_kind(options: PortOptions) -> str:
-    """Return `cuda` or `cuda-stand-in`: the reference device of this machine."""
+def reference_kind(options: PortOptions) -> Literal["cuda", "cuda-stand-in"]:
+    """Return the reference device of this machine."""
     if options.reference != "auto":
         return options.reference
     import torch
@@ -67,14 +73,10 @@ def reference_kind(options: PortOptions) -> str:
 
 
 def run_side(
-    side: str,
-    options: PortOptions,
-    layout: Layout,
-    replaced: Mapping[Path, bytes],
-    device: DevicePlan,
-    progress: Progress,
+    side: str, device: DevicePlan, replaced: Mapping[Path, bytes], options: PortOptions, *, progress: Progress
 ) -> Run:
     """Run the script on one side in a copy-on-write workspace that holds `replaced` files, under the observer."""
+    layout = Layout(options.out)
     script = options.script.resolve()
     workspace = Workspace.create(
         layout.workspace(side), [Path.cwd(), script.parent], leave_out=[layout.root, layout.root.parent / ".git"]
@@ -95,7 +97,14 @@ def run_side(
         environment={ENVIRONMENT: str(workspace.root), "PYTHONDONTWRITEBYTECODE": "1"},
         on_progress=lambda done: progress.update(task, completed=done),
     )
-    run = Run(side=side, end=result.end, returncode=result.returncode, log=result.log, recording=_open(out))
+    run = Run(
+        side=side,
+        end=result.end,
+        returncode=result.returncode,
+        log=result.log,
+        recording=_open(out),
+        workspace=workspace.root,
+    )
     progress.update(task, completed=run.num_steps, total=max(run.num_steps, 1))
     return run
 
