@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator import accelerator, kernels, modules, npu, numbers, register, retag, rng, storage
+from jumar.device.emulator import accelerator, autocast, kernels, modules, npu, numbers, pinned, register, retag, rng, storage
 from jumar.device.emulator.state import STATE
 from jumar.errors import DeviceError
 
@@ -55,6 +55,8 @@ def bring_up() -> None:
     fallback = torch.library.Library("_", "IMPL")
     _libraries.append(fallback)
     register.register_fallback(fallback)
+    autocast.register(library.m, fallback)
+    pinned.register(library.m)
     for part in (storage, rng, accelerator, modules):
         part.install()
     STATE.active = True

@@ -1,4 +1,9 @@
-"""Logical device indices: `npu:0` to `npu:N-1` over the one physical device PyTorch knows."""
+"""Logical device indices: `npu:0` to `npu:N-1` over the one physical device PyTorch knows.
+
+C++ sees `npu:0` only: PyTorch's Python device guard reports one device, and its backward asserts on an
+index above 0. So the logical index is kept per storage (`memory.INDEX_OF_STORAGE`), and everything that
+shows or compares devices in Python is taught to look there, once an index above 0 is used.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,9 @@ from typing import Any
 import torch
 
 from jumar.device.emulator.state import CURRENT, STATE
+
+EXPLICIT_ZERO = 127
+"""Index that stands for an `npu:0` the caller wrote; plain 0 may come from C++, which knows no other."""
 
 
 def index_from(device: Any) -> int:
@@ -26,11 +34,42 @@ def index_from(device: Any) -> int:
         index = int(device)
     if not 0 <= index < STATE.num_devices:
         raise RuntimeError(
-            f"Invalid NPU device id {index}: there are {STATE.num_devices} devices, npu:0 to npu:{STATE.num_devices - 1}."
+            f"Invalid NPU device id {index}: there are {STATE.num_devices} devices, "
+            f"npu:0 to npu:{STATE.num_devices - 1}."
         )
     return index
 
 
+def index_of_argument(device: torch.device | None, own: int | None) -> int | None:
+    """Return the logical index that an operator's `device` argument means; `own` is that of its tensors."""
+    if device is None or device.type != "npu":
+        return own if device is None and own is not None else CURRENT.device
+    if device.index is None:
+        return CURRENT.device
+    if device.index == EXPLICIT_ZERO:
+        return 0
+    if device.index:
+        use_multiple()
+        return index_from(device)
+    if own is not None:
+        return own
+    return CURRENT.device if CURRENT.last is None else CURRENT.last
+
+
 def set_current(index: int) -> None:
     """Make the logical device `index` current in this thread."""
+    if index:
+        use_multiple()
     CURRENT.device = index
+    CURRENT.last = None
+
+
+def use_multiple() -> None:
+    """Go over to several logical devices, for the rest of the process."""
+    if STATE.multiple:
+        return
+    from jumar.device.emulator import multiple
+
+    STATE.multiple = True
+    STATE.refresh()
+    multiple.install()

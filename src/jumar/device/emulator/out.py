@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from jumar.device.emulator import detour
-from jumar.device.emulator.dispatch import unwrap, written
+from jumar.device.emulator.arguments import unwrap, written
 from jumar.device.emulator.memory import index_of
 from jumar.device.emulator.plans import CPU_KEYS, Plan
 from jumar.device.emulator.retag import to_cpu
@@ -21,12 +21,14 @@ Tensor = torch.Tensor
 def out(plan: Plan) -> Callable[..., Any]:
     """Kernel of an operator that writes its keyword arguments."""
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        if STATE.detour:
-            return detour.run(plan, args, kwargs)
+    def general(args: Any, kwargs: Any, index: int = 0) -> Any:
         call(plan, args, kwargs)
         return written(plan, args, kwargs)
 
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return detour.run(plan, args, kwargs) if STATE.detour else general(args, kwargs)
+
+    plan.general = general
     return kernel
 
 

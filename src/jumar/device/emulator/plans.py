@@ -43,6 +43,7 @@ class Plan:
         "cpu_ok",
         "device_at",
         "form",
+        "general",
         "generator_at",
         "keywords",
         "lists",
@@ -60,6 +61,8 @@ class Plan:
         self.name = name
         self.call: Callable[..., Any] = functools.partial(_resolve, self)
         """Runs the operator on CPU tensors: call(CPU_KEYS, *args, **kwargs)."""
+        self.general: Callable[..., Any] = functools.partial(_not_made, self)
+        """The kernel's general form: general(args, kwargs, index)."""
         types = [str(argument.type) for argument in schema.arguments]
         self.names = tuple(argument.name for argument in schema.arguments)
         positional = [i for i, argument in enumerate(schema.arguments) if not argument.kwarg_only]
@@ -105,6 +108,10 @@ def _form(schema: Any, results: tuple[int | None, ...]) -> Form:
             return "out"
         return "inplace" if all(position is not None for position in results) else "mixed"
     return "view" if any(position is not None for position in results) else "fresh"
+
+
+def _not_made(plan: Plan, *_: Any) -> Any:
+    raise NotImplementedError(f"{plan.name} has no kernel on the emulated NPU")
 
 
 def _resolve(plan: Plan, *args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator import dispatch
+from jumar.device.emulator import detour, dispatch
 from jumar.device.emulator.out import out
 from jumar.device.emulator.plans import Plan
 
@@ -43,9 +43,7 @@ def own_operators() -> Iterator[str]:
     for name in torch._C._dispatch_get_all_op_names():
         if not name.startswith("aten::") or name.partition(".")[0] in LEFT_COMPOSED:
             continue
-        if _has(name, "CPU"):
-            yield name
-        elif _has(name, "CompositeExplicitAutograd") and not name.endswith("out"):
+        if _has(name, "CPU") or (_has(name, "CompositeExplicitAutograd") and not name.endswith("out")):
             yield name
 
 
@@ -83,7 +81,7 @@ def register_all(
             PLANS[name] = plan
             library.impl(name.removeprefix("aten::"), "PrivateUse1", kernel, False)
     for name, kernel in special.items():
-        library.impl(name.removeprefix("aten::"), "PrivateUse1", kernel, False)
+        library.impl(name.removeprefix("aten::"), "PrivateUse1", detour.observed(name, kernel), False)
     for name, kernel in composites.items():
         for key in ("AutogradPrivateUse1", "PrivateUse1"):
             library.impl(name.removeprefix("aten::"), key, kernel, False)

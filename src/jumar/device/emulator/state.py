@@ -30,8 +30,9 @@ class State:
 
 class _Current(threading.local):
     device: int = 0
+    last: int | None = None
 
 
 STATE = State()
 CURRENT = _Current()
-"""`CURRENT.device` is the calling thread's logical device."""
+"""`CURRENT.device` is the calling thread's logical device, `CURRENT.last` the one its last operator ran on."""

@@ -7,8 +7,10 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator import dispatch
+from jumar.device.emulator import arguments, devices
+from jumar.device.emulator.memory import index_of
 from jumar.device.emulator.plans import CPU_KEYS
+from jumar.device.emulator.state import STATE
 
 _CPU = torch.device("cpu")
 _call = torch.library.get_kernel("aten::_to_copy", "CPU").call_boxed
@@ -16,13 +18,16 @@ _call = torch.library.get_kernel("aten::_to_copy", "CPU").call_boxed
 
 def _to_copy(source: torch.Tensor, *, device: torch.device | None = None, **kwargs: Any) -> torch.Tensor:
     """`_to_copy`: a copy on `device` (default: where the source is), always of new memory."""
-    target = source.device if device is None else device
-    if target.type not in ("npu", "cpu"):
-        kwargs["device"] = target
-    else:
-        kwargs["device"] = _CPU
-    result = _call(CPU_KEYS, source if source.is_cpu else dispatch.alias(source), **kwargs)
-    return dispatch.wrap(result) if target.type == "npu" else result  # type: ignore[no-any-return]
+    on_npu = not source.is_cpu
+    to_npu = on_npu if device is None else device.type == "npu"
+    kwargs["device"] = _CPU if device is None or to_npu else device
+    result = _call(CPU_KEYS, arguments.alias(source) if on_npu else source, **kwargs)
+    if not to_npu:
+        return result  # type: ignore[no-any-return]
+    index = 0
+    if STATE.multiple or (device is not None and device.index):
+        index = devices.index_of_argument(device, index_of(source) if on_npu else None) or 0
+    return arguments.wrap(result, index)  # type: ignore[no-any-return]
 
 
 KERNELS: dict[str, Callable[..., Any]] = {"aten::_to_copy": _to_copy}

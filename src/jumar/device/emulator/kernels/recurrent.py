@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator.dispatch import alias, wrap
+from jumar.device.emulator.arguments import alias, wrap
 from jumar.device.emulator.placement import check_together
 
 Tensor = torch.Tensor

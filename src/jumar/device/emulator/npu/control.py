@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator.devices import index_from
+from jumar.device.emulator.devices import index_from, set_current
 from jumar.device.emulator.state import CURRENT, STATE
 
 __all__ = [
@@ -54,9 +54,7 @@ def set_device(device: Any) -> None:
 
     Raises RuntimeError for an index that there is not.
     """
-    from jumar.device.emulator import devices
-
-    devices.set_current(index_from(device))
+    set_current(index_from(device))
 
 
 def synchronize(device: Any = None) -> None:
@@ -79,7 +77,7 @@ def can_device_access_peer(device: Any, peer: Any) -> bool:
     return index_from(device) != index_from(peer)
 
 
-class device:  # noqa: N801 (the name people write: `with torch.npu.device(1)`)
+class device:
     """Context manager that makes a device current within the block; None or a negative index changes nothing."""
 
     def __init__(self, device: Any) -> None:
@@ -95,7 +93,7 @@ class device:  # noqa: N801 (the name people write: `with torch.npu.device(1)`)
         set_device(self.prev_idx)
 
 
-class device_of(device):  # noqa: N801 (the name PyTorch uses for CUDA)
+class device_of(device):
     """Context manager that makes the device of `tensor` current; nothing for a tensor that is not on an npu."""
 
     def __init__(self, obj: Any) -> None:

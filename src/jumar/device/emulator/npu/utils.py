@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from jumar.device.emulator.devices import index_from
-from jumar.device.emulator.npu.control import current_device, device, device_of, is_bf16_supported, set_device, synchronize
+from jumar.device.emulator.npu.control import (
+    current_device,
+    device,
+    device_of,
+    is_bf16_supported,
+    set_device,
+    synchronize,
+)
 from jumar.device.emulator.npu.streams import StreamContext, current_stream, default_stream, set_stream, stream
 
 __all__ = [

@@ -10,7 +10,7 @@ import torch
 __all__ = ["autocast", "custom_bwd", "custom_fwd"]
 
 
-class autocast(torch.amp.autocast_mode.autocast):  # noqa: N801 (the name PyTorch uses for CUDA)
+class autocast(torch.amp.autocast_mode.autocast):
     """`torch.autocast("npu", ...)` in the form of `torch.cuda.amp.autocast`."""
 
     def __init__(

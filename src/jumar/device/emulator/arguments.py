@@ -1,0 +1,147 @@
+"""Arguments and results of an operator call: npu tensors become CPU tensors on the way in, and come back after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from jumar.device.emulator.memory import track
+from jumar.device.emulator.numbers import tensor_of
+from jumar.device.emulator.placement import misplaced
+from jumar.device.emulator.plans import Plan
+from jumar.device.emulator.retag import to_cpu, to_npu
+from jumar.device.emulator.rng import to_cpu_generator
+
+Tensor = torch.Tensor
+_CPU = torch.device("cpu")
+
+
+def alias(tensor: Tensor) -> Tensor:
+    """Return the CPU tensor over an npu tensor's memory, lazy conjugation and negation kept."""
+    found = to_cpu(tensor)
+    if tensor.is_conj():
+        torch._C._set_conj(found, True)
+    if tensor.is_neg():
+        torch._C._set_neg(found, True)
+    return found
+
+
+def unwrap(plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Return the arguments with CPU tensors, devices and generators in place of npu ones.
+
+    Raises RuntimeError as PyTorch does when tensors are on different devices.
+    """
+    cpu = list(args)
+    num = len(cpu)
+    zero_dim_ok, sees_conj = plan.zero_dim_ok, plan.sees_conj
+    for i in plan.single:
+        if i >= num:
+            break
+        tensor = cpu[i]
+        if not isinstance(tensor, Tensor):
+            if tensor is not None:
+                cpu[i] = tensor_of(tensor)
+        elif tensor.is_cpu:
+            if (not zero_dim_ok or tensor.dim()) and i not in plan.cpu_ok:
+                misplaced(plan, args, kwargs)
+        else:
+            cpu[i] = alias(tensor) if sees_conj else to_cpu(tensor)
+    for i in plan.lists:
+        if i >= num:
+            break
+        if cpu[i] is not None:
+            cpu[i] = _unwrap_list(plan, i, args, kwargs)
+    if not kwargs and plan.generator_at is None and plan.device_at is None:
+        return cpu, {}
+    return cpu, _unwrap_keywords(plan, cpu, args, kwargs)
+
+
+def _unwrap_list(plan: Plan, position: int, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    relabel = alias if plan.sees_conj else to_cpu
+    found: list[Any] = []
+    for item in args[position]:
+        if not isinstance(item, Tensor):
+            found.append(None if item is None else tensor_of(item))
+        elif not item.is_cpu:
+            found.append(relabel(item))
+        elif (plan.zero_dim_ok and not item.dim()) or position in plan.cpu_ok:
+            found.append(item)
+        else:
+            misplaced(plan, args, kwargs)
+    return found
+
+
+def _unwrap_keywords(plan: Plan, cpu: list[Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return keyword arguments for the CPU; positional devices and generators are replaced in `cpu`."""
+    found = dict(kwargs)
+    for position, replace in ((plan.device_at, _to_cpu_device), (plan.generator_at, to_cpu_generator)):
+        if position is None:
+            continue
+        name = plan.names[position]
+        if position < len(cpu):
+            cpu[position] = replace(cpu[position])
+        elif name in found:
+            found[name] = replace(found[name])
+    for name in plan.keywords & found.keys():
+        value = found[name]
+        if value is None:
+            continue
+        many = not isinstance(value, Tensor)
+        items = [_unwrap_keyword(plan, item, args, kwargs) for item in (value if many else (value,))]
+        found[name] = items if many else items[0]
+    if found.get("pin_memory"):
+        raise RuntimeError("Only dense CPU tensors can be pinned")
+    return found
+
+
+def _unwrap_keyword(plan: Plan, item: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    if not isinstance(item, Tensor):
+        return None if item is None else tensor_of(item)
+    if not item.is_cpu:
+        return alias(item) if plan.sees_conj else to_cpu(item)
+    if item.dim() or plan.form == "out" or not plan.zero_dim_ok:
+        misplaced(plan, args, kwargs)
+    return item
+
+
+def _to_cpu_device(device: torch.device | None) -> torch.device | None:
+    return _CPU if device is not None and device.type == "npu" else device
+
+
+def wrap(result: Any, index: int = 0) -> Any:
+    """Return a fresh CPU result, or the tensors in it, on the logical device `index`, and count their memory."""
+    if isinstance(result, Tensor):
+        if result.is_conj():
+            result = result.resolve_conj()
+        if result.is_neg():
+            result = result.resolve_neg()
+        npu = to_npu(result)
+        track(result, index, npu.untyped_storage()._cdata if index else 0)
+        return npu
+    if isinstance(result, (list, tuple)):
+        return type(result)([wrap(item, index) for item in result])
+    return result
+
+
+def written(plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Return the arguments that the operator returns."""
+    found = tuple(_argument(plan, position, args, kwargs) for position in plan.results)
+    return found[0] if len(found) == 1 else found or None
+
+
+def _argument(plan: Plan, position: int | None, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    if position is None:
+        return None
+    return args[position] if position < len(args) else kwargs[plan.names[position]]
+
+
+def rewrap(plan: Plan, result: Any, args: Sequence[Any], kwargs: Mapping[str, Any], index: int = 0) -> Any:
+    """Return results on the npu: new ones relabelled, written arguments as they came."""
+    items = result if isinstance(result, tuple) else (result,)
+    found = tuple(
+        wrap(item, index) if position is None else _argument(plan, position, args, kwargs)
+        for item, position in zip(items, plan.results, strict=False)
+    )
+    return found if isinstance(result, tuple) else found[0] if found else None

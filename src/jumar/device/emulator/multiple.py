@@ -1,0 +1,111 @@
+"""What changes in Python once a device index above 0 is in use (see `devices`)."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import torch
+
+from jumar.device.emulator.devices import EXPLICIT_ZERO, index_from
+from jumar.device.emulator.memory import INDEX_OF_STORAGE, index_of
+
+Tensor = torch.Tensor
+
+_plain_device = torch._C.TensorBase.device
+_plain_storage_device = torch._C.StorageBase.device  # type: ignore[attr-defined]
+_plain_to, _plain_cpu = torch.Tensor.to, torch.Tensor.cpu
+_DEVICES = tuple(torch.device("npu", index) for index in range(EXPLICIT_ZERO))
+
+FACTORIES = """zeros ones empty full rand randn randint arange linspace logspace eye randperm tensor as_tensor asarray
+empty_strided zeros_like ones_like empty_like full_like rand_like randn_like randint_like scalar_tensor""".split()
+METHODS = ("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "new_empty_strided")
+
+
+class _Move(torch.autograd.Function):
+    """A copy to another logical device, whose gradient goes back to where the input was."""
+
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, target: int | None) -> Tensor:
+        ctx.source = None if tensor.is_cpu else index_of(tensor)
+        return _copy(tensor, target)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        return _copy(gradient, ctx.source), None
+
+
+def _copy(tensor: Tensor, target: int | None) -> Tensor:
+    where = torch.device("cpu") if target is None else torch.device("npu", target or EXPLICIT_ZERO)
+    return torch.ops.aten._to_copy.default(tensor, device=where)  # type: ignore[no-any-return]
+
+
+def _device(self: Tensor) -> torch.device:
+    """The device, with its logical index."""
+    plain: torch.device = _plain_device.__get__(self)
+    if plain.type != "npu" or not torch._C._has_storage(self):
+        return plain
+    return _DEVICES[index_of(self)]
+
+
+def _storage_device(self: Any) -> torch.device:
+    plain: torch.device = _plain_storage_device.__get__(self)
+    return plain if plain.type != "npu" else _DEVICES[INDEX_OF_STORAGE.get(self._cdata, 0)]
+
+
+def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """`Tensor.to` that knows logical devices."""
+    wanted = kwargs.get("device", kwargs.get("other", args[0] if args else None))
+    if isinstance(wanted, Tensor):
+        wanted, like = wanted.device, wanted
+    else:
+        like = None
+    if wanted is None or isinstance(wanted, torch.dtype):
+        return _plain_to(self, *args, **kwargs)
+    device = torch.device(wanted)
+    source = index_of(self) if self.device.type == "npu" else None
+    target = index_from(device) if device.type == "npu" else None
+    if (not source and not target and source is target) or device.type not in ("npu", "cpu"):
+        return _plain_to(self, *args, **kwargs)
+    dtype = kwargs.get("dtype", like.dtype if like is not None else None)
+    rest = [value for value in args[1:] if not isinstance(value, torch.dtype)]
+    dtype = next((value for value in args[1:] if isinstance(value, torch.dtype)), dtype)
+    if source == target:
+        keywords = {key: value for key, value in kwargs.items() if key not in ("device", "other", "dtype")}
+        return _plain_to(self, self.dtype if dtype is None else dtype, *rest, **keywords)
+    moved = _Move.apply(self, target)
+    return moved if dtype is None else _plain_to(moved, dtype)  # type: ignore[no-any-return]
+
+
+def _cpu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """`Tensor.cpu` whose gradient goes back to the right device."""
+    if self.device.type == "npu" and index_of(self):
+        return _Move.apply(self, None)  # type: ignore[no-any-return]
+    return _plain_cpu(self, *args, **kwargs)
+
+
+def _explicit(function: Any) -> Any:
+    """Return a factory that marks an `npu:0` its caller wrote, so that it is not taken for C++'s own 0."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is not None:
+            device = torch.device(device)
+            if device.type == "npu" and device.index == 0:
+                kwargs["device"] = torch.device("npu", EXPLICIT_ZERO)
+        return function(*args, **kwargs)
+
+    return call
+
+
+def install() -> None:
+    """Teach Python's view of tensors the logical devices. Called once, by `devices.use_multiple`."""
+    for name in FACTORIES:
+        setattr(torch, name, _explicit(getattr(torch, name)))
+    for name in METHODS:
+        setattr(Tensor, name, _explicit(getattr(Tensor, name)))
+    Tensor.device = property(_device)  # type: ignore[misc,assignment]
+    Tensor.get_device = lambda self: _device(self).index if _device(self).type == "npu" else -1  # type: ignore[method-assign]
+    Tensor.to, Tensor.cpu = _to, _cpu  # type: ignore[method-assign,assignment]
+    torch.UntypedStorage.device = property(_storage_device)  # type: ignore[misc,assignment]
