@@ -80,13 +80,13 @@ def command(
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
         )
     if source.is_file() and conversion.failures:
-        raise ScriptError(conversion.failures[0].error)
+        failure = conversion.failures[0]
+        raise ScriptError(f"{source}{failure.error.removeprefix(failure.path)}")
     patch = conversion.patch_bytes()
     if folder is not None:
         conversion.write(folder, force, reports=_reports(conversion, patch))
     if diff and not as_json:
-        click.get_binary_stream("stdout").write(patch)
-        click.echo()
+        click.echo(patch)  # bytes, because a source may be in another encoding than the terminal
     _print(conversion, folder, as_json=as_json, diff=patch if diff else None)
     return exit_code(conversion.findings, fail_on)
 

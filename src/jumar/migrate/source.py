@@ -7,6 +7,9 @@ of anything that is not an imported name (`x.cuda()`) are method-like uses: thei
 
 from __future__ import annotations
 
+import ast
+import re
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,6 +24,8 @@ from jumar.migrate.text import SourceError, SourceText
 from jumar.migrate.tree import Tree, build_tree
 
 __all__ = ["Reference", "Source", "SourceError", "Use", "parse"]
+
+_LONE_RETURN = re.compile(r"\r(?!\n)")
 
 NodeT = TypeVar("NodeT", bound=cst.CSTNode)
 UseKind = Literal["import", "reference", "call", "method"]
@@ -64,23 +69,33 @@ def parse(source: str | bytes, path: str = "<string>") -> Source:
     Raises SourceError, with line and column where known, when it cannot be read as Python.
     """
     text = SourceText.of(source)
+    plain = _LONE_RETURN.sub("\n", text.text)  # LibCST loses a last one; a line feed is as long, so offsets hold
     try:
-        module = cst.parse_module(text.text)
+        module = cst.parse_module(plain)
         code, spans = measure(module)
         tree = build_tree(module)
     except cst.ParserSyntaxError as error:
-        raise SourceError(_reason(error), error.raw_line, error.raw_column + 1) from error
+        raise _syntax_error(error, plain) from error
     except RecursionError as error:
         raise SourceError("its expressions are nested too deeply") from error
-    if code != text.text:
-        at = next((i for i, (a, b) in enumerate(zip(code, text.text, strict=False)) if a != b), len(code) - 1)
+    if code != plain:
+        at = next((i for i, (a, b) in enumerate(zip(code, plain, strict=False)) if a != b), len(code) - 1)
         raise SourceError("the parser does not give back this text unchanged", *text.position(max(at, 0)))
     return Source(path, text, tree, spans)
 
 
-def _reason(error: cst.ParserSyntaxError) -> str:
-    first = str(error.message).strip().splitlines()[0] if str(error.message).strip() else "invalid syntax"
-    return "it is not valid Python syntax" if "parser error" in first else first
+def _syntax_error(error: cst.ParserSyntaxError, text: str) -> SourceError:
+    """Return the error in the words of Python's own parser, which names causes, where that refuses the text, too."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(text)
+        except SyntaxError as plain:
+            message = f"it is not valid Python ({plain.msg.rstrip('.')})"
+            return SourceError(message, plain.lineno or error.raw_line, plain.offset or error.raw_column + 1)
+        except (ValueError, RecursionError):
+            pass
+    return SourceError("it is not valid Python", error.raw_line, error.raw_column + 1)
 
 
 class Source:

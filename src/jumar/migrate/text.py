@@ -46,7 +46,7 @@ class SourceText:
         mark = codecs.BOM_UTF8 if data.startswith(codecs.BOM_UTF8) else b""
         body = data[len(mark) :]
         try:
-            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(_first_lines(data)).readline)
         except SyntaxError as error:
             raise SourceError(f"its encoding is unknown: {error.msg}", 1, 1) from error
         encoding = "utf-8" if encoding == "utf-8-sig" else encoding
@@ -89,6 +89,11 @@ class SourceText:
         """Return the offset just after the line of `offset`, its line end included."""
         line = bisect.bisect_right(self._line_starts, offset)
         return self._line_starts[line] if line < len(self._line_starts) else len(self.text)
+
+
+def _first_lines(data: bytes) -> bytes:
+    """Return the two lines a declaration may stand in, with the line end that tokenize knows."""
+    return b"\n".join(re.split(rb"\r\n|\r|\n", data, maxsplit=2)[:2]) + b"\n"
 
 
 def _line_starts(text: str) -> list[int]:

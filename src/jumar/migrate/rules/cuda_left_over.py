@@ -108,7 +108,7 @@ def _strings(context: Context) -> Iterator[Proposal]:
         yield Proposal(
             rule=RULE, span=mentions[0], severity=Severity.INFO, confidence="possible",
             evidence={"num_uses": len(mentions), "lines": list(lines)},
-            message=f"{_count(mentions, 'string')} (messages, paths, keys) naming CUDA left as they are: {_lines(lines)}.",
+            message=f"{_count(mentions, 'string')} (messages, paths, keys) naming CUDA left as is: {_lines(lines)}.",
         )  # fmt: skip
 
 
@@ -143,7 +143,7 @@ def _identifiers(context: Context) -> Iterator[Proposal]:
         yield Proposal(
             rule=RULE, span=first, severity=Severity.INFO, confidence="possible",
             evidence={"names": dict(names)},
-            message=f"{_count(names, 'own name')} of this file naming CUDA left as they are: {shown}.",
+            message=f"{_count(names, 'own name')} of this file naming CUDA left as is: {shown}.",
         )  # fmt: skip
 
 
