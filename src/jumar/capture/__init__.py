@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jumar.capture.launch import LaunchResult, launch
+    from jumar.capture.launcher import LaunchResult, launch
     from jumar.capture.plan import RecordPlan
     from jumar.capture.script import run_script
     from jumar.capture.session import record
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["LaunchResult", "RecordPlan", "launch", "record", "run_script"]
 
 _HOME = {
-    "LaunchResult": "jumar.capture.launch",
+    "LaunchResult": "jumar.capture.launcher",
     "RecordPlan": "jumar.capture.plan",
-    "launch": "jumar.capture.launch",
+    "launch": "jumar.capture.launcher",
     "record": "jumar.capture.session",
     "run_script": "jumar.capture.script",
 }
