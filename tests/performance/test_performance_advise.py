@@ -65,6 +65,17 @@ def test_the_operator_table_adds_up_calls_time_bytes_and_flops(tmp_path):
     assert table["aten::relu"].flops_per_step is None
 
 
+def test_what_runs_once_before_the_first_step_is_in_no_rate(tmp_path):
+    first = StepBuilder(0)
+    for _ in range(100):
+        first.op("aten::normal_", [first.tensor(64)], first.tensor(64), source="train.py:3")
+    steps = [first, clean_step(1)]
+    steps[0].rows += [replace(row, seq=100 + row.seq, start_us=2000 + row.start_us) for row in clean_step(0).rows]
+    names = [operator.name for operator in advise_steps(tmp_path, steps).operators]
+    assert "aten::normal_" not in names
+    assert "aten::mm" in names
+
+
 def test_the_steps_split_their_time_by_phase(tmp_path):
     advice = advise_steps(tmp_path, [clean_step(3)])
     (step,) = advice.steps

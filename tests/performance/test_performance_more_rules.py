@@ -70,6 +70,17 @@ def test_a_number_read_from_a_host_tensor_waits_for_nothing(tmp_path):
     assert of(advise_steps(tmp_path, [b]), "JM406") == []
 
 
+def test_in_a_run_on_the_cpu_indices_drawn_and_read_to_load_a_batch_are_no_waits(tmp_path):
+    b = clean_step(device="cpu")
+    drawn = b.op("aten::randint", [], b.tensor(4, dtype="int64"), source="data.py:3")
+    one = b.op("aten::select.int", [drawn], b.view(drawn, (), ()), source="data.py:4")
+    b.op("aten::_local_scalar_dense", [one], None, source="data.py:4")
+    result = b.op("aten::relu", [b.tensor(4)], b.tensor(4), module="act")
+    b.op("aten::_local_scalar_dense", [result], None, source="train.py:9")
+    lines = [finding.where.line for finding in of(advise_steps(tmp_path, [b], device="cpu"), "JM406")]
+    assert lines == [9]
+
+
 def test_in_a_run_on_the_cpu_what_the_optimizer_reads_is_not_checked(tmp_path):
     advice = advise_steps(tmp_path, [step_with_item(0, device="cpu", phase="optimizer")], device="cpu")
     assert of(advice, "JM406") == []
@@ -276,7 +287,7 @@ def test_a_batch_sent_to_the_device_outside_the_modules_is_as_it_should_be(tmp_p
 
 def test_the_seed_a_loader_draws_on_the_host_is_no_wait(tmp_path):
     b = clean_step(device="cpu")
-    seed = b.tensor(dtype="int64")
+    seed = b.op("aten::empty.memory_format", [], b.tensor(dtype="int64"), source="train.py:5")
     b.op("aten::random_", [seed], seed, source="train.py:5")
     b.op("aten::_local_scalar_dense", [seed], None, source="train.py:5")
     assert of(advise_steps(tmp_path, [b], device="cpu"), "JM406") == []

@@ -12,9 +12,10 @@ from jumar.findings import Finding, Severity
 from jumar.performance.advice import Advice, NotChecked, StepSummary
 from jumar.performance.checker import Checker, Priced, Result
 from jumar.performance.rules import CHECKERS
+from jumar.performance.setup import without_setup
 from jumar.performance.subject import StepView, Subject, SupportLookup, Totals, find_accelerator
 from jumar.performance.summary import OperatorTable, summarise_step
-from jumar.recording import Recording
+from jumar.recording import CallRow, Recording
 
 DEFAULT_SOC = "Ascend910B1"
 
@@ -103,7 +104,7 @@ def _observe(
     summaries: list[StepSummary] = []
     numbers = source.steps(rank)
     for done, number in enumerate(numbers, start=1):
-        step = StepView.build(number, source.rows(number, rank))
+        step = StepView.build(number, _rows(source, rank, number, numbers))
         totals.add(step)
         table.observe(step)
         summaries.append(summarise_step(step, subject))
@@ -112,6 +113,13 @@ def _observe(
         if on_progress is not None:
             on_progress(done, len(numbers))
     return totals, table, tuple(summaries)
+
+
+def _rows(source: Recording, rank: int, number: int, numbers: Sequence[int]) -> list[CallRow]:
+    rows = source.rows(number, rank)
+    if number == 0 and len(numbers) > 1:
+        return without_setup(rows, source.rows(numbers[1], rank))
+    return rows
 
 
 def _results(checkers: Sequence[Checker], totals: Totals) -> list[tuple[Checker, Result]]:

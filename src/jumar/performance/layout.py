@@ -19,11 +19,13 @@ def is_dense(tensor: TensorRow) -> bool:
     return True
 
 
-def is_reordered(tensor: TensorRow, *, by_view: bool) -> bool:
+def is_reordered(tensor: TensorRow, *, by_view: bool | None) -> bool:
     """Return whether a kernel that wants one contiguous block would have to copy this tensor first.
 
-    A tensor that is only expanded does not count (kernels broadcast it), nor does a dense
-    channels-last one that an operator returned like that: there the layout is the model's choice.
+    `by_view` says that a view made it so; None that its maker is outside the step. A tensor that is
+    only expanded does not count (kernels broadcast it), nor does one that an operator returned so:
+    that is the order which this device's kernel chose, and an NPU's may choose another. A dense
+    channels-last tensor from outside is the model's choice of layout.
     """
     if tensor.contiguous or num_elements(tensor.shape) <= 1:
         return False
@@ -31,7 +33,7 @@ def is_reordered(tensor: TensorRow, *, by_view: bool) -> bool:
         return False
     if _is_only_expanded(tensor):
         return False
-    return by_view or not _is_channels_last(tensor)
+    return not _is_channels_last(tensor) if by_view is None else by_view
 
 
 def _is_only_expanded(tensor: TensorRow) -> bool:

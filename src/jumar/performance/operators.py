@@ -25,9 +25,9 @@ VIEW_OPERATORS = frozenset(_VIEWS.split())
 """Base names. `_unsafe_view` and `unsafe_*` hide their alias from autograd and copy nothing either."""
 
 ALLOCATIONS = frozenset(
-    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "resize_"}
+    {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided", "empty_permuted", "resize_", "set_"}
 )
-"""Operators that reserve memory and start no kernel."""
+"""Operators that reserve or assign memory and start no kernel."""
 
 READS_TO_HOST = frozenset({"_local_scalar_dense", "item", "is_nonzero", "equal"})
 """Operators that return a number to Python, so the host waits for the device."""

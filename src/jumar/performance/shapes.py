@@ -10,7 +10,7 @@ from jumar.performance.subject import Call, StepView
 from jumar.recording.schema import TensorRow
 
 Kind = Literal["batch", "length", "data"]
-Site = tuple[str, str, str, int]
+Site = tuple[str, str, str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ def _shape(shape: tuple[int, ...]) -> str:
 def find_origins(reference: StepView, step: StepView) -> list[ShapeChange]:
     """Return where shapes of `step` begin to differ from `reference`; empty when the calls do not line up.
 
-    Calls are lined up by phase, module path, operator and occurrence, and only where both steps have as
-    many calls of that operator in that module: otherwise an occurrence is not the same call.
+    Calls are lined up by phase, module path, operator, source line and occurrence, and only where both steps
+    have as many such calls: otherwise an occurrence is not the same call.
     """
     before = _by_site(reference)
     produced: set[int] = set()
@@ -79,12 +79,12 @@ def find_origins(reference: StepView, step: StepView) -> list[ShapeChange]:
 
 def _by_site(step: StepView) -> dict[Site, Call]:
     """Return the step's calls by site, keyed with the number of calls so that only equal counts line up."""
-    groups: dict[tuple[str, str, str], list[Call]] = defaultdict(list)
+    groups: dict[tuple[str, str, str, str], list[Call]] = defaultdict(list)
     for call in step.calls:
-        groups[call.row.phase, call.row.module_path, call.row.name].append(call)
+        groups[call.row.phase, call.row.module_path, call.row.name, call.row.source].append(call)
     sites = {
-        (phase, path, f"{name}/{len(calls)}", number): call
-        for (phase, path, name), calls in groups.items()
+        (phase, path, f"{name}/{len(calls)}", source, number): call
+        for (phase, path, name, source), calls in groups.items()
         for number, call in enumerate(calls)
     }
     return dict(sorted(sites.items(), key=lambda item: item[1].index))

@@ -65,6 +65,9 @@ class Call:
     """For each input how often its storage had been written in this step."""
     output_versions: tuple[int, ...]
     """The same for each output, after the call."""
+    prepares_data: bool
+    """Whether it looks like the host's preparation of data: outside any module, in the forward phase, and made
+    of nothing but constants and results of other such calls of this step (indices drawn, samples stacked)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class StepView:
 
 def _trace(rows: Sequence[CallRow]) -> list[Call]:
     made: dict[object, int] = {}
+    prepared: set[int] = set()
     writes: dict[int, int] = {}
     calls: list[Call] = []
     for index, row in enumerate(rows):
@@ -110,6 +114,9 @@ def _trace(rows: Sequence[CallRow]) -> list[Call]:
         for tensor in row.outputs:
             if tensor_key(tensor) not in own:
                 made[tensor_key(tensor)] = index
+        prepares_data = _prepares_data(row, base, prepared)
+        if prepares_data:
+            prepared.update(tensor.storage for tensor in row.outputs)
         calls.append(
             Call(
                 index=index,
@@ -122,9 +129,17 @@ def _trace(rows: Sequence[CallRow]) -> list[Call]:
                 origins=origins,
                 versions=versions,
                 output_versions=tuple(writes.get(tensor.storage, 0) for tensor in row.outputs),
+                prepares_data=prepares_data,
             )
         )
     return calls
+
+
+def _prepares_data(row: CallRow, base: str, prepared: set[int]) -> bool:
+    if row.phase != "forward" or row.module_type:
+        return False
+    # `lift_fresh` makes a tensor of Python numbers: its input is seen here for the first time.
+    return base == "lift_fresh" or all(tensor.storage in prepared for tensor in row.inputs)
 
 
 def _written(row: CallRow) -> set[int]:
@@ -195,10 +210,14 @@ class Subject:
         """Return whether a tensor would be on the NPU: by its device, or, in a run on the CPU, all of them."""
         return not self.accelerator or tensor.device.split(":")[0] not in {"cpu", "meta"}
 
-    def on_device(self, row: CallRow) -> bool:
-        """Return whether a call works on the device: some tensor of it is there."""
-        tensors = (*row.inputs, *row.outputs)
-        return any(self.is_on_device(tensor) for tensor in tensors)
+    def on_device(self, call: Call) -> bool:
+        """Return whether a call works on the device: some tensor of it is there.
+
+        In a run on the CPU all do but those that look like the preparation of data.
+        """
+        if not self.accelerator:
+            return not call.prepares_data
+        return any(self.is_on_device(tensor) for tensor in (*call.row.inputs, *call.row.outputs))
 
 
 def find_accelerator(device: str, rows: Iterable[CallRow]) -> str:

@@ -90,6 +90,6 @@ def wait_us(step: StepView, subject: Subject) -> float:
     """
     starts = [row.start_us for row in step.modules if row.phase == "forward"]
     starts += [call.row.start_us for call in step.calls if call.row.module_type and call.row.phase == "forward"]
-    on_device = [call.row for call in step.calls if subject.accelerator and subject.on_device(call.row)]
+    on_device = [call.row for call in step.calls if subject.accelerator and subject.on_device(call)]
     first = min(starts or [row.start_us for row in on_device], default=0.0)
     return max(first - sum(row.duration_us for row in on_device if row.start_us < first), 0.0)

@@ -113,8 +113,8 @@ def per_step(value: float, totals: Totals) -> float:
 
 
 def share(part: float, whole: float) -> float:
-    """Return part / whole to four digits, 0 when there is no whole."""
-    return round(part / whole, 4) if whole else 0.0
+    """Return part / whole to nine digits, 0 when there is no whole."""
+    return round(part / whole, 9) if whole else 0.0
 
 
 _TIMES: Mapping[float, str] = MappingProxyType({1.0: "once", 2.0: "twice"})

@@ -55,7 +55,8 @@ RULE = Rule(
 )
 
 Signature = tuple[str, tuple[tuple[str, tuple[int, ...]], ...]]
-Site = tuple[str, str, str]
+Site = tuple[str, str, str, str]
+"""Phase, module path, operator, source line: what is the same call in every step."""
 
 ACTIONS = {
     "batch": "Give every step the same batch size: `drop_last=True` in the DataLoader, or pad the last batch.",
@@ -114,10 +115,10 @@ class ChangingShapes(Checker):
         fresh: list[tuple[Signature, Site]] = []
         arrived: dict[Site, set[Signature]] = {}
         for call in step.calls:
-            if not call.launched or not self.subject.on_device(call.row):
+            if not call.launched or not self.subject.on_device(call):
                 continue
             signature = _signature(call.row)
-            site: Site = (call.row.phase, call.row.module_path, call.row.name)
+            site: Site = (call.row.phase, call.row.module_path, call.row.name, call.row.source)
             arrived.setdefault(site, set()).add(signature)
             if site in self._by_site and signature not in self._by_site[site]:
                 self._grown.add(site)

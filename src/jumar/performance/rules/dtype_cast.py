@@ -86,7 +86,7 @@ class DtypeCast(Checker):
         """Tally the step's casts; a cast is held against one pattern at most."""
         done: set[object] = set()
         for call in step.calls:
-            cast = cast_of(call) if call.launched and self.subject.on_device(call.row) else None
+            cast = cast_of(call) if call.launched and self.subject.on_device(call) else None
             if cast is None:
                 continue
             self._all.add(call, step.step)

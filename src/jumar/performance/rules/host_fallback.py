@@ -64,7 +64,7 @@ class HostFallback(Checker):
         if self.subject.support is None:
             return
         for call in step.calls:
-            if call.is_view or call.base in READS_TO_HOST or not self.subject.on_device(call.row):
+            if call.is_view or call.base in READS_TO_HOST or not self.subject.on_device(call):
                 continue
             status = self._status_of(call.row.name)
             if status == "fallback":

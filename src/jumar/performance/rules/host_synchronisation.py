@@ -78,7 +78,7 @@ class HostSynchronisation(Checker):
         """Tally the step's synchronising calls."""
         for call in step.calls:
             kind = self._kind(call)
-            if kind is None or (not self.subject.accelerator and _reads_seed(step, call)):
+            if kind is None:
                 continue
             if not self.subject.accelerator and call.row.phase == "optimizer" and kind == "reads a number":
                 self._num_optimizer_reads += 1
@@ -87,6 +87,8 @@ class HostSynchronisation(Checker):
 
     def _kind(self, call: Call) -> Kind | None:
         row = call.row
+        if call.prepares_data and not self.subject.accelerator:
+            return None
         if not any(self.subject.is_on_device(tensor) for tensor in row.inputs):
             return None
         if call.base in READS_TO_HOST:
@@ -137,11 +139,3 @@ class HostSynchronisation(Checker):
             severity=None if calls >= 0.5 else Severity.INFO,
         )
         return Priced(finding, Cost(num_synchronisations=calls))
-
-
-def _reads_seed(step: StepView, call: Call) -> bool:
-    """Return whether a number that was just drawn is read: a DataLoader seeds its workers so, on the host."""
-    before = step.calls[call.index - 1] if call.index else None
-    if call.base not in READS_TO_HOST or before is None or before.base != "random_":
-        return False
-    return call.row.inputs[0].storage == before.row.inputs[0].storage

@@ -99,7 +99,7 @@ class NonContiguousCopy(Checker):
     def observe(self, step: StepView) -> None:
         """Tally the step's copies."""
         for call in step.calls:
-            if call.is_view or not call.launched or not self.subject.on_device(call.row):
+            if call.is_view or not call.launched or not self.subject.on_device(call):
                 continue
             if call.base in COPIES:
                 self._observe_copy(step, call)
@@ -118,7 +118,7 @@ class NonContiguousCopy(Checker):
             if key in copied or not self.subject.is_on_device(tensor):
                 continue
             culprit = who_reordered(step, call, position)
-            if is_reordered(tensor, by_view=culprit is not None and culprit.is_view):
+            if is_reordered(tensor, by_view=None if culprit is None else culprit.is_view):
                 copied.add(key)
                 self._add(step, call, culprit, "", size_bytes(tensor) + contiguous_bytes(tensor))
 

@@ -65,7 +65,7 @@ class RepeatedComputation(Checker):
         """Tally the step's repeated calls."""
         done: set[object] = set()
         for call in step.calls:
-            if not _is_candidate(call) or not self.subject.on_device(call.row):
+            if not _is_candidate(call) or not self.subject.on_device(call):
                 continue
             row = call.row
             tensors = tuple(map(tensor_key, row.inputs))

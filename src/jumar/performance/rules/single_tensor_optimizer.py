@@ -61,7 +61,7 @@ class SingleTensorOptimizer(Checker):
         """Count the step's optimizer operators."""
         written: set[int] = set()
         for call in step.calls:
-            if call.row.phase != "optimizer" or not call.launched or not self.subject.on_device(call.row):
+            if call.row.phase != "optimizer" or not call.launched or not self.subject.on_device(call):
                 continue
             if call.base.startswith(("_foreach_", "_fused_", "_amp_foreach_", "npu_apply_")):
                 self._num_multi += 1

@@ -64,7 +64,7 @@ class SmallOperators(Checker):
     def observe(self, step: StepView) -> None:
         """Count the step's launches outside the optimizer."""
         for call in step.calls:
-            if call.launched and call.row.phase != "optimizer" and self.subject.on_device(call.row):
+            if call.launched and call.row.phase != "optimizer" and self.subject.on_device(call):
                 self._num_launches += 1
                 if _largest(call) < SMALL_ELEMENTS:
                     self._small.add(call, step.step)

@@ -51,6 +51,8 @@ RULE = Rule(
 )
 
 MIN_SHARE = 0.1
+ADVICE_SHARE = 0.3
+"""Below this it is information only: host times swing with the machine's load."""
 MIN_GAP_US = 1000.0
 """A shorter gap is Python between two steps."""
 
@@ -70,7 +72,7 @@ class StepGap(Checker):
         """Take in the step's gap."""
         self._steps.append(step.step)
         self._gaps_us.append(wait_us(step, self.subject))
-        self._work_us.append(sum(call.row.duration_us for call in step.calls if self.subject.on_device(call.row)))
+        self._work_us.append(sum(call.row.duration_us for call in step.calls if self.subject.on_device(call)))
 
     def result(self, totals: Totals) -> Result:
         """Return one finding when the gap weighs."""
@@ -100,6 +102,7 @@ class StepGap(Checker):
             why="The wait is the host's: a faster NPU does not shorten it, so it is a floor under the step time.",
             action="Load in worker processes (`num_workers`, `persistent_workers`, `pin_memory`), prepare data "
             "beforehand, and look at what runs between two steps.",
+            severity=None if part >= ADVICE_SHARE else Severity.INFO,
             confidence="likely",
         )
         return Result(findings=(Priced(finding, Cost(host_us=gap)),))

@@ -69,7 +69,7 @@ class UnalignedMatmul(Checker):
         """Add up the step's products."""
         for call in step.calls:
             dims = _dimensions(call)
-            if dims is None or not call.flops or not self.subject.on_device(call.row):
+            if dims is None or not call.flops or not self.subject.on_device(call):
                 continue
             if call.row.outputs[0].dtype not in HALF_DTYPES:
                 self._num_other += 1

@@ -80,7 +80,7 @@ class WideDtype(Checker):
         """Tally the step's 64-bit operators."""
         came_from: dict[int, Entry] = {}
         for call in step.calls:
-            if not call.launched or not self.subject.on_device(call.row):
+            if not call.launched or not self.subject.on_device(call):
                 continue
             self._observe_float(step, call, came_from)
             self._observe_indices(step, call)
