@@ -262,6 +262,27 @@ def test_checkpoints_load_where_map_location_says_and_elsewhere_as_cuda_checkpoi
     assert tuple(state["weight"].shape) == (2, 3)
 
 
+def two_devices() -> dict[str, Any]:
+    zero, one = torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1", requires_grad=True)
+    (one.to("cuda:0") + zero).sum().backward()
+    with torch.cuda.device(1):
+        inside = [str(torch.ones(2, device=name).device) for name in ("cuda", "cuda:0", "cuda:1")]
+    return {
+        "devices": [str(zero.device), str(one.device), one.get_device(), str(one.grad.device)],
+        "moved": [str(one.to("cuda:0").device), str(zero.cuda(1).device), str(one.cpu().device)],
+        "inside": inside,
+        "mixed": raised(lambda: zero + one),
+    }
+
+
+def test_several_devices_are_told_apart(stand_in):
+    found = stand_in(two_devices)
+    assert found["mixed"].startswith("RuntimeError: Expected all tensors to be on the same device")
+    assert found["devices"] == ["cuda:0", "cuda:1", 1, "cuda:1"]
+    assert found["moved"] == ["cuda:0", "cuda:1", "cpu"]
+    assert found["inside"] == ["cuda:1", "cuda:0", "cuda:1"]
+
+
 def copies() -> list[Any]:
     model = nn.Linear(3, 2).cuda()
     twin = copy.deepcopy(model)

@@ -61,6 +61,7 @@ def _install() -> None:
         distributed,
         extensions,
         generators,
+        logical,
         redirect,
         serialization,
         tensors,
@@ -68,6 +69,7 @@ def _install() -> None:
 
     cuda_module.install()
     tensors.install()
+    logical.install()
     accelerator.install()
     autocast.install()
     generators.install()

@@ -54,19 +54,26 @@ def _make_types() -> dict[str, type]:
     }
 
 
-_read_device: Callable[[torch.Tensor], torch.device] = torch.Tensor.device.__get__
-"""Reads where a tensor really is."""
-
-
-def _real_device(tensor: torch.Tensor) -> torch.device:
-    # NOTE: under a mode, PyTorch's getter asks the mode, which looks `device` up on torch.Tensor again and
-    # finds the answer that is meant for the script.
-    with torch._C.DisableTorchFunction():
-        return _read_device(tensor)
+_physical_device: Callable[[torch.Tensor], torch.device] = torch._C.TensorBase.device.__get__
 
 
 def _is_cuda(tensor: torch.Tensor) -> bool:
-    return _real_device(tensor).type == "npu"
+    with torch._C.DisableTorchFunction():
+        return _physical_device(tensor).type == "npu"
+
+
+def answer_device() -> None:
+    """Lay the name of CUDA over the `device` that tensors have now."""
+    tensor: Any = torch.Tensor
+    read: Callable[[torch.Tensor], torch.device] = tensor.device.__get__
+
+    def real_device(tensor: torch.Tensor) -> torch.device:
+        # NOTE: under a mode, PyTorch's getter asks the mode, which looks `device` up on torch.Tensor again
+        # and finds the answer that is meant for the script.
+        with torch._C.DisableTorchFunction():
+            return read(tensor)
+
+    tensor.device = answering_cuda(real_device)
 
 
 def _cuda_method(
@@ -97,7 +104,7 @@ def install() -> None:
     """Change `torch.Tensor` and the tensor types of torch.cuda."""
     types = _make_types()
     tensor: Any = torch.Tensor
-    tensor.device = answering_cuda(_real_device)
+    answer_device()
     tensor.is_cuda = property(_is_cuda, doc="Whether this tensor is on a CUDA device.")
     tensor.cuda = _cuda_method
     tensor.type = _type_method(tensor.type, types)

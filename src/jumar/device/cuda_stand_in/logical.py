@@ -1,0 +1,51 @@
+"""Several CUDA devices.
+
+The emulator teaches Python its logical devices when a device index above 0 is first used, and puts its own
+functions into PyTorch for that. The names of CUDA must be taken off before those see them, so this layer is
+laid over them at that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jumar.device.cuda_stand_in import tensors
+from jumar.device.cuda_stand_in.names import redirected
+from jumar.device.emulator import multiple
+from jumar.device.emulator.state import STATE
+
+
+def _outside_modes(function: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with torch._C.DisableTorchFunction():
+            return function(*args, **kwargs)
+
+    return call
+
+
+def _lay_over() -> None:
+    module: Any = torch
+    tensor: Any = torch.Tensor
+    for name in multiple.FACTORIES:
+        setattr(module, name, redirected(getattr(module, name)))
+    for name in (*multiple.METHODS, "to"):
+        setattr(tensor, name, redirected(getattr(tensor, name)))
+    tensor.get_device = _outside_modes(tensor.get_device)
+    tensors.answer_device()
+
+
+def install() -> None:
+    """Lay the names of CUDA over the emulator's logical devices, now or when they come up."""
+    if STATE.multiple:
+        _lay_over()
+        return
+    teach = multiple.install
+
+    def teach_both() -> None:
+        teach()
+        _lay_over()
+
+    multiple.install = teach_both
