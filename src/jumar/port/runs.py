@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from jumar.capture.launch import launch
-from jumar.capture.plan import RecordPlan
+from jumar.capture import RecordPlan, launch
 from jumar.capture.workspace import ENVIRONMENT, Workspace
 from jumar.device import DevicePlan
 from jumar.errors import RecordingError
