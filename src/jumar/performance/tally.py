@@ -33,9 +33,11 @@ class Tally:
     phases: Counter[str] = field(default_factory=Counter)
     shapes: Counter[str] = field(default_factory=Counter)
     steps: set[int] = field(default_factory=set)
+    places: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    """Source line, module path, operator and phase of each call."""
 
-    def add(self, call: Call, step: int, *, bytes_moved: int | None = None, source: str | None = None) -> None:
-        """Count `call` in; `bytes_moved` and `source` stand in for the call's own."""
+    def add(self, call: Call, step: int, *, bytes_moved: int | None = None) -> None:
+        """Count `call` in; `bytes_moved` stands in for the call's own."""
         row = call.row
         self.num_calls += 1
         self.num_launches += call.launched
@@ -44,7 +46,8 @@ class Tally:
         self.host_us += row.duration_us
         self.operators[row.name] += 1
         self.module_paths[row.module_path] += 1
-        self.sources[row.source if source is None else source] += 1
+        self.sources[row.source] += 1
+        self.places[row.source, row.module_path, row.name, row.phase] += 1
         self.phases[row.phase] += 1
         if row.inputs:
             self.shapes["×".join(map(str, row.inputs[0].shape)) or "scalar"] += 1
@@ -78,15 +81,12 @@ class Tally:
         return evidence
 
     def where(self) -> Location:
-        """Return the commonest source line, module path, operator and phase of the calls."""
-        path, line = split_source(_commonest(self.sources))
-        return Location(
-            path=path or None,
-            line=line,
-            module_path=_commonest(self.module_paths) or None,
-            operator=_commonest(self.operators) or None,
-            phase=_commonest(self.phases) or None,
-        )
+        """Return where most of the calls are."""
+        if not self.places:
+            return Location()
+        (source, module_path, operator, phase), _ = self.places.most_common(1)[0]
+        path, line = split_source(source)
+        return Location(path=path or None, line=line, module_path=module_path or None, operator=operator, phase=phase)
 
     def modules_text(self) -> str:
         """Return `in stage2.0` or `in 16 modules (stage2.0 to stage4.3)`; empty when no module is known."""
@@ -94,11 +94,6 @@ class Tally:
         if not paths:
             return ""
         return f" in `{paths[0]}`" if len(paths) == 1 else f" in {len(paths)} modules (`{paths[0]}` to `{paths[-1]}`)"
-
-
-def _commonest(counter: Counter[str]) -> str:
-    """Return the commonest key that is not empty, or the empty string."""
-    return next((key for key, _ in counter.most_common() if key), "")
 
 
 def split_source(source: str) -> tuple[str, int | None]:

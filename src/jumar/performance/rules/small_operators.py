@@ -60,6 +60,7 @@ class SmallOperators(Checker):
         super().__init__(subject)
         self._small = Tally()
         self._num_launches = 0
+        self._num_outside = 0
 
     def observe(self, step: StepView) -> None:
         """Count the step's launches outside the optimizer."""
@@ -68,6 +69,7 @@ class SmallOperators(Checker):
                 self._num_launches += 1
                 if _largest(call) < SMALL_ELEMENTS:
                     self._small.add(call, step.step)
+                    self._num_outside += not call.row.module_type
 
     def result(self, totals: Totals) -> Result:
         """Return one finding when small operators prevail."""
@@ -85,11 +87,19 @@ class SmallOperators(Checker):
             where=self._small.where(),
             evidence={**self._small.evidence(totals), "share_of_forward_and_backward": part, "limit": SMALL_ELEMENTS},
             why="Starting an operator costs the host the same whatever its size, so the NPU waits for the host.",
-            action="Train with a larger batch, work on whole sequences instead of looping, or compile the model.",
+            action=self._action(),
             confidence="likely",
         )
         # Batching or fusing seldom removes all launches; half is taken as within reach.
         return Result(findings=(Priced(finding, Cost(num_launches=small / 2)),))
+
+    def _action(self) -> str:
+        if self._num_outside * 2 > self._small.num_calls:
+            return (
+                "Most of them run outside the model: treat all tensors at once (`torch._foreach_lerp_` for a moving "
+                "average of weights, `torch._foreach_*` in general), or less often."
+            )
+        return "Train with a larger batch, work on whole sequences instead of looping, or compile the model."
 
 
 def _largest(call: Call) -> int:
