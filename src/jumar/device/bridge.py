@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib
 import importlib.metadata
 import importlib.util
 import logging
 import os
+import sys
 from collections.abc import Iterator
 
 import torch
@@ -55,6 +57,8 @@ def _vendor() -> ActiveDevice | None:
     try:
         torch_npu = importlib.import_module("torch_npu")
     except (ImportError, OSError, RuntimeError) as error:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "torch_npu"]:
+            del sys.modules[name]
         _log.warning("torch_npu is installed but does not import (%s); the emulated NPU takes its place.", error)
         return None
     version = getattr(torch_npu, "__version__", "")
@@ -68,18 +72,21 @@ def _emulated(plan: DevicePlan) -> ActiveDevice:
 
     STATE.soc, STATE.num_devices = plan.soc, plan.num_devices
     backend.bring_up()
-    torch_npu_alias.install()
-    description = "npu (emulated)"
-    device_type = "npu"
     if plan.kind == "cuda-stand-in":
         from jumar.device import cuda_stand_in
 
         cuda_stand_in.install()
-        device_type, description = "cuda", "cuda (CPU kernels standing in)"
+        active = ActiveDevice(device_type="cuda", description="cuda (CPU kernels standing in)", soc=plan.soc)
+    else:
+        torch_npu_alias.install()
+        active = ActiveDevice(
+            device_type="npu",
+            description="npu (emulated)",
+            soc=plan.soc,
+            torch_npu_version=torch_npu_alias.VERSION,
+        )
     _call_plugin()
-    return ActiveDevice(
-        device_type=device_type, description=description, soc=plan.soc, torch_npu_version=torch_npu_alias.VERSION
-    )
+    return active
 
 
 def _call_plugin() -> None:
@@ -99,5 +106,14 @@ def emulate(soc: str = "Ascend910B1", *, num_devices: int = 8) -> Iterator[Activ
     PyTorch cannot take a device backend back, so the device stays in the process; what ends with the
     block are the settings and overrides made in it. Raises DeviceError when the vendor's NPU is up.
     """
+    from jumar.device.emulator.state import STATE
+
+    if _active and _active[0].description != "npu (emulated)":
+        raise DeviceError(f"this process already has {_active[0].description}; emulate() needs a process of its own.")
     active = activate(DevicePlan(soc=soc, real="never", num_devices=num_devices))
-    yield active
+    before = STATE.settings()
+    STATE.soc, STATE.num_devices = soc, num_devices
+    try:
+        yield dataclasses.replace(active, soc=soc)
+    finally:
+        STATE.restore(before)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator import accelerator, autocast, kernels, modules, npu, numbers, pinned, register, retag, rng, storage
+from jumar.device.emulator import accelerator, autocast, hccl, kernels, modules, npu, numbers, pinned, register, retag, rng, storage
 from jumar.device.emulator.state import STATE
 from jumar.errors import DeviceError
 
@@ -57,6 +57,6 @@ def bring_up() -> None:
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
     pinned.register(library.m)
-    for part in (storage, rng, accelerator, modules):
+    for part in (storage, rng, accelerator, modules, hccl):
         part.install()
     STATE.active = True

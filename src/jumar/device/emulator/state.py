@@ -23,6 +23,14 @@ class State:
     options: dict[str, Any] = field(default_factory=dict)
     """What `set_option` and `set_compile_mode` were given."""
 
+    def settings(self) -> tuple[str, int, dict[str, Any]]:
+        """Return what a block may change and `restore` puts back."""
+        return self.soc, self.num_devices, dict(self.options)
+
+    def restore(self, settings: tuple[str, int, dict[str, Any]]) -> None:
+        """Put back what `settings` returned."""
+        self.soc, self.num_devices, self.options = settings
+
     def refresh(self) -> None:
         """Recompute `detour` after a change to what it depends on."""
         self.detour = self.multiple or bool(self.listeners)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jumar.device.emulator.kernels import attention, copy, factory, memory, recurrent
+from jumar.device.emulator.kernels import attention, copy, factory, memory, normalization, recurrent
 
 SPECIAL: dict[str, Callable[..., Any]] = {
     **copy.KERNELS,
     **factory.KERNELS,
     **memory.KERNELS,
+    **normalization.KERNELS,
     **recurrent.KERNELS,
 }
 """Kernel on the device's own key, by operator name."""

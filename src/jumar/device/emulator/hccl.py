@@ -1,0 +1,199 @@
+"""`init_process_group("hccl")`: collectives of emulated devices over Gloo.
+
+The process group relabels npu tensors as the CPU tensors they are and gives them to a Gloo group, so
+DDP, its C++ reducer included, works as on any backend. What Gloo lacks is composed of what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from jumar.device.emulator.arguments import alias
+from jumar.device.emulator.retag import to_cpu
+
+Tensor = torch.Tensor
+
+
+def _relabel(value: Any) -> Any:
+    """Return tensors, or nested lists of them, as CPU tensors over the same memory."""
+    if isinstance(value, Tensor):
+        return value if value.is_cpu else alias(value)
+    return [_relabel(item) for item in value]
+
+
+def _tensors(value: Any) -> list[Tensor]:
+    if isinstance(value, Tensor):
+        return [value]
+    return [tensor for item in value for tensor in _tensors(item)]
+
+
+def _work(inner: Any, results: Any, finish: Callable[[], None] | None = None) -> Any:
+    """Return a Work that is done when `inner` is, and whose future holds the npu tensors."""
+    from torch._C._distributed_c10d import _create_work_from_future
+
+    future: Any = torch.futures.Future(devices=[torch.device("npu", 0)])
+    if finish is not None:
+        inner.wait()
+        finish()
+        future.set_result(_tensors(results))
+        return _create_work_from_future(future)
+
+    def done(source: Any) -> None:
+        try:
+            source.value()
+        except Exception as error:  # noqa: BLE001 (whatever went wrong belongs to whoever waits)
+            future.set_exception(error)
+        else:
+            future.set_result(_tensors(results))
+
+    inner.get_future().add_done_callback(done)
+    return _create_work_from_future(future)
+
+
+class EmulatedHCCL(dist.ProcessGroup):
+    """A process group for npu tensors. Each method is the collective of that name in torch.distributed."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
+        super().__init__(rank, size)
+        self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+        self._rank, self._num_ranks = rank, size
+        self._name = ""
+
+    def _run(self, name: str, results: Any, *args: Any) -> Any:
+        return _work(getattr(self._gloo, name)(*args), results)
+
+    def getBackendName(self) -> str:  # noqa: N802 (called from C++)
+        """Return `hccl`."""
+        return "hccl"
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> Any:
+        return self._run("allreduce", tensors, _relabel(_listed(tensors)), opts or dist.AllreduceOptions())
+
+    def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
+        return self._run(
+            "allreduce_coalesced", tensors, _relabel(tensors), opts or dist.AllreduceCoalescedOptions()
+        )
+
+    def broadcast(self, tensors: Any, opts: Any = None) -> Any:
+        return self._run("broadcast", tensors, _relabel(_listed(tensors)), opts or dist.BroadcastOptions())
+
+    def reduce(self, tensors: Any, opts: Any = None) -> Any:
+        return self._run("reduce", tensors, _relabel(_listed(tensors)), opts or dist.ReduceOptions())
+
+    def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        return self._run("allgather", outputs, _relabel(outputs), _relabel(inputs), opts or dist.AllgatherOptions())
+
+    def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        return self._run("gather", outputs, _relabel(outputs), _relabel(inputs), opts or dist.GatherOptions())
+
+    def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        return self._run("scatter", outputs, _relabel(outputs), _relabel(inputs), opts or dist.ScatterOptions())
+
+    def barrier(self, opts: Any = None) -> Any:
+        return self._run("barrier", [], dist.BarrierOptions())
+
+    def send(self, tensors: Any, dst: int, tag: int = 0) -> Any:
+        return _Keeping(self._gloo.send(_relabel(tensors), dst, tag), tensors)
+
+    def recv(self, tensors: Any, src: int, tag: int = 0) -> Any:
+        return _Keeping(self._gloo.recv(_relabel(tensors), src, tag), tensors)
+
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
+        return _Keeping(self._gloo.recv_anysource(_relabel(tensors), tag), tensors)
+
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:  # noqa: A002 (PyTorch's name)
+        parts = [list(output.view(self._num_ranks, -1).unbind(0))]
+        flat = [input.reshape(-1)]
+        return self._run("allgather", output, _relabel(parts), _relabel(flat), dist.AllgatherOptions())
+
+    def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        works = [self.all_gather_single(output, item) for output, item in zip(outputs, inputs, strict=True)]
+        return works[-1]
+
+    def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        options = dist.AllreduceOptions()
+        if opts is not None:
+            options.reduceOp = opts.reduceOp
+        reduced = [_relabel(part).clone() for part in inputs[0]]
+        for part in reduced:
+            self._gloo.allreduce([part], options).wait()
+        own = reduced[self._rank]
+        return _work(_Done(), outputs, lambda: _fill(outputs[0], own))
+
+    def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:  # noqa: A002 (PyTorch's name)
+        parts = [list(input.reshape(self._num_ranks, *output.shape).unbind(0))]
+        return self.reduce_scatter([output], parts, opts)
+
+    def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        works = [self.reduce_scatter_single(output, item, opts) for output, item in zip(outputs, inputs, strict=True)]
+        return works[-1]
+
+    def alltoall_base(
+        self, output: Tensor, input: Tensor, output_sizes: Any, input_sizes: Any, opts: Any = None  # noqa: A002 (PyTorch's name)
+    ) -> Any:
+        return self._run(
+            "alltoall_base", output, _relabel(output), _relabel(input), output_sizes, input_sizes, dist.AllToAllOptions()
+        )
+
+    def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        sent = torch.cat([_relabel(item).reshape(-1) for item in inputs])
+        received = torch.empty(sum(item.numel() for item in outputs), dtype=sent.dtype, device="cpu")
+        sizes = [item.numel() for item in outputs]
+        work = self._gloo.alltoall_base(
+            received, sent, sizes, [item.numel() for item in inputs], dist.AllToAllOptions()
+        )
+
+        def finish() -> None:
+            for output, part in zip(outputs, received.split(sizes), strict=True):
+                _fill(output, part.view(output.shape))
+
+        return _work(work, outputs, finish)
+
+
+    # NOTE: the names of these four before torch 2.13.
+    _allgather_base = all_gather_single
+    _reduce_scatter_base = reduce_scatter_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+
+class _Done:
+    def wait(self) -> None:
+        """Return at once."""
+
+
+class _Keeping(dist.Work):
+    """A send or receive, which keeps its tensors until it is waited for."""
+
+    def __init__(self, inner: Any, tensors: Any) -> None:
+        super().__init__()
+        self._inner, self._tensors = inner, tensors
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        return bool(self._inner.wait() if timeout is None else self._inner.wait(timeout))
+
+    def is_completed(self) -> bool:
+        return bool(self._inner.is_completed())
+
+
+def _listed(tensors: Any) -> list[Tensor]:
+    return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _fill(target: Tensor, value: Tensor) -> None:
+    (target if target.is_cpu else to_cpu(target)).copy_(value)
+
+
+def _create(store: Any, rank: int, size: int, timeout: timedelta) -> EmulatedHCCL:
+    return EmulatedHCCL(store, rank, size, timeout)
+
+
+def install() -> None:
+    """Register the backend `hccl` for npu tensors."""
+    if dist.is_available() and "HCCL" not in dir(dist.Backend):
+        dist.Backend.register_backend("hccl", _create, devices=["npu"])
