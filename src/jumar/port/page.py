@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jumar import __version__
+from jumar.assess.model import STATUSES, Row
+from jumar.assess.rules import RULES as ASSESS_RULES
 from jumar.findings import Severity
+from jumar.migrate.rules import RULES as MIGRATE_RULES
 from jumar.port.advise_page import advise_page
 from jumar.port.compare_page import compare_page
 from jumar.port.result import PortResult
+from jumar.port.rules import RULES as RUN_RULES
 from jumar.port.runs import Run
 from jumar.port.verdict import actions, of_room, verdict
 from jumar.report.page import (
@@ -25,6 +30,10 @@ from jumar.report.page import (
     Table,
     Text,
 )
+
+MIGRATE_TITLES = {rule.code: rule.summary for rule in MIGRATE_RULES}
+ASSESS_TITLES = {rule.code: rule.summary for rule in ASSESS_RULES}
+RUN_TITLES = {rule.code: rule.summary for rule in RUN_RULES}
 
 
 def port_page(result: PortResult) -> Page:
@@ -69,8 +78,8 @@ def _loss_table(reference: Series, target: Series) -> Table:
         rows.append([int(step), loss, other, difference])
     columns = [
         Column(title="step", number=True),
-        Column(title="reference", number=True),
-        Column(title="NPU", number=True),
+        Column(title="reference", number=True, digits=7),
+        Column(title="NPU", number=True, digits=7),
         Column(title="absolute difference", number=True),
     ]
     return Table(columns=columns, rows=rows)
@@ -79,31 +88,47 @@ def _loss_table(reference: Series, target: Series) -> Table:
 def _accuracy(result: PortResult) -> list[Section]:
     if result.comparison is None:
         return []
-    titles = {"Loss", "Losses"}  # shown above, on top of the page
-    return [section for section in compare_page(result.comparison).sections if section.title not in titles]
+    shown = {"Loss", "Losses"}  # on top of this page
+    return _part("Accuracy", [s for s in compare_page(result.comparison).sections if s.title not in shown])
+
+
+def _part(name: str, sections: Sequence[Section]) -> list[Section]:
+    """Return the sections of another page as parts of this one, named after where they come from."""
+    return [replace(section, title=f"{name}: {section.title[:1].lower()}{section.title[1:]}") for section in sections]
 
 
 def _support(result: PortResult) -> Section | None:
     if result.executed is None:
         return None
     columns = [
-        Column(title="operator"),
+        Column(title="operator", code=True),
         Column(title="status"),
         Column(title="calls", number=True, bar=True),
-        Column(title="first used"),
+        Column(title="first used at", code=True),
+        Column(title="in module", code=True),
     ]
     rows: list[list[Cell]] = [
-        [row.name, row.status, row.num_uses, str(row.where[0]) if row.where else ""] for row in result.executed.rows
+        [row.name, row.status, row.num_uses, *_first_use(row)]
+        for row in sorted(result.executed.rows, key=lambda row: (STATUSES.index(row.status), row.name))
     ]
     return Section(
         title=f"Operator support on {result.options.soc}",
         blocks=[
             FindingList(
-                findings=of_room(result.findings, "support"), empty="Every operator that ran has an NPU implementation."
+                findings=of_room(result.findings, "support"),
+                empty="Every operator that ran has an NPU implementation.",
+                titles=ASSESS_TITLES,
             ),
             Table(columns=columns, rows=rows, title="Operators that ran"),
         ],
     )
+
+
+def _first_use(row: Row) -> list[Cell]:
+    if not row.where:
+        return ["", ""]
+    first = row.where[0]
+    return [f"{first.path}:{first.line}" if first.path else "", first.module_path or ""]
 
 
 def _conversion(result: PortResult) -> Section | None:
@@ -112,7 +137,7 @@ def _conversion(result: PortResult) -> Section | None:
     found = of_room(result.findings, "conversion")
     left = [finding for finding in found if finding.severity >= Severity.ADVICE]
     blocks: list[Block] = [
-        FindingList(findings=left, empty="Nothing is left to do by hand."),
+        FindingList(findings=left, empty="Nothing is left to do by hand.", titles=MIGRATE_TITLES),
         Diff(
             title=f"changes.patch ({len(found) - len(left)} notes on single edits are in findings.json)",
             text=result.conversion.patch(),
@@ -121,8 +146,8 @@ def _conversion(result: PortResult) -> Section | None:
     return Section(title="Conversion", blocks=blocks)
 
 
-def _performance(result: PortResult) -> Sequence[Section]:
-    return advise_page(result.advice).sections if result.advice is not None else []
+def _performance(result: PortResult) -> list[Section]:
+    return _part("Performance", advise_page(result.advice).sections) if result.advice is not None else []
 
 
 def _runs(result: PortResult) -> Section:
@@ -134,7 +159,9 @@ def _runs(result: PortResult) -> Section:
         for run in (result.reference, result.target)
         if run is not None and run.failed
     ]
-    blocks.append(FindingList(findings=of_room(result.findings, "run"), empty="Both runs came to their end."))
+    blocks.append(
+        FindingList(findings=of_room(result.findings, "run"), empty="Both runs came to their end.", titles=RUN_TITLES)
+    )
     return Section(title="How it was run", blocks=blocks)
 
 

@@ -59,12 +59,29 @@ def _details(result: PortResult) -> list[str]:
             f"{_count(len(left), 'place')} left for you to look at."
         )
     if result.executed is not None:
-        counts = ", ".join(f"{number} {status}" for status, number in sorted(result.executed.num_by_status.items()))
-        details.append(f"Operators that ran, on {result.options.soc}: {counts}.")
+        details.append(f"Of what ran: {result.executed.verdict}")
+    details += _losses(result)
     devices = [run.recording.info.device for run in (result.reference, result.target) if run and run.recording]
     if devices:
         details.append("Devices: " + " against ".join(devices) + ".")
     return details
+
+
+def _losses(result: PortResult) -> list[str]:
+    """Return the sentence about the losses of both runs, when both have some."""
+    runs = [run.recording.losses() for run in (result.reference, result.target) if run and run.recording]
+    if len(runs) < 2 or not runs[0] or not runs[1]:
+        return []
+    other = dict(runs[1])
+    pairs = [(step, loss, other[step]) for step, loss in runs[0] if step in other]
+    if not pairs:
+        return []
+    step, reference, target = max(pairs, key=lambda pair: abs(pair[1] - pair[2]))
+    first, last = pairs[0], pairs[-1]
+    course = f"Loss on the reference {first[1]:.6g} at step {first[0]}, {last[1]:.6g} at step {last[0]}"
+    if reference == target:
+        return [f"{course}; the NPU's is bit for bit the same."]
+    return [f"{course}; the NPU's differs most at step {step}: {target:.6g} against {reference:.6g}."]
 
 
 def actions(result: PortResult) -> list[Action]:
@@ -89,9 +106,14 @@ def actions(result: PortResult) -> list[Action]:
 
 def _action(finding: Finding) -> Action:
     where = str(finding.where)
-    return Action(
-        title=finding.message[:1].upper() + finding.message[1:], detail=f"{where}. {finding.action}".strip(". ")
-    )
+    return Action(title=_sentence(finding), detail=f"{where}. {finding.action}".strip(". "))
+
+
+def _sentence(finding: Finding) -> str:
+    """Return the message with a capital letter, unless it starts with a name of the user's."""
+    first_word = finding.message.split(" ", 1)[0]
+    is_word = first_word.isalpha() and first_word.islower()
+    return finding.message[:1].upper() + finding.message[1:] if is_word else finding.message
 
 
 def _apply(result: PortResult) -> Action:
