@@ -40,7 +40,7 @@ def test_findings_come_costliest_first_and_information_last(tmp_path):
     b.op("aten::clone", [b.op("aten::t", [tiny], b.view(tiny, (4, 4), (1, 4)))], b.tensor(4, 4))
     advice = advise_steps(tmp_path, [b], statuses={"aten::linalg_eig": "fallback"})
     assert advice.findings[0].code == "JM401"
-    estimates = [f.evidence["estimated_us_per_step"] for f in advice.findings if f.severity.label == "advice"]
+    estimates = [f.evidence["estimated_per_step_us"] for f in advice.findings if f.severity.label == "advice"]
     assert estimates == sorted(estimates, reverse=True)
     labels = [finding.severity.label for finding in advice.findings]
     assert labels == sorted(labels)  # "advice" before "info"
@@ -49,7 +49,7 @@ def test_findings_come_costliest_first_and_information_last(tmp_path):
 def test_the_estimate_is_bytes_over_bandwidth_plus_the_price_of_a_launch(tmp_path):
     advice = advise_steps(tmp_path, [shuffle_step(0)], soc="Ascend910A")
     (finding,) = [finding for finding in advice.findings if finding.code == "JM402"]
-    assert finding.evidence["estimated_us_per_step"] == round(8192 / 1.02e6 + 2 * 10.0, 1)
+    assert finding.evidence["estimated_per_step_us"] == round(8192 / 1.02e6 + 2 * 10.0, 1)
 
 
 def test_the_operator_table_adds_up_calls_time_bytes_and_flops(tmp_path):

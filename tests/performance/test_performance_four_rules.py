@@ -52,7 +52,7 @@ def test_a_fallback_operator_is_counted_with_the_bytes_that_cross_the_bus(tmp_pa
     )
     assert finding.evidence["num_calls"] == 6
     assert finding.evidence["bus_bytes_per_step"] == 3 * 2 * 16 * 16 * 4
-    assert finding.evidence["share_of_host_time"] == round(90 / 150, 9)
+    assert finding.evidence["host_time_percent"] == 60.0
     assert finding.evidence["sources"] == {"model.py:7": 6}
     assert (finding.where.path, finding.where.line, finding.confidence) == ("model.py", 7, "certain")
 

@@ -174,7 +174,7 @@ def half_product(num_out: int) -> StepBuilder:
 
 def test_a_narrow_output_is_padded_to_sixteen(tmp_path):
     (finding,) = of(advise_steps(tmp_path, [half_product(4)]), "JM409")
-    assert finding.evidence["share_padded"] == 0.75
+    assert finding.evidence["padded_percent"] == 75.0
     assert finding.evidence["padded_flops_per_step"] == 3 * 2 * 32 * 64 * 4
     assert "`head 32×64×4`" in finding.message
 

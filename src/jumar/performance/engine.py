@@ -168,7 +168,7 @@ def _in_order(found: Sequence[Priced], subject: Subject) -> tuple[Finding, ...]:
 
 
 def _with_estimate(finding: Finding, estimate_us: float) -> Finding:
-    return replace(finding, evidence={**finding.evidence, "estimated_us_per_step": round(estimate_us, 1)})
+    return replace(finding, evidence={**finding.evidence, "estimated_per_step_us": round(estimate_us, 1)})
 
 
 def _status_reader(subject: Subject) -> Callable[[str], str]:

@@ -66,18 +66,20 @@ class Tally:
             "num_calls": self.num_calls,
             "calls_per_step": per_step(self.num_calls, totals),
             "bytes_per_step": per_step(self.bytes_moved, totals),
-            "share_of_launches": share(self.num_launches, totals.num_launches),
-            "share_of_bytes": share(self.call_bytes, totals.bytes_moved),
-            "operators": dict(self.operators.most_common(MAX_LISTED)),
-            "phases": dict(self.phases),
+            "launches_percent": percent(self.num_launches, totals.num_launches),
+            "bytes_moved_percent": percent(self.call_bytes, totals.bytes_moved),
             "num_module_paths": len(paths),
             "module_paths": list(paths[:MAX_LISTED]),
             "sources": {source: self.sources[source] for source in sources[:MAX_LISTED]},
             "shapes": dict(self.shapes.most_common(3)),
             "num_steps": len(self.steps),
         }
+        if len(self.operators) > 1:
+            evidence["operators"] = dict(self.operators.most_common(MAX_LISTED))
+        if len(self.phases) > 1:
+            evidence["phases"] = dict(self.phases)
         if totals.has_times:
-            evidence["share_of_host_time"] = share(self.host_us, totals.operator_us)
+            evidence["host_time_percent"] = percent(self.host_us, totals.operator_us)
         return evidence
 
     def where(self) -> Location:
@@ -121,6 +123,11 @@ def rate_text(num_calls: int, totals: Totals) -> str:
     if rate < 1:
         return f"{times_text(num_calls)} in {totals.num_steps} steps"
     return f"{times_text(rate)} a step"
+
+
+def percent(part: float, whole: float) -> float:
+    """Return a share as percent to three digits after the point, 0 when there is no whole."""
+    return round(100 * share(part, whole), 3)
 
 
 def times_text(count: float) -> str:

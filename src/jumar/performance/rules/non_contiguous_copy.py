@@ -149,8 +149,9 @@ class NonContiguousCopy(Checker):
             "view": cause.view,
             "view_source": cause.view_source,
             "copy": cause.copy or "inside the kernels",
-            "consumers": dict(sorted(group.consumers.items(), key=lambda item: -item[1])[:5]),
         }
+        if not cause.copy:
+            evidence["consumers"] = dict(sorted(group.consumers.items(), key=lambda item: -item[1])[:5])
         where = tally.where()
         if cause.view_source:
             path, line = split_source(cause.view_source)

@@ -85,7 +85,7 @@ class SmallOperators(Checker):
             f"the optimizer ({percent_text(part)}) return fewer than {SMALL_ELEMENTS:,} elements, mostly "
             f"{listing(names)}" + (f", from {listing(lines)}." if lines else "."),
             where=self._small.where(),
-            evidence={**self._small.evidence(totals), "share_of_forward_and_backward": part, "limit": SMALL_ELEMENTS},
+            evidence={**self._small.evidence(totals), "small_percent": round(100 * part, 1), "limit": SMALL_ELEMENTS},
             why="Starting an operator costs the host the same whatever its size, so the NPU waits for the host.",
             action=self._action(),
             confidence="likely",

@@ -93,7 +93,7 @@ class StepGap(Checker):
             evidence={
                 "gap_us": round(gap, 1),
                 "operator_us": round(work, 1),
-                "share_of_step": round(part, 4),
+                "gap_percent": round(100 * part, 1),
                 "greatest_gap_us": round(max(self._gaps_us[1:]), 1),
                 "least_gap_us": round(min(self._gaps_us[1:]), 1),
                 "first_gap_us": round(self._gaps_us[0], 1),

@@ -98,7 +98,7 @@ class UnalignedMatmul(Checker):
             where=self._tally.where(),
             evidence={
                 **self._tally.evidence(totals),
-                "share_padded": part,
+                "padded_percent": round(100 * part, 2),
                 "padded_flops_per_step": per_step(padding, totals),
                 "worst": {label: per_step(value, totals) for label, value in worst[:8]},
             },
