@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import dedent
+
 import pytest
 from convert_cases import converted, findings, left
 
@@ -59,7 +61,10 @@ def test_a_name_without_a_counterpart_stays_and_is_an_error(name: str, hint: str
 
 
 def test_nvtx_ranges_become_mstx_ranges_when_unsafe_edits_are_asked_for() -> None:
-    assert converted(TORCH + "torch.cuda.nvtx.range_push('x')\n", unsafe=True) == TORCH + "torch.npu.mstx.range_push('x')\n"
+    assert (
+        converted(TORCH + "torch.cuda.nvtx.range_push('x')\n", unsafe=True)
+        == TORCH + "torch.npu.mstx.range_push('x')\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,7 +117,8 @@ def test_every_name_of_the_table_is_converted_to_a_name_that_exists_or_reported(
          "import torch.amp\nwith torch.amp.autocast('npu'): pass"),
         ("from torch.cuda import Event, Stream", "from torch.npu import Event, Stream"),
         ("from torch.cuda import CUDAGraph", "from torch.npu import NPUGraph as CUDAGraph"),
-        ("from torch.cuda import Event, nvtx  # why", "from torch.npu import Event\nfrom torch.cuda import nvtx  # why"),
+        ("from torch.cuda import Event, nvtx  # why",
+         "from torch.npu import Event\nfrom torch.cuda import nvtx  # why"),
         ("def f():\n\tfrom torch.cuda import Event, OutOfMemoryError\n",
          "def f():\n\tfrom torch.npu import Event\n\tfrom torch import OutOfMemoryError\n"),
         ("if x: from torch.cuda import Event, nvtx", "if x: from torch.npu import Event; from torch.cuda import nvtx"),
@@ -192,8 +198,14 @@ def test_an_import_used_as_a_value_keeps_its_signature(uses: str) -> None:
 
 
 def test_rival_imports_of_one_name_keep_their_signature() -> None:
-    before = "try:\n    from torch.cuda.amp import autocast\nexcept ImportError:\n    from mine import autocast\nautocast(True)\n"
-    assert converted(before) == before.replace("torch.cuda.amp", "torch_npu.npu.amp")
+    before = """
+        try:
+            from torch.cuda.amp import autocast
+        except ImportError:
+            from mine import autocast
+        autocast(True)
+    """
+    assert converted(before) == dedent(before).replace("torch.cuda.amp", "torch_npu.npu.amp")
 
 
 def test_an_alias_of_the_module_follows_its_import() -> None:

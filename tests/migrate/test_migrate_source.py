@@ -60,7 +60,9 @@ def test_rival_bindings_are_candidates_and_not_certain() -> None:
 
 
 def test_bindings_that_agree_are_certain() -> None:
-    source = "try:\n    from torch.amp import autocast\nexcept ImportError:\n    from torch.amp import autocast\nautocast()"
+    source = (
+        "try:\n    from torch.amp import autocast\nexcept ImportError:\n    from torch.amp import autocast\nautocast()"
+    )
     assert "torch.amp.autocast" in names(source)
 
 

@@ -61,12 +61,13 @@ def _has_device_word_beside(source: Source, node: cst.CSTNode) -> bool:
         others = [node.left, node.right]
     else:
         return False
-    return any(_is_device_word(source, other) for other in others)
+    return any(is_device_word(source, other) for other in others)
 
 
-def _is_device_word(source: Source, node: cst.CSTNode) -> bool:
+def is_device_word(source: Source, node: cst.CSTNode) -> bool:
+    """Tell whether a node is a literal that can only be a device: another device's name, or `cuda:` with an index."""
     found = literal(source, node)
-    return found is not None and found.body.lower().partition(":")[0] in DEVICE_WORDS
+    return found is not None and (found.is_indexed or found.body.lower().partition(":")[0] in DEVICE_WORDS)
 
 
 def _by_parent(source: Source, child: cst.CSTNode, parent: cst.CSTNode | None) -> Place:
@@ -141,7 +142,7 @@ def _by_return(source: Source, node: cst.Return) -> Place:
 
 def _returns_device_word(source: Source, function: cst.FunctionDef) -> bool:
     return any(
-        node.value is not None and _is_device_word(source, node.value)
+        node.value is not None and is_device_word(source, node.value)
         for node in source.nodes(cst.Return)
         if source.enclosing(node, cst.FunctionDef) is function
     )
@@ -156,6 +157,8 @@ def _by_argument(source: Source, argument: cst.Arg) -> Place:
     if callee_name(call) in _FIELD_CALLS:
         return _by_container_of_field(source, call)
     if argument.keyword is not None:
+        if source.qualified(call.func) == "torch.device":
+            return Place("device", "argument of torch.device")
         return _by_names([argument.keyword.value], "argument")
     return _by_position(source, call, argument)
 
@@ -226,7 +229,7 @@ def _option_has_device_word(source: Source, call: cst.Call) -> bool:
     for argument in call.args:
         if argument.keyword is not None and argument.keyword.value in ("choices", "default"):
             values = argument.value.elements if isinstance(argument.value, (cst.List, cst.Tuple, cst.Set)) else ()
-            if any(_is_device_word(source, element.value) for element in values):
+            if any(is_device_word(source, element.value) for element in values):
                 return True
     return False
 
@@ -240,6 +243,6 @@ def device_identifiers(source: Source) -> frozenset[str]:
     assigned: list[cst.Assign | cst.AnnAssign] = [*source.nodes(cst.Assign), *source.nodes(cst.AnnAssign)]
     for node in assigned:
         value = node.value
-        if isinstance(value, cst.IfExp) and any(_is_device_word(source, side) for side in (value.body, value.orelse)):
+        if isinstance(value, cst.IfExp) and any(is_device_word(source, side) for side in (value.body, value.orelse)):
             found.update(target_names(source, node))
     return frozenset(name for name in found if name and not names_kernel(name))

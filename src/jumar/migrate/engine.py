@@ -17,7 +17,7 @@ from jumar.migrate.text import SourceText
 
 _TRIGGER = re.compile(
     rb"cuda|nccl|nvidia|nvml|apex|amp_c|flash_attn|flash_attention|bitsandbytes|xformers|triton|cupy|tensorrt|dali\b"
-    rb"|transformer_engine|dataparallel|gradscaler|cudnn|8bit|torch_scatter|spconv|mamba_ssm|causal_conv1d"
+    rb"|transformer_engine|dataparallel|gradscaler|cudnn|cublas|8bit|torch_scatter|spconv|mamba_ssm|causal_conv1d"
     rb"|\bload\b.{0,8}\(|import\s+load\b",
     re.IGNORECASE,
 )

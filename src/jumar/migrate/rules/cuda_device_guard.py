@@ -42,13 +42,14 @@ from dataclasses import dataclass
 import libcst as cst
 
 from jumar.findings import Severity
+from jumar.migrate.devices import is_device_word
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.guards import Verdict, is_condition, judge
 from jumar.migrate.literals import Literal, literal
 from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.context import Context, renamed
 from jumar.migrate.source import Source
-from jumar.migrate.words import DEVICE_WORDS, names_device, names_kernel
+from jumar.migrate.words import names_device, names_kernel
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -147,7 +148,7 @@ def _literals_in(source: Source, node: cst.BaseExpression) -> Iterator[Literal]:
 
 
 def _beside_device(source: Source, node: cst.BaseExpression) -> bool:
-    return any(text.body.lower() in DEVICE_WORDS for text in _literals_in(source, node))
+    return any(is_device_word(source, text.node) for text in _literals_in(source, node))
 
 
 def _is_device(context: Context, node: cst.BaseExpression) -> bool:

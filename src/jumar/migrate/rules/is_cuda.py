@@ -7,12 +7,12 @@ device guards judges it first. An attribute `is_cuda` that a class of the file s
 
 ## Example
 ```python
-on_device = x.is_cuda
+flags = [x.is_cuda for x in tensors]
 ```
 
 ## Use instead
 ```python
-on_device = x.is_npu
+flags = [x.is_npu for x in tensors]
 ```
 
 ## Fix safety

@@ -34,6 +34,7 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.context import Context, renamed
+from jumar.migrate.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -56,12 +57,19 @@ def check(context: Context) -> Iterator[Proposal]:
             continue
         if source.qualified(node) in _METHODS:
             yield _convert(context, node, safe=True)
-        elif source.called(node) is not None and not receivers.is_module_function(node):
+        elif source.called(node) is None or _is_torchs_own(source, node) or receivers.is_module_function(node):
+            continue
+        else:
             kind = receivers.classify(node.value)
             if kind == "own":
                 yield _own(context, node)
             else:
                 yield _convert(context, node, safe=kind == "torch" or not receivers.has_own)
+
+
+def _is_torchs_own(source: Source, node: cst.Attribute) -> bool:
+    """Tell whether the whole chain is a name of the torch package, which no tensor is."""
+    return any(name is not None and name.startswith(("torch.", "torch_npu.")) for name in source.candidates(node))
 
 
 def _convert(context: Context, node: cst.Attribute, *, safe: bool) -> Proposal:

@@ -12,6 +12,9 @@ counterpart it is split, and those without one stay where they are and are repor
 from torch import cuda
 from torch.cuda import Stream, nvtx
 import torch.cuda.amp as amp
+
+with amp.autocast():
+    step()
 ```
 
 ## Use instead
@@ -20,6 +23,9 @@ from torch import npu as cuda
 from torch.npu import Stream
 from torch.cuda import nvtx
 import torch.amp as amp
+
+with amp.autocast('npu'):
+    step()
 ```
 
 ## Fix safety
