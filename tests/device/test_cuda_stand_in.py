@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import io
 import multiprocessing
+import os
 import pickle
 import sys
 import threading
@@ -247,7 +248,8 @@ def saved_tags() -> tuple[bytes, list[str]]:
     file = io.BytesIO()
     torch.save(model.state_dict(), file)
     found = []
-    for location in (None, "cuda:0", "cuda:1", torch.device("cuda"), {"cuda:0": "cpu"}, "cpu"):
+    to_one: Callable[..., Any] = lambda storage, tag: storage.cuda(1)  # noqa: E731 - how scripts write it
+    for location in (None, "cuda:0", "cuda:1", torch.device("cuda"), {"cuda:0": "cpu"}, "cpu", to_one):
         state = torch.load(io.BytesIO(file.getvalue()), map_location=location)
         found.append(str(state["weight"].device))
     return file.getvalue(), found
@@ -255,7 +257,7 @@ def saved_tags() -> tuple[bytes, list[str]]:
 
 def test_checkpoints_load_where_map_location_says_and_elsewhere_as_cuda_checkpoints(stand_in):
     saved, loaded_on = stand_in(saved_tags)
-    assert loaded_on == ["cuda:0", "cuda:0", "cuda:1", "cuda:0", "cpu", "cpu"]
+    assert loaded_on == ["cuda:0", "cuda:0", "cuda:1", "cuda:0", "cpu", "cpu", "cuda:1"]
     seen: ClassVar[list[str]] = []
     state = torch.load(io.BytesIO(saved), map_location=lambda storage, tag: (seen.append(tag), storage)[1])
     assert {"cuda:0"} == set(seen)
@@ -281,6 +283,38 @@ def test_several_devices_are_told_apart(stand_in):
     assert found["devices"] == ["cuda:0", "cuda:1", 1, "cuda:1"]
     assert found["moved"] == ["cuda:0", "cuda:1", "cpu"]
     assert found["inside"] == ["cuda:1", "cuda:0", "cuda:1"]
+
+
+def data_parallel(num_devices: int) -> list[Any]:
+    torch.manual_seed(3)
+    model, x = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 2)).cuda(), torch.randn(4, 3).cuda()
+    plain = model(x)
+    plain.sum().backward()
+    expected = [parameter.grad.clone() for parameter in model.parameters()]
+    model.zero_grad()
+    output = nn.DataParallel(model, device_ids=list(range(num_devices)))(x)
+    output.sum().backward()
+    gradients = [parameter.grad for parameter in model.parameters()]
+    same = [torch.allclose(a, b, atol=1e-6) and a.device == b.device for a, b in zip(gradients, expected, strict=True)]
+    return [str(output.device), torch.allclose(output, plain, atol=1e-6), all(same)]
+
+
+@pytest.mark.parametrize("num_devices", [1, 2])
+def test_data_parallel_gives_what_one_device_gives(stand_in, num_devices):
+    assert stand_in(data_parallel, num_devices) == ["cuda:0", True, True]
+
+
+def visible_devices() -> list[int]:
+    found = []
+    for value in ("", "-1", "0", "0,1", "0,1,2,3"):
+        os.environ["CUDA_VISIBLE_DEVICES"] = value
+        found.append(torch.cuda.device_count())
+    del os.environ["CUDA_VISIBLE_DEVICES"]
+    return found
+
+
+def test_cuda_visible_devices_hides_devices_but_never_all(stand_in):
+    assert stand_in(visible_devices) == [2, 2, 1, 2, 2]
 
 
 def copies() -> list[Any]:

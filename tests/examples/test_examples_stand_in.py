@@ -178,6 +178,11 @@ def test_gpt_trains_on_two_ranks_under_torchrun(run, tmp_path):
         )
         for rank in range(2)
     ]
-    runs = [finish(process, folder) for process in processes]
+    try:
+        runs = [finish(process, folder) for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
     assert len(runs[0].losses) >= 3
     assert (folder / CHECKPOINTS["gpt"]).is_file()

@@ -58,6 +58,7 @@ def _install() -> None:
         autocast,
         compile_,
         cuda_module,
+        data_parallel,
         distributed,
         extensions,
         generators,
@@ -75,6 +76,7 @@ def _install() -> None:
     generators.install()
     serialization.install()
     distributed.install()
+    data_parallel.install()
     compile_.install()
     extensions.install()
     redirect.install()

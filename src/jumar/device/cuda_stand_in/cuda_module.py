@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import types
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +28,15 @@ def _answer(value: Any) -> Callable[..., Any]:
     return answer
 
 
+def _device_count() -> int:
+    """Return the number of devices, of which CUDA_VISIBLE_DEVICES may hide some, but never all."""
+    count: int = torch.npu.device_count()  # type: ignore[attr-defined]
+    visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip() not in ("", "-1")]
+    return min(count, len(visible)) if visible else count
+
+
 _OWN: dict[str, Any] = {
+    "device_count": _device_count,
     "get_device_name": _answer(identity.DEVICE_NAME),
     "get_device_capability": _answer(identity.CAPABILITY),
     "get_device_properties": _answer(identity.DeviceProperties()),

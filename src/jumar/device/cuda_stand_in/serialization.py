@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import serialization
 
-from jumar.device.cuda_stand_in.names import to_cuda, to_npu
+from jumar.device.cuda_stand_in.names import redirected, to_cuda, to_npu
 
 _PRIORITY = 5
 """Before PyTorch's own packages, which begin at 10: theirs would write `npu:N` and refuse `cuda:N`."""
@@ -32,6 +32,15 @@ def _restore(storage: Any, location: str) -> Any:
     return serialization.default_restore_location(storage, to_npu(f"cuda:{index}"))  # type: ignore[no-untyped-call]
 
 
+def _storage_cuda(self: torch.UntypedStorage, device: Any = None, non_blocking: bool = False) -> Any:
+    """Return this storage on a CUDA device: `map_location=lambda storage, location: storage.cuda(0)`."""
+    index = torch._utils._get_device_index(device, optional=True)
+    return self.to(device=torch.device("npu", index), non_blocking=non_blocking)
+
+
 def install() -> None:
-    """Register the location names with `torch.serialization`."""
+    """Register the location names with `torch.serialization`, and let storages move to CUDA."""
     serialization.register_package(_PRIORITY, _tag, _restore)
+    storage: Any = torch.UntypedStorage
+    storage.cuda = _storage_cuda
+    storage.to = redirected(storage.to)
