@@ -42,7 +42,13 @@ class Batch:
 
 @pytest.mark.parametrize(
     "use",
-    ["b = Batch(1)\nb.cuda()", "Batch(1).cuda()", "def f(b: Batch): b.cuda()", "b = c = Batch(1)\nc.cuda()"],
+    [
+        "class Sub:\n    def cuda(self): ...\n    def f(self): self.cuda()",
+        "b = Batch(1)\nb.cuda()",
+        "Batch(1).cuda()",
+        "def f(b: Batch): b.cuda()",
+        "b = c = Batch(1)\nc.cuda()",
+    ],
 )
 def test_a_files_own_cuda_method_and_its_known_callers_stay(use: str) -> None:
     assert converted(OWN + use + "\n").endswith(use + "\n")

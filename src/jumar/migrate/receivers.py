@@ -10,6 +10,11 @@ from jumar.migrate.source import Source
 
 Owner = Literal["own", "torch", "unknown"]
 _MAX_DEPTH = 6
+_FLUENT = frozenset(
+    {"cuda", "npu", "to", "cpu", "eval", "train", "half", "float", "double", "bfloat16", "contiguous", "pin_memory"}
+    | {"detach", "clone", "requires_grad_", "share_memory_"}
+)
+"""Methods that give back an object of the kind they are called on."""
 
 
 class Receivers:
@@ -62,8 +67,8 @@ class Receivers:
             return "own" if definition in self._own else "unknown"
         if (self._source.qualified(call.func) or "").startswith("torch."):
             return "torch"
-        if isinstance(call.func, cst.Attribute):
-            return "torch" if self.classify(call.func.value, depth + 1) == "torch" else "unknown"
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _FLUENT:
+            return self.classify(call.func.value, depth + 1)
         return "unknown"
 
     def _definition(self, node: cst.CSTNode) -> cst.CSTNode | None:
@@ -77,12 +82,30 @@ class Receivers:
         owners = set[Owner]()
         for binding in bindings:
             if binding.value is not None:
-                owners.add(self.classify(binding.value, depth + 1))
+                if not self._is_itself(binding.value, name.value):
+                    owners.add(self.classify(binding.value, depth + 1))
             elif isinstance(binding.node, cst.Param):
                 owners.add(self._by_parameter(binding.node))
             else:
                 owners.add("unknown")
         return owners.pop() if len(owners) == 1 else "unknown"
+
+    @staticmethod
+    def _is_itself(value: cst.BaseExpression, name: str) -> bool:
+        """Tell whether `value` is `name.cuda()` and the like, which says nothing new about `name`."""
+        while (
+            isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute) and value.func.attr.value in _FLUENT
+        ):
+            value = value.func.value
+        return isinstance(value, cst.Name) and value.value == name
+
+    def is_in_own(self, node: cst.CSTNode) -> bool:
+        """Tell whether `node` stands in an own definition of the name, whose body moves what the object holds."""
+        function = self._source.enclosing(node, cst.FunctionDef)
+        return function is not None and function.name.value == self._name and self._class_of(function) in self._own
+
+    def _class_of(self, function: cst.FunctionDef) -> cst.CSTNode | None:
+        return self._source.enclosing(function, cst.ClassDef, cst.FunctionDef)
 
     def _by_parameter(self, parameter: cst.Param) -> Owner:
         if parameter.annotation is not None:
@@ -91,6 +114,6 @@ class Receivers:
                 return "own"
             return "torch" if (self._source.qualified(annotation) or "").startswith("torch.") else "unknown"
         function = self._source.enclosing(parameter, cst.FunctionDef)
-        around = self._source.enclosing(function, cst.ClassDef, cst.FunctionDef) if function is not None else None
-        first = function is not None and function.params.params[:1] == (parameter,)
-        return "own" if first and around in self._own else "unknown"
+        if function is None or not function.params.params or function.params.params[0] is not parameter:
+            return "unknown"
+        return "own" if self._class_of(function) in self._own else "unknown"

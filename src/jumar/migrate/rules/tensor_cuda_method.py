@@ -64,7 +64,9 @@ def check(context: Context) -> Iterator[Proposal]:
             if kind == "own":
                 yield _own(context, node)
             else:
-                yield _convert(context, node, safe=kind == "torch" or not receivers.has_own)
+                yield _convert(
+                    context, node, safe=kind == "torch" or not receivers.has_own or receivers.is_in_own(node)
+                )
 
 
 def _is_torchs_own(source: Source, node: cst.Attribute) -> bool:
