@@ -93,7 +93,7 @@ def _judge(result: PortResult, progress: Progress) -> None:
         result.executed = assess_recording(result.target.recording, options.soc, options.torch_version)
         result.findings += result.executed.findings
     with stage(progress, "Look for bottlenecks"):
-        result.advice = advise(result.target.recording)
+        result.advice = advise(result.target.recording, soc=options.soc)
         result.findings += result.advice.findings
     result.findings += _emulated(result)
 
