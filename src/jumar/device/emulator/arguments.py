@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
 
 from jumar.device.emulator.memory import track
-from jumar.device.emulator.numbers import tensor_of
-from jumar.device.emulator.placement import misplaced
+from jumar.device.emulator.scalars import tensor_of
+from jumar.device.emulator.placement import check_together, misplaced
 from jumar.device.emulator.plans import Plan
 from jumar.device.emulator.retag import to_cpu, to_npu
 from jumar.device.emulator.rng import to_cpu_generator
@@ -117,6 +117,10 @@ def wrap(result: Any, index: int = 0) -> Any:
             result = result.resolve_conj()
         if result.is_neg():
             result = result.resolve_neg()
+        if result.layout is not torch.strided:
+            raise NotImplementedError(
+                f"the emulated NPU has no tensors of layout {result.layout}; keep this tensor dense, or on the CPU"
+            )
         npu = to_npu(result)
         track(result, index, npu.untyped_storage()._cdata if index else 0)
         return npu
@@ -145,3 +149,19 @@ def rewrap(plan: Plan, result: Any, args: Sequence[Any], kwargs: Mapping[str, An
         for item, position in zip(items, plan.results, strict=False)
     )
     return found if isinstance(result, tuple) else found[0] if found else None
+
+
+def composed(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel of an operator that is computed from CPU tensors by a Python function.
+
+    Its tensors must all be on one device, and that is where the results go.
+    """
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        tensors = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor)]
+        index = check_together(tensors) if tensors else 0
+        cpu = [alias(value) if isinstance(value, Tensor) else value for value in args]
+        keywords = {name: alias(value) if isinstance(value, Tensor) else value for name, value in kwargs.items()}
+        return wrap(compute(*cpu, **keywords), index)
+
+    return kernel

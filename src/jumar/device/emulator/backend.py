@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator import accelerator, autocast, hccl, kernels, modules, npu, numbers, pinned, register, retag, rng, storage
+from jumar.device.emulator import accelerator, autocast, hccl, kernels, modules, npu, pinned, register, retag, rng, scalars, storage
 from jumar.device.emulator.state import STATE
 from jumar.errors import DeviceError
 
@@ -47,7 +47,7 @@ def bring_up() -> None:
             "Start the run without importing the library that registers it."
         )
     retag.check_layout()
-    numbers.prepare()
+    scalars.prepare()
     setup("npu", npu, _Hooks(), _Guard())
     library = torch.library.Library("aten", "IMPL")
     _libraries.append(library)

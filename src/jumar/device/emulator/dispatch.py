@@ -14,7 +14,7 @@ from typing import Any
 from jumar.device.emulator import detour
 from jumar.device.emulator.arguments import Tensor, rewrap, unwrap, wrap, written
 from jumar.device.emulator.memory import track
-from jumar.device.emulator.numbers import tensor_of
+from jumar.device.emulator.scalars import tensor_of
 from jumar.device.emulator.placement import misplaced
 from jumar.device.emulator.plans import CPU_KEYS, Plan
 from jumar.device.emulator.retag import to_cpu, to_npu
@@ -55,7 +55,7 @@ def fresh(plan: Plan) -> Kernel:
             elif not zero_dim_ok or tensor.dim():
                 misplaced(plan, args, kwargs)
         result = plan.call(CPU_KEYS, *cpu)
-        if type(result) is Tensor:
+        if type(result) is Tensor and not result.is_sparse:
             npu = to_npu(result)
             track(result)
             return npu

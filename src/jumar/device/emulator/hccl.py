@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch
+import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 
 from jumar.device.emulator.arguments import alias
@@ -34,14 +35,12 @@ def _tensors(value: Any) -> list[Tensor]:
 
 def _work(inner: Any, results: Any, finish: Callable[[], None] | None = None) -> Any:
     """Return a Work that is done when `inner` is, and whose future holds the npu tensors."""
-    from torch._C._distributed_c10d import _create_work_from_future
-
     future: Any = torch.futures.Future(devices=[torch.device("npu", 0)])
     if finish is not None:
         inner.wait()
         finish()
         future.set_result(_tensors(results))
-        return _create_work_from_future(future)
+        return c10d._create_work_from_future(future)
 
     def done(source: Any) -> None:
         try:
@@ -52,7 +51,7 @@ def _work(inner: Any, results: Any, finish: Callable[[], None] | None = None) ->
             future.set_result(_tensors(results))
 
     inner.get_future().add_done_callback(done)
-    return _create_work_from_future(future)
+    return c10d._create_work_from_future(future)
 
 
 class EmulatedHCCL(dist.ProcessGroup):
@@ -60,7 +59,7 @@ class EmulatedHCCL(dist.ProcessGroup):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
-        self._gloo: Any = dist.ProcessGroupGloo(store, rank, size, timeout=timeout)
+        self._gloo: Any = c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
         self._rank, self._num_ranks = rank, size
         self._name = ""
 
@@ -72,30 +71,30 @@ class EmulatedHCCL(dist.ProcessGroup):
         return "hccl"
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
-        return self._run("allreduce", tensors, _relabel(_listed(tensors)), opts or dist.AllreduceOptions())
+        return self._run("allreduce", tensors, _relabel(_listed(tensors)), opts or c10d.AllreduceOptions())
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
         return self._run(
-            "allreduce_coalesced", tensors, _relabel(tensors), opts or dist.AllreduceCoalescedOptions()
+            "allreduce_coalesced", tensors, _relabel(tensors), opts or c10d.AllreduceCoalescedOptions()
         )
 
     def broadcast(self, tensors: Any, opts: Any = None) -> Any:
-        return self._run("broadcast", tensors, _relabel(_listed(tensors)), opts or dist.BroadcastOptions())
+        return self._run("broadcast", tensors, _relabel(_listed(tensors)), opts or c10d.BroadcastOptions())
 
     def reduce(self, tensors: Any, opts: Any = None) -> Any:
-        return self._run("reduce", tensors, _relabel(_listed(tensors)), opts or dist.ReduceOptions())
+        return self._run("reduce", tensors, _relabel(_listed(tensors)), opts or c10d.ReduceOptions())
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        return self._run("allgather", outputs, _relabel(outputs), _relabel(inputs), opts or dist.AllgatherOptions())
+        return self._run("allgather", outputs, _relabel(outputs), _relabel(inputs), opts or c10d.AllgatherOptions())
 
     def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        return self._run("gather", outputs, _relabel(outputs), _relabel(inputs), opts or dist.GatherOptions())
+        return self._run("gather", outputs, _relabel(outputs), _relabel(inputs), opts or c10d.GatherOptions())
 
     def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        return self._run("scatter", outputs, _relabel(outputs), _relabel(inputs), opts or dist.ScatterOptions())
+        return self._run("scatter", outputs, _relabel(outputs), _relabel(inputs), opts or c10d.ScatterOptions())
 
     def barrier(self, opts: Any = None) -> Any:
-        return self._run("barrier", [], dist.BarrierOptions())
+        return self._run("barrier", [], c10d.BarrierOptions())
 
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Any:
         return _Keeping(self._gloo.send(_relabel(tensors), dst, tag), tensors)
@@ -109,14 +108,14 @@ class EmulatedHCCL(dist.ProcessGroup):
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:  # noqa: A002 (PyTorch's name)
         parts = [list(output.view(self._num_ranks, -1).unbind(0))]
         flat = [input.reshape(-1)]
-        return self._run("allgather", output, _relabel(parts), _relabel(flat), dist.AllgatherOptions())
+        return self._run("allgather", output, _relabel(parts), _relabel(flat), c10d.AllgatherOptions())
 
     def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         works = [self.all_gather_single(output, item) for output, item in zip(outputs, inputs, strict=True)]
         return works[-1]
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
-        options = dist.AllreduceOptions()
+        options = c10d.AllreduceOptions()
         if opts is not None:
             options.reduceOp = opts.reduceOp
         reduced = [_relabel(part).clone() for part in inputs[0]]
@@ -137,7 +136,7 @@ class EmulatedHCCL(dist.ProcessGroup):
         self, output: Tensor, input: Tensor, output_sizes: Any, input_sizes: Any, opts: Any = None  # noqa: A002 (PyTorch's name)
     ) -> Any:
         return self._run(
-            "alltoall_base", output, _relabel(output), _relabel(input), output_sizes, input_sizes, dist.AllToAllOptions()
+            "alltoall_base", output, _relabel(output), _relabel(input), output_sizes, input_sizes, c10d.AllToAllOptions()
         )
 
     def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
@@ -145,7 +144,7 @@ class EmulatedHCCL(dist.ProcessGroup):
         received = torch.empty(sum(item.numel() for item in outputs), dtype=sent.dtype, device="cpu")
         sizes = [item.numel() for item in outputs]
         work = self._gloo.alltoall_base(
-            received, sent, sizes, [item.numel() for item in inputs], dist.AllToAllOptions()
+            received, sent, sizes, [item.numel() for item in inputs], c10d.AllToAllOptions()
         )
 
         def finish() -> None:
@@ -167,7 +166,7 @@ class _Done:
         """Return at once."""
 
 
-class _Keeping(dist.Work):
+class _Keeping(c10d.Work):
     """A send or receive, which keeps its tensors until it is waited for."""
 
     def __init__(self, inner: Any, tensors: Any) -> None:

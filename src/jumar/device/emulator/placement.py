@@ -66,11 +66,13 @@ def _misplaced_index(tensors: list[Argument]) -> None:
         raise RuntimeError(f"indices should be either on cpu or on the same device as the indexed tensor ({own})")
 
 
-def check_together(tensors: Sequence[torch.Tensor | None]) -> None:
-    """Raise RuntimeError unless all these tensors are on one device."""
-    devices = list(dict.fromkeys(device_name(tensor) for tensor in tensors if tensor is not None))
+def check_together(tensors: Sequence[torch.Tensor | None]) -> int:
+    """Return the logical device of these npu tensors. Raises RuntimeError when they are not on one device."""
+    present = [tensor for tensor in tensors if tensor is not None]
+    devices = list(dict.fromkeys(device_name(tensor) for tensor in present))
     if len(devices) > 1:
         raise RuntimeError(
             "Expected all tensors to be on the same device, but found at least two devices, "
             f"{devices[0]} and {devices[1]}!"
         )
+    return index_of(present[0])

@@ -11,16 +11,10 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator.arguments import alias, wrap
-from jumar.device.emulator.placement import check_together
+from jumar.device.emulator.arguments import composed
 
 Tensor = torch.Tensor
 Maybe = Tensor | None
-
-
-def _aliases(*tensors: Maybe) -> list[Any]:
-    check_together(tensors)
-    return [None if tensor is None else alias(tensor) for tensor in tensors]
 
 
 def _wide(tensor: Tensor) -> Tensor:
@@ -37,10 +31,10 @@ def _per_channel(values: Tensor, like: Tensor) -> Tensor:
 
 def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:  # noqa: A002 (PyTorch's name)
     """`batch_norm_stats`: mean and 1 / sqrt(variance + eps) of each channel."""
-    (x,) = _aliases(input)
+    x = input
     x = _wide(x)
     variance, mean = torch.var_mean(x, _others(x), correction=0)
-    return wrap(mean), wrap((variance + eps).rsqrt())
+    return mean, (variance + eps).rsqrt()
 
 
 def gather_stats_with_counts(
@@ -54,7 +48,7 @@ def gather_stats_with_counts(
     counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """`batch_norm_gather_stats_with_counts`: statistics over all devices; `mean` is (devices, C), `counts` (devices,)."""
-    means, invstds, running, running_square, weights = _aliases(mean, invstd, running_mean, running_var, counts)
+    means, invstds, running, running_square, weights = mean, invstd, running_mean, running_var, counts
     weights = weights.to(means.dtype).view(-1, 1)
     total = weights.sum()
     joined = (means * weights).sum(0) / total
@@ -65,18 +59,18 @@ def gather_stats_with_counts(
     if running_square is not None:
         unbiased = squares.sum(0) / (total - 1).clamp(min=1)
         running_square.mul_(1 - momentum).add_(unbiased.to(running_square.dtype), alpha=momentum)
-    return wrap(joined), wrap((variance + eps).rsqrt())
+    return joined, (variance + eps).rsqrt()
 
 
 def elemt(input: Tensor, weight: Maybe, bias: Maybe, mean: Tensor, invstd: Tensor, eps: float) -> Tensor:  # noqa: A002 (PyTorch's name)
     """`batch_norm_elemt`: (input - mean) * invstd * weight + bias."""
-    x, scale, shift, centre, inverse = _aliases(input, weight, bias, mean, invstd)
+    x, scale, shift, centre, inverse = input, weight, bias, mean, invstd
     result = (_wide(x) - _per_channel(centre, x)) * _per_channel(inverse, x)
     if scale is not None:
         result = result * _per_channel(_wide(scale), x)
     if shift is not None:
         result = result + _per_channel(_wide(shift), x)
-    return wrap(result.to(x.dtype))  # type: ignore[no-any-return]
+    return result.to(x.dtype)  # type: ignore[no-any-return]
 
 
 def backward_reduce(
@@ -90,16 +84,16 @@ def backward_reduce(
     bias_g: bool,
 ) -> tuple[Maybe, Maybe, Maybe, Maybe]:
     """`batch_norm_backward_reduce`: sums of dy and dy * (x - mean), gradients of weight and bias."""
-    gradient, x, centre, inverse, scale = _aliases(grad_out, input, mean, invstd, weight)
+    gradient, x, centre, inverse, scale = grad_out, input, mean, invstd, weight
     gradient, x = _wide(gradient), _wide(x)
     sum_dy = gradient.sum(_others(x))
     sum_dy_xmu = (gradient * (x - _per_channel(centre, x))).sum(_others(x))
     dtype = sum_dy.dtype if scale is None else scale.dtype
     return (
-        wrap(sum_dy) if input_g else None,
-        wrap(sum_dy_xmu) if input_g else None,
-        wrap((sum_dy_xmu * inverse).to(dtype)) if weight_g else None,
-        wrap(sum_dy.to(dtype, copy=True)) if bias_g else None,
+        sum_dy if input_g else None,
+        sum_dy_xmu if input_g else None,
+        (sum_dy_xmu * inverse).to(dtype) if weight_g else None,
+        sum_dy.to(dtype, copy=True) if bias_g else None,
     )
 
 
@@ -114,21 +108,19 @@ def backward_elemt(
     count: Tensor,
 ) -> Tensor:
     """`batch_norm_backward_elemt`: the gradient of the input, from sums over all devices."""
-    gradient, x, centre, inverse, scale, sums, sums_xmu, counts = _aliases(
-        grad_out, input, mean, invstd, weight, sum_dy, sum_dy_xmu, count
-    )
+    gradient, x, centre, inverse, scale, sums, sums_xmu, counts = grad_out, input, mean, invstd, weight, sum_dy, sum_dy_xmu, count
     total = counts.sum()
     wide = _wide(x)
     slope = _per_channel(inverse if scale is None else inverse * _wide(scale), x)
     projection = (wide - _per_channel(centre, x)) * _per_channel(inverse.square() * sums_xmu / total, x)
     result = (_wide(gradient) - _per_channel(sums / total, x) - projection) * slope
-    return wrap(result.to(x.dtype))  # type: ignore[no-any-return]
+    return result.to(x.dtype)  # type: ignore[no-any-return]
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
-    "aten::batch_norm_stats": stats,
-    "aten::batch_norm_gather_stats_with_counts": gather_stats_with_counts,
-    "aten::batch_norm_elemt": elemt,
-    "aten::batch_norm_backward_reduce": backward_reduce,
-    "aten::batch_norm_backward_elemt": backward_elemt,
+    "aten::batch_norm_stats": composed(stats),
+    "aten::batch_norm_gather_stats_with_counts": composed(gather_stats_with_counts),
+    "aten::batch_norm_elemt": composed(elemt),
+    "aten::batch_norm_backward_reduce": composed(backward_reduce),
+    "aten::batch_norm_backward_elemt": composed(backward_elemt),
 }
