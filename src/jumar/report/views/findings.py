@@ -89,13 +89,16 @@ def finding_list_view(block: FindingList, list_id: str) -> FindingListView:
 
 
 def group_by_code(findings: Iterable[Finding]) -> list[list[Finding]]:
-    """Return the findings of each rule together: the most severe rule first, then by code; order kept within."""
+    """Return the findings of each rule together, the most severe rule first.
+
+    Otherwise the given order is kept, of rules and within a rule: rooms order their findings by benefit.
+    """
     groups: dict[str, list[Finding]] = {}
     for finding in findings:
         groups.setdefault(finding.code, []).append(finding)
     for group in groups.values():
         group.sort(key=lambda finding: -finding.severity)
-    return sorted(groups.values(), key=lambda group: (-group[0].severity, group[0].code))
+    return sorted(groups.values(), key=lambda group: -group[0].severity)
 
 
 def count_severities(findings: Iterable[Finding]) -> list[tuple[Severity, int]]:
