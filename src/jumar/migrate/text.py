@@ -13,6 +13,7 @@ import re
 import tokenize
 from dataclasses import dataclass, field
 
+_DECLARATION = re.compile(rb"^[ \t\f]*#.*?coding[:=]", re.MULTILINE)  # PEP 263
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
@@ -48,7 +49,9 @@ class SourceText:
         try:
             encoding, _ = tokenize.detect_encoding(io.BytesIO(_first_lines(data)).readline)
         except SyntaxError as error:
-            raise SourceError(f"its encoding is unknown: {error.msg}", 1, 1) from error
+            if _DECLARATION.search(_first_lines(data)):
+                raise SourceError(f"its encoding is unknown: {error.msg}", 1, 1) from error
+            encoding = "utf-8"  # nothing is declared, and the first lines are not UTF-8: decoding says where
         encoding = "utf-8" if encoding == "utf-8-sig" else encoding
         try:
             text = body.decode(encoding)
