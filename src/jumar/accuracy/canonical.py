@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+
 def names(text: str) -> frozenset[str]:
     """Return the words of `text`."""
     return frozenset(text.split())
@@ -164,3 +165,9 @@ def is_foreach(name: str) -> bool:
 
 SILENT_WRITES = {"native_batch_norm": ("input.3", "input.4")}
 """Inputs that an operator writes without returning them: running statistics."""
+
+
+SHUFFLING = names(
+    "flip roll rot90 index index_select gather take take_along_dim sort scatter repeat_interleave index_put"
+)
+"""What these do wrong, statistics of their output do not show: the elements have only changed places."""

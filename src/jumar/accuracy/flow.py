@@ -7,6 +7,7 @@ step (a leaf: data, a parameter, a state).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
@@ -70,14 +71,19 @@ class Flow:
         for side, tensor in (("reference", found.reference), ("target", found.target)):
             self._put(side, tensor, Trace(noise=found.noise, peak=peak_of(found)))  # type: ignore[arg-type]  # a Side
 
-    def judged(self, found: Measure, worst: float, inputs: Iterable[TensorRow]) -> None:
-        """An output was compared; `worst` is the greatest error of an element that its tolerance allows for."""
+    def judged(
+        self, found: Measure, worst: float, inputs: Iterable[TensorRow], suspects: tuple[Call, ...] = ()
+    ) -> None:
+        """An output was compared; `worst` is the greatest error of an element that its tolerance allows for.
+
+        `suspects` are calls before it that the comparison could not have seen (see `unseen`).
+        """
         noise, peak = found.noise, max(peak_of(found), worst)
         for side, tensor in (("reference", found.reference), ("target", found.target)):
             old = self._traces[side].get(tensor.storage)  # type: ignore[index]  # a Side
             if old is not None and any(tensor.storage == other.storage for other in inputs):
                 noise, peak = max(noise, old.noise), max(peak, old.peak)
-            self._put(side, tensor, Trace(noise=noise, peak=peak))  # type: ignore[arg-type]  # a Side
+            self._put(side, tensor, Trace(noise=noise, peak=peak, suspects=suspects))  # type: ignore[arg-type]  # a Side
 
     def wrote_silently(self, call: Call, side: Side) -> None:
         """Inputs that the call wrote without returning them are compared anew where they are read next."""
@@ -134,6 +140,8 @@ def written(call: Call) -> list[TensorRow]:
 
 def peak_of(found: Measure) -> float:
     """Return the error of the worst element: exact, or what noise of the estimated size may reach."""
+    if found.nonfinite_differs:
+        return math.inf
     return found.max_error if found.exact is not None else max(found.max_error, PEAK_OF_NOISE * found.noise)
 
 

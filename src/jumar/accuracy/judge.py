@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jumar.accuracy.calls import Call
-from jumar.accuracy.canonical import MOVING, RANDOM, UNINITIALISED, names
+from jumar.accuracy.canonical import MOVING, RANDOM, SHUFFLING, UNINITIALISED, names
 from jumar.accuracy.flow import Flow, peak_of
 from jumar.accuracy.leaves import Leaf, leaf_of
 from jumar.accuracy.measure import Loader, Measure, measure, tensor_diff
@@ -25,7 +25,9 @@ from jumar.accuracy.tolerance import (
     scale,
 )
 
-IGNORED_ARGUMENTS = names("device dtype layout memory_format pin_memory non_blocking generator requires_grad output_mask copy")
+IGNORED_ARGUMENTS = names(
+    "device dtype layout memory_format pin_memory non_blocking generator requires_grad output_mask copy"
+)
 """Arguments in which devices differ by nature, or that the outputs show."""
 
 UNEXPLAINED = 8.0
@@ -33,6 +35,9 @@ UNEXPLAINED = 8.0
 
 CHAOTIC, CHAOS = 0.5, 2.0
 """Noise of the inputs from which outputs are free to be anything: a relative error cannot exceed 2."""
+
+DEFAULT = "(default)"
+"""Stands for an argument that one side did not give."""
 
 Load = Callable[[Call, Call], tuple[Loader, Loader] | None]
 
@@ -46,8 +51,8 @@ class Judgement:
     """Calls not judged whose outputs this one read; with status `diverge` the difference arises there."""
     leaves: tuple[Leaf, ...] = ()
     """Inputs from outside the step that differ."""
-    unexplained_input: bool = False
-    """An input differs though every call that was compared before agrees."""
+    out_of_line: tuple[float, float] | None = None
+    """Relative error and tolerance of an input that differs though every call that was compared before agrees."""
 
 
 @dataclass(slots=True)
@@ -63,6 +68,8 @@ class _Inputs:
     """Greatest relative error, lower bound."""
     suspects: tuple[Call, ...] = ()
     unexplained: str = ""
+    out_of_line: tuple[float, float] | None = None
+    """Relative error and tolerance of the unexplained input."""
     leaves: tuple[Leaf, ...] = ()
 
 
@@ -104,7 +111,7 @@ class Judge:
             reference, target, "diverge" if bad else "not-compared", inputs, outputs=tuple(outputs),
             note=inputs.unexplained or reason, arguments=argument_differences(reference, target),
         )  # fmt: skip
-        return Judgement(diff, inputs.suspects, inputs.leaves, bool(inputs.unexplained))
+        return Judgement(diff, inputs.suspects, inputs.leaves, inputs.out_of_line)
 
     def _inputs(self, reference: Call, target: Call, load: tuple[Loader, Loader] | None) -> _Inputs:
         result = _Inputs([])
@@ -124,13 +131,15 @@ class Judge:
             leaf = self._leaf(reference, name, found)
             if leaf is not None:
                 leaves.append(leaf)
-            elif reason := self._out_of_line(name, found):
-                result.unexplained = result.unexplained or reason
+            elif not result.unexplained and (figures := self._out_of_line(found)):
+                result.unexplained = f"{name} differs already, though the calls compared before do not account for it"
+                result.out_of_line = figures
             noise = self._noise(found)
             if noise > 0:
                 factors = amplifications(reference) if factors is None else factors
-                result.noise += noise * factors.get(name, 1.0)
-                result.worst = max(result.worst, found.error())
+                if factor := factors.get(name, 1.0):
+                    result.noise += noise * factor
+                    result.worst = max(result.worst, found.error())
                 result.peak = max(result.peak, peak_of(found))
         result.suspects = tuple(dict.fromkeys(suspects))
         result.leaves = tuple(leaves)
@@ -153,19 +162,21 @@ class Judge:
         self._flow.settle_leaf(found)
         return leaf_of(call, name, found, self._parameters)
 
-    def _out_of_line(self, name: str, found: Measure) -> str:
-        """Return a sentence when the input differs by more than the calls before it account for, else nothing."""
+    def _out_of_line(self, found: Measure) -> tuple[float, float] | None:
+        """Return (error, tolerance) when the input differs by more than the calls before it account for."""
         if not self._flow.enabled or found.equal:
-            return ""
+            return None
         traces = self._flow.trace("reference", found.reference), self._flow.trace("target", found.target)
         if traces[0].leaf or traces[1].leaf:
-            return ""
+            return None
         known = max(trace.peak for trace in traces)
         eps = epsilon(found.reference.dtype, found.target.dtype) or STATISTICS_FLOOR
-        if found.max_error <= self._scale * (UNEXPLAINED * known + 4.0 * eps * found.greatest):
-            if not (found.nonfinite_differs and not math.isinf(known)):
-                return ""
-        return f"{name} differs already, though the calls compared before do not account for it"
+        allowed = self._scale * (UNEXPLAINED * known + 4.0 * eps * found.greatest)
+        if found.nonfinite_differs:
+            return None if math.isinf(known) else (math.inf, 0.0)
+        if found.max_error <= allowed:
+            return None
+        return found.max_error / found.greatest, allowed / found.greatest
 
     def _noise(self, found: Measure) -> float:
         """Return the relative error of an input, measured or (in a part of a storage) known from its maker."""
@@ -189,7 +200,7 @@ class Judge:
                 continue
             error, own, tolerance = self._output(reference, target, model, inputs, name, m)
             outputs.append(tensor_diff(name, m, error))
-            excess = error / tolerance if tolerance > 0 else math.inf if error > 0 else 0.0
+            excess = _excess(error, tolerance)
             if worst is None or excess > worst[0] or (excess == worst[0] and error > worst[1]):
                 worst = excess, error, tolerance, origin(model, m.reference, m.target)
                 worst_own = own
@@ -202,7 +213,7 @@ class Judge:
             reference, target, status, inputs, outputs=tuple(outputs), error=error, tolerance=tolerance,
             rounding=worst_own, tolerance_origin=where_from, arguments=arguments, note=inputs.unexplained,
         )  # fmt: skip
-        return Judgement(diff, inputs.suspects, inputs.leaves, bool(inputs.unexplained))
+        return Judgement(diff, inputs.suspects, inputs.leaves, inputs.out_of_line)
 
     def _output(
         self, reference: Call, target: Call, model: ErrorModel, inputs: _Inputs, name: str, m: Measure
@@ -210,12 +221,14 @@ class Judge:
         """Return (error, rounding, tolerance) of one output and note it in the flow."""
         if m.equal:
             if self._flow.enabled:
-                self._flow.judged(m, 0.0, reference.inputs.values())
+                self._flow.judged(m, 0.0, reference.inputs.values(), _unseen(m, inputs.suspects))
             return 0.0, 0.0, 0.0
         natural = scale(reference, name)
         root = math.sqrt(m.num) if m.num else 1.0
         own = rounding(model, m.reference, m.target, reference.row.autocast or target.row.autocast)
         floor = STATISTICS_FLOOR if m.exact is None and own == 0 and epsilon(m.reference.dtype) else 0.0
+        if inputs.noise > 0:
+            own = max(own, _cast_rounding(reference, m))
         own = self._scale * max(own, floor)
         moves = reference.operator in MOVING and m.rms > 0 and not math.isinf(inputs.peak)
         explained = 2.0 * inputs.peak / m.rms if moves else inputs.noise
@@ -228,7 +241,8 @@ class Judge:
             tolerance += _switched(m, inputs.noise)
             allowed = max(allowed, 2.0 * m.greatest)
         if self._flow.enabled:
-            self._flow.judged(m, min(allowed, 8.0 * m.greatest), reference.inputs.values())
+            worst = min(allowed, 8.0 * m.greatest)
+            self._flow.judged(m, worst, reference.inputs.values(), _unseen(m, inputs.suspects))
         return error, own, tolerance
 
     def _status(
@@ -241,12 +255,32 @@ class Judge:
         excess: float,
         arguments: tuple[ArgumentDiff, ...],
     ) -> OperatorStatus:
-        differs = excess > 1.0 or (bool(arguments) and error > own)
+        given = [a for a in arguments if a.given]
+        differs = excess > 1.0 or (bool(given) and error > own)
         if differs and reference.operator in RANDOM and _drew_others(found):
             return "random"
         if differs or inputs.unexplained:
             return "diverge"
         return "inherited" if error > own else "agree"
+
+
+def _unseen(m: Measure, suspects: tuple[Call, ...]) -> tuple[Call, ...]:
+    """Return the suspects that stay so: statistics do not show that elements have changed places."""
+    return () if m.exact is not None else tuple(call for call in suspects if call.operator in SHUFFLING)
+
+
+def _excess(error: float, tolerance: float) -> float:
+    """Return the error in tolerances; an infinite tolerance (the inputs hold NaN already) excuses everything."""
+    if error == 0 or math.isinf(tolerance):
+        return 0.0
+    return error / tolerance if tolerance > 0 else math.inf
+
+
+def _cast_rounding(call: Call, m: Measure) -> float:
+    """Return the rounding of a cast to fewer bits: noise below one unit in the last place may flip that unit."""
+    finest = min((epsilon(tensor.dtype) for tensor in call.inputs.values() if epsilon(tensor.dtype)), default=0.0)
+    mine = epsilon(m.reference.dtype, m.target.dtype)
+    return mine if finest and mine > finest else 0.0
 
 
 def _switched(m: Measure, noise: float) -> float:
@@ -299,10 +333,19 @@ def argument_differences(reference: Call, target: Call) -> tuple[ArgumentDiff, .
     except json.JSONDecodeError:
         return ()
     return tuple(
-        ArgumentDiff(name=name, reference=mine[name], target=theirs[name])
-        for name in mine
-        if name in theirs and name not in IGNORED_ARGUMENTS and mine[name] != theirs[name]
+        ArgumentDiff(
+            name=name,
+            reference=mine.get(name, DEFAULT),
+            target=theirs.get(name, DEFAULT),
+            given=name in mine and name in theirs,
+        )
+        for name in {**mine, **theirs}
+        if not _ignored(name) and mine.get(name, DEFAULT) != theirs.get(name, DEFAULT)
     )
+
+
+def _ignored(name: str) -> bool:
+    return name in IGNORED_ARGUMENTS or name.endswith("dtype")
 
 
 def _diff(reference: Call, target: Call, status: OperatorStatus, inputs: _Inputs, **figures: Any) -> OperatorDiff:

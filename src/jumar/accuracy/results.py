@@ -71,6 +71,8 @@ class ArgumentDiff:
     name: str
     reference: Any
     target: Any
+    given: bool = True
+    """Both sides named the argument; otherwise "(default)" stands for the side that did not."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.reference!r} against {self.target!r}"

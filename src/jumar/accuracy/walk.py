@@ -8,15 +8,12 @@ from typing import Literal
 
 from jumar.accuracy.align import Pair, align
 from jumar.accuracy.calls import Call, calls_of
-from jumar.accuracy.canonical import names
+from jumar.accuracy.canonical import SHUFFLING
 from jumar.accuracy.flow import Flow
 from jumar.accuracy.judge import Judge, Judgement, Load
 from jumar.accuracy.leaves import Leaf, parameter_storages
 from jumar.accuracy.results import OperatorDiff, UnmatchedCall
 from jumar.recording.schema import CallRow
-
-SHUFFLING = names("flip roll rot90 index index_select gather take take_along_dim sort scatter repeat_interleave index_put")
-"""Operators that move elements: what they do wrong, statistics of their output do not show."""
 
 
 @dataclass(slots=True)
@@ -126,12 +123,14 @@ def _unmatched(call: Call) -> UnmatchedCall:
 def _blame(judged: Judgement, of_reference: set[int]) -> OperatorDiff:
     """Return the divergence: of the call itself, or of the calls before it that only one side has.
 
-    Statistics cannot see what a shuffling operator did; if one that only one side has feeds the call, it is it.
+    Statistics cannot see what a shuffling operator did; if one that only one side has is in the same
+    module and feeds the call, it is it.
     """
     suspects = judged.suspects
-    if not judged.unexplained_input:
+    if judged.out_of_line is None:
         exact = any(output.evidence == "tensors" for output in judged.diff.outputs)
-        suspects = () if exact or judged.diff.arguments else tuple(s for s in suspects if s.operator in SHUFFLING)
+        shuffling = tuple(s for s in suspects if s.operator in SHUFFLING and _related(s.path, judged.diff.module_path))
+        suspects = () if exact or judged.diff.arguments else shuffling
     if not suspects:
         return judged.diff
     mine = [call for call in suspects if id(call) in of_reference]
@@ -139,13 +138,20 @@ def _blame(judged: Judgement, of_reference: set[int]) -> OperatorDiff:
     return _of_suspects(judged, mine, theirs)
 
 
+def _related(first: str, second: str) -> bool:
+    shorter, longer = sorted((first, second), key=len)
+    return shorter == longer or not shorter or longer.startswith(f"{shorter}.")
+
+
 def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> OperatorDiff:
     seen = judged.diff
     at = (theirs or mine)[-1]
     ours, other = (mine[-1].row if mine else None), (theirs[-1].row if theirs else None)
-    names = [f"reference only: {_names(mine)}"] * bool(mine) + [f"target only: {_names(theirs)}"] * bool(theirs)
-    worst = max(seen.inputs, key=lambda tensor: tensor.error or 0.0, default=None)
-    error, tolerance = (worst.error, 0.0) if judged.unexplained_input and worst else (seen.error, seen.tolerance)
+    names = [
+        f"{side}: {_listed(calls)}" for side, calls in (("reference only", mine), ("target only", theirs)) if calls
+    ]
+    error, tolerance = judged.out_of_line or (seen.error, seen.tolerance)
+    read = [t for t in seen.inputs if seen.note.startswith(f"{t.name} ")]
     return replace(
         seen,
         module_path=at.path,
@@ -161,19 +167,18 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
         status="diverge",
         error=error,
         tolerance=tolerance,
-        tolerance_origin="the calls compared before agree" if judged.unexplained_input else seen.tolerance_origin,
+        tolerance_origin="what the calls compared before account for" if judged.out_of_line else seen.tolerance_origin,
         rounding=None,
         inherited=0.0,
         arguments=(),
-        outputs=(worst,) if judged.unexplained_input and worst else seen.outputs,
+        outputs=tuple(read) or seen.outputs,
         inputs=(),
-        note=f"not in both runs ({'; '.join(names)}); seen in what {seen.name} reads"
-        if judged.unexplained_input
-        else f"not in both runs ({'; '.join(names)}); seen in what {seen.name} returns",
+        note=f"not compared itself ({'; '.join(names)}); seen in what {seen.name} "
+        f"{'reads' if judged.out_of_line else 'returns'}",
     )
 
 
-def _names(calls: Sequence[Call]) -> str:
+def _listed(calls: Sequence[Call]) -> str:
     names = [call.row.name for call in calls]
     shown = ", ".join(names[-4:])
     return shown if len(names) <= 4 else f"{len(names) - 4} others, {shown}"

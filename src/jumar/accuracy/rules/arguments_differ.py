@@ -48,7 +48,7 @@ def find(found: Evidenced) -> list[Finding]:
     seen = set()
     for diff in found.operators:
         place_key = (diff.module_path, diff.phase, diff.name)
-        if diff.arguments and diff.status == "agree" and place_key not in seen:
+        if any(a.given for a in diff.arguments) and diff.status == "agree" and place_key not in seen:
             seen.add(place_key)
             findings.append(
                 RULE.finding(

@@ -33,6 +33,8 @@ growth of rounding errors); Ascend's PyTorch migration and training guide, accur
 
 from __future__ import annotations
 
+import math
+
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.results import OperatorDiff
 from jumar.accuracy.words import location, multiple, number, place, tensor_json
@@ -77,18 +79,25 @@ def sentence(diff: OperatorDiff) -> str:
         parts.append(f"called with {', '.join(map(str, diff.arguments))}")
     if diff.note:
         parts.append(diff.note)
-    if diff.error is not None and diff.tolerance is not None:
-        at_least = "at least " if diff.outputs and diff.outputs[0].evidence == "statistics" else ""
-        times = diff.multiple
-        figure = f"error {at_least}{number(diff.error)}"
-        if times is not None and 1 < times < float("inf"):
-            figure += f" is {multiple(times)} the tolerance of {number(diff.tolerance)}"
-        elif diff.tolerance == 0:
-            figure += ", tolerance 0"
-        parts.append(figure)
+    parts.append(_figures(diff))
     if diff.reference_name and diff.target_name and not diff.note:
         parts.append(f"inputs agree within {number(diff.inherited)}" if diff.inherited else "inputs are equal")
-    return "; ".join(parts) + "."
+    return "; ".join(part for part in parts if part) + "."
+
+
+def _figures(diff: OperatorDiff) -> str:
+    if diff.error is None or diff.tolerance is None:
+        return ""
+    if math.isinf(diff.error):
+        return "NaN or Inf on one side only"
+    at_least = "at least " if diff.outputs and diff.outputs[0].evidence == "statistics" else ""
+    figure = f"error {at_least}{number(diff.error)}"
+    if diff.tolerance == 0:
+        return f"{figure}, where equal inputs must give equal outputs"
+    times = diff.error / diff.tolerance
+    if times <= 1:
+        return f"{figure}, within the tolerance of {number(diff.tolerance)}"
+    return f"{figure} is {multiple(times)} the tolerance of {number(diff.tolerance)}"
 
 
 def _evidence(diff: OperatorDiff) -> dict[str, Json]:
