@@ -24,11 +24,11 @@ from jumar.report.page import (
     FindingList,
     KeyValues,
     LineChart,
+    Listing,
     Page,
     Section,
     Series,
     Table,
-    Text,
 )
 
 MIGRATE_TITLES = {rule.code: rule.summary for rule in MIGRATE_RULES}
@@ -155,7 +155,7 @@ def _runs(result: PortResult) -> Section:
         KeyValues(title=run.side, items=_facts(run)) for run in (result.reference, result.target) if run is not None
     ]
     blocks += [
-        Text(text=f"Output of the {run.side} run when it failed:\n\n`{run.error()}`")
+        Listing(title=f"What the {run.side} run said when it failed", text=run.error())
         for run in (result.reference, result.target)
         if run is not None and run.failed
     ]

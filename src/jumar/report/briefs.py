@@ -9,7 +9,7 @@ from rich.text import Text
 
 from jumar.findings import Finding, Severity
 from jumar.report.digits import cell_text, number_text
-from jumar.report.page import BarChart, Block, Diff, FindingList, Heat, KeyValues, LineChart, Table
+from jumar.report.page import BarChart, Block, Diff, FindingList, Heat, KeyValues, LineChart, Listing, Table
 from jumar.report.page import Text as TextBlock
 from jumar.report.sheet import QUIET_STYLE, Sheet
 from jumar.report.views.diffs import diff_view
@@ -114,6 +114,15 @@ def _diff(block: Diff, sheet: Sheet, _most: int) -> list[Text]:
     return [sheet.plain(f"  {title}: {counted(len(files), 'file')}, {added:,} lines added, {deleted:,} deleted")]
 
 
+def _listing(block: Listing, sheet: Sheet, most: int) -> list[Text]:
+    """Return the last lines: a traceback ends with what went wrong."""
+    lines = block.text.rstrip().splitlines()
+    hidden = len(lines) - max(most, 1)
+    shown = [sheet.plain(f"  {line}") for line in lines[max(hidden, 0) :]]
+    head = [sheet.plain(f"  {block.title}", QUIET_STYLE)] if block.title else []
+    return [*head, *([sheet.plain(f"  … {hidden:,} lines before", QUIET_STYLE)] if hidden > 0 else []), *shown]
+
+
 def _key_values(block: KeyValues, sheet: Sheet, most: int) -> list[Text]:
     width = max((len(name) for name, _ in block.items), default=0)
     lines = [sheet.plain(f"  {block.title}")] if block.title else []
@@ -142,6 +151,7 @@ _BRIEFS: dict[type[Any], Callable[[Any, Sheet, int], list[Text]]] = {
     TextBlock: _text,
     Diff: _diff,
     KeyValues: _key_values,
+    Listing: _listing,
     Heat: _heat,
 }
 

@@ -25,6 +25,7 @@ from jumar.report.page import (
     FindingList,
     Heat,
     KeyValues,
+    Listing,
     LineChart,
     Page,
     Section,
@@ -42,6 +43,7 @@ BLOCK_KINDS: dict[type[Any], str] = {
     Text: "text",
     Diff: "diff",
     KeyValues: "key-values",
+    Listing: "listing",
     Heat: "heat",
 }
 """The `kind` that tells a block's class in JSON."""

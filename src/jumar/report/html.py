@@ -27,6 +27,7 @@ from jumar.report.page import (
     Heat,
     KeyValues,
     LineChart,
+    Listing,
     Page,
     Section,
     Status,
@@ -56,6 +57,7 @@ _VIEWS: dict[type[Any], Callable[[Any, str], Any]] = {
     Text: lambda text, _: paragraphs(text.text),
     Diff: lambda diff, _: diff_view(diff.text, diff.title),
     KeyValues: lambda pairs, _: pairs,
+    Listing: lambda listing, _: listing,
     Heat: lambda heat, _: heat_view(heat),
 }
 """What prepares a block, given the id of its element."""

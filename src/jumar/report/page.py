@@ -130,6 +130,14 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Text kept line by line, e.g. a traceback or a program's output."""
+
+    text: str
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
     """A unified diff, coloured."""
 
@@ -155,7 +163,7 @@ class Heat:
     log_scale: bool = True
 
 
-Block = Table | LineChart | BarChart | FindingList | Text | Diff | KeyValues | Heat
+Block = Table | LineChart | BarChart | FindingList | Text | Listing | Diff | KeyValues | Heat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
