@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from jumar.recording import CallRow, Kind, Phase, TensorRow
+from jumar.recording import Kind, Phase, TensorRow
 
 if TYPE_CHECKING:
     import numpy as np
@@ -56,15 +56,15 @@ class Seen:
             self.stride, self.storage_offset, self.contiguous = (), 0, False
             self.format = str(tensor.layout).removeprefix("torch.").upper()
 
-    def to_row(self, name: str) -> TensorRow:
-        """Return the row of this tensor under `name`."""
+    def to_row(self) -> TensorRow:
+        """Return the row of this tensor, without a name."""
         minimum, maximum, mean, l2, num_nan, num_inf = self.statistics or (None,) * 6
         return TensorRow(
-            name=name,
+            name="",
             shape=tuple(self.shape),
             dtype=str(self.dtype).removeprefix("torch."),
             device=str(self.device),
-            stride=tuple(self.stride),
+            stride=self.stride,
             storage_offset=self.storage_offset,
             contiguous=self.contiguous,
             format=self.format,
@@ -78,7 +78,8 @@ class Seen:
         )
 
 
-Named = list[tuple[str, Seen]]
+Named = list[Any]
+"""Names and `Seen`s in turn: one flat list, because a pair a tensor would keep the garbage collector busy."""
 
 
 class Call:
@@ -109,38 +110,20 @@ class Call:
         self.occurrence = 0
         self.source = ""
         self.arguments: Any = None
-        """Names and values of the arguments that are not tensors, or None."""
+        """Names and values, in turn, of the arguments that are not tensors, or None."""
         self.autocast = ""
         self.start_us = 0.0
         self.duration_us = 0.0
         self.inputs: Named = []
         self.outputs: Named = []
 
-    def to_row(self, step: int, rank: int, seq: int) -> CallRow:
-        """Return the row of this call at position `seq` of its step."""
-        return CallRow(
-            step=step,
-            rank=rank,
-            seq=seq,
-            kind=self.kind,
-            phase=self.phase,
-            module_path=self.module_path,
-            module_type=self.module_type,
-            name=self.name,
-            occurrence=self.occurrence,
-            source=self.source,
-            arguments=arguments_text(self.arguments) if self.arguments else "",
-            autocast=self.autocast,
-            start_us=self.start_us,
-            duration_us=self.duration_us,
-            inputs=tuple(seen.to_row(name) for name, seen in self.inputs),
-            outputs=tuple(seen.to_row(name) for name, seen in self.outputs),
-        )
 
-
-def arguments_text(arguments: Sequence[tuple[str, Any]]) -> str:
-    """Return the arguments as a JSON object; values JSON has no form for become text (`torch.float16`)."""
-    return json.dumps({name: _plain(value) for name, value in arguments}, default=str)
+def arguments_text(arguments: Sequence[Any] | None) -> str:
+    """Return names and values as a JSON object, empty for none; what JSON has no form for becomes text (`float16`)."""
+    if not arguments:
+        return ""
+    names = iter(arguments)
+    return json.dumps({name: _plain(value) for name, value in zip(names, names, strict=True)}, default=str)
 
 
 def _plain(value: Any) -> Any:
@@ -154,18 +137,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, complex):
         return str(value)
     return type(value).__name__  # a generator, a process group: its address would differ every run
-
-
-def to_rows(calls: Sequence[Call], step: int, rank: int) -> list[CallRow]:
-    """Return the rows of a step, in the order in which the calls finished."""
-    return [call.to_row(step, rank, seq) for seq, call in enumerate(calls)]
-
-
-def arrays_of(calls: Sequence[Call], rows: Sequence[CallRow]) -> dict[str, dict[str, np.ndarray]]:
-    """Return the whole tensors of a step by row key and tensor name."""
-    arrays = {}
-    for call, row in zip(calls, rows, strict=True):
-        of_row = {name: seen.array for name, seen in (*call.inputs, *call.outputs) if seen.array is not None}
-        if of_row:
-            arrays[row.key] = of_row
-    return arrays

@@ -9,19 +9,20 @@ class RunClock:
     """Nanoseconds of the run without the observer's own work.
 
     The observer calls `pause` when it begins to work and `resume` when it gives the run its thread
-    back; calls may nest.
+    back; calls may nest. `own` is the sum of the observer's work so far; who measures its own work
+    adds to it.
     """
 
-    __slots__ = ("_depth", "_own", "_paused_at")
+    __slots__ = ("_depth", "_paused_at", "own")
 
     def __init__(self) -> None:
-        self._own = 0
+        self.own = 0
         self._paused_at = 0
         self._depth = 0
 
     def now(self) -> int:
         """Return the time of the run; it does not move while paused."""
-        return (self._paused_at if self._depth else perf_counter_ns()) - self._own
+        return (self._paused_at if self._depth else perf_counter_ns()) - self.own
 
     def pause(self) -> None:
         """Stop the clock."""
@@ -33,4 +34,4 @@ class RunClock:
         """Let the clock go on where it stopped."""
         self._depth -= 1
         if not self._depth:
-            self._own += perf_counter_ns() - self._paused_at
+            self.own += perf_counter_ns() - self._paused_at

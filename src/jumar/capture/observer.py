@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter_ns
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from jumar.capture.mode import ObserverMode
 from jumar.capture.modules import Frame, ModuleHooks
 from jumar.capture.naming import ModuleNames
 from jumar.capture.operators import OperatorInfo, operator_info, tensors_in
-from jumar.capture.probes import CallContext, Probe, StatsProbe
+from jumar.capture.probes import Probe, StatsProbe
 from jumar.capture.steps import StepWatch
 from jumar.capture.storages import StorageTable
 from jumar.recording import Kind, Level, Phase
@@ -29,6 +30,10 @@ from jumar.recording import Kind, Level, Phase
 Tensor = torch.Tensor
 OnStep = Callable[[int, Sequence[Call]], bool]
 """Takes a finished step and its calls; returns False when nothing more is wanted."""
+
+
+_INPUT = tuple(f"input.{position}" for position in range(64))
+"""No aten operator has as many positional arguments."""
 
 
 class StopRun(SystemExit):
@@ -201,32 +206,32 @@ class Observer:
 
     def _operator(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run one operator, noting it."""
-        if not self._recording or self._modules.watch.busy:
+        info = operator_info(func)
+        if not self._recording or self._modules.watch.busy or info.is_marker:
             return func(*args, **kwargs)
         clock = self._clock
-        clock.pause()
-        info = operator_info(func)
+        began = perf_counter_ns()
+        call = self._guarded(self._before_operator, info, args, kwargs)
+        start = perf_counter_ns()
+        clock.own += start - began
+        if call is None:
+            return func(*args, **kwargs)
+        own = clock.own
+        result = func(*args, **kwargs)
+        end = perf_counter_ns()
+        call.start_us = (start - own - self._step_start) / 1000
+        call.duration_us = (end - start - (clock.own - own)) / 1000
+        self._guarded(self._after_operator, call, info, args, kwargs, result)
+        clock.own += perf_counter_ns() - end
+        return result
+
+    def _guarded(self, work: Callable[..., Call | None], *args: Any) -> Call | None:
+        """Do the observer's work; should it fail, the recording ends and the run goes on."""
         try:
-            if info.is_marker:
-                return func(*args, **kwargs)
-            call = self._before_operator(info, args, kwargs)
+            return work(*args)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong in the observer must not end the run
             self._fail(error)
-            return func(*args, **kwargs)
-        finally:
-            clock.resume()
-        start = clock.now()
-        result = func(*args, **kwargs)
-        call.start_us = (start - self._step_start) / 1000
-        call.duration_us = (clock.now() - start) / 1000
-        clock.pause()
-        try:
-            self._after_operator(call, info, args, kwargs, result)
-        except Exception as error:  # noqa: BLE001 - as above
-            self._fail(error)
-        finally:
-            clock.resume()
-        return result
+            return None
 
     def _before_operator(self, info: OperatorInfo, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         origin, phase = self._origin()
@@ -236,14 +241,20 @@ class Observer:
         call.autocast = self._autocast.dtype
         inputs = call.inputs
         for position, value in enumerate(args):
-            self._see_argument(inputs, f"input.{position}", value)
+            if isinstance(value, Tensor):
+                inputs.append(_INPUT[position])
+                inputs.append(self._see(value))
+            elif isinstance(value, (list, tuple)):
+                self._see_list(inputs, _INPUT[position], value)
         for name, value in kwargs.items():
-            self._see_argument(inputs, f"input.{name}", value)
-        context = CallContext(call, info, args, kwargs)
+            if isinstance(value, Tensor):
+                inputs += (f"input.{name}", self._see(value))
+            elif isinstance(value, (list, tuple)):
+                self._see_list(inputs, f"input.{name}", value)
         for probe in self._probes:
-            probe.on_call(context)
+            probe.on_call(call, info, args, kwargs)
         if torch.is_grad_enabled():
-            self._attribution.here().note(Origin(call.module_path, call.module_type, call.source))
+            self._attribution.here().note(origin if origin.source else origin._replace(source=call.source))
         return call
 
     def _after_operator(
@@ -255,15 +266,21 @@ class Observer:
                 for tensor in tensors_in(value):
                     self._storages.note_write(tensor)
             if not info.returns_writes:
-                for position, value in enumerate(written):
-                    self._see_argument(call.outputs, f"output.{position}", value)
+                self._see_outputs(call, written)
         if not info.collective:
-            if isinstance(result, Tensor):
-                call.outputs.append(("output.0", self._see(result)))
-            elif isinstance(result, (list, tuple)):
-                for position, value in enumerate(result):
-                    self._see_argument(call.outputs, f"output.{position}", value)
+            self._see_outputs(call, result)
         self._calls.append(call)
+
+    def _see_outputs(self, call: Call, result: Any) -> None:
+        outputs = call.outputs
+        if isinstance(result, Tensor):
+            outputs += ("output.0", self._see(result))
+        elif isinstance(result, (list, tuple)):
+            for position, value in enumerate(result):
+                if isinstance(value, Tensor):
+                    outputs += (f"output.{position}", self._see(value))
+                elif isinstance(value, (list, tuple)):
+                    self._see_list(outputs, f"output.{position}", value)
 
     def _origin(self) -> tuple[Origin, Phase]:
         """Return where an operator that runs now belongs."""
@@ -285,13 +302,16 @@ class Observer:
 
     # -- tensors ------------------------------------------------------------------------------
 
-    def _see_argument(self, found: Named, name: str, value: Any) -> None:
-        if isinstance(value, Tensor):
-            found.append((name, self._see(value)))
-        elif isinstance(value, (list, tuple)):
-            for position, item in enumerate(value):
-                if isinstance(item, Tensor):
-                    found.append((f"{name}.{position}", self._see(item)))
+    def _see_list(self, found: Named, name: str, values: Sequence[Any]) -> None:
+        for position, value in enumerate(values):
+            if isinstance(value, Tensor):
+                found += (f"{name}.{position}", self._see(value))
+
+    def _see_all(self, tensors: Iterable[tuple[str, Tensor]]) -> Named:
+        found: Named = []
+        for name, tensor in tensors:
+            found += (name, self._see(tensor))
+        return found
 
     def _see(self, tensor: Tensor) -> Any:
         seen, is_new = self._storages.find(tensor)
@@ -324,7 +344,7 @@ class Observer:
             phase: Phase = "forward" if current_node() is None else "backward"
             call = self._new_call("module", phase, frame.path, frame.type_name, frame.type_name)
             tensors = list(named_tensors("input", args))
-            call.inputs = [(name, self._see(tensor)) for name, tensor in tensors]
+            call.inputs = self._see_all(tensors)
             frame.call = call, tensors
         call.start_us = (self._clock.now() - self._step_start) / 1000
 
@@ -341,8 +361,8 @@ class Observer:
         with self._own_work():
             keywords = list(named_tensors("input", kwargs))
             outputs = list(named_tensors("output", output if isinstance(output, (tuple, list, dict)) else (output,)))
-            call.inputs += [(name, self._see(tensor)) for name, tensor in keywords]
-            call.outputs = [(name, self._see(tensor)) for name, tensor in outputs]
+            call.inputs += self._see_all(keywords)
+            call.outputs = self._see_all(outputs)
             self._calls.append(call)
             self._gradients.attach(frame.path, frame.type_name, inputs + keywords, outputs)
 
@@ -350,9 +370,8 @@ class Observer:
         call = Call(kind, phase, path, module_type, name)
         call.occurrence = self._next_occurrence(call)
         call.autocast = self._autocast.dtype
-        context = CallContext(call, None, (), {})
         for probe in self._probes:
-            probe.on_call(context)
+            probe.on_call(call, None, (), {})
         if not self._observes_operators:
             self._storages.forget_values()  # writes are not seen, so nothing that was seen can be relied on
         return call
@@ -374,7 +393,7 @@ class Observer:
                 self._unfinished[id(call)] = call
             call.duration_us = now - call.start_us
             side = call.inputs if name.startswith("grad_output") else call.outputs
-            side.append((name, self._see(gradient)))
+            side += (name, self._see(gradient))
             pending.missing.discard(name)
             if not pending.missing:
                 self._calls.append(self._unfinished.pop(id(call)))
@@ -388,7 +407,7 @@ class Observer:
             seen = self._see(loss.detach())
             if seen.statistics is None:
                 self._loss_stats.on_tensor(seen, loss)
-            call.outputs = [("output.0", seen)]
+            call.outputs = ["output.0", seen]
             self._calls.append(call)
 
     def _enter_backward(self) -> None:

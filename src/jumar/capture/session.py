@@ -80,10 +80,9 @@ class Session:
         Session.current = None
         self.observer.finish(complete=status in {"finished", "exited"})
         sentences = [*self.observer.not_covered, *compiled_regions()]
-        if self._sink is not None:
-            self._sink.wait()
-            if self._sink.failure:
-                sentences.insert(0, self._sink.failure)
+        self.flush()
+        if self._sink is not None and self._sink.failure:
+            sentences.insert(0, self._sink.failure)
         end = RunEnd(
             rank=current_rank(),
             status=status,
@@ -95,6 +94,11 @@ class Session:
         )
         self._close(end)
         return end
+
+    def flush(self) -> None:
+        """Wait until every finished step is on the disk, or could not be written."""
+        if self._sink is not None:
+            self._sink.wait()
 
     def end_by(self, error: BaseException | None) -> RunEnd:
         """End as `error` says, which is about to end the process; None for a normal end."""

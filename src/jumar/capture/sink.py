@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from jumar.capture.calls import Call, arrays_of, to_rows
+from jumar.capture.calls import Call
 from jumar.recording import RecordingWriter, RunEnd
 
 
@@ -51,6 +51,7 @@ class Sink:
         self._writer.close(end)
 
     def _write(self, step: int, calls: Sequence[Call]) -> None:
-        rows = to_rows(calls, step, self._writer.rank)
-        self._writer.write_step(step, rows, arrays_of(calls, rows) or None)
-        self.num_rows += len(rows)
+        from jumar.capture.table import to_arrays, to_table
+
+        self._writer.write_table(step, to_table(calls, step, self._writer.rank), *to_arrays(calls))
+        self.num_rows += len(calls)

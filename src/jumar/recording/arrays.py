@@ -7,15 +7,13 @@ that HDF5 has no form for (bfloat16, float8) are stored as raw unsigned integers
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
-
-from jumar.recording.schema import CallRow
 
 _FLOAT8 = {
     # name: (exponent bits, mantissa bits, bias, how the top codes are used)
@@ -27,15 +25,26 @@ _FLOAT8 = {
 """Formats of https://arxiv.org/abs/2209.05433 and the `fnuz` variants of https://arxiv.org/abs/2206.02915."""
 
 
-def write_tensors(path: Path, rows: Iterable[CallRow], tensors: Mapping[str, Mapping[str, np.ndarray]]) -> None:
-    """Write the arrays (row key -> tensor name -> array) to a new HDF5 file. Raises OSError."""
-    dtypes = {row.key: {tensor.name: tensor.dtype for tensor in (*row.inputs, *row.outputs)} for row in rows}
+def write_tensors(
+    path: Path, tensors: Mapping[str, Mapping[str, np.ndarray]], dtypes: Mapping[str, Mapping[str, str]]
+) -> None:
+    """Write the arrays (row key -> tensor name -> array) to a new HDF5 file, with PyTorch's dtypes by the same keys.
+
+    An array that occurs several times is stored once, under several names (HDF5 hard links). Raises OSError.
+    """
     with h5py.File(path, "w", libver="latest") as file:
+        stored: dict[tuple[int, str], h5py.Dataset] = {}
         for key, arrays in tensors.items():
             known = dtypes.get(key, {})
             for name, array in arrays.items():
-                data = file.create_dataset(f"{key}/{_member(name)}", data=array)
-                data.attrs["dtype"] = known.get(name, str(array.dtype))
+                dtype = known.get(name, str(array.dtype))
+                place = f"{key}/{_member(name)}"
+                data = stored.get((id(array), dtype))
+                if data is None:
+                    data = stored[id(array), dtype] = file.create_dataset(place, data=array)
+                    data.attrs["dtype"] = dtype
+                else:
+                    file[place] = data
 
 
 def read_tensors(file: h5py.File, key: str) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ tensors).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, fields
 from itertools import accumulate, pairwise
 from operator import attrgetter
@@ -35,6 +35,7 @@ _TENSOR_TYPES: dict[str, pa.DataType] = {
     "num_nan": pa.int64(),
     "num_inf": pa.int64(),
 }
+_SIDES = ("inputs", "outputs")
 _TENSORS = pa.list_(pa.struct(list(_TENSOR_TYPES.items())))
 _ROW_TYPES: dict[str, pa.DataType] = {
     "step": pa.int32(),
@@ -54,14 +55,49 @@ _ROW_TYPES: dict[str, pa.DataType] = {
     "inputs": _TENSORS,
     "outputs": _TENSORS,
 }
+_PLAIN = tuple(name for name in _ROW_TYPES if name not in _SIDES)
 TABLE_SCHEMA = pa.schema(list(_ROW_TYPES.items()))
 """Columns of a step file: the fields of `CallRow`, its tensors as lists of structs."""
 
 
 def rows_to_table(rows: Sequence[CallRow]) -> pa.Table:
     """Return the rows as a table with `TABLE_SCHEMA`."""
-    columns = [_row_column(name, kind, rows) for name, kind in _ROW_TYPES.items()]
-    return pa.Table.from_arrays(columns, schema=TABLE_SCHEMA)
+    sides = {
+        side: tensor_column(
+            [tensor.name for row in rows for tensor in getattr(row, side)],
+            [tensor for row in rows for tensor in getattr(row, side)],
+            [len(getattr(row, side)) for row in rows],
+        )
+        for side in _SIDES
+    }
+    return make_table({name: list(map(attrgetter(name), rows)) for name in _PLAIN}, **sides)
+
+
+def make_table(columns: Mapping[str, Sequence[Any]], *, inputs: pa.Array, outputs: pa.Array) -> pa.Table:
+    """Return a table of plain columns by name, and the two columns of tensors made by `tensor_column`."""
+    arrays = [pa.array(columns[name], _ROW_TYPES[name]) for name in _PLAIN]
+    return pa.Table.from_arrays([*arrays, inputs, outputs], schema=TABLE_SCHEMA)
+
+
+def tensor_column(names: Sequence[str], tensors: Sequence[TensorRow], lengths: Sequence[int]) -> pa.Array:
+    """Return the tensors of all rows, `lengths` of them to each row, under `names`.
+
+    A tensor object that occurs several times (what one row gives the next one takes) is converted
+    once; its own name does not matter.
+    """
+    numbers: dict[int, int] = {}
+    unique: list[TensorRow] = []
+    for tensor in tensors:
+        if id(tensor) not in numbers:
+            numbers[id(tensor)] = len(unique)
+            unique.append(tensor)
+    children = [_tensor_child(name, kind, unique) for name, kind in _TENSOR_TYPES.items()]
+    fields = list(_TENSORS.value_type)
+    once = pa.StructArray.from_arrays(children, fields=fields)
+    each = once.take(pa.array([numbers[id(tensor)] for tensor in tensors], pa.int32())).flatten()
+    each[0] = pa.array(names, pa.string())
+    offsets = pa.array(accumulate(lengths, initial=0), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(each, fields=fields), type=_TENSORS)
 
 
 def table_to_rows(table: pa.Table) -> list[CallRow]:
@@ -73,14 +109,14 @@ def table_to_rows(table: pa.Table) -> list[CallRow]:
     for name in _ROW_TYPES:
         if name in table.column_names:
             column = table.column(name).combine_chunks()
-            columns[name] = _tensor_rows(column) if name in {"inputs", "outputs"} else column.to_pylist()
+            columns[name] = _tensor_rows(column) if name in _SIDES else column.to_pylist()
     return _build(CallRow, columns)
 
 
 def missing_columns(table: pa.Table) -> list[str]:
     """Return the names of columns that a step file must have and `table` has not; also of the tensors' fields."""
     missing = [name for name in _required(CallRow) if name not in table.column_names]
-    for side in ("inputs", "outputs"):
+    for side in _SIDES:
         if side in table.column_names:
             kind = table.schema.field(side).type
             nested = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
@@ -91,18 +127,6 @@ def missing_columns(table: pa.Table) -> list[str]:
 
 def _required(record: type[CallRow] | type[TensorRow]) -> list[str]:
     return [field.name for field in fields(record) if field.default is MISSING]
-
-
-def _row_column(name: str, kind: pa.DataType, rows: Sequence[CallRow]) -> pa.Array:
-    values = list(map(attrgetter(name), rows))
-    return _tensor_column(values) if kind == _TENSORS else pa.array(values, kind)
-
-
-def _tensor_column(lists: Sequence[Sequence[TensorRow]]) -> pa.Array:
-    flat = [tensor for tensors in lists for tensor in tensors]
-    children = [_tensor_child(name, kind, flat) for name, kind in _TENSOR_TYPES.items()]
-    structs = pa.StructArray.from_arrays(children, fields=list(_TENSORS.value_type))
-    return pa.ListArray.from_arrays(_offsets(lists), structs, type=_TENSORS)
 
 
 def _tensor_child(name: str, kind: pa.DataType, flat: Sequence[TensorRow]) -> pa.Array:

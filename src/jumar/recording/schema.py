@@ -101,8 +101,7 @@ class CallRow:
     @property
     def key(self) -> str:
         """HDF5 group of this row's tensors: no two rows of a step and rank share it."""
-        path = self.module_path or "-"
-        return f"{self.kind}/{self.phase}/{path}/{self.name.replace('/', '_')}/{self.occurrence}"
+        return row_key(self.kind, self.phase, self.module_path, self.name, self.occurrence)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +145,11 @@ class RunEnd:
     """Traceback of the user's exception, without Jumar's own frames."""
     not_covered: tuple[str, ...] = ()
     """What the observer could not see, one sentence each: never reported as agreeing."""
+
+
+def row_key(kind: str, phase: str, module_path: str, name: str, occurrence: int) -> str:
+    """Return `CallRow.key` of a row with these fields."""
+    return f"{kind}/{phase}/{module_path or '-'}/{name.replace('/', '_')}/{occurrence}"
 
 
 def step_stem(step: int, rank: int) -> str:

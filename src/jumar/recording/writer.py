@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jumar.errors import OutputError
 from jumar.recording.documents import is_recording, to_text
@@ -65,14 +65,28 @@ class RecordingWriter:
         bfloat16 and float8 tensors come as arrays of their raw unsigned integers, their dtype as
         said in the row. The rows' file appears last, so a step that is listed is whole.
         """
-        import pyarrow.parquet as pq
-
         from jumar.recording.rows import rows_to_table
+
+        dtypes = {row.key: {tensor.name: tensor.dtype for tensor in (*row.inputs, *row.outputs)} for row in rows}
+        self.write_table(step, rows_to_table(rows), tensors, dtypes)
+
+    def write_table(
+        self,
+        step: int,
+        table: Any,
+        tensors: Mapping[str, Mapping[str, np.ndarray]] | None,
+        dtypes: Mapping[str, Mapping[str, str]],
+    ) -> None:
+        """Write one step as `write_step` does, its rows as a table made by `jumar.recording.rows`."""
+        import pyarrow.parquet as pq
 
         stem = step_stem(step, self.rank)
         if tensors:
-            self._write_tensors(stem, rows, tensors)
-        table = rows_to_table(rows)
+            from jumar.recording.arrays import write_tensors
+
+            folder = self.path / TENSORS_FOLDER
+            folder.mkdir(exist_ok=True)
+            write_atomically(folder / f"{stem}.h5", lambda part: write_tensors(part, tensors, dtypes))
         write_atomically(
             self.path / STEPS_FOLDER / f"{stem}.parquet",
             lambda part: pq.write_table(table, part, compression="zstd", write_page_checksum=True),
@@ -81,15 +95,6 @@ class RecordingWriter:
     def close(self, end: RunEnd) -> None:
         """Write how the run ended; without it the recording reads as killed. Raises OSError."""
         write_text_atomically(self.path / end_file(self.rank), to_text(end))
-
-    def _write_tensors(
-        self, stem: str, rows: Sequence[CallRow], tensors: Mapping[str, Mapping[str, np.ndarray]]
-    ) -> None:
-        from jumar.recording.arrays import write_tensors
-
-        folder = self.path / TENSORS_FOLDER
-        folder.mkdir(exist_ok=True)
-        write_atomically(folder / f"{stem}.h5", lambda part: write_tensors(part, rows, tensors))
 
 
 def _clear(path: Path, force: bool) -> None:

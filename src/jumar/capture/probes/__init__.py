@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from jumar.capture.probes.arguments import ArgumentsProbe
-from jumar.capture.probes.base import CallContext, Probe
+from jumar.capture.probes.base import Probe
 from jumar.capture.probes.source import SourceProbe
 from jumar.capture.probes.stats import StatsProbe
 from jumar.capture.probes.tensors import TensorsProbe
@@ -13,7 +13,6 @@ from jumar.recording import Values
 
 __all__ = [
     "ArgumentsProbe",
-    "CallContext",
     "Probe",
     "SourceProbe",
     "StatsProbe",

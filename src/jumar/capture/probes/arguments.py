@@ -6,25 +6,30 @@ from typing import Any
 
 import torch
 
-from jumar.capture.probes.base import CallContext, Probe
+from jumar.capture.calls import Call
+from jumar.capture.operators import OperatorInfo
+from jumar.capture.probes.base import Probe
 
 
 class ArgumentsProbe(Probe):
     """Notes the values; they become JSON when the row is written, off the run's time."""
 
-    def on_call(self, context: CallContext) -> None:
+    def on_call(self, call: Call, info: OperatorInfo | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note the arguments that hold no tensor."""
-        if context.info is None:
+        if info is None:
             return
-        names = context.info.names
-        found = [
-            (names[position] if position < len(names) else str(position), value)
-            for position, value in enumerate(context.args)
-            if not _holds_tensor(value)
-        ]
-        found += [(name, value) for name, value in context.kwargs.items() if not _holds_tensor(value)]
+        found: list[Any] = []
+        names = info.names
+        for position, value in enumerate(args):
+            if not _holds_tensor(value):
+                found.append(names[position] if position < len(names) else str(position))
+                found.append(value)
+        for name, value in kwargs.items():
+            if not _holds_tensor(value):
+                found.append(name)
+                found.append(value)
         if found:
-            context.call.arguments = found
+            call.arguments = found
 
 
 def _holds_tensor(value: Any) -> bool:

@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from jumar.capture.calls import Call, Seen
-
-
-@dataclass(slots=True)
-class CallContext:
-    """What a probe may look at, besides the note, when an operator is called."""
-
-    call: Call
-    info: Any
-    """`OperatorInfo` of the operator; None for a module call or a loss."""
-    args: tuple[Any, ...]
-    kwargs: dict[str, Any]
+from jumar.capture.operators import OperatorInfo
 
 
 class Probe:
@@ -34,8 +23,8 @@ class Probe:
     def on_tensor(self, seen: Seen, tensor: torch.Tensor) -> None:
         """Look at a tensor that was not seen in this state before; it may be on any device."""
 
-    def on_call(self, context: CallContext) -> None:
-        """Look at a call before it is made."""
+    def on_call(self, call: Call, info: OperatorInfo | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Look at a call before it is made; for module calls and losses `info` is None and the arguments are empty."""
 
     def on_step_end(self, calls: Sequence[Call]) -> None:
         """Finish the notes of a step: bring results over from the device."""

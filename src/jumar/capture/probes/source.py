@@ -7,11 +7,14 @@ import sys
 import sysconfig
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import torch
 
 import jumar
-from jumar.capture.probes.base import CallContext, Probe
+from jumar.capture.calls import Call
+from jumar.capture.operators import OperatorInfo
+from jumar.capture.probes.base import Probe
 
 
 class SourceProbe(Probe):
@@ -25,10 +28,10 @@ class SourceProbe(Probe):
         self._roots = [str(root) for root in (folder, Path.cwd()) if root is not None]
         self._shown: dict[str, str] = {}
 
-    def on_call(self, context: CallContext) -> None:
+    def on_call(self, call: Call, info: OperatorInfo | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note the line, unless the observer already knows it (a backward operator has its forward's)."""
-        if not context.call.source:
-            context.call.source = self.find(sys._getframe(1))
+        if not call.source:
+            call.source = self.find(sys._getframe(2))
 
     def find(self, frame: FrameType | None) -> str:
         """Return `file:line` of the first frame of user code at or outside of `frame`; empty without one."""
