@@ -14,6 +14,7 @@ import collections
 import dataclasses
 import importlib.util
 import json
+import math
 import sys
 import types
 import unittest
@@ -71,7 +72,9 @@ def move_sample(op: Any, sample: Any) -> Any:
     if op.name == "to":
         args = ["npu" if item == "cpu" else item for item in args]
     if op.name == "tensor_split":
-        args = [item.cpu() if isinstance(item, torch.Tensor) else item for item in args]  # must be on the CPU on CUDA too
+        args = [
+            item.cpu() if isinstance(item, torch.Tensor) else item for item in args
+        ]  # must be on the CPU on CUDA too
     return SampleInput(value, args=tuple(args), kwargs=kwargs)
 
 
@@ -81,20 +84,24 @@ def differences(cpu: Any, npu: Any, *, values: bool = True) -> str:
     right, right_spec = tree_flatten(npu)
     if left_spec != right_spec:
         return f"structure {right_spec} instead of {left_spec}"
-    for a, b in zip(left, right, strict=True):
-        if not isinstance(a, torch.Tensor):
-            if a != b and not (a != a and b != b) and not isinstance(a, torch.device):
-                return f"value {b!r} instead of {a!r}"
-            continue
-        if b.device.type != "npu":
-            return f"a result on {b.device}"
-        for what in ("shape", "dtype", "layout", "requires_grad"):
-            if getattr(a, what) != getattr(b, what):
-                return f"{what} {getattr(b, what)} instead of {getattr(a, what)}"
-        if a.layout is torch.strided and a.numel() and a.stride() != b.stride():
-            return f"stride {b.stride()} instead of {a.stride()}"
-        if values and not same(a, b):
-            return f"values differ: {str(b.flatten()[:4].tolist())[:60]} instead of {str(a.flatten()[:4].tolist())[:60]}"
+    pairs = zip(left, right, strict=True)
+    return next((text for a, b in pairs if (text := difference(a, b, values=values))), "")
+
+
+def difference(a: Any, b: Any, *, values: bool) -> str:
+    """Return how two leaves of results differ, or an empty string."""
+    if not isinstance(a, torch.Tensor):
+        both_nan = isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b)
+        return "" if a == b or both_nan or isinstance(a, torch.device) else f"value {b!r} instead of {a!r}"
+    if b.device.type != "npu":
+        return f"a result on {b.device}"
+    for what in ("shape", "dtype", "layout", "requires_grad"):
+        if getattr(a, what) != getattr(b, what):
+            return f"{what} {getattr(b, what)} instead of {getattr(a, what)}"
+    if a.layout is torch.strided and a.numel() and a.stride() != b.stride():
+        return f"stride {b.stride()} instead of {a.stride()}"
+    if values and not same(a, b):
+        return f"values differ: {b.flatten()[:3].tolist()} instead of {a.flatten()[:3].tolist()}"
     return ""
 
 
@@ -182,7 +189,7 @@ def operator_database() -> list[Any]:
     return op_db
 
 
-def SampleInput(*args: Any, **kwargs: Any) -> Any:  # noqa: N802 (the class of PyTorch, imported late)
+def SampleInput(*args: Any, **kwargs: Any) -> Any:
     from torch.testing._internal.opinfo.core import SampleInput as made
 
     return made(*args, **kwargs)
@@ -228,8 +235,10 @@ def main() -> int:
         if outcome.trouble:
             print(f"{outcome.name}: {outcome.trouble}", flush=True)
     tally = collections.Counter("failing" if item.trouble else "agreeing" for item in outcomes)
-    print(f"{len(outcomes)} operators tried: {dict(tally)}; {sum(i.num_samples for i in outcomes)} samples forward, "
-          f"{sum(i.num_gradients for i in outcomes)} with gradients")
+    print(
+        f"{len(outcomes)} operators tried: {dict(tally)}; {sum(i.num_samples for i in outcomes)} samples forward, "
+        f"{sum(i.num_gradients for i in outcomes)} with gradients"
+    )
     if options.json:
         text = json.dumps([dataclasses.asdict(item) for item in outcomes], indent=1)
         options.json.write_text(text + "\n", encoding="utf-8")

@@ -46,7 +46,9 @@ def _bring_up(plan: DevicePlan) -> ActiveDevice:
         if real is not None:
             return real
         if plan.real == "require":
-            raise DeviceError("torch_npu does not import here, and the plan requires it. Install it, or allow the emulator.")
+            raise DeviceError(
+                "torch_npu does not import here, and the plan requires it. Install it, or allow the emulator."
+            )
     return _emulated(plan)
 
 
@@ -62,7 +64,8 @@ def _vendor() -> ActiveDevice | None:
         _log.warning("torch_npu is installed but does not import (%s); the emulated NPU takes its place.", error)
         return None
     version = getattr(torch_npu, "__version__", "")
-    soc = str(torch.npu.get_device_name()) if torch.npu.is_available() else ""
+    npu = torch.get_device_module("npu")
+    soc = str(npu.get_device_name()) if npu.is_available() else ""
     return ActiveDevice(device_type="npu", description="npu", soc=soc, torch_npu_version=version)
 
 

@@ -30,7 +30,7 @@ def _answers() -> dict[str, Any]:
         "_accelerator_synchronizeDevice": npu.synchronize,
         "_accelerator_getStream": npu.current_stream,
         "_accelerator_setStream": npu.set_stream,
-        "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": set()},
+        "_accelerator_getDeviceCapability": lambda _index: {"supported_dtypes": set()},
         "_accelerator_isAllocatorInitialized": lambda: True,
         "_accelerator_emptyCache": npu.empty_cache,
         "_accelerator_emptyHostCache": npu.empty_cache,

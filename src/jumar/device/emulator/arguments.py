@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from jumar.device.emulator.memory import track
-from jumar.device.emulator.scalars import tensor_of
 from jumar.device.emulator.placement import check_together, misplaced
 from jumar.device.emulator.plans import Plan
 from jumar.device.emulator.retag import to_cpu, to_npu
 from jumar.device.emulator.rng import to_cpu_generator
+from jumar.device.emulator.scalars import tensor_of
 
 Tensor = torch.Tensor
 _CPU = torch.device("cpu")

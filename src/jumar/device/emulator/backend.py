@@ -6,7 +6,20 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator import accelerator, autocast, hccl, kernels, modules, npu, pinned, register, retag, rng, scalars, storage
+from jumar.device.emulator import (
+    accelerator,
+    autocast,
+    hccl,
+    kernels,
+    modules,
+    npu,
+    pinned,
+    register,
+    retag,
+    rng,
+    scalars,
+    storage,
+)
 from jumar.device.emulator.state import STATE
 from jumar.errors import DeviceError
 
@@ -14,12 +27,12 @@ _libraries: list[Any] = []
 """Kept alive: PyTorch drops the kernels of a library that is collected."""
 
 
-class _Guard(torch._C._acc.DeviceGuard):  # type: ignore[misc,name-defined]
+class _Guard(torch._C._acc.DeviceGuard):
     def type_(self) -> Any:
         return torch._C._autograd.DeviceType.PrivateUse1
 
 
-class _Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[misc,name-defined]
+class _Hooks(torch._C._acc.PrivateUse1Hooks):
     def is_available(self) -> bool:
         return True
 
@@ -28,6 +41,12 @@ class _Hooks(torch._C._acc.PrivateUse1Hooks):  # type: ignore[misc,name-defined]
 
     def is_built(self) -> bool:
         return True
+
+
+def _library(namespace: str) -> Any:
+    make: Any = torch.library.Library
+    _libraries.append(make(namespace, "IMPL"))
+    return _libraries[-1]
 
 
 def bring_up() -> None:
@@ -49,11 +68,9 @@ def bring_up() -> None:
     retag.check_layout()
     scalars.prepare()
     setup("npu", npu, _Hooks(), _Guard())
-    library = torch.library.Library("aten", "IMPL")
-    _libraries.append(library)
+    library = _library("aten")
     register.register_all(library.m, kernels.SPECIAL, kernels.COMPOSITES)
-    fallback = torch.library.Library("_", "IMPL")
-    _libraries.append(fallback)
+    fallback = _library("_")
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
     pinned.register(library.m)

@@ -40,7 +40,7 @@ def index_from(device: Any) -> int:
     return index
 
 
-def index_of_argument(device: torch.device | None, own: int | None) -> int | None:
+def index_of_argument(device: Any, own: int | None) -> int | None:
     """Return the logical index that an operator's `device` argument means; `own` is that of its tensors."""
     if device is None or device.type != "npu":
         return own if device is None and own is not None else CURRENT.device

@@ -14,10 +14,10 @@ from typing import Any
 from jumar.device.emulator import detour
 from jumar.device.emulator.arguments import Tensor, rewrap, unwrap, wrap, written
 from jumar.device.emulator.memory import track
-from jumar.device.emulator.scalars import tensor_of
 from jumar.device.emulator.placement import misplaced
 from jumar.device.emulator.plans import CPU_KEYS, Plan
 from jumar.device.emulator.retag import to_cpu, to_npu
+from jumar.device.emulator.scalars import tensor_of
 from jumar.device.emulator.state import STATE
 
 Kernel = Callable[..., Any]
@@ -94,7 +94,7 @@ def inplace(plan: Plan) -> Kernel:
     """Kernel of an operator that writes its arguments and returns those, or nothing."""
     returns_first = plan.results == (0,)
 
-    def general(args: Args, kwargs: Keywords, index: int = 0) -> Any:
+    def general(args: Args, kwargs: Keywords, _index: int = 0) -> Any:
         cpu, keywords = unwrap(plan, args, kwargs)
         plan.call(CPU_KEYS, *cpu, **keywords)
         return args[0] if returns_first else written(plan, args, kwargs)
@@ -109,7 +109,7 @@ def inplace(plan: Plan) -> Kernel:
 def view(plan: Plan) -> Kernel:
     """Kernel of an operator that only makes another view: PyTorch's own kernel works on the npu tensor itself."""
 
-    def general(args: Args, kwargs: Keywords, index: int = 0) -> Any:
+    def general(args: Args, kwargs: Keywords, _index: int = 0) -> Any:
         return plan.call(CPU_KEYS, *args, **kwargs)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:

@@ -11,13 +11,15 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 
 from jumar.device.emulator.arguments import alias
 from jumar.device.emulator.retag import to_cpu
 
 Tensor = torch.Tensor
+c10d: Any = torch._C._distributed_c10d
+_ProcessGroup: Any = dist.ProcessGroup
+_Work: Any = c10d.Work
 
 
 def _relabel(value: Any) -> Any:
@@ -54,7 +56,7 @@ def _work(inner: Any, results: Any, finish: Callable[[], None] | None = None) ->
     return c10d._create_work_from_future(future)
 
 
-class EmulatedHCCL(dist.ProcessGroup):
+class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
     """A process group for npu tensors. Each method is the collective of that name in torch.distributed."""
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
@@ -66,55 +68,67 @@ class EmulatedHCCL(dist.ProcessGroup):
     def _run(self, name: str, results: Any, *args: Any) -> Any:
         return _work(getattr(self._gloo, name)(*args), results)
 
-    def getBackendName(self) -> str:  # noqa: N802 (called from C++)
+    def getBackendName(self) -> str:
         """Return `hccl`."""
         return "hccl"
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
+        """Combine each tensor over all ranks, in place."""
         return self._run("allreduce", tensors, _relabel(_listed(tensors)), opts or c10d.AllreduceOptions())
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
-        return self._run(
-            "allreduce_coalesced", tensors, _relabel(tensors), opts or c10d.AllreduceCoalescedOptions()
-        )
+        """Combine several tensors over all ranks, in place."""
+        return self._run("allreduce_coalesced", tensors, _relabel(tensors), opts or c10d.AllreduceCoalescedOptions())
 
     def broadcast(self, tensors: Any, opts: Any = None) -> Any:
+        """Give every rank the root's tensors."""
         return self._run("broadcast", tensors, _relabel(_listed(tensors)), opts or c10d.BroadcastOptions())
 
     def reduce(self, tensors: Any, opts: Any = None) -> Any:
+        """Combine each tensor over all ranks into the root's."""
         return self._run("reduce", tensors, _relabel(_listed(tensors)), opts or c10d.ReduceOptions())
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Give every rank the inputs of all."""
         return self._run("allgather", outputs, _relabel(outputs), _relabel(inputs), opts or c10d.AllgatherOptions())
 
     def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Give the root the inputs of all."""
         return self._run("gather", outputs, _relabel(outputs), _relabel(inputs), opts or c10d.GatherOptions())
 
     def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Give every rank its part of the root's inputs."""
         return self._run("scatter", outputs, _relabel(outputs), _relabel(inputs), opts or c10d.ScatterOptions())
 
     def barrier(self, opts: Any = None) -> Any:
+        """Wait for all ranks."""
         return self._run("barrier", [], c10d.BarrierOptions())
 
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Any:
+        """Send to a rank."""
         return _Keeping(self._gloo.send(_relabel(tensors), dst, tag), tensors)
 
     def recv(self, tensors: Any, src: int, tag: int = 0) -> Any:
+        """Receive from a rank."""
         return _Keeping(self._gloo.recv(_relabel(tensors), src, tag), tensors)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
+        """Receive from any rank."""
         return _Keeping(self._gloo.recv_anysource(_relabel(tensors), tag), tensors)
 
-    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:  # noqa: A002 (PyTorch's name)
+    def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:
+        """Give every rank the inputs of all, in one tensor."""
         parts = [list(output.view(self._num_ranks, -1).unbind(0))]
         flat = [input.reshape(-1)]
         return self._run("allgather", output, _relabel(parts), _relabel(flat), c10d.AllgatherOptions())
 
     def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Do `all_gather_single` for several tensors."""
         works = [self.all_gather_single(output, item) for output, item in zip(outputs, inputs, strict=True)]
         return works[-1]
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Combine the inputs over all ranks and keep the own part."""
         options = c10d.AllreduceOptions()
         if opts is not None:
             options.reduceOp = opts.reduceOp
@@ -124,22 +138,37 @@ class EmulatedHCCL(dist.ProcessGroup):
         own = reduced[self._rank]
         return _work(_Done(), outputs, lambda: _fill(outputs[0], own))
 
-    def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:  # noqa: A002 (PyTorch's name)
+    def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:
+        """Do `reduce_scatter` for parts in one tensor."""
         parts = [list(input.reshape(self._num_ranks, *output.shape).unbind(0))]
         return self.reduce_scatter([output], parts, opts)
 
     def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Do `reduce_scatter_single` for several tensors."""
         works = [self.reduce_scatter_single(output, item, opts) for output, item in zip(outputs, inputs, strict=True)]
         return works[-1]
 
     def alltoall_base(
-        self, output: Tensor, input: Tensor, output_sizes: Any, input_sizes: Any, opts: Any = None  # noqa: A002 (PyTorch's name)
+        self,
+        output: Tensor,
+        input: Tensor,
+        output_sizes: Any,
+        input_sizes: Any,
+        opts: Any = None,
     ) -> Any:
+        """Exchange parts of one tensor between all ranks."""
         return self._run(
-            "alltoall_base", output, _relabel(output), _relabel(input), output_sizes, input_sizes, c10d.AllToAllOptions()
+            "alltoall_base",
+            output,
+            _relabel(output),
+            _relabel(input),
+            output_sizes,
+            input_sizes,
+            c10d.AllToAllOptions(),
         )
 
     def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """Exchange tensors between all ranks."""
         sent = torch.cat([_relabel(item).reshape(-1) for item in inputs])
         received = torch.empty(sum(item.numel() for item in outputs), dtype=sent.dtype, device="cpu")
         sizes = [item.numel() for item in outputs]
@@ -148,11 +177,10 @@ class EmulatedHCCL(dist.ProcessGroup):
         )
 
         def finish() -> None:
-            for output, part in zip(outputs, received.split(sizes), strict=True):
+            for output, part in zip(outputs, torch.split(received, sizes), strict=True):
                 _fill(output, part.view(output.shape))
 
         return _work(work, outputs, finish)
-
 
     # NOTE: the names of these four before torch 2.13.
     _allgather_base = all_gather_single
@@ -166,7 +194,7 @@ class _Done:
         """Return at once."""
 
 
-class _Keeping(c10d.Work):
+class _Keeping(_Work):  # type: ignore[misc]
     """A send or receive, which keeps its tensors until it is waited for."""
 
     def __init__(self, inner: Any, tensors: Any) -> None:

@@ -24,7 +24,7 @@ class Pool:
     num_frees: int = 0
     total_allocated: int = 0
     peak_live: int = 0
-    live: set[weakref.ref[torch.Tensor]] = field(default_factory=set)
+    live: set[Block] = field(default_factory=set)
 
     def reset_peak(self) -> None:
         """Let the peak begin again at what is allocated now."""
@@ -40,7 +40,7 @@ class Pool:
         return len(self.live)
 
 
-class _Block(weakref.ref):  # type: ignore[type-arg]
+class Block(weakref.ref):  # type: ignore[type-arg]
     """The life of one storage."""
 
     __slots__ = ("pool", "size_bytes", "storage")
@@ -61,7 +61,7 @@ def pool(index: int) -> Pool:
     return POOLS[index]
 
 
-def _freed(block: _Block) -> None:
+def _freed(block: Block) -> None:
     owner = block.pool
     owner.live.discard(block)
     owner.allocated -= block.size_bytes
@@ -75,7 +75,7 @@ def track(owner: torch.Tensor, index: int = 0, storage: int = 0) -> None:
 
     `storage` is the address of the npu StorageImpl; it must be given for a device other than 0.
     """
-    block = _Block(owner, _freed)
+    block = Block(owner, _freed)
     block.size_bytes = size = owner.untyped_storage().nbytes()
     block.storage = storage
     block.pool = owned = POOLS[0] if not index else pool(index)

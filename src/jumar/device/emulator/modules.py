@@ -15,11 +15,11 @@ import torch
 
 def install() -> None:
     """Wrap `torch.nn.Module._apply`."""
-    apply = torch.nn.Module._apply
+    apply: Any = torch.nn.Module._apply
 
     def _apply(self: torch.nn.Module, fn: Callable[..., Any], recurse: bool = True) -> torch.nn.Module:
         before = {name: parameter for name, parameter in self._parameters.items() if parameter is not None}
-        result = apply(self, fn, recurse)
+        result: torch.nn.Module = apply(self, fn, recurse)
         for name, parameter in before.items():
             moved = self._parameters.get(name)
             if moved is not None and moved is not parameter and type(moved) is type(parameter):
@@ -27,4 +27,4 @@ def install() -> None:
                 self._parameters[name] = parameter
         return result
 
-    torch.nn.Module._apply = _apply  # type: ignore[method-assign,assignment]
+    torch.nn.Module._apply = _apply  # type: ignore[method-assign]

@@ -13,12 +13,37 @@ from jumar.device.emulator.memory import INDEX_OF_STORAGE, index_of
 Tensor = torch.Tensor
 
 _plain_device = torch._C.TensorBase.device
-_plain_storage_device = torch._C.StorageBase.device  # type: ignore[attr-defined]
+_storage_base: Any = torch._C.StorageBase
+_plain_storage_device = _storage_base.device
 _plain_to, _plain_cpu = torch.Tensor.to, torch.Tensor.cpu
 _DEVICES = tuple(torch.device("npu", index) for index in range(EXPLICIT_ZERO))
 
-FACTORIES = """zeros ones empty full rand randn randint arange linspace logspace eye randperm tensor as_tensor asarray
-empty_strided zeros_like ones_like empty_like full_like rand_like randn_like randint_like scalar_tensor""".split()
+FACTORIES = [
+    "zeros",
+    "ones",
+    "empty",
+    "full",
+    "rand",
+    "randn",
+    "randint",
+    "arange",
+    "linspace",
+    "logspace",
+    "eye",
+    "randperm",
+    "tensor",
+    "as_tensor",
+    "asarray",
+    "empty_strided",
+    "zeros_like",
+    "ones_like",
+    "empty_like",
+    "full_like",
+    "rand_like",
+    "randn_like",
+    "randint_like",
+    "scalar_tensor",
+]
 METHODS = ("new_empty", "new_zeros", "new_ones", "new_full", "new_tensor", "new_empty_strided")
 
 
@@ -35,6 +60,11 @@ class _Move(torch.autograd.Function):
         return _copy(gradient, ctx.source), None
 
 
+def _move(tensor: Tensor, target: int | None) -> Tensor:
+    moved: Tensor = _Move.apply(tensor, target)  # type: ignore[no-untyped-call]
+    return moved
+
+
 def _copy(tensor: Tensor, target: int | None) -> Tensor:
     where = torch.device("cpu") if target is None else torch.device("npu", target or EXPLICIT_ZERO)
     return torch.ops.aten._to_copy.default(tensor, device=where)  # type: ignore[no-any-return]
@@ -48,6 +78,12 @@ def _device(self: Tensor) -> torch.device:
     return _DEVICES[index_of(self)]
 
 
+def _get_device(self: Tensor) -> int:
+    """The logical index; -1 for the CPU."""
+    device = _device(self)
+    return -1 if device.index is None else device.index
+
+
 def _storage_device(self: Any) -> torch.device:
     plain: torch.device = _plain_storage_device.__get__(self)
     return plain if plain.type != "npu" else _DEVICES[INDEX_OF_STORAGE.get(self._cdata, 0)]
@@ -56,10 +92,10 @@ def _storage_device(self: Any) -> torch.device:
 def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`Tensor.to` that knows logical devices."""
     wanted = kwargs.get("device", kwargs.get("other", args[0] if args else None))
+    dtype = kwargs.get("dtype")
     if isinstance(wanted, Tensor):
-        wanted, like = wanted.device, wanted
-    else:
-        like = None
+        like: Any = wanted
+        wanted, dtype = like.device, like.dtype
     if wanted is None or isinstance(wanted, torch.dtype):
         return _plain_to(self, *args, **kwargs)
     device = torch.device(wanted)
@@ -67,20 +103,19 @@ def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     target = index_from(device) if device.type == "npu" else None
     if (not source and not target and source is target) or device.type not in ("npu", "cpu"):
         return _plain_to(self, *args, **kwargs)
-    dtype = kwargs.get("dtype", like.dtype if like is not None else None)
     rest = [value for value in args[1:] if not isinstance(value, torch.dtype)]
     dtype = next((value for value in args[1:] if isinstance(value, torch.dtype)), dtype)
     if source == target:
         keywords = {key: value for key, value in kwargs.items() if key not in ("device", "other", "dtype")}
         return _plain_to(self, self.dtype if dtype is None else dtype, *rest, **keywords)
-    moved = _Move.apply(self, target)
-    return moved if dtype is None else _plain_to(moved, dtype)  # type: ignore[no-any-return]
+    moved: Tensor = _move(self, target)
+    return moved if dtype is None else _plain_to(moved, dtype)
 
 
 def _cpu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`Tensor.cpu` whose gradient goes back to the right device."""
     if self.device.type == "npu" and index_of(self):
-        return _Move.apply(self, None)  # type: ignore[no-any-return]
+        return _move(self, None)
     return _plain_cpu(self, *args, **kwargs)
 
 
@@ -105,7 +140,9 @@ def install() -> None:
         setattr(torch, name, _explicit(getattr(torch, name)))
     for name in METHODS:
         setattr(Tensor, name, _explicit(getattr(Tensor, name)))
-    Tensor.device = property(_device)  # type: ignore[misc,assignment]
-    Tensor.get_device = lambda self: _device(self).index if _device(self).type == "npu" else -1  # type: ignore[method-assign]
-    Tensor.to, Tensor.cpu = _to, _cpu  # type: ignore[method-assign,assignment]
-    torch.UntypedStorage.device = property(_storage_device)  # type: ignore[misc,assignment]
+    tensor_class: Any = Tensor
+    tensor_class.device = property(_device)
+    tensor_class.get_device = _get_device
+    tensor_class.to, tensor_class.cpu = _to, _cpu
+    storage_class: Any = torch.UntypedStorage
+    storage_class.device = property(_storage_device)

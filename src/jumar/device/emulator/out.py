@@ -21,7 +21,7 @@ Tensor = torch.Tensor
 def out(plan: Plan) -> Callable[..., Any]:
     """Kernel of an operator that writes its keyword arguments."""
 
-    def general(args: Any, kwargs: Any, index: int = 0) -> Any:
+    def general(args: Any, kwargs: Any, _index: int = 0) -> Any:
         call(plan, args, kwargs)
         return written(plan, args, kwargs)
 

@@ -41,7 +41,9 @@ def _plans(operator: str) -> list[Plan]:
     found = [plan for known, plan in PLANS.items() if known.partition(".")[0] == name]
     if not found:
         close = ", ".join(difflib.get_close_matches(name, PLANS, n=3)) or "aten::addmm"
-        raise DeviceError(f"the emulated NPU does not run {operator!r} itself, so it cannot be overridden; try {close}.")
+        raise DeviceError(
+            f"the emulated NPU does not run {operator!r} itself, so it cannot be overridden; try {close}."
+        )
     return found
 
 

@@ -16,12 +16,12 @@ _clone = torch.library.get_kernel("aten::clone", "CPU").call_boxed
 _CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
 
-def _is_pinned(tensor: Tensor, device: Any = None) -> bool:
+def _is_pinned(tensor: Tensor, _device: Any = None) -> bool:
     """`is_pinned`, for CPU tensors."""
     return bool(_pinned) and tensor.untyped_storage()._cdata in _pinned
 
 
-def _pin_memory(tensor: Tensor, device: Any = None) -> Tensor:
+def _pin_memory(tensor: Tensor, _device: Any = None) -> Tensor:
     """`_pin_memory`: a copy in pinned memory."""
     copy: Tensor = _clone(_CPU_KEYS, tensor)
     storage = copy.untyped_storage()
@@ -30,7 +30,7 @@ def _pin_memory(tensor: Tensor, device: Any = None) -> Tensor:
     return copy
 
 
-def _refuse(tensor: Tensor, device: Any = None) -> Tensor:
+def _refuse(tensor: Tensor, _device: Any = None) -> Tensor:
     raise RuntimeError(f"cannot pin '{tensor.type()}' only dense CPU tensors can be pinned")
 
 

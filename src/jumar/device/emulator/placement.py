@@ -29,7 +29,7 @@ def tensors_of(plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> It
 
 
 def method_name(plan: Plan) -> str:
-    """Return the name of the wrapper that torchgen would write for this operator (torchgen/dest/register_dispatch_key.py)."""
+    """Return the name of the wrapper that torchgen writes for an operator (its dest/register_dispatch_key.py)."""
     function = plan.name.removeprefix("aten::")
     base, _, overload = function.partition(".")
     if is_structured(function):

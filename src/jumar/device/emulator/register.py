@@ -50,7 +50,7 @@ def own_operators() -> Iterator[str]:
 def make_kernel(plan: Plan) -> Callable[..., Any] | None:
     """Return the kernel for this plan, or None when the operator is better left composed."""
     composed = not _has(plan.name, "CPU")
-    if composed and (plan.form == "view" or plan.form == "mixed" or _changes_geometry(plan.name)):
+    if composed and (plan.form in ("view", "mixed") or _changes_geometry(plan.name)):
         return None
     makers: dict[str, Callable[[Plan], Callable[..., Any]]] = {
         "fresh": dispatch.fresh,
@@ -106,6 +106,6 @@ def _late_kernel(name: str) -> Callable[..., Any]:
 
 
 def _fallback(operator: Any, *args: Any, **kwargs: Any) -> Any:
-    return _late_kernel(operator._schema.name + ("." + operator._overloadname if operator._overloadname != "default" else ""))(
-        *args, **kwargs
-    )
+    return _late_kernel(
+        operator._schema.name + ("." + operator._overloadname if operator._overloadname != "default" else "")
+    )(*args, **kwargs)

@@ -38,14 +38,14 @@ def to_npu(tensor: torch.Tensor) -> torch.Tensor:
     """Return an npu tensor that owns the memory of this CPU tensor (same shape, strides and dtype)."""
     capsule = _export(tensor)
     _words[(_words[(id(capsule) >> 3) + _CAPSULE_POINTER_WORD] >> 3) + _DEVICE_WORD] = NPU
-    return _import(capsule)  # type: ignore[no-any-return]
+    return _import(capsule)
 
 
 def to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor over the memory of this npu tensor; it keeps the npu tensor's memory alive."""
     capsule = _export(tensor)
     _words[(_words[(id(capsule) >> 3) + _CAPSULE_POINTER_WORD] >> 3) + _DEVICE_WORD] = CPU
-    return _import(capsule)  # type: ignore[no-any-return]
+    return _import(capsule)
 
 
 def check_layout() -> None:

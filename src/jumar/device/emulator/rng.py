@@ -22,9 +22,12 @@ class NpuGenerator(torch._C.Generator):
     """A generator for operators on the npu. It draws what a CPU generator of the same seed draws."""
 
     npu_index: int
+    _cdata: int
 
     def __new__(cls, device: Any = None) -> NpuGenerator:
-        made: NpuGenerator = super().__new__(cls, device="cpu")
+        """Return a generator for a device, by default the current one."""
+        base: Any = super()
+        made: NpuGenerator = base.__new__(cls, device="cpu")
         made.npu_index = index_from(device)
         _known[made._cdata] = made
         return made
@@ -78,4 +81,4 @@ def to_cpu_generator(generator: Any) -> Any:
 
 def install() -> None:
     """Let `torch.Generator(device="npu")` work."""
-    torch.Generator = _Generator  # type: ignore[misc,assignment]
+    torch.Generator = _Generator  # type: ignore[misc]

@@ -31,7 +31,7 @@ def prepare() -> None:
     with torch.enable_grad():
         for kind in _DTYPES:
             leaf = torch.ones(1, device="cpu", dtype=torch.complex64 if kind is complex else None, requires_grad=True)
-            _marked[kind] = (leaf * kind(1)).grad_fn._saved_other  # type: ignore[union-attr]
+            _marked[kind] = (leaf * kind(1)).grad_fn._saved_other
 
 
 def tensor_of(number: Number) -> torch.Tensor:

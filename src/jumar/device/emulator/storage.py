@@ -48,7 +48,9 @@ def resize(target: Tensor, size: list[int], memory_format: torch.memory_format |
     old = to_cpu(target)
     offset = target.storage_offset()
     grown = torch.empty(shape.numel() + offset, dtype=target.dtype)
-    old_flat = torch.as_strided(old, (target.untyped_storage().nbytes() // max(1, target.element_size()) - offset,), (1,))
+    old_flat = torch.as_strided(
+        old, (target.untyped_storage().nbytes() // max(1, target.element_size()) - offset,), (1,)
+    )
     grown[offset : offset + old_flat.numel()] = old_flat
     fresh = grown[offset:].as_strided(size, shape.stride())
     repoint(target, fresh, index_of(target))
@@ -71,7 +73,7 @@ def new_storage(size_bytes: int, index: int = 0) -> torch.UntypedStorage:
 
 def install() -> None:
     """Let `torch.UntypedStorage` be made and resized on the npu, for which C++ would ask an allocator."""
-    plain = torch.UntypedStorage
+    plain: Any = torch.UntypedStorage
     make, resize_storage = plain.__new__, plain.resize_
 
     def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
@@ -92,5 +94,5 @@ def install() -> None:
             "use resize_ on the tensor, or a new storage."
         )
 
-    plain.__new__ = staticmethod(new)  # type: ignore[assignment]
-    plain.resize_ = resize  # type: ignore[method-assign,assignment]
+    plain.__new__ = staticmethod(new)
+    plain.resize_ = resize

@@ -81,16 +81,16 @@ def install() -> None:
     if _installed:
         return
     _installed.append(True)
-    npu: Any = torch.npu
-    for name in dir(npu):
+    pytorch: Any = torch
+    for name in dir(pytorch.npu):
         if not name.startswith("__") and name not in ("annotations", "Any"):
-            setattr(torch.cuda, name, getattr(npu, name))
+            setattr(torch.cuda, name, getattr(pytorch.npu, name))
     for owner, names in _PLACES:
         for name in names:
             if hasattr(owner, name):
                 setattr(owner, name, _renaming(getattr(owner, name)))
-    torch.Tensor.cuda = torch.nn.Module.cuda = _move  # type: ignore[method-assign,assignment]
-    torch.Tensor.is_cuda = property(lambda self: self.device.type == "npu")  # type: ignore[assignment,misc]
-    torch.device = _Device  # type: ignore[misc,assignment]
-    torch.autocast = torch.amp.autocast = _Autocast  # type: ignore[misc]
-    torch.amp.GradScaler = _GradScaler  # type: ignore[misc]
+    pytorch.Tensor.cuda = pytorch.nn.Module.cuda = _move
+    pytorch.Tensor.is_cuda = property(lambda self: self.device.type == "npu")
+    pytorch.device = _Device
+    pytorch.autocast = pytorch.amp.autocast = _Autocast
+    pytorch.amp.GradScaler = _GradScaler

@@ -29,7 +29,7 @@ def _per_channel(values: Tensor, like: Tensor) -> Tensor:
     return values.view([1, -1] + [1] * (like.dim() - 2))
 
 
-def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:  # noqa: A002 (PyTorch's name)
+def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """`batch_norm_stats`: mean and 1 / sqrt(variance + eps) of each channel."""
     x = input
     x = _wide(x)
@@ -38,7 +38,7 @@ def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:  # noqa: A002 (Py
 
 
 def gather_stats_with_counts(
-    input: Tensor,  # noqa: A002 (PyTorch's name)
+    input: Tensor,
     mean: Tensor,
     invstd: Tensor,
     running_mean: Maybe,
@@ -47,7 +47,7 @@ def gather_stats_with_counts(
     eps: float,
     counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """`batch_norm_gather_stats_with_counts`: statistics over all devices; `mean` is (devices, C), `counts` (devices,)."""
+    """`batch_norm_gather_stats_with_counts`: statistics over all devices; `mean` is (devices, C)."""
     means, invstds, running, running_square, weights = mean, invstd, running_mean, running_var, counts
     weights = weights.to(means.dtype).view(-1, 1)
     total = weights.sum()
@@ -62,7 +62,7 @@ def gather_stats_with_counts(
     return joined, (variance + eps).rsqrt()
 
 
-def elemt(input: Tensor, weight: Maybe, bias: Maybe, mean: Tensor, invstd: Tensor, eps: float) -> Tensor:  # noqa: A002 (PyTorch's name)
+def elemt(input: Tensor, weight: Maybe, bias: Maybe, mean: Tensor, invstd: Tensor, eps: float) -> Tensor:
     """`batch_norm_elemt`: (input - mean) * invstd * weight + bias."""
     x, scale, shift, centre, inverse = input, weight, bias, mean, invstd
     result = (_wide(x) - _per_channel(centre, x)) * _per_channel(inverse, x)
@@ -70,12 +70,12 @@ def elemt(input: Tensor, weight: Maybe, bias: Maybe, mean: Tensor, invstd: Tenso
         result = result * _per_channel(_wide(scale), x)
     if shift is not None:
         result = result + _per_channel(_wide(shift), x)
-    return result.to(x.dtype)  # type: ignore[no-any-return]
+    return result.to(x.dtype)
 
 
 def backward_reduce(
     grad_out: Tensor,
-    input: Tensor,  # noqa: A002 (PyTorch's name)
+    input: Tensor,
     mean: Tensor,
     invstd: Tensor,
     weight: Maybe,
@@ -99,7 +99,7 @@ def backward_reduce(
 
 def backward_elemt(
     grad_out: Tensor,
-    input: Tensor,  # noqa: A002 (PyTorch's name)
+    input: Tensor,
     mean: Tensor,
     invstd: Tensor,
     weight: Maybe,
@@ -108,13 +108,22 @@ def backward_elemt(
     count: Tensor,
 ) -> Tensor:
     """`batch_norm_backward_elemt`: the gradient of the input, from sums over all devices."""
-    gradient, x, centre, inverse, scale, sums, sums_xmu, counts = grad_out, input, mean, invstd, weight, sum_dy, sum_dy_xmu, count
+    gradient, x, centre, inverse, scale, sums, sums_xmu, counts = (
+        grad_out,
+        input,
+        mean,
+        invstd,
+        weight,
+        sum_dy,
+        sum_dy_xmu,
+        count,
+    )
     total = counts.sum()
     wide = _wide(x)
     slope = _per_channel(inverse if scale is None else inverse * _wide(scale), x)
     projection = (wide - _per_channel(centre, x)) * _per_channel(inverse.square() * sums_xmu / total, x)
     result = (_wide(gradient) - _per_channel(sums / total, x) - projection) * slope
-    return result.to(x.dtype)  # type: ignore[no-any-return]
+    return result.to(x.dtype)
 
 
 KERNELS: dict[str, Callable[..., Any]] = {

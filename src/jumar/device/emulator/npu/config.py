@@ -29,7 +29,7 @@ def set_compile_mode(jit_compile: bool = False) -> None:
 
 def is_jit_compile_false() -> bool:
     """Return whether online compilation is off."""
-    return STATE.options.get("jitCompile", "disable") == "disable"
+    return bool(STATE.options.get("jitCompile", "disable") == "disable")
 
 
 def set_aoe(dump_path: str) -> None:

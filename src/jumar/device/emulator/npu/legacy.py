@@ -21,6 +21,8 @@ __all__ = [
 
 
 class _TypedMeta(type):
+    dtype: torch.dtype
+
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, torch.Tensor) and instance.device.type == "npu" and instance.dtype == cls.dtype
 
@@ -36,11 +38,15 @@ class _Typed(metaclass=_TypedMeta):
             return args[0].to("npu", cls.dtype)
         if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], torch.Size):
             return torch.tensor(args[0], dtype=cls.dtype, device="npu")
-        return torch.empty(*args, dtype=cls.dtype, device="npu") if args else torch.empty(0, dtype=cls.dtype, device="npu")
+        return (
+            torch.empty(*args, dtype=cls.dtype, device="npu") if args else torch.empty(0, dtype=cls.dtype, device="npu")
+        )
 
 
 def _make(name: str, dtype: torch.dtype) -> Any:
-    return _TypedMeta(name, (_Typed,), {"dtype": dtype, "__doc__": f"Tensors of {dtype} on the npu.", "__module__": "torch.npu"})
+    return _TypedMeta(
+        name, (_Typed,), {"dtype": dtype, "__doc__": f"Tensors of {dtype} on the npu.", "__module__": "torch.npu"}
+    )
 
 
 BFloat16Tensor = _make("BFloat16Tensor", torch.bfloat16)

@@ -108,7 +108,7 @@ def memory_stats(device: Any = None) -> dict[str, int]:
     return collections.OrderedDict(sorted(flat.items()))
 
 
-def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:  # noqa: ARG001 (PyTorch's signature)
     """Return the statistics as a table for people."""
     index = index_from(device)
     stats = memory_stats(index)

@@ -37,7 +37,8 @@ class Stream(torch.Stream):
     npu_stream: int
 
     def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Stream:
-        made = super().__new__(cls, device="npu:0", priority=priority)  # type: ignore[call-arg]
+        """Return a new stream of a device, or the one of that number and device."""
+        made = super().__new__(cls, device="npu:0", priority=priority)
         made.npu_index = kwargs["device_index"] if "device_index" in kwargs else index_from(device)
         made.npu_stream = kwargs["stream_id"] if "stream_id" in kwargs else next(_numbers)
         return made
@@ -103,10 +104,9 @@ class Event(torch.Event):
     recorded_ns: int | None
     enable_timing: bool
 
-    def __new__(
-        cls, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
-    ) -> Event:
-        made = super().__new__(cls, device="npu:0")  # type: ignore[call-arg]
+    def __new__(cls, enable_timing: bool = False, *_: Any, **__: Any) -> Event:
+        """Return an event that was not recorded; `blocking` and `interprocess` change nothing here."""
+        made = super().__new__(cls, device="npu:0")
         made.recorded_ns, made.enable_timing = None, enable_timing
         return made
 
@@ -191,5 +191,3 @@ def stream(stream: Any) -> StreamContext:
 def is_current_stream_capturing() -> bool:
     """Return False: the emulated device captures no graphs."""
     return False
-
-
