@@ -1,4 +1,4 @@
-"""JM401 host-fallback-operator.
+"""JM401 host-round-trip.
 
 ## What it does
 Lists the operators of a recorded run that the chosen SoC has no kernel for and that therefore run on
@@ -39,7 +39,7 @@ from jumar.rules import Rule
 
 RULE = Rule(
     code="JM401",
-    name="host-fallback-operator",
+    name="host-round-trip",
     summary="An operator has no kernel on the SoC and runs on the host.",
     severity=Severity.ADVICE,
     doc=__doc__,
