@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jumar import __version__
-from jumar.assess.model import STATUSES, Row
+from jumar.assess.model import STATUSES, Assessment, Row
 from jumar.assess.rules import RULES as ASSESS_RULES
 from jumar.findings import Severity
 from jumar.migrate.rules import RULES as MIGRATE_RULES
@@ -29,6 +29,7 @@ from jumar.report.page import (
     Section,
     Series,
     Table,
+    Text,
 )
 
 MIGRATE_TITLES = {rule.code: rule.summary for rule in MIGRATE_RULES}
@@ -98,8 +99,23 @@ def _part(name: str, sections: Sequence[Section]) -> list[Section]:
 
 
 def _support(result: PortResult) -> Section | None:
-    if result.executed is None:
+    if result.source is None:
         return None
+    blocks: list[Block] = [
+        Text(text=f"What the sources call: {result.source.verdict}"),
+        FindingList(
+            findings=of_room(result.findings, "support"),
+            empty="Nothing the sources call or the run executed needs attention.",
+            titles=ASSESS_TITLES,
+        ),
+    ]
+    if result.executed is not None:
+        blocks.insert(1, Text(text=f"What the run executed: {result.executed.verdict}"))
+        blocks.append(_operators(result.executed))
+    return Section(title=f"Support on {result.options.soc}", blocks=blocks)
+
+
+def _operators(executed: Assessment) -> Table:
     columns = [
         Column(title="operator", code=True),
         Column(title="status"),
@@ -109,19 +125,9 @@ def _support(result: PortResult) -> Section | None:
     ]
     rows: list[list[Cell]] = [
         [row.name, row.status, row.num_uses, *_first_use(row)]
-        for row in sorted(result.executed.rows, key=lambda row: (STATUSES.index(row.status), row.name))
+        for row in sorted(executed.rows, key=lambda row: (STATUSES.index(row.status), row.name))
     ]
-    return Section(
-        title=f"Operator support on {result.options.soc}",
-        blocks=[
-            FindingList(
-                findings=of_room(result.findings, "support"),
-                empty="Every operator that ran has an NPU implementation.",
-                titles=ASSESS_TITLES,
-            ),
-            Table(columns=columns, rows=rows, title="Operators that ran"),
-        ],
-    )
+    return Table(columns=columns, rows=rows, title="Operators that ran")
 
 
 def _first_use(row: Row) -> list[Cell]:

@@ -1,6 +1,8 @@
-"""The chain: convert, assess, run both sides, compare, advise; then write the folder."""
+"""The chain: assess, convert, run both sides, compare, advise; then write the folder."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from jumar.accuracy import compare
 from jumar.assess import assess_recording, assess_source
@@ -40,14 +42,20 @@ def port(options: PortOptions, progress: Progress | None = None) -> PortResult:
 def _convert(result: PortResult, progress: Progress) -> None:
     options = result.options
     script = options.script.resolve()
-    with stage(progress, "Convert the sources"):
+    with stage(progress, "Assess and convert the sources"):
         files = local_modules(script)
         result.conversion = convert_files(script.parent, files, ConvertOptions())
         result.conversion.write(result.layout.converted, force=True)
         result.layout.patch.write_bytes(result.conversion.patch_bytes())
         result.findings += result.conversion.findings
-    with stage(progress, "Assess what the sources call"):
         result.source = assess_source(files, options.soc, options.torch_version)
+        result.findings += _beyond_conversion(result.source.findings, result.conversion.findings)
+
+
+def _beyond_conversion(assessed: Iterable[Finding], converted: Iterable[Finding]) -> list[Finding]:
+    """Return what the assessment sees that the conversion does not deal with, or report, at the same line."""
+    dealt_with = {(finding.where.path, finding.where.line) for finding in converted}
+    return [finding for finding in assessed if (finding.where.path, finding.where.line) not in dealt_with]
 
 
 def _run(result: PortResult, progress: Progress) -> None:
