@@ -80,6 +80,8 @@ def _print_table(rules: Registry, as_json: bool) -> None:
     for rule in rules:
         table.add_row(rule.code, rule.name, rule.severity.label, rule.safety or "", rule.summary)
     console = Console()
+    if not console.is_terminal:  # a pipe has no width: one line a rule
+        console = Console(width=200)
     console.print(table)
     console.print("\n`jumar rule CODE` explains one.", highlight=False)
 

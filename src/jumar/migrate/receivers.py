@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 import libcst as cst
@@ -23,21 +24,24 @@ class Receivers:
     def __init__(self, source: Source, name: str) -> None:
         self._source = source
         self._name = name
-        self._own = frozenset(node for node in source.nodes(cst.ClassDef) if self._defines(node))
+        self._own = frozenset(self._classes_that_define())
 
     @property
     def has_own(self) -> bool:
         """Whether a class of this file defines the name itself."""
         return bool(self._own)
 
-    def _defines(self, node: cst.ClassDef) -> bool:
-        if self._name in self._source.tree.own_scopes[node].bindings:
-            return True
-        return any(
-            target in self._source.tree.stored and self._source.enclosing(target, cst.ClassDef) is node
-            for target in self._source.nodes(cst.Attribute)
-            if target.attr.value == self._name and isinstance(target.value, cst.Name) and target.value.value == "self"
-        )
+    def _classes_that_define(self) -> Iterator[cst.CSTNode]:
+        """Yield classes with a method or class attribute of the name, and those that set `self.<name>`."""
+        source = self._source
+        for node in source.nodes(cst.ClassDef):
+            if self._name in source.tree.own_scopes[node].bindings:
+                yield node
+        for target in source.nodes(cst.Attribute):
+            if target.attr.value == self._name and target in source.tree.stored:
+                around = source.enclosing(target, cst.ClassDef)
+                if around is not None and isinstance(target.value, cst.Name) and target.value.value == "self":
+                    yield around
 
     def is_module_function(self, node: cst.Attribute) -> bool:
         """Tell whether `node` is an attribute of an imported module (`import ext; ext.cuda()`)."""

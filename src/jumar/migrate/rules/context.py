@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -24,12 +26,15 @@ class Context:
     proposals: list[Proposal] = field(default_factory=list)
     _covered: set[Span] = field(default_factory=set)
     _starts: set[int] = field(default_factory=set)
+    _index: tuple[list[int], list[int], list[int]] | None = None
+    """Starts of covered spans, the farthest end of any span up to each of them, and starts of edits; all sorted."""
 
     def add(self, proposal: Proposal) -> None:
         """Note a proposal."""
         self.proposals.append(proposal)
         self._covered.add(proposal.span)
         self._starts.update(replacement.start for replacement in proposal.replacements)
+        self._index = None
 
     def covered(self, span: Span) -> bool:
         """Tell whether an earlier proposal is about exactly this place, or edits its first characters."""
@@ -37,9 +42,16 @@ class Context:
 
     def within_covered(self, span: Span) -> bool:
         """Tell whether this place is inside one that an earlier proposal is about or edits."""
-        return any(start <= span[0] and span[1] <= end for start, end in self._covered) or any(
-            span[0] <= start < span[1] for start in self._starts
-        )
+        if self._index is None:
+            spans = sorted(self._covered)
+            farthest = list(itertools.accumulate((end for _, end in spans), max))
+            self._index = [start for start, _ in spans], farthest, sorted(self._starts)
+        starts, farthest, edits = self._index
+        before = bisect.bisect_right(starts, span[0])
+        if before and farthest[before - 1] >= span[1]:
+            return True
+        edit = bisect.bisect_left(edits, span[0])
+        return edit < len(edits) and edits[edit] < span[1]
 
     @cached_property
     def device_names(self) -> frozenset[str]:
