@@ -1,0 +1,99 @@
+"""`jumar doctor`: what is wrong with this machine, or what the logs of a failed run say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jumar.cli.options import exit_code, fail_on_option, json_option
+
+if TYPE_CHECKING:
+    from jumar.doctor import Examination, LogDiagnosis
+
+
+@click.command()
+@click.argument("logs", nargs=-1, type=click.Path(path_type=Path), metavar="[LOG]...")
+@json_option
+@fail_on_option
+def command(logs: Sequence[Path], as_json: bool, fail_on: str) -> int:
+    """Examine this machine, or, with LOGs, name the first error in the logs of a run.
+
+    Without LOG: Python, torch, torch_npu, CANN, driver, environment variables and the host. With LOGs
+    (files or folders: of all ranks, plogs too): known errors, vendor codes and tracebacks in the order of
+    time. The environment is not examined then; the logs may be another machine's.
+
+    Example: jumar doctor train.log ~/ascend/log
+    """
+    from jumar.report import print_page
+
+    if logs:
+        diagnosis = _read(logs)
+        if as_json:
+            _print_logs_json(diagnosis)
+        else:
+            from jumar.port.doctor_page import logs_page
+
+            print_page(logs_page(diagnosis))
+        return exit_code(diagnosis.findings, fail_on)
+    examination = _examine()
+    if as_json:
+        _print_environment_json(examination)
+    else:
+        from jumar.port.doctor_page import environment_page
+
+        print_page(environment_page(examination))
+    return exit_code(examination.findings, fail_on)
+
+
+def _read(logs: Sequence[Path]) -> LogDiagnosis:
+    from jumar.doctor import diagnose_logs, log_files
+    from jumar.report import progress
+
+    files = log_files(logs)
+    with progress() as bars:
+        task = bars.add_task("Read logs", total=sum(file.stat().st_size for file in files))
+        return diagnose_logs(files, on_progress=lambda size: bars.update(task, advance=size))
+
+
+def _examine() -> Examination:
+    from jumar.doctor import examine, survey
+    from jumar.report import progress
+
+    with progress() as bars:
+        bars.add_task("Look at this machine", total=None)
+        return examine(survey())
+
+
+def _print_logs_json(diagnosis: LogDiagnosis) -> None:
+    from jumar.report import findings_document, json_text
+
+    files = [
+        {
+            "path": str(report.path),
+            "rank": report.rank,
+            "num_lines": report.num_lines,
+            "size_bytes": report.size_bytes,
+            "first_time": report.first_time.isoformat() if report.first_time else None,
+            "last_time": report.last_time.isoformat() if report.last_time else None,
+        }
+        for report in diagnosis.files
+    ]
+    first = diagnosis.first.finding.to_json() if diagnosis.first else None
+    document = findings_document(diagnosis.findings, first=first, files=files, notes=diagnosis.notes)
+    click.echo(json_text(document), nl=False)
+
+
+def _print_environment_json(examination: Examination) -> None:
+    from jumar.report import findings_document, json_text
+
+    document = findings_document(
+        examination.findings,
+        device=examination.device,
+        facts=dict(examination.facts),
+        not_checked=examination.not_checked,
+        num_checked=examination.num_checked,
+    )
+    click.echo(json_text(document), nl=False)

@@ -1,0 +1,103 @@
+"""All checks of the environment over one host, and the facts they start from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jumar.doctor.check import Check, NotChecked
+from jumar.doctor.host import Host, Package
+from jumar.doctor.rules import CHECKS
+from jumar.doctor.sizes import size_text
+from jumar.findings import Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """A check that could not be made here, and why."""
+
+    code: str
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examination:
+    """What the environment is, what is wrong with it, and what could not be seen."""
+
+    device: str
+    """The NPU that Jumar would use here, and why: one sentence."""
+    facts: tuple[tuple[str, str], ...]
+    findings: tuple[Finding, ...]
+    """The most severe first."""
+    not_checked: tuple[Skipped, ...]
+    num_checked: int
+
+
+def examine(host: Host, checks: Sequence[Check] = CHECKS) -> Examination:
+    """Run the checks; none of them looks at anything but `host`."""
+    findings: list[Finding] = []
+    skipped: list[Skipped] = []
+    for check in checks:
+        outcome = check.look(host)
+        if isinstance(outcome, NotChecked):
+            skipped.append(Skipped(code=check.rule.code, name=check.rule.name, reason=outcome.reason))
+        else:
+            findings += outcome
+    return Examination(
+        device=device_sentence(host),
+        facts=tuple(facts_of(host)),
+        findings=tuple(sorted(findings, key=lambda finding: (-finding.severity, finding.code))),
+        not_checked=tuple(skipped),
+        num_checked=len(checks) - len(skipped),
+    )
+
+
+def device_sentence(host: Host) -> str:
+    """Return which NPU `jumar run` and the others would use, as jumar.device decides it, and why."""
+    package, torch = host.python.torch_npu, host.python.torch
+    if not torch.usable:
+        return "Jumar can use no NPU here, because torch does not import."
+    if not package.installed:
+        return "Jumar uses its emulated NPU, because torch_npu is not installed."
+    if not package.usable:
+        return "Jumar uses its emulated NPU, because torch_npu does not import."
+    if host.python.num_npus == 0:
+        return "torch_npu imports and sees no device: Jumar takes it for the real NPU, and runs will fail."
+    devices = "an unknown number of devices" if host.python.num_npus is None else f"{host.python.num_npus} devices"
+    return f"Jumar uses the real NPU through torch_npu {package.version} ({devices})."
+
+
+def facts_of(host: Host) -> list[tuple[str, str]]:
+    """Return what is known about the host, as names and words; what is unknown says so."""
+    cpu, memory = host.cpu, host.memory
+    return [
+        ("Python", host.python.version or "unknown"),
+        ("torch", _package(host.python.torch)),
+        ("torch_npu", _package(host.python.torch_npu)),
+        ("CANN", host.value("ASCEND_HOME_PATH") or ", ".join(host.npu.cann_folders) or "not found"),
+        ("NPU device files", str(len(host.npu.device_nodes)) if host.npu.device_nodes else "none"),
+        ("Cores", _cores(cpu.num_usable or cpu.num_cores, cpu.quota)),
+        ("Memory", _available(memory.available_bytes, memory.total_bytes)),
+        ("/dev/shm", size_text(host.shared_memory.total_bytes) if host.shared_memory else "unknown"),
+        ("Open files", "unlimited or unknown" if host.open_files is None else str(host.open_files)),
+    ]
+
+
+def _package(package: Package) -> str:
+    if not package.installed:
+        return "not installed"
+    return package.version or "installed, does not import"
+
+
+def _cores(cores: int | None, quota: float | None) -> str:
+    if cores is None:
+        return "unknown"
+    return f"{cores}, of which {quota:g} may be used" if quota is not None and not math.isinf(quota) else str(cores)
+
+
+def _available(available: int | None, total: int | None) -> str:
+    if available is None or total is None:
+        return "unknown"
+    return f"{size_text(available)} available of {size_text(total)}"

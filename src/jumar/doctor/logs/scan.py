@@ -1,0 +1,181 @@
+"""One log file in, the errors in it out: first occurrence and count of each, in one pass with bounded memory."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from jumar.doctor.logs.blocks import Block, blocks_of
+from jumar.doctor.logs.clock import PREFIX, first_time, last_time, rank_in, rank_of_path, time_in
+from jumar.doctor.logs.signatures import Match, Role, Searcher, Signature, Table
+from jumar.doctor.logs.tracebacks import HEAD, Traceback, TracebackReader
+from jumar.findings import Severity
+
+OnProgress = Callable[[int], None]
+"""Told the bytes read since the last call."""
+
+TEXT_CHARACTERS = 300
+"""Of a line that is kept as evidence."""
+_LINE_BYTES = 200
+"""Usual length of a line, to cut a block's ends without decoding all of it."""
+_NEAR_LINES = 400
+"""How far to look around a line for a time."""
+_PLOG = re.compile(r"^\[(?:ERROR|CRITICAL)\]\s?([A-Z][A-Z0-9_]*)\(\d+")
+_PLOG_BYTES = re.compile(rb"^\[(?:ERROR|CRITICAL)\]\s?[A-Z][A-Z0-9_]*\(\d+", re.MULTILINE)
+_HEAD_BYTES = HEAD.encode()
+
+
+@dataclass(slots=True, kw_only=True)
+class Hit:
+    """The first occurrence of one error in one file, and how many lines of the file hold it."""
+
+    path: Path
+    line: int
+    text: str
+    signature: Signature | None = None
+    code: str = ""
+    module: str = ""
+    """Module of a plog line that nothing else explains (`GE`, `RUNTIME`, `HCCL`)."""
+    traceback: Traceback | None = None
+    time: datetime | None = None
+    rank: int | None = None
+    count: int = 1
+
+    @property
+    def role(self) -> Role:
+        """The signature's role; what nobody explains is a symptom."""
+        return "symptom" if self.signature is None else self.signature.role
+
+    @property
+    def severity(self) -> Severity:
+        """The signature's severity, else error."""
+        return Severity.ERROR if self.signature is None else self.signature.severity
+
+
+@dataclass(slots=True, kw_only=True)
+class FileReport:
+    """What one file holds."""
+
+    path: Path
+    rank: int | None
+    num_lines: int = 0
+    size_bytes: int = 0
+    first_time: datetime | None = None
+    last_time: datetime | None = None
+    hits: list[Hit] = field(default_factory=list)
+
+
+def scan_file(path: Path, table: Table, on_progress: OnProgress | None = None) -> FileReport:
+    """Read the log once. Raises InputError when it cannot be read."""
+    scan = _Scan(path, table)
+    for block in blocks_of(path):
+        scan.take(block)
+        if on_progress is not None:
+            on_progress(len(block.data))
+    return scan.finish()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """A line and the block it is in."""
+
+    lines: list[str]
+    index: int
+    number: int
+
+    @property
+    def line(self) -> str:
+        return self.lines[self.index]
+
+    def time(self) -> datetime | None:
+        """Return the time on the line, else the nearest one above it in the block."""
+        near = self.lines[max(0, self.index - _NEAR_LINES) : self.index]
+        return time_in(self.line) or last_time(near)
+
+
+class _Scan:
+    """State of reading one file."""
+
+    def __init__(self, path: Path, table: Table) -> None:
+        self._table = table
+        self._report = FileReport(path=path, rank=rank_of_path(path))
+        self._hits: dict[tuple[str, str], Hit] = {}
+        self._readers: dict[int | None, TracebackReader] = {}
+        """Ranks that write into one file interleave their tracebacks."""
+
+    def take(self, block: Block) -> None:
+        """Search a block, and note the times in it."""
+        report, data = self._report, block.data
+        report.size_bytes += len(data)
+        report.num_lines = block.first_line + data.count(b"\n") - data.endswith(b"\n")
+        if report.first_time is None:
+            report.first_time = first_time(_head(data))
+        searcher = self._table.searcher(data)
+        waiting = any(reader.is_waiting for reader in self._readers.values())
+        if searcher or waiting or _HEAD_BYTES in data or _PLOG_BYTES.search(data):
+            lines = _lines(data)
+            for index in range(len(lines)):
+                self._take_line(_Place(lines=lines, index=index, number=block.first_line + index), searcher)
+        report.last_time = last_time(_tail(data)) or report.last_time
+
+    def finish(self) -> FileReport:
+        """Return the report. An error above the first time in the file gets that time, its upper bound."""
+        for hit in self._hits.values():
+            hit.time = hit.time or self._report.first_time
+        self._report.hits = sorted(self._hits.values(), key=lambda hit: hit.line)
+        return self._report
+
+    def _take_line(self, place: _Place, searcher: Searcher) -> None:
+        line = place.line
+        matches = list(searcher.search(PREFIX.sub("", line)))
+        hits = [
+            self._add((match.signature.name if match.signature else "unlisted", match.code), place, match)
+            for match in matches
+        ]
+        reader = self._readers.setdefault(rank_in(line) if PREFIX.match(line) else None, TracebackReader())
+        traceback = reader.feed(place.number, line)
+        if traceback is not None:
+            self._add_traceback(traceback, place, hits)
+        elif not matches and (found := _PLOG.match(line)):
+            self._add(("plog", found[1]), place, module=found[1])
+
+    def _add_traceback(self, traceback: Traceback, place: _Place, hits: list[Hit]) -> None:
+        """Give the traceback to the errors that its last line names, or make it an error of its own."""
+        if not hits:
+            key = ("traceback", f"{traceback.exception}: {traceback.message[:80]}")
+            hits = [self._add(key, place)]
+        for hit in hits:
+            hit.traceback = hit.traceback or traceback
+
+    def _add(self, key: tuple[str, str], place: _Place, match: Match | None = None, module: str = "") -> Hit:
+        known = self._hits.get(key)
+        if known is not None:
+            known.count += 1
+            return known
+        rank = rank_in(place.line)
+        hit = self._hits[key] = Hit(
+            path=self._report.path,
+            line=place.number,
+            text=place.line.strip()[:TEXT_CHARACTERS],
+            signature=match.signature if match else None,
+            code=match.code if match else "",
+            module=module,
+            time=place.time() or self._report.last_time,
+            rank=self._report.rank if rank is None else rank,
+        )
+        return hit
+
+
+def _lines(data: bytes) -> list[str]:
+    return data.decode("utf-8", "replace").removesuffix("\n").split("\n")
+
+
+def _head(data: bytes) -> list[str]:
+    return _lines(data[: _NEAR_LINES * _LINE_BYTES])[:_NEAR_LINES]
+
+
+def _tail(data: bytes) -> list[str]:
+    return _lines(data[-_NEAR_LINES * _LINE_BYTES :])[-_NEAR_LINES:]

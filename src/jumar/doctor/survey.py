@@ -1,0 +1,155 @@
+"""Look at this machine and describe it as a `Host`. Reads only; what cannot be read stays None.
+
+`root` stands in front of every system path, so that a test can lay out a machine in a folder.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import platform
+import shutil
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from jumar.doctor.host import Cpu, Host, Memory, Npu, Volume
+from jumar.doctor.interpreter import ask_interpreter
+
+CANN_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCEND_AICPU_PATH")
+"""Variables that `set_env.sh` of CANN sets, each to a folder."""
+CANN_PLACES = ("usr/local/Ascend/cann", "usr/local/Ascend/ascend-toolkit", "usr/local/Ascend/nnae")
+CANN_HOME_PLACES = ("Ascend/cann", "Ascend/ascend-toolkit", "Ascend/nnae")
+_UNLIMITED_BYTES = 2**60
+"""cgroup v1 writes "no limit" as a number near 2**63."""
+
+
+def survey(environ: Mapping[str, str] | None = None, *, root: Path = Path("/"), folder: Path | None = None) -> Host:
+    """Describe this machine; `folder` is where the job would run (the current folder by default)."""
+    environ = os.environ if environ is None else environ
+    return Host(
+        environ=dict(environ),
+        system=platform.system(),
+        python=ask_interpreter(environ),
+        npu=survey_npu(environ, root),
+        cpu=survey_cpu(root),
+        memory=survey_memory(root),
+        shared_memory=volume(root / "dev/shm", "shared memory of the DataLoader's workers"),
+        volumes=survey_volumes(environ, folder or Path.cwd()),
+        open_files=open_file_limit(),
+    )
+
+
+def survey_npu(environ: Mapping[str, str], root: Path) -> Npu:
+    """Find CANN, the driver's tool and the device files."""
+    home = environ.get("HOME", "")
+    places = [root / place for place in CANN_PLACES]
+    places += [Path(home) / place for place in CANN_HOME_PLACES if home]
+    nodes = sorted((root / "dev").glob("davinci[0-9]*")) if (root / "dev").is_dir() else []
+    tool = shutil.which("npu-smi", path=environ.get("PATH", ""))
+    usual = root / "usr/local/sbin/npu-smi"
+    return Npu(
+        cann_folders=tuple(str(place) for place in places if place.is_dir()),
+        missing_folders=tuple(
+            f"{name}={environ[name]}"
+            for name in CANN_VARIABLES
+            if environ.get(name) and not Path(environ[name]).is_dir()
+        ),
+        npu_smi=tool or (str(usual) if usual.exists() else None),
+        device_nodes=tuple(str(node) for node in nodes),
+        unreadable_nodes=tuple(str(node) for node in nodes if not os.access(node, os.R_OK | os.W_OK)),
+    )
+
+
+def survey_cpu(root: Path) -> Cpu:
+    """Count cores, read the container's quota and the governors."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    governors = Counter(
+        text
+        for file in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cpufreq/scaling_governor")
+        if (text := _read(file))
+    )
+    return Cpu(
+        num_cores=os.cpu_count(),
+        num_usable=len(affinity(0)) if affinity else None,
+        quota=cpu_quota(root),
+        governors=dict(governors),
+    )
+
+
+def cpu_quota(root: Path) -> float | None:
+    """Return the cores' worth of time the cgroup allows, infinity without a limit, None when unknown."""
+    modern = _read(root / "sys/fs/cgroup/cpu.max")
+    if modern:
+        quota, _, period = modern.partition(" ")
+        return math.inf if quota == "max" else _ratio(quota, period or "100000")
+    for folder in ("cpu", "cpu,cpuacct"):
+        old = _read(root / "sys/fs/cgroup" / folder / "cpu.cfs_quota_us")
+        if old:
+            old_period = _read(root / "sys/fs/cgroup" / folder / "cpu.cfs_period_us")
+            return math.inf if old.startswith("-") else _ratio(old, old_period or "100000")
+    return None
+
+
+def survey_memory(root: Path) -> Memory:
+    """Read the machine's memory and the container's limit."""
+    sizes: dict[str, int] = {}
+    for line in (_read(root / "proc/meminfo") or "").splitlines():
+        name, _, rest = line.partition(":")
+        words = rest.split()
+        if words and words[0].isdigit():
+            sizes[name] = int(words[0]) * 1024
+    limit = _read(root / "sys/fs/cgroup/memory.max") or _read(root / "sys/fs/cgroup/memory/memory.limit_in_bytes")
+    limited = int(limit) if limit and limit.isdigit() and int(limit) < _UNLIMITED_BYTES else None
+    return Memory(total_bytes=sizes.get("MemTotal"), available_bytes=sizes.get("MemAvailable"), limit_bytes=limited)
+
+
+def survey_volumes(environ: Mapping[str, str], folder: Path) -> tuple[Volume, ...]:
+    """Measure where a job writes: its folder, temporary files, and the vendor's logs and caches (home)."""
+    wanted = [
+        (folder, "the working folder"),
+        (Path(environ.get("TMPDIR") or "/tmp"), "temporary files"),
+        (Path(environ.get("ASCEND_PROCESS_LOG_PATH") or environ.get("HOME") or "/"), "logs and kernel caches"),
+    ]
+    by_device: dict[int, Volume] = {}
+    for path, purpose in wanted:
+        found = volume(path, purpose)
+        if found is not None:
+            known = by_device.setdefault(path.stat().st_dev, found)
+            if known is not found:
+                by_device[path.stat().st_dev] = replace(known, purpose=f"{known.purpose}, {purpose}")
+    return tuple(by_device.values())
+
+
+def volume(path: Path, purpose: str) -> Volume | None:
+    """Return the size of the file system that holds `path`, or None when it cannot be asked."""
+    try:
+        usage = shutil.disk_usage(path)
+    except OSError:
+        return None
+    return Volume(path=str(path), purpose=purpose, total_bytes=usage.total, free_bytes=usage.free)
+
+
+def open_file_limit() -> int | None:
+    """Return the soft limit of open files, or None on a system without one."""
+    try:
+        import resource
+    except ImportError:  # pragma: no cover - Windows
+        return None
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def _ratio(quota: str, period: str) -> float | None:
+    try:
+        return int(quota) / int(period)
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+def _read(file: Path) -> str | None:
+    try:
+        return file.read_text("utf-8", "replace").strip()
+    except OSError:
+        return None
