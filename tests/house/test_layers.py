@@ -22,10 +22,15 @@ ALLOWED: dict[str, set[str]] = {
     "assess": LEAVES | {"recording", "device", "migrate"},
     "accuracy": LEAVES | {"recording", "device"},
     "performance": LEAVES | {"recording", "device"},
+    "tune": LEAVES | {"recording", "device", "capture"},
+    "doctor": LEAVES | {"recording", "device"},
+    "export": LEAVES | {"recording", "device"},
     "report": LEAVES,
-    "port": LEAVES | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "report"},
+    "port": LEAVES
+    | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "doctor", "report"},
     "cli": LEAVES
-    | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "report", "port"},
+    | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "tune", "doctor", "export"}
+    | {"report", "port"},
 }
 """Room -> rooms it may import; the table of docs/design.md."""
 
@@ -35,6 +40,8 @@ TORCH_FREE = [
     "jumar.assess",
     "jumar.cli.main",
     "jumar.device",
+    "jumar.doctor",
+    "jumar.export",
     "jumar.device.soc",
     "jumar.device.support",
     "jumar.migrate",
@@ -42,6 +49,7 @@ TORCH_FREE = [
     "jumar.port",
     "jumar.recording",
     "jumar.report",
+    "jumar.tune",
 ]
 
 
