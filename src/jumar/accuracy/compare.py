@@ -94,7 +94,7 @@ def _ended(found: Evidenced) -> bool:
 
 def _loader(found: Evidenced) -> Load:
     if not (found.reference.has_tensors() and found.target.has_tensors()):
-        return lambda reference, target: None
+        return lambda _reference, _target: None
     mine, theirs = TensorReader(found.reference), TensorReader(found.target)
     return lambda reference, target: (mine.of(reference.row), theirs.of(target.row))
 
@@ -128,7 +128,7 @@ def _collect(found: Evidenced, outcome: StepOutcome, step: int, *, is_first: boo
         found.leaves, found.leaves_step = leaves, step
     if not _ended(found) or (found.leaves and found.leaves_step == step):
         found.random = outcome.random
-        found.first = None if found.leaves else outcome.first
+        found.first = None if found.leaves or found.random else outcome.first
         found.nonfinite = outcome.nonfinite
 
 

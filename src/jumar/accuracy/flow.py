@@ -15,7 +15,8 @@ from typing import Literal
 from jumar.accuracy.calls import Call
 from jumar.accuracy.canonical import OVERWRITING, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS, is_inplace
 from jumar.accuracy.measure import Measure
-from jumar.accuracy.tolerance import error_model, rounding, scale
+from jumar.accuracy.scales import greatest_of, scale
+from jumar.accuracy.tolerance import error_model, rounding
 from jumar.recording.schema import TensorRow
 
 PEAK_OF_NOISE = 8.0
@@ -64,12 +65,41 @@ class Flow:
         """Return whether the input's values mean nothing: uninitialised, or overwritten without being read."""
         if name == "input.0" and call.operator in OVERWRITING and is_inplace(call.row.name):
             return True
-        return self.enabled and self.trace(side, call.inputs[name]).garbage
+        return self.enabled and name in call.inputs and self.trace(side, call.inputs[name]).garbage
 
-    def settle_leaf(self, found: Measure) -> None:
-        """A leaf was compared: from now on its difference is accounted for."""
-        for side, tensor in (("reference", found.reference), ("target", found.target)):
-            self._put(side, tensor, Trace(noise=found.noise, peak=peak_of(found)))  # type: ignore[arg-type]  # a Side
+    def suspects(self, found: Measure) -> tuple[Call, ...]:
+        """Return the calls not judged that made a tensor, of both sides."""
+        return tuple(suspect for trace in self._of(found) for suspect in trace.suspects)
+
+    def known_noise(self, found: Measure) -> float:
+        """Return the absolute error of an element that compared calls account for."""
+        return max((trace.noise for trace in self._of(found)), default=0.0)
+
+    def known_peak(self, found: Measure) -> float | None:
+        """Return the same for the worst element; None where nothing is known (no flow, or a leaf)."""
+        traces = self._of(found)
+        return None if not traces or any(trace.leaf for trace in traces) else max(trace.peak for trace in traces)
+
+    def take_leaf(self, found: Measure) -> bool:
+        """Return whether the tensor is a leaf on both sides; from now on its difference is accounted for."""
+        traces = self._of(found)
+        if not traces or not all(trace.leaf for trace in traces):
+            return False
+        self._put_both(found, Trace(noise=found.noise, peak=peak_of(found)))
+        return True
+
+    def suspect(self, found: Measure, call: Call) -> None:
+        """Nothing is known of an output of `call`."""
+        self._put_both(found, Trace(suspects=(call,)))
+
+    def _of(self, found: Measure) -> tuple[Trace, ...]:
+        if not self.enabled:
+            return ()
+        return self.trace("reference", found.reference), self.trace("target", found.target)
+
+    def _put_both(self, found: Measure, trace: Trace) -> None:
+        self._put("reference", found.reference, trace)
+        self._put("target", found.target, trace)
 
     def judged(
         self, found: Measure, worst: float, inputs: Iterable[TensorRow], suspects: tuple[Call, ...] = ()
@@ -78,12 +108,14 @@ class Flow:
 
         `suspects` are calls before it that the comparison could not have seen (see `unseen`).
         """
+        if not self.enabled:
+            return
         noise, peak = found.noise, max(peak_of(found), worst)
-        for side, tensor in (("reference", found.reference), ("target", found.target)):
-            old = self._traces[side].get(tensor.storage)  # type: ignore[index]  # a Side
-            if old is not None and any(tensor.storage == other.storage for other in inputs):
-                noise, peak = max(noise, old.noise), max(peak, old.peak)
-            self._put(side, tensor, Trace(noise=noise, peak=peak, suspects=suspects))  # type: ignore[arg-type]  # a Side
+        storages = {tensor.storage for tensor in inputs}
+        if found.reference.storage in storages:  # in place, perhaps only in a part of the storage
+            old = self._traces["reference"].get(found.reference.storage, Trace())
+            noise, peak = max(noise, old.noise), max(peak, old.peak)
+        self._put_both(found, Trace(noise=noise, peak=peak, suspects=suspects))
 
     def wrote_silently(self, call: Call, side: Side) -> None:
         """Inputs that the call wrote without returning them are compared anew where they are read next."""
@@ -107,15 +139,15 @@ class Flow:
             for name, tensor in call.inputs.items()
             if not self.reads_garbage(call, name, side)
         ]
-        relative = max((trace.peak / size for tensor, trace in came_in if (size := _greatest(tensor))), default=0.0)
+        relative = max((trace.peak / size for tensor, trace in came_in if (size := greatest_of(tensor))), default=0.0)
         suspects = tuple(dict.fromkeys(suspect for _, trace in came_in for suspect in trace.suspects))
         moved = call.operator in TRANSPORT
         if not moved:
             suspects = (*suspects, call)
         model = error_model(call)
         for tensor in written(call):
-            own = rounding(model, tensor, tensor, call.row.autocast)
-            error = UNSEEN_GROWTH * (relative + own) * max(_greatest(tensor), scale(call, tensor.name))
+            own = rounding(model, tensor, tensor)
+            error = UNSEEN_GROWTH * (relative + own) * max(greatest_of(tensor), scale(call, tensor.name))
             leaf = moved and bool(came_in) and came_in[-1][1].leaf
             self._put(side, tensor, Trace(noise=error, peak=error, leaf=leaf, suspects=suspects))
 
@@ -143,9 +175,3 @@ def peak_of(found: Measure) -> float:
     if found.nonfinite_differs:
         return math.inf
     return found.max_error if found.exact is not None else max(found.max_error, PEAK_OF_NOISE * found.noise)
-
-
-def _greatest(tensor: TensorRow) -> float:
-    if tensor.maximum is None or tensor.minimum is None:
-        return 1.0
-    return max(abs(tensor.maximum), abs(tensor.minimum))

@@ -124,20 +124,26 @@ def _from_statistics(result: Measure) -> Measure:
     result.num_nonfinite = a.num_nan + (a.num_inf or 0)
     result.target_num_nonfinite = b.num_nan + (b.num_inf or 0)
     result.nonfinite_differs = (a.num_nan, a.num_inf) != (b.num_nan, b.num_inf)
-    if a.l2 is None or b.l2 is None or a.minimum is None or b.minimum is None:
+    figures = (a.minimum, b.minimum, a.maximum, b.maximum, a.mean, b.mean, a.l2, b.l2)
+    if any(figure is None for figure in figures):
         result.note = "no finite element" if result.num_nonfinite else "no statistics were taken"
         result.known = bool(result.num_nonfinite)
         return result
-    assert a.maximum is not None and b.maximum is not None and a.mean is not None and b.mean is not None
-    root = math.sqrt(max(1, n - max(result.num_nonfinite, result.target_num_nonfinite)))
-    d_l2, d_mean = abs(a.l2 - b.l2), abs(a.mean - b.mean)
-    d_ends = max(abs(a.maximum - b.maximum), abs(a.minimum - b.minimum))
-    result.l2 = max(a.l2, b.l2)
-    result.greatest = max(abs(a.maximum), abs(a.minimum), abs(b.maximum), abs(b.minimum))
+    _bound(result, *(figure for figure in figures if figure is not None))
+    return result
+
+
+def _bound(result: Measure, *figures: float) -> None:
+    """Fill in the bounds from minimum, maximum, mean and L2 norm, each of reference and target."""
+    low, low_b, high, high_b, mean, mean_b, l2, l2_b = figures
+    root = math.sqrt(max(1, result.num - max(result.num_nonfinite, result.target_num_nonfinite)))
+    d_l2, d_mean = abs(l2 - l2_b), abs(mean - mean_b)
+    d_ends = max(abs(high - high_b), abs(low - low_b))
+    result.l2 = max(l2, l2_b)
+    result.greatest = max(abs(high), abs(low), abs(high_b), abs(low_b))
     result.l2_error = max(d_l2, root * d_mean, d_ends)
     result.max_error = max(d_ends, d_mean, d_l2 / root)
     result.noise = result.l2_error
-    return result
 
 
 def tensor_diff(name: str, found: Measure, error: float | None = None) -> TensorDiff:

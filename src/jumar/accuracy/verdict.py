@@ -59,6 +59,6 @@ def _agreement(found: Evidenced) -> str:
     losses = f"; losses agree within {number(max(errors), 2)}" if errors else ""
     what = "module" if found.kinds == {"module"} else "operator"
     return (
-        f"The runs agree: {plural(compared, f'{what} call')} in {plural(len(set(found.steps)), 'step')} differ by no more "
-        f"than rounding explains{losses}."
+        f"The runs agree: {plural(compared, f'{what} call')} in {plural(len(set(found.steps)), 'step')} "
+        f"differ by no more than rounding explains{losses}."
     )

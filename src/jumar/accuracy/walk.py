@@ -74,16 +74,12 @@ def _take(outcome: StepOutcome, judge: Judge, pair: Pair, of_reference: set[int]
         return
     judged = judge.pair(pair.reference, pair.target)
     diff = judged.diff
-    outcome.leaves.extend(judged.leaves)
+    outcome.leaves.extend(judged.inputs.leaves)
     if outcome.first is None:
         outcome.num_leaves_before_first = len(outcome.leaves)
     if diff.status == "random" and outcome.random is None and outcome.first is None and _draws_values(diff):
         outcome.random = diff
-    if (
-        diff.status == "diverge"
-        and outcome.first is None
-        and not any(leaf.call is pair.reference for leaf in judged.leaves)
-    ):
+    if diff.status == "diverge" and outcome.first is None and not judged.inputs.leaves:
         outcome.first = _blame(judged, of_reference)
         if outcome.first is not diff:
             outcome.operators.append(outcome.first)
@@ -126,8 +122,8 @@ def _blame(judged: Judgement, of_reference: set[int]) -> OperatorDiff:
     Statistics cannot see what a shuffling operator did; if one that only one side has is in the same
     module and feeds the call, it is it.
     """
-    suspects = judged.suspects
-    if judged.out_of_line is None:
+    suspects = judged.inputs.suspects
+    if judged.inputs.out_of_line is None:
         exact = any(output.evidence == "tensors" for output in judged.diff.outputs)
         shuffling = tuple(s for s in suspects if s.operator in SHUFFLING and _related(s.path, judged.diff.module_path))
         suspects = () if exact or judged.diff.arguments else shuffling
@@ -150,8 +146,8 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
     names = [
         f"{side}: {_listed(calls)}" for side, calls in (("reference only", mine), ("target only", theirs)) if calls
     ]
-    error, tolerance = judged.out_of_line or (seen.error, seen.tolerance)
-    read = [t for t in seen.inputs if seen.note.startswith(f"{t.name} ")]
+    name, error, tolerance = judged.inputs.out_of_line or ("", seen.error, seen.tolerance)
+    read = tuple(tensor for tensor in seen.inputs if tensor.name == name)
     return replace(
         seen,
         module_path=at.path,
@@ -167,14 +163,16 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
         status="diverge",
         error=error,
         tolerance=tolerance,
-        tolerance_origin="what the calls compared before account for" if judged.out_of_line else seen.tolerance_origin,
+        tolerance_origin="what the calls compared before account for"
+        if judged.inputs.out_of_line
+        else seen.tolerance_origin,
         rounding=None,
         inherited=0.0,
         arguments=(),
-        outputs=tuple(read) or seen.outputs,
+        outputs=read or seen.outputs,
         inputs=(),
         note=f"not compared itself ({'; '.join(names)}); seen in what {seen.name} "
-        f"{'reads' if judged.out_of_line else 'returns'}",
+        f"{'reads' if judged.inputs.out_of_line else 'returns'}",
     )
 
 

@@ -126,7 +126,7 @@ def _action(diff: OperatorDiff, *, has_tensors: bool) -> str:
     if not diff.reference_name:
         return f"Find out where the target's {diff.target_name} comes from; the reference does not run it here."
     if any(tensor.nonfinite_differs for tensor in diff.outputs):
-        return "Run this operator in float32 (or on the CPU) for one step and compare again; look for overflow in its inputs."
+        return "Run this operator in float32 for one step and compare again; look for overflow in its inputs."
     if not has_tensors:
         return (
             "Record this step on both sides with --values tensors and compare again for the exact error and its place."

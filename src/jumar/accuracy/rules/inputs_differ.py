@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.leaves import Leaf
-from jumar.accuracy.words import number, plural, split_source, tensor_json
+from jumar.accuracy.words import number, split_source, tensor_json
 from jumar.findings import Finding, Location, Severity
 from jumar.rules import Rule
 
@@ -54,11 +54,11 @@ def find(found: Evidenced) -> list[Finding]:
     return [
         RULE.finding(
             f"The inputs of step {found.leaves_step} differ, first {first.diff.name} of {row.name} in "
-            f"{first.call.path or 'the main program'} by {number(first.diff.error)}: other data or another seed{cause}.",
+            f"{first.call.path or 'the main program'} by {number(first.diff.error)}: other data or seed{cause}.",
             where=leaf_location(first),
             evidence={"num_tensors": len(leaves), "first": tensor_json(first.diff), "seeds": list(seeds)},
             why="Operators that were given other numbers cannot be blamed for other results; the search ends here.",
-            action=f"Give both runs the same seed and data order, then record again ({plural(len(leaves), 'tensor')} differ).",
+            action="Give both runs the same seed and data order, then record again.",
         )
     ]
 

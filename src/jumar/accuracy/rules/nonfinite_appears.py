@@ -65,7 +65,7 @@ def find(found: Evidenced) -> list[Finding]:
         ):
             return [
                 RULE.finding(
-                    f"The loss of step {pair.step} is {pair.reference} in the reference and {pair.target} in the target.",
+                    f"The loss of step {pair.step} is {pair.reference} in the reference, {pair.target} in the target.",
                     where=Location(step=pair.step, rank=pair.rank, operator="loss"),
                     evidence={"step": pair.step},
                     why="The runs agree, and both have failed.",

@@ -52,7 +52,7 @@ def find(found: Evidenced) -> list[Finding]:
     return [
         RULE.finding(
             f"{plural(len(leaves), 'parameter or buffer tensor')} already differ at the start of step "
-            f"{found.leaves_step}{late}, first in {first.call.path or 'the root module'} by {number(first.diff.error)}.",
+            f"{found.leaves_step}{late}, first in {first.call.path or 'the root'} by {number(first.diff.error)}.",
             where=leaf_location(first),
             evidence={"num_tensors": len(leaves), "modules": list(modules[:20]), "first": tensor_json(first.diff)},
             why="With other initial weights every result differs; the search ends here.",

@@ -1,0 +1,99 @@
+"""Reads the inputs of a pair of calls: their errors, where these come from, and what they excuse."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from jumar.accuracy.calls import Call
+from jumar.accuracy.conditioning import amplifications
+from jumar.accuracy.flow import Flow, peak_of
+from jumar.accuracy.leaves import Leaf, leaf_of
+from jumar.accuracy.measure import Loader, Measure, measure, tensor_diff
+from jumar.accuracy.pairing import paired
+from jumar.accuracy.results import TensorDiff
+from jumar.accuracy.tolerance import STATISTICS_FLOOR, epsilon
+
+UNEXPLAINED = 8.0
+"""An input is out of line when its difference is this many times what the calls before it account for."""
+
+
+@dataclass(slots=True)
+class Inputs:
+    """What the inputs of a call tell."""
+
+    diffs: list[TensorDiff] = field(default_factory=list)
+    noise: float = 0.0
+    """Sum of the inputs' relative errors times their amplification."""
+    peak: float = 0.0
+    """Absolute error of the worst element of any input."""
+    worst: float = 0.0
+    """Greatest relative error; a lower bound with statistics."""
+    suspects: tuple[Call, ...] = ()
+    """Calls not judged that made them."""
+    out_of_line: tuple[str, float, float] | None = None
+    """Name, relative error and tolerance of the first input that differs by more than the calls before account for."""
+    leaves: list[Leaf] = field(default_factory=list)
+
+    @property
+    def complaint(self) -> str:
+        """What is wrong with an input that is out of line; empty when none is."""
+        if self.out_of_line is None:
+            return ""
+        return f"{self.out_of_line[0]} differs already, though the calls compared before do not account for it"
+
+
+def read_inputs(
+    reference: Call,
+    target: Call,
+    load: tuple[Loader, Loader] | None,
+    flow: Flow,
+    parameters: frozenset[int],
+    strict: float,
+) -> Inputs:
+    """Measure the inputs of a pair. `strict` is the factor on every tolerance."""
+    inputs = Inputs()
+    factors: dict[str, float] = {}
+    for name, a, b in paired(reference, target, "inputs"):
+        if flow.reads_garbage(reference, name, "reference") or flow.reads_garbage(target, name, "target"):
+            continue
+        found = measure(a, b, load)
+        inputs.diffs.append(tensor_diff(name, found))
+        inputs.suspects = tuple(dict.fromkeys((*inputs.suspects, *flow.suspects(found))))
+        if not found.known:
+            continue
+        if flow.take_leaf(found):
+            leaf = leaf_of(reference, name, found, parameters)
+            inputs.leaves.extend([leaf] if leaf is not None else [])
+        elif inputs.out_of_line is None and (figures := _out_of_line(flow, found, strict)):
+            inputs.out_of_line = (name, *figures)
+        noise = _noise(flow, found)
+        if noise > 0:
+            factors = factors or amplifications(reference)
+            _add_noise(inputs, found, noise, factors.get(name, 1.0))
+    return inputs
+
+
+def _add_noise(inputs: Inputs, found: Measure, noise: float, factor: float) -> None:
+    inputs.peak = max(inputs.peak, peak_of(found))
+    if factor:
+        inputs.noise += noise * factor
+        inputs.worst = max(inputs.worst, found.error())
+
+
+def _out_of_line(flow: Flow, found: Measure, strict: float) -> tuple[float, float] | None:
+    """Return (error, tolerance) when the input differs by more than the calls before it account for."""
+    known = None if found.equal else flow.known_peak(found)
+    if known is None:
+        return None
+    if found.nonfinite_differs:
+        return None if math.isinf(known) else (math.inf, 0.0)
+    eps = epsilon(found.reference.dtype, found.target.dtype) or STATISTICS_FLOOR
+    allowed = strict * (UNEXPLAINED * known + 4.0 * eps * found.greatest)
+    return None if found.max_error <= allowed else (found.max_error / found.greatest, allowed / found.greatest)
+
+
+def _noise(flow: Flow, found: Measure) -> float:
+    """Return the relative error of an input, measured or (in a part of a storage) known from its maker."""
+    noise = found.relative_noise()
+    return max(noise, flow.known_noise(found) / found.rms) if found.rms else noise
