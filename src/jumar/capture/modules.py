@@ -9,18 +9,20 @@ import torch
 from torch import nn
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
+from jumar.capture.attribution import Origin
 from jumar.capture.naming import ModuleNames
 
 
 class Frame:
     """One module call under way. `call` is the observer's note of it, None when it keeps none."""
 
-    __slots__ = ("call", "module", "path", "type_name")
+    __slots__ = ("call", "module", "origin", "path", "type_name")
 
     def __init__(self, module: nn.Module, path: str, type_name: str) -> None:
         self.module = module
         self.path = path
         self.type_name = type_name
+        self.origin = Origin(path, type_name)
         self.call: Any = None
 
 

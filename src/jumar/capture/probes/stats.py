@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from jumar.capture.calls import Call, Seen, Statistics
@@ -93,16 +94,18 @@ def _of_one(value: float, repeats: int) -> Statistics:
 
 def _carefully(flat: torch.Tensor, repeats: int) -> Statistics:
     """Return the statistics where elements may be NaN or Inf, or their squares leave float32's range."""
-    num_nan = int(torch.isnan(flat).sum()) * repeats
-    finite = flat[torch.isfinite(flat)].to(torch.float64)
-    num_inf = flat.numel() * repeats - num_nan - finite.numel() * repeats
-    if not finite.numel():
+    # NOTE: NumPy's isfinite and selection take 0.3 ms for a million elements, PyTorch's 4 to 8 ms (measured).
+    values = flat.numpy()
+    finite = values[np.isfinite(values)].astype(np.float64)
+    num_nan = int(np.count_nonzero(np.isnan(values))) * repeats
+    num_inf = (values.size - finite.size) * repeats - num_nan
+    if not finite.size:
         return None, None, None, None, num_nan, num_inf
-    lowest, highest = torch.aminmax(finite)
-    scale = max(abs(lowest.item()), abs(highest.item())) or 1.0
-    scaled = finite / scale
-    l2 = scale * math.sqrt(torch.dot(scaled, scaled).item() * repeats)
-    return lowest.item(), highest.item(), scale * scaled.mean().item(), l2, num_nan, num_inf
+    minimum, maximum = float(finite.min()), float(finite.max())
+    scale = max(abs(minimum), abs(maximum)) or 1.0
+    finite /= scale
+    l2 = scale * math.sqrt(float(np.square(finite).sum()) * repeats)
+    return minimum, maximum, scale * float(finite.mean()), l2, num_nan, num_inf
 
 
 def device_statistics(tensor: torch.Tensor) -> torch.Tensor:
