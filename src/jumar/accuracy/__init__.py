@@ -14,6 +14,7 @@ from jumar.accuracy.results import (
     TensorDiff,
     UnmatchedCall,
 )
+from jumar.accuracy.text import summary_text
 
 __all__ = [
     "ArgumentDiff",
@@ -26,4 +27,5 @@ __all__ = [
     "TensorDiff",
     "UnmatchedCall",
     "compare",
+    "summary_text",
 ]

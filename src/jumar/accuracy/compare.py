@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from jumar.accuracy.calls import extra_prefix, plain_path
@@ -23,11 +24,15 @@ MAX_UNMATCHED = 5_000
 
 
 def compare(
-    reference: str | Path | RecordingLike, target: str | Path | RecordingLike, *, options: CompareOptions | None = None
+    reference: str | Path | RecordingLike,
+    target: str | Path | RecordingLike,
+    *,
+    options: CompareOptions | None = None,
+    on_progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare two recordings, given as folders or opened.
 
-    One step is held in memory at a time. Raises RecordingError when one is missing, foreign or of a
+    One step is held in memory at a time; `on_progress` is called with the steps done and to do. Raises RecordingError when one is missing, foreign or of a
     newer schema; what a recording lacks (steps, ranks, values) is said in the result.
     """
     options = options or CompareOptions()
@@ -35,7 +40,7 @@ def compare(
     found.settings = setting_differences(found.reference.info, found.target.info)
     _note_coverage(found)
     for rank in _common_ranks(found):
-        _compare_rank(found, rank, options)
+        _compare_rank(found, rank, options, on_progress)
     return conclude(found)
 
 
@@ -69,7 +74,9 @@ def _brief(steps: set[int]) -> str:
     return str(ordered) if len(ordered) <= 6 else f"{ordered[0]} to {ordered[-1]} ({len(ordered)})"
 
 
-def _compare_rank(found: Evidenced, rank: int, options: CompareOptions) -> None:
+def _compare_rank(
+    found: Evidenced, rank: int, options: CompareOptions, on_progress: Callable[[int, int], None] | None
+) -> None:
     load = _loader(found)
     steps = _common_steps(found, rank, options)
     strip: tuple[str, str] | None = None
@@ -85,6 +92,8 @@ def _compare_rank(found: Evidenced, rank: int, options: CompareOptions) -> None:
         if not found.coarsest:
             found.coarsest = max(_coarsest(mine), _coarsest(theirs))
         _collect(found, outcome, step, is_first=step == steps[0], options=options)
+        if on_progress is not None:
+            on_progress(steps.index(step) + 1, len(steps))
     found.losses.extend(compare_losses(found.reference.losses(rank), found.target.losses(rank), rank, found.coarsest))
 
 

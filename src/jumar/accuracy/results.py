@@ -194,18 +194,32 @@ class Comparison:
     notes: Sequence[str] = ()
     """What was not compared, one sentence each."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain JSON values; infinities and NaN become the strings "inf", "-inf" and "nan"."""
-        data = plain(self)
-        assert isinstance(data, dict)
+    def to_json(self, *, all_operators: bool = False) -> dict[str, Any]:
+        """Return plain JSON values; infinities and NaN become "Infinity", "-Infinity" and "NaN".
+
+        Of the operators, those that diverge, at most `MAX_JSON_OPERATORS`; all that were kept on request.
+        """
+        data: dict[str, Any] = {
+            field.name: plain(getattr(self, field.name))
+            for field in fields(self)
+            if field.name not in {"operators", "findings"}
+        }
+        shown = [diff for diff in self.operators if all_operators or diff.status in {"diverge", "random"}]
+        data["operators"] = plain(shown if all_operators else shown[:MAX_JSON_OPERATORS])
         data["findings"] = [plain(finding.to_json()) for finding in self.findings]
         return data
+
+
+MAX_JSON_OPERATORS = 200
+"""What diverges after the first divergence is a consequence; more of it helps nobody."""
 
 
 def plain(value: Any) -> Any:
     """Return `value` as JSON values: dataclasses as objects, sequences as lists, non-finite floats as strings."""
     if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
+        if math.isfinite(value):
+            return value
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value is None or isinstance(value, str | int | bool):
         return value
     if is_dataclass(value):
