@@ -1,0 +1,25 @@
+"""Operator tuning: a recording in; policies measured faster on this machine, kept in a bank that never slips back.
+
+tasks → candidates → measured gate → knowledge bank → result file
+"""
+
+from __future__ import annotations
+
+from jumar.tune.bank import Bank, bank_folder
+from jumar.tune.errors import BankError, TuneError
+from jumar.tune.machine import Machine, this_machine
+from jumar.tune.options import TuneOptions
+from jumar.tune.outcome import TuneResult
+from jumar.tune.tuner import tune
+
+__all__ = [
+    "Bank",
+    "BankError",
+    "Machine",
+    "TuneError",
+    "TuneOptions",
+    "TuneResult",
+    "bank_folder",
+    "this_machine",
+    "tune",
+]

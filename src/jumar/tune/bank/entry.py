@@ -1,0 +1,72 @@
+"""What the bank hands out: plain values, apart from the database."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jumar.findings import Json
+from jumar.tune.gate import Gain
+from jumar.tune.machine import Machine
+from jumar.tune.policy import Policy, PolicyKind, Stack, in_order, stack_to_json
+from jumar.tune.task import Task
+from jumar.tune.worker.messages import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tried:
+    """One candidate and what became of it."""
+
+    policy: Policy
+    outcome: Outcome
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the candidate with its outcome as JSON values."""
+        return {"policy": self.policy.to_json(), "outcome": self.outcome.to_json()}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tried:
+        """Rebuild from `to_json`."""
+        return cls(policy=Policy.from_json(data["policy"]), outcome=Outcome.from_json(data["outcome"]))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """What is known of one kind of policy for one task on one machine."""
+
+    task: Task
+    machine: Machine
+    kind: PolicyKind
+    policy: Policy | None
+    """None: unsatisfied. All of `tried` was measured and nothing cleared the gate."""
+    base: Stack
+    """What the candidates were measured against."""
+    gain: Gain | None
+    min_gain: float
+    tried: Sequence[Tried]
+    created: str
+    updated: str
+    """UTC, ISO 8601."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the entry as JSON values."""
+        return {
+            "task_key": self.task.key,
+            "task": self.task.to_json(),
+            "machine_key": self.machine.key,
+            "machine": {name: getattr(self.machine, name) for name in Machine.__dataclass_fields__},
+            "kind": self.kind,
+            "policy": None if self.policy is None else self.policy.to_json(),
+            "base": stack_to_json(self.base),
+            "gain": None if self.gain is None else self.gain.to_json(),
+            "min_gain": self.min_gain,
+            "tried": [tried.to_json() for tried in self.tried],
+            "created": self.created,
+            "updated": self.updated,
+        }
+
+
+def stack_of(entries: Sequence[Entry]) -> Stack:
+    """Return the policies of the entries of one task and machine as a stack."""
+    return in_order(entry.policy for entry in entries if entry.policy is not None)

@@ -1,0 +1,66 @@
+"""Where the bank is: the documented order, and one sentence when a place cannot be used.
+
+    --bank DIR  >  TUNE_BANK_PATH  >  ASCEND_CACHE_PATH/aoe_data  >  XDG_DATA_HOME/jumar (~/.local/share/jumar)
+
+The first two must exist (the vendor's rule for TUNE_BANK_PATH: tuning stops when it does not), the
+others are made.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from jumar.errors import UsageError
+from jumar.tune.errors import BankError
+
+FILE_NAME = "jumar_tune_bank.sqlite3"
+_TRUE, _FALSE = {"true", "1"}, {"false", "0", ""}
+
+
+def bank_folder(option: Path | None, environ: Mapping[str, str], *, writing: bool = False) -> Path:
+    """Return the folder of the bank.
+
+    Raises BankError when the place that was named cannot be read (or written, with `writing`).
+    """
+    named = [("--bank", option), ("TUNE_BANK_PATH", _path(environ.get("TUNE_BANK_PATH")))]
+    for source, folder in named:
+        if folder is not None:
+            _check(source, folder, writing)
+            return folder
+    cache = _path(environ.get("ASCEND_CACHE_PATH"))
+    if cache is not None:
+        return _made("ASCEND_CACHE_PATH", cache / "aoe_data")
+    data = _path(environ.get("XDG_DATA_HOME")) or Path.home() / ".local" / "share"
+    return _made("the bank's default place", data / "jumar")
+
+
+def repeat_tune(environ: Mapping[str, str]) -> bool:
+    """Return REPEAT_TUNE, False when unset. Raises UsageError when it is neither True nor False."""
+    text = environ.get("REPEAT_TUNE", "").strip().lower()
+    if text not in _TRUE | _FALSE:
+        raise UsageError(f'REPEAT_TUNE must be True or False; got "{environ["REPEAT_TUNE"]}". Unset it or set False.')
+    return text in _TRUE
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text).expanduser() if text else None
+
+
+def _check(source: str, folder: Path, writing: bool) -> None:
+    if not folder.is_dir():
+        raise BankError(f"{source} must be an existing folder; got {folder}. Make it, or name another.")
+    if not os.access(folder, os.R_OK | os.X_OK | (os.W_OK if writing else 0)):
+        what = "a folder that can be read and written" if writing else "a folder that can be read"
+        raise BankError(f"{source} must be {what}; got {folder}. Change its permissions, or name another.")
+
+
+def _made(source: str, folder: Path) -> Path:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BankError(
+            f"{source} ({folder}) cannot be made: {error.strerror}. Set TUNE_BANK_PATH to a folder you can write to."
+        ) from error
+    return folder

@@ -1,0 +1,13 @@
+"""Errors of tuning that are the caller's to mend."""
+
+from __future__ import annotations
+
+from jumar.errors import JumarError
+
+
+class TuneError(JumarError):
+    """A task, a provider or the worker cannot be used as asked; the message says what to do next."""
+
+
+class BankError(JumarError):
+    """The knowledge bank is missing, foreign, of a newer schema, or cannot be written."""

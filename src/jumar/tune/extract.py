@@ -1,0 +1,125 @@
+"""From a recording to tasks: distinct operator calls, with how often and where each happens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jumar.findings import Json
+from jumar.recording import CallRow, Recording
+from jumar.tune.errors import TuneError
+from jumar.tune.operators import reason_not_tuned
+from jumar.tune.task import Task
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskUse:
+    """One task and its calls."""
+
+    task: Task
+    name: str = ""
+    """The vendor's `op_name`: `layer1.0.conv1/convolution_OPAT_0`."""
+    num_calls: int = 0
+    recorded_us: float = 0.0
+    """Host time of all its recorded calls: what decides which task comes first."""
+    module_paths: list[str] = field(default_factory=list)
+    phases: list[str] = field(default_factory=list)
+
+    def count(self, row: CallRow) -> None:
+        """Add one call."""
+        self.num_calls += 1
+        self.recorded_us += row.duration_us
+        for value, known in ((row.module_path, self.module_paths), (row.phase, self.phases)):
+            if value not in known:
+                known.append(value)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the task and its calls as JSON values."""
+        return {
+            "name": self.name,
+            "key": self.task.key,
+            "task": self.task.to_json(),
+            "num_calls": self.num_calls,
+            "recorded_us": self.recorded_us,
+            "module_paths": list(self.module_paths),
+            "phases": list(self.phases),
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class NotTuned:
+    """An operator whose calls are no tasks."""
+
+    operator: str
+    reason: str
+    num_calls: int = 0
+    recorded_us: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """Tasks, the longest recorded time first, and the operators that are left out."""
+
+    tasks: Sequence[TaskUse]
+    not_tuned: Sequence[NotTuned]
+    num_calls: int
+
+
+def extract(recording: Recording, rank: int | None = None) -> Extraction:
+    """Return the tasks of one rank (the lowest when None) over all recorded steps."""
+    if rank is None:
+        rank = min(recording.ranks, default=0)
+    uses: dict[str, TaskUse] = {}
+    left_out: dict[tuple[str, str], NotTuned] = {}
+    seen: dict[tuple[object, ...], TaskUse | NotTuned] = {}
+    num_calls = 0
+    for row in recording.iter_rows(rank):
+        if row.kind != "op":
+            continue
+        num_calls += 1
+        look = _look(row)
+        if look not in seen:
+            seen[look] = _classify(row, uses, left_out)
+        group = seen[look]
+        if isinstance(group, TaskUse):
+            group.count(row)
+        else:
+            group.num_calls += 1
+            group.recorded_us += row.duration_us
+    tasks = sorted(uses.values(), key=lambda use: (-use.recorded_us, use.task.key))
+    _name(tasks)
+    return Extraction(
+        tasks=tasks, not_tuned=sorted(left_out.values(), key=lambda one: -one.recorded_us), num_calls=num_calls
+    )
+
+
+def _look(row: CallRow) -> tuple[object, ...]:
+    """Return what is cheap to compare and decides the task: thousands of rows share a few looks."""
+    tensors = tuple((tensor.name, tensor.shape, tensor.dtype, tensor.stride) for tensor in row.inputs)
+    return row.name, row.arguments, tensors
+
+
+def _classify(row: CallRow, uses: dict[str, TaskUse], left_out: dict[tuple[str, str], NotTuned]) -> TaskUse | NotTuned:
+    reason = reason_not_tuned(row.name, {})
+    if not reason:
+        from jumar.tune.signature import task_of
+
+        try:
+            task = task_of(row)
+        except TuneError as error:
+            reason = str(error)
+        else:
+            reason = reason_not_tuned(row.name, task.arguments)
+            if not reason:
+                return uses.setdefault(task.key, TaskUse(task=task))
+    return left_out.setdefault((row.name, reason), NotTuned(operator=row.name, reason=reason))
+
+
+def _name(tasks: Sequence[TaskUse]) -> None:
+    """Name each task after its first module and operator, numbered where several share them."""
+    counts: dict[str, int] = {}
+    for use in tasks:
+        stem = f"{use.module_paths[0] or 'model'}/{use.task.base}"
+        number = counts.get(stem, 0)
+        counts[stem] = number + 1
+        use.name = f"{stem}_OPAT_{number}"

@@ -1,0 +1,156 @@
+"""What a tuning run found, task by task and kind by kind, with the vendor's counters."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from jumar.findings import Finding, Json
+from jumar.tune.bank.entry import Tried
+from jumar.tune.extract import NotTuned, TaskUse
+from jumar.tune.gate import Gain, improvement_percent
+from jumar.tune.machine import Machine
+from jumar.tune.policy import Policy, PolicyKind
+
+Action = Literal["add", "update", "reserved", "unsatisfied"]
+"""The vendor's words. `add`: was not in the bank, written; `update`: was in it, replaced by a better one;
+`reserved`: was in it, kept; `unsatisfied`: was not in it and still is not."""
+
+RunStatus = Literal["successful", "failed", "incomplete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotOutcome:
+    """One kind of policy of one task."""
+
+    kind: PolicyKind
+    action: Action
+    policy: Policy | None = None
+    """What the bank holds now."""
+    gain: Gain | None = None
+    """The confirming measurement of `policy`, now or when it was written."""
+    tried: Sequence[Tried] = ()
+    """Candidates of this run; empty when the bank answered."""
+    from_bank: bool = False
+    """The bank answered, nothing was measured."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the slot as JSON values."""
+        return {
+            "kind": self.kind,
+            "action": self.action,
+            "policy": None if self.policy is None else self.policy.to_json(),
+            "gain": None if self.gain is None else self.gain.to_json(),
+            "improvement_percent": None if self.gain is None else improvement_percent_of(self.gain),
+            "tried": [tried.to_json() for tried in self.tried],
+            "from_bank": self.from_bank,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskOutcome:
+    """One task; `failure` says why the operator itself could not be run, empty when it could."""
+
+    use: TaskUse
+    slots: list[SlotOutcome] = field(default_factory=list)
+    failure: str = ""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the task's outcome as JSON values."""
+        return self.use.to_json() | {"slots": [slot.to_json() for slot in self.slots], "failure": self.failure}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Counters:
+    """The vendor's `repo_summary`, counting policies: hit = reserved + update, total = hit + add + unsatisfied."""
+
+    add: int = 0
+    update: int = 0
+    reserved: int = 0
+    unsatisfied: int = 0
+
+    @property
+    def hit(self) -> int:
+        """Policies that were in the bank when the run met them."""
+        return self.reserved + self.update
+
+    @property
+    def total(self) -> int:
+        """All policies of the run."""
+        return self.hit + self.add + self.unsatisfied
+
+
+@dataclass(slots=True, kw_only=True)
+class TuneResult:
+    """A whole run. `status` stays `incomplete` until the last task is done."""
+
+    recording: str
+    recorded_device: str
+    """The device the recording was made on: policies hold for `machine`, not for it."""
+    machine: Machine
+    min_gain: float
+    tasks: list[TaskOutcome] = field(default_factory=list)
+    num_tasks: int = 0
+    """Distinct tasks of the recording, tuned or not."""
+    num_calls: int = 0
+    not_tuned: Sequence[NotTuned] = ()
+    providers: Sequence[str] = ()
+    missing_providers: dict[str, str] = field(default_factory=dict)
+    """Provider to why it is missing."""
+    findings: list[Finding] = field(default_factory=list)
+    status: RunStatus = "incomplete"
+    stopped_by: str = ""
+    """`Ctrl-C`, `--time-budget`, `--trials`; empty when everything was tuned."""
+    wall_s: float = 0.0
+    num_trials: int = 0
+    num_measurements: int = 0
+    load_average: float | None = None
+    """Of the last minute when the run began: a busy machine widens every interval."""
+    bank: Path | None = None
+    result_file: Path | None = None
+
+    def counters(self) -> Counters:
+        """Return the counts of the tasks so far."""
+        actions = [slot.action for task in self.tasks for slot in task.slots]
+        return Counters(
+            add=actions.count("add"),
+            update=actions.count("update"),
+            reserved=actions.count("reserved"),
+            unsatisfied=actions.count("unsatisfied"),
+        )
+
+    def failed(self) -> list[TaskOutcome]:
+        """Return the tasks whose operator could not be run."""
+        return [task for task in self.tasks if task.failure]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all but the findings as plain values, for `findings_document(findings, **…)`."""
+        counters = self.counters()
+        return {
+            "status": self.status,
+            "stopped_by": self.stopped_by,
+            "recording": self.recording,
+            "recorded_device": self.recorded_device,
+            "machine": asdict(self.machine),
+            "load_average": self.load_average,
+            "min_gain": self.min_gain,
+            "wall_s": self.wall_s,
+            "num_calls": self.num_calls,
+            "num_tasks": self.num_tasks,
+            "num_trials": self.num_trials,
+            "num_measurements": self.num_measurements,
+            "summary": asdict(counters) | {"hit": counters.hit, "total": counters.total},
+            "tasks": [task.to_json() for task in self.tasks],
+            "not_tuned": [asdict(one) for one in self.not_tuned],
+            "providers": list(self.providers),
+            "missing_providers": dict(self.missing_providers),
+            "bank": None if self.bank is None else str(self.bank),
+            "result_file": None if self.result_file is None else str(self.result_file),
+        }
+
+
+def improvement_percent_of(gain: Gain) -> float:
+    """Return the vendor's improvement of a gain's medians, in percent."""
+    return improvement_percent(gain.before_us, gain.after_us)

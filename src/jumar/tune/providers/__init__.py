@@ -1,0 +1,55 @@
+"""Providers, one file each behind `Provider`; the tuner knows only this list."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jumar.tune.errors import TuneError
+from jumar.tune.policy import Policy, Stack
+from jumar.tune.providers.base import Provider
+from jumar.tune.providers.channels_last import ChannelsLast
+from jumar.tune.providers.contiguous import Contiguous
+from jumar.tune.providers.inductor import Inductor
+from jumar.tune.providers.native import Native
+from jumar.tune.providers.threads import Threads
+
+if TYPE_CHECKING:
+    from jumar.tune.signature import Function
+
+__all__ = ["PROVIDERS", "Provider", "apply_stack", "import_path", "load_provider"]
+
+PROVIDERS: tuple[Provider, ...] = (Contiguous(), ChannelsLast(), Native(), Inductor(), Threads())
+"""In the order in which candidates of a kind are tried."""
+
+
+def import_path(provider: Provider) -> str:
+    """Return where a worker process finds the provider: `package.module:Class`."""
+    return f"{type(provider).__module__}:{type(provider).__qualname__}"
+
+
+def load_provider(path: str) -> Provider:
+    """Return the provider at an import path. Raises TuneError when there is none."""
+    module, _, name = path.partition(":")
+    try:
+        provider = getattr(importlib.import_module(module), name)()
+    except (ImportError, AttributeError) as error:
+        raise TuneError(f"{path} is not a provider ({error}); make its module importable.") from error
+    if not isinstance(provider, Provider):
+        raise TuneError(f"{path} must be a subclass of Provider; got {type(provider).__name__}.")
+    return provider
+
+
+def apply_stack(stack: Stack, function: Function, example: Sequence[Any], providers: Sequence[Provider]) -> Function:
+    """Return `function` under every policy of `stack`, innermost first. Raises TuneError for an unknown provider."""
+    for policy in stack:
+        function = _provider_of(policy, providers).apply(policy, function, example)
+    return function
+
+
+def _provider_of(policy: Policy, providers: Sequence[Provider]) -> Provider:
+    for provider in providers:
+        if provider.name == policy.provider:
+            return provider
+    raise TuneError(f"the bank holds a policy of {policy.provider}, which this Jumar has not; tune again.")

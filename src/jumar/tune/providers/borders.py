@@ -1,0 +1,37 @@
+"""Converting layouts at an operator's borders: what every Format policy pays for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from jumar.tune.signature import Function
+
+
+def between_borders(
+    function: Function, convert: Callable[[torch.Tensor], torch.Tensor], example: Sequence[torch.Tensor]
+) -> Function:
+    """Return `function` on converted inputs, with its outputs put back to the strides they have without it."""
+    plain = function(*example)
+    strides = [output.stride() for output in as_tuple(plain)]
+    single = isinstance(plain, torch.Tensor)
+
+    def call(*tensors: torch.Tensor) -> Any:
+        outputs = as_tuple(function(*[convert(tensor) for tensor in tensors]))
+        restored = tuple(_restore(output, stride) for output, stride in zip(outputs, strides, strict=True))
+        return restored[0] if single else restored
+
+    return call
+
+
+def as_tuple(outputs: Any) -> tuple[torch.Tensor, ...]:
+    """Return an operator's outputs as a tuple."""
+    return (outputs,) if isinstance(outputs, torch.Tensor) else tuple(outputs)
+
+
+def _restore(output: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
+    if output.stride() == stride:
+        return output
+    return torch.empty_strided(output.shape, stride, dtype=output.dtype, device=output.device).copy_(output)

@@ -1,0 +1,47 @@
+"""Format: images and volumes with their channels stored last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jumar.tune.machine import Machine
+from jumar.tune.operators import SPATIAL
+from jumar.tune.policy import Policy
+from jumar.tune.providers.base import Provider
+from jumar.tune.signature import Function
+from jumar.tune.task import Task, TensorSpec
+
+
+class ChannelsLast(Provider):
+    """NHWC (and NDHWC) for the 4- and 5-dimensional tensors of spatial operators, weights included."""
+
+    name = "channels_last"
+    kind = "Format"
+
+    def candidates(self, task: Task, machine: Machine) -> Sequence[Policy]:
+        """Offer it where a spatial operator has an input whose channels are not last already."""
+        if task.base not in SPATIAL or not any(map(_channels_first, task.tensors.values())):
+            return []
+        return [self.policy()]
+
+    def apply(self, policy: Policy, function: Function, example: Sequence[Any]) -> Function:
+        """Convert there and back around `function`."""
+        import torch
+
+        from jumar.tune.providers.borders import between_borders
+
+        formats = {4: torch.channels_last, 5: torch.channels_last_3d}
+
+        def convert(tensor: torch.Tensor) -> torch.Tensor:
+            layout = formats.get(tensor.dim())
+            return tensor if layout is None else tensor.contiguous(memory_format=layout)
+
+        return between_borders(function, convert, example)
+
+
+def _channels_first(spec: TensorSpec) -> bool:
+    """Tell whether a 4- or 5-dimensional tensor of more than one channel and pixel has other strides than NHWC."""
+    if len(spec.shape) not in {4, 5} or spec.shape[1] == 1 or spec.shape[2:] == (1,) * (len(spec.shape) - 2):
+        return False
+    return spec.stride[1] != 1

@@ -1,0 +1,41 @@
+"""Impl: TorchInductor, through `torch.compile`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jumar.tune.machine import Machine
+from jumar.tune.policy import Policy
+from jumar.tune.providers.base import Provider
+from jumar.tune.signature import Function
+from jumar.tune.task import Task
+
+
+class Inductor(Provider):
+    """The operator, with any layout conversions around it, compiled to C++ as one graph of static shape."""
+
+    name = "inductor"
+    kind = "Impl"
+    preload = ("torch._dynamo", "torch._inductor.compile_fx")
+
+    def unavailable(self, machine: Machine) -> str:
+        """Say that it needs a C++ compiler."""
+        if machine.compiler:
+            return ""
+        return "TorchInductor needs a C++ compiler and none was found; install g++ or set CXX."
+
+    def candidates(self, task: Task, machine: Machine) -> Sequence[Policy]:
+        """Offer it for every task."""
+        return [self.policy()]
+
+    def apply(self, policy: Policy, function: Function, example: Sequence[Any]) -> Function:
+        """Compile now, so that compiling is not timed; a graph break is an error."""
+        import torch
+        from torch._inductor import config
+
+        config.compile_threads = 1  # in this process: its limits and its end are the candidate's
+        compiled: Function = torch.compile(function, dynamic=False, fullgraph=True)
+        with torch.no_grad():
+            compiled(*example)
+        return compiled

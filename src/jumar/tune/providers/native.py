@@ -1,0 +1,37 @@
+"""Impl: ATen's own kernels in place of oneDNN's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jumar.tune.machine import Machine
+from jumar.tune.operators import PRODUCTS
+from jumar.tune.policy import Policy
+from jumar.tune.providers.base import Provider
+from jumar.tune.signature import Function
+from jumar.tune.task import Task
+
+_CHOOSES = PRODUCTS | {"convolution", "gelu"}
+"""Operators for which ATen chooses between its own kernels (or the BLAS library) and oneDNN."""
+
+
+class Native(Provider):
+    """ATen eager with oneDNN turned off for the one call."""
+
+    name = "aten_native"
+    kind = "Impl"
+
+    def candidates(self, task: Task, machine: Machine) -> Sequence[Policy]:
+        """Offer it where ATen has the choice."""
+        return [self.policy()] if task.base in _CHOOSES else []
+
+    def apply(self, policy: Policy, function: Function, example: Sequence[Any]) -> Function:
+        """Turn oneDNN off around each call, and on again as it was."""
+        import torch
+
+        def call(*tensors: torch.Tensor) -> Any:
+            with torch.backends.mkldnn.flags(enabled=False):
+                return function(*tensors)
+
+        return call

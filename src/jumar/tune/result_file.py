@@ -1,0 +1,109 @@
+"""The vendor's result file, `aoe_result_opat_<timestamp>_pid<pid>.json`, written live.
+
+Form and rules are those of the vendor's training and online runs (`report_<timestamp>_<thread>`):
+
+- `tuning_time(s)` is absent while the run goes on, and so after a run that was interrupted or killed;
+- `opat_tuning_result` is "tuning incomplete" until the end, then "tuning successful", or "tuning failed"
+  with `tuning_failed_operators`;
+- the OPAT part is absent when the recording has no operator that can be tuned;
+- improvement is (before − after) / after, of the very numbers that are written;
+- hit = reserved + update, total = hit + add + unsatisfied.
+
+The file is replaced as a whole at every change, so that a reader never sees half of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from jumar.errors import OutputError
+from jumar.recording.files import write_text_atomically
+from jumar.tune.gate import improvement_percent
+from jumar.tune.outcome import SlotOutcome, TaskOutcome, TuneResult
+
+_ENDED = {"successful": "tuning successful", "failed": "tuning failed", "incomplete": "tuning incomplete"}
+
+
+class ResultFile:
+    """One file of one run. Raises OutputError when it cannot be written."""
+
+    def __init__(self, folder: Path, now: datetime | None = None) -> None:
+        now = now or datetime.now()
+        self._stamp = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}"
+        self._report = f"report_{self._stamp}_{threading.get_native_id()}"
+        self.path = folder / f"aoe_result_opat_{self._stamp}_pid{os.getpid()}.json"
+
+    def write(self, result: TuneResult, *, ended: bool = False) -> None:
+        """Write what `result` holds by now; `ended` when the run came to its own end."""
+        text = json.dumps({self._report: report(result, self.path.stem, ended=ended)}, indent=4, ensure_ascii=False)
+        try:
+            write_text_atomically(self.path, text + "\n")
+        except OSError as error:
+            raise OutputError(
+                f"{self.path} cannot be written ({error.strerror}). Free space there, or set ASCEND_WORK_PATH."
+            ) from error
+
+
+def result_folder(environ: Mapping[str, str]) -> Path:
+    """Return ASCEND_WORK_PATH, else the working folder. Raises OutputError when it is no folder."""
+    named = environ.get("ASCEND_WORK_PATH")
+    if not named:
+        return Path.cwd()
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise OutputError(f"ASCEND_WORK_PATH must be an existing folder; got {named}. Make it, or unset it.")
+    return folder
+
+
+def report(result: TuneResult, name: str, *, ended: bool) -> list[dict[str, Any]]:
+    """Return the value of the report's key."""
+    basic: dict[str, Any] = {"tuning_name": name}
+    if ended:
+        basic["tuning_time(s)"] = round(result.wall_s)
+    parts: list[dict[str, Any]] = [{"basic": basic}]
+    if result.num_tasks:
+        parts.append({"OPAT": _opat(result)})
+    return parts
+
+
+def _opat(result: TuneResult) -> dict[str, Any]:
+    counters = result.counters()
+    opat: dict[str, Any] = {
+        "opat_tuning_result": _ENDED[result.status],
+        "repo_modified_operators": [entry for task in result.tasks if (entry := _modified(task)) is not None],
+        "repo_summary": {
+            "repo_add_num": counters.add,
+            "repo_hit_num": counters.hit,
+            "repo_reserved_num": counters.reserved,
+            "repo_unsatisfied_num": counters.unsatisfied,
+            "repo_update_num": counters.update,
+            "total_num": counters.total,
+        },
+    }
+    if result.status == "failed":
+        opat["tuning_failed_operators"] = [task.use.name for task in result.failed()]
+    return opat
+
+
+def _modified(task: TaskOutcome) -> dict[str, Any] | None:
+    written = {slot.kind: _performance(slot) for slot in task.slots if slot.action in {"add", "update"}}
+    if not written:
+        return None
+    return {"op_name": task.use.name, "op_type": task.use.task.base, "tune_performance": written}
+
+
+def _performance(slot: SlotOutcome) -> dict[str, Any]:
+    assert slot.gain is not None, "a policy is written only with its measurement"
+    before, after = round(slot.gain.before_us, 3), round(slot.gain.after_us, 3)
+    return {
+        "performance_after_tune(us)": after,
+        "performance_before_tune(us)": before,
+        "performance_improvement": f"{improvement_percent(before, after):.2f}%",
+        "update_mode": slot.action,
+    }

@@ -1,0 +1,53 @@
+"""JM502 candidate-lost.
+
+## What it does
+Reports candidates of a provider that raised, crashed, ran past their time or needed more memory than
+they may have. Only the candidate was lost: the run went on.
+
+## Why it matters
+A provider that crashes here may crash in your program; and what it might have gained is unknown.
+
+## Example
+`inductor` was lost on 2 of 40 candidates (timeout): it ran past its limit of 120 s.
+
+## Use instead
+Nothing, if the operator does not matter. Otherwise mend the cause in the message (a compiler that is
+missing a library, a machine short of memory) and tune with `REPEAT_TUNE=True`.
+
+## Fix safety
+No edit is made.
+
+## References
+`docs/guide-tune.md`, limits of a candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jumar.findings import Finding, Severity
+from jumar.rules import Rule
+from jumar.tune.outcome import TuneResult
+from jumar.tune.rules.grouping import by_provider
+
+RULE = Rule(
+    code="JM502",
+    name="candidate-lost",
+    summary="Candidates of a provider failed, crashed, hung or needed too much memory.",
+    severity=Severity.WARNING,
+    doc=__doc__,
+)
+LOST = ("failed", "memory", "timeout", "died")
+
+
+def findings(result: TuneResult) -> Iterator[Finding]:
+    """Yield one finding for each provider and way of being lost."""
+    for group in by_provider(result, LOST):
+        yield RULE.finding(
+            f"`{group.provider}` was lost on {group.num_lost} of {group.num_tried} candidates ({group.status}), "
+            f"first on {group.first_name}: {group.detail}.",
+            where=group.where,
+            evidence={"num_lost": group.num_lost, "num_tried": group.num_tried, "status": group.status},
+            why="Each candidate has a process of its own, so the others are not touched.",
+            action="Mend the cause if the operator matters, then tune again with REPEAT_TUNE=True.",
+        )

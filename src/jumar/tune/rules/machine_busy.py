@@ -1,0 +1,55 @@
+"""JM507 machine-busy.
+
+## What it does
+Reports candidates that could not be judged, because other programs used the processors while they were
+measured: too few pairs of measurements were left undisturbed.
+
+## Why it matters
+On a busy machine an operator of several threads waits for cores that others hold, and looks many times
+slower than it is. What is measured then is the other programs.
+
+## Example
+12 of 80 candidates could not be judged: 3 of 41 pairs were undisturbed and 15 are needed.
+
+## Use instead
+A machine that is left alone while it is tuned. The next run takes up exactly what was not judged.
+
+## Fix safety
+No edit is made.
+
+## References
+`docs/guide-tune.md`, a busy machine. Linux `sched-stats`: time a thread was ready and did not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jumar.findings import Finding, Severity
+from jumar.rules import Rule
+from jumar.tune.outcome import TuneResult
+from jumar.tune.rules.grouping import by_provider
+
+RULE = Rule(
+    code="JM507",
+    name="machine-busy",
+    summary="Candidates could not be judged because other programs used the machine.",
+    severity=Severity.WARNING,
+    doc=__doc__,
+)
+
+
+def findings(result: TuneResult) -> Iterator[Finding]:
+    """Yield one finding for the whole run."""
+    groups = by_provider(result, ("busy",))
+    if not groups:
+        return
+    num_lost = sum(group.num_lost for group in groups)
+    num_tried = sum(len(slot.tried) for task in result.tasks for slot in task.slots)
+    yield RULE.finding(
+        f"{num_lost} of {num_tried} candidates could not be judged, first on {groups[0].first_name}: "
+        f"{groups[0].detail}.",
+        evidence={"num_not_judged": num_lost, "num_tried": num_tried, "load_average": result.load_average},
+        why="An operator that waits for cores that others hold looks many times slower than it is.",
+        action="Tune again on a quiet machine; only what was not judged is measured again.",
+    )

@@ -1,0 +1,48 @@
+"""JM504 operator-not-run.
+
+## What it does
+Reports a tunable operator that could not be rebuilt and run on this machine at all, so that no
+candidate could be compared with it. The vendor's `tuning_failed_operators`.
+
+## Why it matters
+It was not tuned; nothing is known about it.
+
+## Example
+enc.0/_scaled_dot_product_flash_attention_OPAT_0: NotImplementedError: no kernel on the CPU.
+
+## Use instead
+Record the script on the device that is tuned for: `jumar record --device cpu`.
+
+## Fix safety
+No edit is made.
+
+## References
+`docs/guide-tune.md`, tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jumar.findings import Finding, Location, Severity
+from jumar.rules import Rule
+from jumar.tune.outcome import TuneResult
+
+RULE = Rule(
+    code="JM504",
+    name="operator-not-run",
+    summary="A tunable operator could not be run on this machine.",
+    severity=Severity.WARNING,
+    doc=__doc__,
+)
+
+
+def findings(result: TuneResult) -> Iterator[Finding]:
+    """Yield one finding for each operator that failed."""
+    for task in result.failed():
+        yield RULE.finding(
+            f"{task.use.name} could not be run here: {task.failure}.",
+            where=Location(module_path=task.use.module_paths[0], operator=task.use.task.operator),
+            evidence={"num_calls": task.use.num_calls, "task": str(task.use.task)},
+            action="Record on the device that is tuned for (`jumar record --device cpu`), then tune again.",
+        )

@@ -1,0 +1,50 @@
+"""JM505 tuned-for-another-device.
+
+## What it does
+Says that the recording was made on one device and its operators were measured on another.
+
+## Why it matters
+Policies hold for the machine they were measured on. A layout or a number of threads that is best on
+this CPU says nothing about an NPU or a GPU.
+
+## Example
+The recording is of npu (emulated); its operators were measured on cpu.
+
+## Use instead
+Use these policies where the model runs on this machine. For the device of the recording, tune there.
+
+## Fix safety
+No edit is made.
+
+## References
+`docs/guide-tune.md`, what a policy holds for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jumar.findings import Finding, Severity
+from jumar.rules import Rule
+from jumar.tune.outcome import TuneResult
+
+RULE = Rule(
+    code="JM505",
+    name="tuned-for-another-device",
+    summary="The recording was made on another device than the one that was measured.",
+    severity=Severity.INFO,
+    doc=__doc__,
+)
+
+
+def findings(result: TuneResult) -> Iterator[Finding]:
+    """Yield one finding when the devices differ."""
+    if result.recorded_device == result.machine.device or not result.num_tasks:
+        return
+    yield RULE.finding(
+        f"The recording is of {result.recorded_device or 'an unnamed device'}; its operators were measured on "
+        f"{result.machine}.",
+        evidence={"recorded_device": result.recorded_device, "machine": str(result.machine)},
+        why="A policy for this CPU says nothing about another device.",
+        action="Use these policies only where the model runs on this machine.",
+    )

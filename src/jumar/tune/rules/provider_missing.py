@@ -1,0 +1,46 @@
+"""JM506 provider-missing.
+
+## What it does
+Reports a provider that was left out because something it needs is not installed here.
+
+## Why it matters
+"Nothing faster was found" then does not cover what it might have found.
+
+## Example
+`inductor` was left out: TorchInductor needs a C++ compiler and none was found.
+
+## Use instead
+Install what is missing. Operators that were tuned without the provider are taken up again by the next run.
+
+## Fix safety
+No edit is made.
+
+## References
+`docs/guide-tune.md`, providers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jumar.findings import Finding, Severity
+from jumar.rules import Rule
+from jumar.tune.outcome import TuneResult
+
+RULE = Rule(
+    code="JM506",
+    name="provider-missing",
+    summary="A provider was left out because something it needs is not here.",
+    severity=Severity.INFO,
+    doc=__doc__,
+)
+
+
+def findings(result: TuneResult) -> Iterator[Finding]:
+    """Yield one finding for each missing provider."""
+    for provider, why in result.missing_providers.items():
+        yield RULE.finding(
+            f"`{provider}` was left out: {why}",
+            evidence={"provider": provider},
+            action="Install what is missing, then tune again.",
+        )

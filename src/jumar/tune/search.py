@@ -1,0 +1,193 @@
+"""Tuning one task: kind after kind, each candidate in place of its kind in the stack that is best so far.
+
+    incumbent = the stack in the bank (at first nothing: the operator as PyTorch runs it)
+    for kind in Format, Impl, Schedule:
+        screen every candidate against the incumbent            one process each
+        confirm those that cleared the gate, best first         a fresh process, fresh inputs, more pairs
+        the first that clears the gate again becomes part of the incumbent and goes into the bank
+
+The second measurement is what counts and what is reported: the best of several noisy screenings looks
+better than it is, and the layout of one process's memory may favour a candidate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from jumar.tune.bank import Bank, Entry, Tried, stack_of
+from jumar.tune.errors import TuneError
+from jumar.tune.gate import Gain
+from jumar.tune.machine import Machine
+from jumar.tune.options import TuneOptions
+from jumar.tune.outcome import SlotOutcome, TaskOutcome
+from jumar.tune.policy import KINDS, Policy, PolicyKind, Stack, replace_in
+from jumar.tune.providers.base import Provider
+from jumar.tune.task import Task
+from jumar.tune.worker import Outcome, Trial
+from jumar.tune.worker.messages import Effort
+
+Measure = Callable[[Trial], Outcome]
+"""Carries out one trial. Raises `OutOfBudget` when none may be begun any more."""
+
+CONFIRMATION_SEED = 1000
+"""Added to the seed, so that the confirmation has inputs of its own."""
+
+CONFLICT_ROUNDS = 3
+"""How often a slot is searched again because another process changed the task's policies meanwhile."""
+
+
+class OutOfBudget(Exception):
+    """The time or the number of trials that was asked for is used up."""
+
+
+class OperatorFailed(Exception):
+    """The operator itself cannot be run here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """How tasks are tuned in this run."""
+
+    bank: Bank
+    machine: Machine
+    options: TuneOptions
+    providers: Sequence[Provider]
+    measure: Measure
+    """A screening: counts as a trial."""
+    confirm: Measure
+    """A confirmation: belongs to a trial that was counted."""
+    on_slot: Callable[[Task, PolicyKind], None]
+    """Called before a slot is looked at."""
+
+    def candidates(self, task: Task) -> dict[PolicyKind, list[Policy]]:
+        """Return the candidates of each kind that has any, in the order of the kinds."""
+        offers = [policy for provider in self.providers for policy in provider.candidates(task, self.machine)]
+        kinds = {kind: [policy for policy in offers if policy.kind == kind] for kind in KINDS}
+        return {kind: policies for kind, policies in kinds.items() if policies}
+
+    def tune(self, outcome: TaskOutcome) -> None:
+        """Fill `outcome` slot by slot. Raises OutOfBudget with what was done so far kept in it."""
+        try:
+            for kind, candidates in self.candidates(outcome.use.task).items():
+                self.on_slot(outcome.use.task, kind)
+                outcome.slots.append(self._tune_slot(outcome.use.task, kind, candidates))
+        except OperatorFailed as error:
+            outcome.failure = str(error)
+
+    def _tune_slot(self, task: Task, kind: PolicyKind, candidates: Sequence[Policy]) -> SlotOutcome:
+        for _ in range(CONFLICT_ROUNDS):
+            known = self.bank.slots(task, self.machine)
+            entry = known.get(kind)
+            if entry is not None and (answer := self._from_bank(entry, candidates, known)) is not None:
+                return answer
+            incumbent = stack_of(list(known.values()))
+            done = self._measure_slot(task, kind, candidates, incumbent, entry)
+            if done is not None:
+                return done
+        raise TuneError(
+            f"other processes keep changing the policies of {task.operator} in {self.bank.path}; "
+            "let them finish, then tune again."
+        )
+
+    def _from_bank(
+        self, entry: Entry, candidates: Sequence[Policy], known: Mapping[PolicyKind, Entry]
+    ) -> SlotOutcome | None:
+        """Return the bank's answer, or None when the slot has to be measured."""
+        if self.options.repeat:
+            return None
+        if entry.policy is not None:
+            return SlotOutcome(kind=entry.kind, action="reserved", policy=entry.policy, gain=entry.gain, from_bank=True)
+        tried = [one.policy for one in entry.tried]
+        stale = (
+            any(candidate not in tried for candidate in candidates)
+            or self.options.min_gain < entry.min_gain
+            or _below(entry.kind, stack_of(list(known.values()))) != _below(entry.kind, entry.base)
+        )
+        return None if stale else SlotOutcome(kind=entry.kind, action="unsatisfied", from_bank=True)
+
+    def _measure_slot(
+        self, task: Task, kind: PolicyKind, candidates: Sequence[Policy], incumbent: Stack, entry: Entry | None
+    ) -> SlotOutcome | None:
+        """Screen, confirm and write. None when another process has changed the incumbent.
+
+        When the budget ends, what has cleared the screening is still confirmed; a slot without such a
+        candidate stays open, so that the next run takes it up.
+        """
+        tried, ran_out = self._screen_all(task, incumbent, candidates)
+        confirmed = self._confirm_best(task, incumbent, tried)
+        if confirmed is not None:
+            policy, gain = confirmed
+            change = self.bank.accept(
+                task, self.machine, policy, incumbent=incumbent, gain=gain, min_gain=self.options.min_gain, tried=tried
+            )
+            if change is None:
+                return None
+            return SlotOutcome(kind=kind, action=change, policy=policy, gain=gain, tried=tuple(tried))
+        if ran_out is not None:
+            raise ran_out
+        if entry is not None and entry.policy is not None:
+            return SlotOutcome(kind=kind, action="reserved", policy=entry.policy, gain=entry.gain, tried=tuple(tried))
+        if any(one.outcome.status == "busy" for one in tried):
+            return SlotOutcome(kind=kind, action="unsatisfied", tried=tuple(tried))  # not judged: not remembered
+        self.bank.remember_unsatisfied(
+            task, self.machine, kind, incumbent=incumbent, min_gain=self.options.min_gain, tried=tried
+        )
+        return SlotOutcome(kind=kind, action="unsatisfied", tried=tuple(tried))
+
+    def _screen_all(
+        self, task: Task, incumbent: Stack, candidates: Sequence[Policy]
+    ) -> tuple[list[Tried], OutOfBudget | None]:
+        tried: list[Tried] = []
+        for policy in candidates:
+            if policy in incumbent:
+                continue
+            try:
+                outcome = self._run(self.measure, task, incumbent, policy, self.options.screening)
+            except OutOfBudget as error:
+                return tried, error
+            tried.append(Tried(policy=policy, outcome=outcome))
+        return tried, None
+
+    def _confirm_best(self, task: Task, incumbent: Stack, tried: list[Tried]) -> tuple[Policy, Gain] | None:
+        """Return the first policy that clears the gate again, best screening first; `tried` learns the outcomes."""
+        promising = [place for place, one in enumerate(tried) if self._clears(one.outcome)]
+        for place in sorted(promising, key=lambda place: -_low(tried[place].outcome)):
+            policy = tried[place].policy
+            outcome = self._run(
+                self.confirm, task, incumbent, policy, self.options.confirmation, seed_offset=CONFIRMATION_SEED
+            )
+            tried[place] = Tried(policy=policy, outcome=outcome)
+            if outcome.gain is not None and self._clears(outcome):
+                return policy, outcome.gain
+        return None
+
+    def _run(
+        self, measure: Measure, task: Task, incumbent: Stack, policy: Policy, effort: Effort, seed_offset: int = 0
+    ) -> Outcome:
+        outcome = measure(
+            Trial(
+                task=task,
+                incumbent=incumbent,
+                candidate=replace_in(incumbent, policy),
+                num_threads=self.machine.num_threads,
+                seed=self.options.seed + seed_offset,
+                min_gain=self.options.min_gain,
+                effort=effort,
+            )
+        )
+        if outcome.status == "task-failed" or (outcome.status != "measured" and outcome.phase in {"start", "task"}):
+            raise OperatorFailed(f"{outcome.status}: {outcome.detail}")
+        return outcome
+
+    def _clears(self, outcome: Outcome) -> bool:
+        return outcome.status == "measured" and outcome.gain is not None and outcome.gain.clears(self.options.min_gain)
+
+
+def _low(outcome: Outcome) -> float:
+    return outcome.gain.ratio_low if outcome.gain is not None else 0.0
+
+
+def _below(kind: PolicyKind, stack: Stack) -> Stack:
+    """Return the policies that a policy of `kind` wraps."""
+    return tuple(policy for policy in stack if KINDS.index(policy.kind) < KINDS.index(kind))

@@ -1,0 +1,108 @@
+"""Operators by their schema: from a recorded call to a task, and from a task to a function of its tensors."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from jumar.findings import Json
+from jumar.recording import CallRow
+from jumar.tune.errors import TuneError
+from jumar.tune.task import Task, TensorSpec
+
+Function = Callable[..., Any]
+"""Takes a task's tensors in the order of `Task.tensors`; returns a tensor or a tuple of them."""
+
+
+def overload(name: str) -> torch._ops.OpOverload:
+    """Return the operator called `aten::add.Tensor`. Raises TuneError when this PyTorch has none."""
+    namespace, _, rest = name.rpartition("::")
+    base, _, variant = rest.partition(".")
+    found = getattr(getattr(torch.ops, namespace or "aten"), base, None)
+    operator = getattr(found, variant or "default", None) if found is not None else None
+    if operator is None:
+        raise TuneError(f"{name} is not an operator of PyTorch {torch.__version__}; record again with this version.")
+    assert isinstance(operator, torch._ops.OpOverload)
+    return operator
+
+
+def task_of(row: CallRow) -> Task:
+    """Return the task of a recorded call, defaults filled in.
+
+    Raises TuneError when an argument has no value that can be rebuilt (a list of tensors, a generator)
+    or the tensor has no strides.
+    """
+    schema = overload(row.name)._schema.arguments
+    recorded = _by_name(row, [argument.name for argument in schema])
+    tensors: dict[str, TensorSpec] = {}
+    values: dict[str, Json] = {}
+    for argument in schema:
+        if argument.name in recorded:
+            value = recorded[argument.name]
+        elif argument.has_default_value():
+            value = argument.default_value
+        elif "Tensor" in str(argument.type):
+            value = None
+        else:
+            raise TuneError(f"{row.name} was recorded without its argument {argument.name}; record it again.")
+        if isinstance(value, TensorSpec):
+            tensors[argument.name] = value
+        else:
+            values[argument.name] = _canonical(value, argument)
+    return Task(operator=row.name, tensors=tensors, arguments=values)
+
+
+def function_of(task: Task) -> Function:
+    """Return the operator as a function of the task's tensors only. Raises TuneError for an unknown operator."""
+    operator = overload(task.operator)
+    places = {name: place for place, name in enumerate(task.tensors)}
+    positional: list[tuple[int, Any]] = []
+    keywords: list[tuple[str, int, Any]] = []
+    for argument in operator._schema.arguments:
+        place = places.get(argument.name, -1)
+        value = None if place >= 0 else _native(task.arguments.get(argument.name), argument)
+        if argument.kwarg_only:
+            keywords.append((argument.name, place, value))
+        else:
+            positional.append((place, value))
+
+    def call(*tensors: torch.Tensor) -> Any:
+        return operator(
+            *[value if place < 0 else tensors[place] for place, value in positional],
+            **{name: value if place < 0 else tensors[place] for name, place, value in keywords},
+        )
+
+    return call
+
+
+def _by_name(row: CallRow, names: list[str]) -> dict[str, Any]:
+    recorded: dict[str, Any] = json.loads(row.arguments) if row.arguments else {}
+    for tensor in row.inputs:
+        place = tensor.name.removeprefix("input.")
+        if "." in place:
+            raise TuneError(f"{row.name} takes a list of tensors, which is not rebuilt so far.")
+        if not tensor.stride and tensor.shape:
+            raise TuneError(f"{row.name} has a {tensor.format} tensor, which has no strides to rebuild.")
+        recorded[names[int(place)] if place.isdigit() else place] = TensorSpec.of(tensor)
+    return recorded
+
+
+def _canonical(value: Any, argument: Any) -> Json:
+    """Give one form to what a program may write in several: 3 for `int[2]` is [3, 3]."""
+    if isinstance(value, (list, tuple)):
+        return [_canonical(item, None) for item in value]
+    if argument is not None and argument.N and isinstance(value, int) and not isinstance(value, bool):
+        return [value] * int(argument.N)
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return str(value).removeprefix("torch.")
+
+
+def _native(value: Json, argument: Any) -> Any:
+    """Return what the operator takes: a dtype for its name."""
+    if isinstance(value, str) and "ScalarType" in str(argument.real_type):
+        return getattr(torch, value, value)
+    return value

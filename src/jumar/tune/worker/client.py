@@ -1,0 +1,112 @@
+"""The tuner's end of the worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from jumar.tune.errors import TuneError
+from jumar.tune.providers import import_path
+from jumar.tune.providers.base import Provider
+from jumar.tune.worker.messages import Limits, Outcome, Trial
+
+CLOSE_TIMEOUT_S = 10
+_PLANS = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_EMULATOR_PLUGIN")
+"""Wishes of an outer `jumar run` that a measurement must not inherit."""
+
+
+class Worker:
+    """Runs trials in a process of their own, one at a time. A context manager; started by the first trial."""
+
+    def __init__(self, providers: Sequence[Provider]) -> None:
+        self._providers = providers
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run(self, trial: Trial, limits: Limits) -> Outcome:
+        """Carry out a trial and return what became of it. Raises TuneError when no worker can be started.
+
+        A worker that dies itself is one lost trial: the next one starts another.
+        """
+        if self._process is None:
+            self._start()
+        answer = self._ask({"trial": trial.to_json(), "limits": asdict(limits)})
+        if answer is None:
+            self.close()
+            return Outcome(status="died", detail="the worker process itself was ended")
+        return Outcome.from_json(answer)
+
+    def close(self) -> None:
+        """End the worker, and with it a trial that is under way."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+        try:
+            process.wait(CLOSE_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _start(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if name not in _PLANS}
+        # NumPy's BLAS would start threads at import, before the forks; no measured operator uses it.
+        environment["OPENBLAS_NUM_THREADS"] = "1"
+        # By path and from the root, so that no file of the user's folder is imported in a library's place.
+        environment["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "jumar.tune.worker.nursery"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+            cwd=Path(sys.executable).anchor,
+            start_new_session=True,  # Ctrl-C is the tuner's to handle
+        )
+        answer = self._ask(
+            {
+                "preload": sorted({name for provider in self._providers for name in provider.preload}),
+                "providers": [import_path(provider) for provider in self._providers],
+            }
+        )
+        if answer is None or answer["error"]:
+            self.close()
+            reason = "it ended at once" if answer is None else answer["error"]
+            raise TuneError(
+                f"the worker process that measures cannot be started: {reason}. Mend this, then tune again."
+            )
+
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """Send one message and return its answer; None when the worker is gone."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+            line = self._process.stdout.readline()
+        except (OSError, ValueError):
+            return None
+        answer = json.loads(line) if line.endswith("\n") else None
+        assert answer is None or isinstance(answer, dict)
+        return answer

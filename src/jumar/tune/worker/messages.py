@@ -1,0 +1,117 @@
+"""What tuner and worker say to each other, one JSON object a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from jumar.findings import Json
+from jumar.tune.gate import Gain
+from jumar.tune.policy import Stack, stack_from_json, stack_to_json
+from jumar.tune.task import Task
+
+Status = Literal["measured", "busy", "disagrees", "failed", "task-failed", "memory", "timeout", "died"]
+"""What became of a candidate.
+
+- `measured`: outputs agree, times are there;
+- `busy`: outputs agree, but other programs used the machine: too few pairs are undisturbed to judge;
+- `disagrees`: outputs do not agree;
+- `failed`: the candidate raised; `task-failed`: the operator itself raised;
+- `memory`, `timeout`: over the limit;
+- `died`: the process was ended by a signal or left without an answer.
+"""
+
+Phase = Literal["start", "task", "candidate", "measure"]
+"""How far a child came: making the inputs and running the operator itself, then the candidate, then timing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effort:
+    """How long a measurement takes."""
+
+    seconds: float = 0.4
+    """Aim for the timed part; a slow operator still gets `min_pairs`."""
+    min_pairs: int = 15
+    max_pairs: int = 101
+    sample_us: float = 500.0
+    """Least length of one timed sample; short operators are called several times in it."""
+    max_wait_share: float = 0.05
+    """A pair during which a thread was kept from running by other programs for more than this share of its
+    time is left out; a share of 1e9 leaves none out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one candidate may use."""
+
+    time_s: float = 120.0
+    memory_bytes: int = 4 << 30
+    """Writable memory of the process beyond what it has at its start."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One comparison: `candidate` against `incumbent`, on the same inputs, interleaved."""
+
+    task: Task
+    incumbent: Stack
+    candidate: Stack
+    num_threads: int
+    seed: int = 0
+    min_gain: float = 0.02
+    effort: Effort = field(default_factory=Effort)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Trial:
+        """Rebuild a trial from `to_json`."""
+        known = {
+            "task": Task.from_json(data["task"]),
+            "incumbent": stack_from_json(data["incumbent"]),
+            "candidate": stack_from_json(data["candidate"]),
+            "effort": Effort(**data["effort"]),
+        }
+        return cls(**{**data, **known})
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the trial as JSON values."""
+        return {
+            "task": self.task.to_json(),
+            "incumbent": stack_to_json(self.incumbent),
+            "candidate": stack_to_json(self.candidate),
+            "num_threads": self.num_threads,
+            "seed": self.seed,
+            "min_gain": self.min_gain,
+            "effort": asdict(self.effort),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a trial."""
+
+    status: Status
+    detail: str = ""
+    """Why it was not measured, in words."""
+    phase: Phase = "start"
+    gain: Gain | None = None
+    worst_error: float | None = None
+    """Greatest error of the candidate's outputs, relative to the reference's greatest value."""
+    allowed_error: float | None = None
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Outcome:
+        """Rebuild an outcome from `to_json`."""
+        gain = data.get("gain")
+        return cls(**{**data, "gain": None if gain is None else Gain.from_json(gain)})
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the outcome as JSON values."""
+        return {
+            "status": self.status,
+            "detail": self.detail,
+            "phase": self.phase,
+            "gain": None if self.gain is None else self.gain.to_json(),
+            "worst_error": self.worst_error,
+            "allowed_error": self.allowed_error,
+        }

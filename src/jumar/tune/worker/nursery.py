@@ -1,0 +1,175 @@
+"""The worker process: imports PyTorch once, then forks one child a trial and watches over it.
+
+    python -m jumar.tune.worker.nursery
+
+reads requests on stdin and answers on stdout, one JSON object a line: first `{"preload", "providers"}`,
+answered by `{"error": ""}`; then trials, answered by an `Outcome`. It ends, with its child, when stdin
+is closed, so nothing outlives a tuner that was killed.
+
+Forking is safe here because nothing in this process has started a thread: it never computes anything.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import select
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import IO, Any
+
+from jumar.tune.worker.limits import become_child, limit_memory
+from jumar.tune.worker.messages import Outcome, Phase, Trial
+
+POLL_S = 0.1
+TAIL_BYTES = 400
+
+
+def main() -> int:
+    """Serve until stdin is closed."""
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # whatever a library prints must not mix with the answers
+    requests = sys.stdin
+    hello = requests.readline()
+    if not hello:
+        return 0
+    providers, error = _prepare(json.loads(hello))
+    _answer(answers, {"error": error})
+    while line := requests.readline():
+        request = json.loads(line)
+        outcome = _raise_child(request, providers)
+        _answer(answers, outcome.to_json())
+    return 0
+
+
+def _prepare(hello: dict[str, Any]) -> tuple[list[Any], str]:
+    """Import what children need. Returns the providers and what went wrong, empty when nothing did."""
+    try:
+        import jumar.tune.worker.trial  # noqa: F401 - imports PyTorch before the first fork
+        from jumar.tune.providers import load_provider
+
+        for name in hello["preload"]:
+            importlib.import_module(name)
+        return [load_provider(path) for path in hello["providers"]], ""
+    except Exception as error:  # noqa: BLE001 - the tuner must hear of it, whatever it is
+        return [], f"{type(error).__name__}: {error}"
+
+
+def _answer(answers: IO[str], message: dict[str, Any]) -> None:
+    answers.write(json.dumps(message) + "\n")
+    answers.flush()
+
+
+def _raise_child(request: dict[str, Any], providers: Sequence[Any]) -> Outcome:
+    """Fork a child for the trial, wait for it within its limits, and say what became of it."""
+    ours, theirs = os.pipe()
+    with tempfile.TemporaryFile() as log:
+        child = os.fork()
+        if child == 0:
+            os.close(ours)
+            _be_child(request, providers, theirs, log.fileno())
+        os.close(theirs)
+        try:
+            lines, ending = _watch(child, ours, request["limits"]["time_s"])
+        finally:
+            os.close(ours)
+        return _judge(lines, ending, request["limits"], _tail(log))
+
+
+def _be_child(request: dict[str, Any], providers: Sequence[Any], pipe: int, log: int) -> None:
+    """Run the trial and leave without ever returning."""
+    code = 1
+    try:
+        become_child(log)
+        limit_memory(request["limits"]["memory_bytes"])
+        from jumar.tune.worker.trial import run_trial
+
+        with os.fdopen(pipe, "w", encoding="utf-8") as answers:
+
+            def on_phase(phase: Phase) -> None:
+                _answer(answers, {"phase": phase})
+
+            outcome = run_trial(Trial.from_json(request["trial"]), providers, on_phase)
+            _answer(answers, outcome.to_json())
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _watch(child: int, pipe: int, time_s: float) -> tuple[list[str], int | None]:
+    """Return the child's lines and its wait status; None when it was ended for its time. Leaves no process behind."""
+    deadline = time.monotonic() + time_s
+    data = b""
+    ending: int | None = None
+    while True:
+        left = deadline - time.monotonic()
+        ready, _, _ = select.select([pipe, 0], [], [], max(0.0, min(left, POLL_S)))
+        if pipe in ready:
+            data += os.read(pipe, 1 << 16)
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            ending = status
+            break
+        if left <= 0 or _tuner_is_gone(ready):
+            break
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child, signal.SIGKILL)  # the child, or compilers that it left behind
+    if ending is None:
+        os.waitpid(child, 0)
+    else:
+        data += _rest(pipe)
+    return data.decode("utf-8", "replace").splitlines(), ending
+
+
+def _tuner_is_gone(ready: Sequence[int]) -> bool:
+    """Tell whether stdin has been closed: the tuner sends nothing while it waits for an answer."""
+    return 0 in ready and not os.read(0, 1)
+
+
+def _rest(pipe: int) -> bytes:
+    """Return what is in the pipe without waiting for stragglers that may hold its other end."""
+    os.set_blocking(pipe, False)
+    data = b""
+    with suppress(BlockingIOError):
+        while chunk := os.read(pipe, 1 << 16):
+            data += chunk
+    return data
+
+
+def _judge(lines: Sequence[str], ending: int | None, limits: dict[str, Any], tail: str) -> Outcome:
+    messages = [message for line in lines if (message := _parsed(line)) is not None]
+    phase: Phase = next((message["phase"] for message in reversed(messages) if "phase" in message), "start")
+    if ending is None:
+        return Outcome(status="timeout", phase=phase, detail=f"it ran past its limit of {limits['time_s']:g} s")
+    if messages and "status" in messages[-1]:
+        return Outcome.from_json(messages[-1])
+    if os.WIFSIGNALED(ending):
+        number = os.WTERMSIG(ending)
+        killed = ", as the kernel does when memory runs out" if number == signal.SIGKILL else ""
+        how = f"it was ended by {signal.Signals(number).name}{killed}"
+    else:
+        how = f"it exited with code {os.WEXITSTATUS(ending)} without an answer"
+    return Outcome(status="died", phase=phase, detail=f"{how}; it last wrote: {tail}" if tail else how)
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    try:
+        message = json.loads(line)
+    except ValueError:  # cut short by a kill
+        return None
+    return message if isinstance(message, dict) else None
+
+
+def _tail(log: IO[bytes]) -> str:
+    size = log.seek(0, os.SEEK_END)
+    log.seek(max(0, size - TAIL_BYTES))
+    return " ".join(log.read().decode("utf-8", "replace").split())
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,116 @@
+"""Paired, interleaved timing of two functions without arguments.
+
+Both are warmed up together, then timed in pairs; which of the two goes first is drawn anew for each
+pair, so that neither always finds the caches and the clock speed as the other left them. Pairs during
+which another program kept a thread from running are left out and taken again, as long as the time allows.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from jumar.tune.gate import median_interval
+from jumar.tune.worker.messages import Effort
+from jumar.tune.worker.waits import read_waits, waited_us
+
+Clock = Callable[[], int]
+NUM_WARM_UP = 3
+PATIENCE = 6
+"""On a busy machine, measure for up to this many times the effort's seconds."""
+FUTILITY_EVERY = 8
+"""Pairs between two looks at whether the gate can still be reached. Stopping early only ever rejects, so
+it cannot let anything through."""
+
+
+@dataclass(slots=True)
+class Pairs:
+    """Times per call in microseconds, index by index one pair."""
+
+    calls_per_sample: int
+    before_us: list[float] = field(default_factory=list)
+    after_us: list[float] = field(default_factory=list)
+    num_disturbed: int = 0
+    """Pairs that were left out."""
+
+
+def measure_pairs(
+    before: Callable[[], object],
+    after: Callable[[], object],
+    effort: Effort,
+    *,
+    min_gain: float,
+    seed: int,
+    clock: Clock = time.perf_counter_ns,
+) -> Pairs:
+    """Time `before` and `after` in pairs until `effort` is spent or the gate is out of reach."""
+    calls, num_pairs = _calibrate(before, after, effort, clock)
+    order = random.Random(seed)
+    pairs = Pairs(calls)
+    deadline = clock() + effort.seconds * 1e9 * PATIENCE
+    gc.collect()
+    gc.disable()
+    try:
+        while len(pairs.before_us) < num_pairs:
+            waits = read_waits()
+            early, late = _time_pair(before, after, calls, after_first=order.random() < 0.5, clock=clock)
+            if waited_us(waits, read_waits()) > effort.max_wait_share * (early + late):
+                pairs.num_disturbed += 1
+                if clock() > deadline and pairs.num_disturbed >= effort.min_pairs:
+                    break
+                continue
+            pairs.before_us.append(early / calls)
+            pairs.after_us.append(late / calls)
+            if _is_time_to_look(pairs, effort) and _hopeless(pairs, min_gain):
+                break
+    finally:
+        gc.enable()
+    return pairs
+
+
+def _calibrate(
+    before: Callable[[], object], after: Callable[[], object], effort: Effort, clock: Clock
+) -> tuple[int, int]:
+    """Return (calls a sample, number of pairs) for this effort, from warm calls of both."""
+    for _ in range(NUM_WARM_UP):
+        before()
+        after()
+    once = [max(min(_time(function, 1, clock) for _ in range(NUM_WARM_UP)), 1e-3) for function in (before, after)]
+    calls = max(1, math.ceil(effort.sample_us / min(once)))
+    while calls > 1 and calls * max(once) > 100 * effort.sample_us:
+        calls //= 2  # one side is far slower: it has long been clear which
+    affordable = effort.seconds * 1e6 / (calls * sum(once))
+    return calls, max(effort.min_pairs, min(effort.max_pairs, int(affordable)))
+
+
+def _time_pair(
+    before: Callable[[], object], after: Callable[[], object], calls: int, *, after_first: bool, clock: Clock
+) -> tuple[float, float]:
+    """Return the microseconds of `calls` calls of `before` and of `after`."""
+    if after_first:
+        late = _time(after, calls, clock)
+        return _time(before, calls, clock), late
+    early = _time(before, calls, clock)
+    return early, _time(after, calls, clock)
+
+
+def _time(function: Callable[[], object], calls: int, clock: Clock) -> float:
+    """Return the microseconds of `calls` calls; at least a nanosecond, so that a ratio exists."""
+    start = clock()
+    for _ in range(calls):
+        function()
+    return max(clock() - start, 1) / 1000
+
+
+def _is_time_to_look(pairs: Pairs, effort: Effort) -> bool:
+    done = len(pairs.before_us)
+    return done >= effort.min_pairs and done % FUTILITY_EVERY == 0
+
+
+def _hopeless(pairs: Pairs, min_gain: float) -> bool:
+    logs = [math.log(early / late) for early, late in zip(pairs.before_us, pairs.after_us, strict=True)]
+    return median_interval(logs)[1] < math.log1p(min_gain)

@@ -1,0 +1,109 @@
+"""What a child does: rebuild the call, check the candidate's outputs, time it against the incumbent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+
+from jumar.tune.gate import gain_of
+from jumar.tune.inputs import make_inputs, refill
+from jumar.tune.providers import apply_stack
+from jumar.tune.providers.base import Provider
+from jumar.tune.signature import Function, function_of
+from jumar.tune.worker.agreement import Agreement, compare, worst
+from jumar.tune.worker.messages import Effort, Outcome, Phase, Trial
+from jumar.tune.worker.pairs import Pairs, measure_pairs
+
+NUM_INPUTS = 3
+"""Different random inputs on which outputs are compared before timing; one more is tried after it."""
+_MEMORY_WORDS = ("can't allocate memory", "DefaultCPUAllocator", "not enough memory", "bad_alloc", "out of memory")
+
+
+def run_trial(trial: Trial, providers: Sequence[Provider], on_phase: Callable[[Phase], None]) -> Outcome:
+    """Carry out a trial in this process; never raises an Exception."""
+    torch.set_num_threads(trial.num_threads)
+    phase: Phase = "task"
+
+    def enter(next_phase: Phase) -> None:
+        nonlocal phase
+        phase = next_phase
+        on_phase(next_phase)
+
+    try:
+        with torch.no_grad():
+            return _run(trial, providers, enter)
+    except Exception as error:  # noqa: BLE001 - a provider may raise anything; it becomes the candidate's outcome
+        return _failure(error, phase)
+
+
+def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], None]) -> Outcome:
+    enter("task")
+    plain = function_of(trial.task)
+    tensors = make_inputs(trial.task, trial.seed)
+    plain(*tensors)
+    incumbent = apply_stack(trial.incumbent, plain, tensors, providers)
+    enter("candidate")
+    candidate = apply_stack(trial.candidate, plain, tensors, providers)
+    agreement = _agrees(trial, plain, candidate, tensors)
+    if agreement.detail:
+        return _disagrees(agreement)
+    enter("measure")
+    pairs = measure_pairs(
+        partial(incumbent, *tensors),
+        partial(candidate, *tensors),
+        trial.effort,
+        min_gain=trial.min_gain,
+        seed=trial.seed,
+    )
+    if len(pairs.before_us) < trial.effort.min_pairs:
+        return Outcome(status="busy", phase="measure", detail=_busy(pairs, trial.effort))
+    refill(tensors, trial.task, trial.seed + NUM_INPUTS)
+    after = compare(plain, candidate, tensors)
+    if after.detail:
+        return _disagrees(after, " (after timing, on other values in the same memory)")
+    gain = gain_of(pairs.before_us, pairs.after_us, pairs.calls_per_sample, pairs.num_disturbed)
+    return Outcome(
+        status="measured",
+        phase="measure",
+        gain=gain,
+        worst_error=max(agreement.worst_error, after.worst_error),
+        allowed_error=agreement.allowed_error,
+    )
+
+
+def _agrees(trial: Trial, plain: Function, candidate: Function, tensors: list[torch.Tensor]) -> Agreement:
+    """Compare on `NUM_INPUTS` sets of values, the last of which stays in `tensors`; stop at a disagreement."""
+    agreement = compare(plain, candidate, tensors)
+    for number in range(1, NUM_INPUTS):
+        if agreement.detail:
+            break
+        refill(tensors, trial.task, trial.seed + number)
+        agreement = worst([agreement, compare(plain, candidate, tensors)])
+    return agreement
+
+
+def _disagrees(agreement: Agreement, when: str = "") -> Outcome:
+    return Outcome(
+        status="disagrees",
+        phase="candidate",
+        detail=agreement.detail + when,
+        worst_error=agreement.worst_error,
+        allowed_error=agreement.allowed_error,
+    )
+
+
+def _busy(pairs: Pairs, effort: Effort) -> str:
+    num_clean = len(pairs.before_us)
+    return (
+        f"other programs used the machine: {num_clean} of {num_clean + pairs.num_disturbed} pairs were undisturbed "
+        f"and {effort.min_pairs} are needed"
+    )
+
+
+def _failure(error: Exception, phase: Phase) -> Outcome:
+    detail = f"{type(error).__name__}: {error}".strip().splitlines()[0][:500]
+    if isinstance(error, MemoryError) or any(word in str(error) for word in _MEMORY_WORDS):
+        return Outcome(status="memory", phase=phase, detail=detail)
+    return Outcome(status="task-failed" if phase == "task" else "failed", phase=phase, detail=detail)
