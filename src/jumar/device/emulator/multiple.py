@@ -56,7 +56,7 @@ class _Move(torch.autograd.Function):
         return _copy(tensor, target)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return _copy(gradient, ctx.source), None
 
 

@@ -37,8 +37,18 @@ def method_name(plan: Plan) -> str:
     return f"wrapper_PrivateUse1_{overload}_{base}"
 
 
+class MixedDevicesError(Exception):
+    """A composed operator got tensors of several devices; its composition knows what is allowed."""
+
+
 def misplaced(plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:
-    """Raise the RuntimeError for this call, which mixes devices. At least two tensors must differ."""
+    """Raise the RuntimeError for this call, which mixes devices. At least two tensors must differ.
+
+    PyTorch generates the check for operators with a kernel for the device only; a composed one raises
+    `MixedDevicesError`, upon which it is run as the composition it is.
+    """
+    if plan.composed:
+        raise MixedDevicesError
     tensors = list(tensors_of(plan, args, kwargs))
     if plan.name.startswith(("aten::index", "aten::_index", "aten::_unsafe_index")) and plan.cpu_ok:
         _misplaced_index(tensors)

@@ -40,6 +40,7 @@ class Plan:
 
     __slots__ = (
         "call",
+        "composed",
         "cpu_ok",
         "device_at",
         "form",
@@ -61,6 +62,8 @@ class Plan:
         self.name = name
         self.call: Callable[..., Any] = functools.partial(_resolve, self)
         """Runs the operator on CPU tensors: call(CPU_KEYS, *args, **kwargs)."""
+        self.composed = not torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
+        """Whether PyTorch composes the operator of others on every device."""
         self.general: Callable[..., Any] = functools.partial(_not_made, self)
         """The kernel's general form: general(args, kwargs, index)."""
         types = [str(argument.type) for argument in schema.arguments]

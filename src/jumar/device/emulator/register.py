@@ -10,7 +10,8 @@ import torch
 
 from jumar.device.emulator import detour, dispatch
 from jumar.device.emulator.out import out
-from jumar.device.emulator.plans import Plan
+from jumar.device.emulator.placement import MixedDevicesError
+from jumar.device.emulator.plans import CPU_KEYS, Plan
 
 _has = torch._C._dispatch_has_kernel_for_dispatch_key
 
@@ -49,8 +50,7 @@ def own_operators() -> Iterator[str]:
 
 def make_kernel(plan: Plan) -> Callable[..., Any] | None:
     """Return the kernel for this plan, or None when the operator is better left composed."""
-    composed = not _has(plan.name, "CPU")
-    if composed and (plan.form in ("view", "mixed") or _changes_geometry(plan.name)):
+    if plan.composed and (plan.form in ("view", "mixed") or _changes_geometry(plan.name)):
         return None
     makers: dict[str, Callable[[Plan], Callable[..., Any]]] = {
         "fresh": dispatch.fresh,
@@ -59,7 +59,20 @@ def make_kernel(plan: Plan) -> Callable[..., Any] | None:
         "mixed": dispatch.mixed,
         "out": out,
     }
-    return makers[plan.form](plan)
+    kernel = makers[plan.form](plan)
+    return _composing(plan, kernel) if plan.composed else kernel
+
+
+def _composing(plan: Plan, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel of a composed operator, which leaves calls that mix devices to the composition."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return kernel(*args, **kwargs)
+        except MixedDevicesError:
+            return torch.library.get_kernel(plan.name, "CPU").call_boxed(CPU_KEYS, *args, **kwargs)
+
+    return call
 
 
 def _changes_geometry(name: str) -> bool:

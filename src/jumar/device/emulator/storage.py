@@ -14,6 +14,7 @@ from jumar.device.emulator.retag import to_cpu, to_npu
 Tensor = torch.Tensor
 
 _set = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
+_as_strided = torch.library.get_kernel("aten::as_strided", "CPU").call_boxed
 _resize = torch.library.get_kernel("aten::resize_", "CPU").call_boxed
 
 
@@ -45,13 +46,10 @@ def resize(target: Tensor, size: list[int], memory_format: torch.memory_format |
     if needed <= target.untyped_storage().nbytes():
         _resize(CPU_KEYS, target, size, **keywords)
         return target
-    old = to_cpu(target)
+    whole = _as_strided(CPU_KEYS, target, (target.untyped_storage().nbytes() // target.element_size(),), (1,), 0)
     offset = target.storage_offset()
-    grown = torch.empty(shape.numel() + offset, dtype=target.dtype)
-    old_flat = torch.as_strided(
-        old, (target.untyped_storage().nbytes() // max(1, target.element_size()) - offset,), (1,)
-    )
-    grown[offset : offset + old_flat.numel()] = old_flat
+    grown = torch.empty(max(shape.numel() + offset, whole.numel()), dtype=target.dtype, device="cpu")
+    grown[: whole.numel()] = to_cpu(whole)
     fresh = grown[offset:].as_strided(size, shape.stride())
     repoint(target, fresh, index_of(target))
     return target

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jumar.device.emulator.kernels import attention, copy, factory, memory, normalization, recurrent
+from jumar.device.emulator.kernels import attention, convolution, copy, factory, memory, normalization, recurrent
 
 SPECIAL: dict[str, Callable[..., Any]] = {
+    **convolution.KERNELS,
     **copy.KERNELS,
     **factory.KERNELS,
     **memory.KERNELS,

@@ -38,7 +38,7 @@ def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 
 
 def gather_stats_with_counts(
-    input: Tensor,
+    _input: Tensor,
     mean: Tensor,
     invstd: Tensor,
     running_mean: Maybe,
@@ -62,7 +62,7 @@ def gather_stats_with_counts(
     return joined, (variance + eps).rsqrt()
 
 
-def elemt(input: Tensor, weight: Maybe, bias: Maybe, mean: Tensor, invstd: Tensor, eps: float) -> Tensor:
+def elemt(input: Tensor, weight: Maybe, bias: Maybe, mean: Tensor, invstd: Tensor, _eps: float) -> Tensor:
     """`batch_norm_elemt`: (input - mean) * invstd * weight + bias."""
     x, scale, shift, centre, inverse = input, weight, bias, mean, invstd
     result = (_wide(x) - _per_channel(centre, x)) * _per_channel(inverse, x)

@@ -88,6 +88,9 @@ class Stream(torch.Stream):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stream) and (self.npu_index, self.npu_stream) == (other.npu_index, other.npu_stream)
 
+    def __ne__(self, other: object) -> bool:  # torch.Stream compares the C++ stream, of which there is one
+        return not self == other
+
     def __hash__(self) -> int:
         return hash((self.npu_index, self.npu_stream))
 

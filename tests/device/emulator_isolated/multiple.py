@@ -1,0 +1,101 @@
+"""Several logical devices. Run in a process of its own (see test_emulator_isolated.py): it cannot be undone."""
+
+from __future__ import annotations
+
+import copy
+import io
+
+import pytest
+import torch
+from torch import nn
+
+from jumar.device import DevicePlan, activate
+
+activate(DevicePlan(real="never", num_devices=4))
+
+
+def test_tensors_keep_their_index_through_operators_views_and_factories():
+    a = torch.ones(4, device="npu:1")
+    derived = [
+        a,
+        a + 1,
+        a.view(2, 2),
+        a[0],
+        a.double(),
+        torch.zeros_like(a),
+        a.new_zeros(2),
+        torch.cat([a, a]),
+        a.clone(),
+    ]
+    assert {str(t.device) for t in derived} == {"npu:1"}
+    assert (a.get_device(), a.is_npu, a.untyped_storage().device) == (1, True, torch.device("npu:1"))
+    assert repr(torch.zeros(1, device="npu:2")) == "tensor([0.], device='npu:2')"
+    assert str(torch.ones(2, device="npu").device) == str(torch.ones(2, device="npu:0").device) == "npu:0"
+    assert torch.ones(2).device.type == "cpu"
+
+
+def test_tensors_of_two_devices_do_not_mix():
+    a, b = torch.ones(2, 2, device="npu:0"), torch.ones(2, 2, device="npu:1")
+    with pytest.raises(RuntimeError, match="found at least two devices, npu:0 and npu:1!"):
+        a + b
+    with pytest.raises(RuntimeError, match="got mat2 is on npu:1, different from other tensors on npu:0"):
+        a @ b
+    with pytest.raises(RuntimeError, match="Invalid NPU device id 4"):
+        torch.ones(2, device="npu:4")
+
+
+def test_moving_copies_and_staying_does_not():
+    a = torch.ones(2, device="npu:0")
+    b = a.to("npu:1")
+    b.add_(1)
+    assert (a.tolist(), str(b.device), b.to("npu:1") is b, b.npu(1) is b) == ([1, 1], "npu:1", True, True)
+    assert str(b.to("npu:0").device) == "npu:0"
+    assert str(b.to("npu:2", torch.float16).device) == "npu:2"
+    assert str(b.to(torch.float16).device) == "npu:1"
+    assert str(torch.ones(1).to(b).device) == "npu:1"
+    assert a.copy_(b).tolist() == [2, 2]
+    assert b.cpu().device.type == "cpu"
+
+
+def test_the_current_device_is_what_npu_means():
+    with torch.npu.device(2):
+        assert torch.npu.current_device() == torch.accelerator.current_device_index() == 2
+        made = [torch.ones(1, device="npu"), torch.ones(1).npu(), torch.ones(1).to("npu"), torch.randn(3, device="npu")]
+        assert {str(t.device) for t in made} == {"npu:2"}
+        assert str(torch.ones(1, device="npu:0").device) == "npu:0"
+        assert str(torch.npu.current_stream().device) == "npu:2"
+    assert torch.npu.current_device() == 0
+
+
+def test_training_on_one_and_across_two_devices():
+    model = nn.Sequential(nn.Conv1d(2, 4, 3), nn.BatchNorm1d(4), nn.Flatten(), nn.Linear(12, 3)).to("npu:1")
+    optimizer = torch.optim.Adam(model.parameters())
+    loss = nn.functional.cross_entropy(
+        model(torch.randn(2, 2, 5, device="npu:1")), torch.tensor([0, 2], device="npu:1")
+    )
+    loss.backward()
+    optimizer.step()
+    assert {str(p.grad.device) for p in model.parameters()} == {"npu:1"}
+    first, second = nn.Linear(2, 3).to("npu:0"), nn.Linear(3, 1).to("npu:3")
+    second(first(torch.ones(1, 2, device="npu:0")).to("npu:3")).cpu().sum().backward()
+    assert (str(first.weight.grad.device), str(second.weight.grad.device)) == ("npu:0", "npu:3")
+
+
+def test_memory_is_counted_on_its_device():
+    before = torch.npu.memory_allocated(3)
+    x = torch.ones(100, device="npu:3")
+    assert torch.npu.memory_allocated("npu:3") - before == 400
+    del x
+    assert torch.npu.memory_allocated(3) == before
+
+
+def test_checkpoints_and_copies_remember_the_index():
+    x = torch.ones(2, device="npu:1")
+    buffer = io.BytesIO()
+    torch.save(x, buffer)
+    found = []
+    for where in (None, "npu:2", {"npu:1": "npu:0"}, "cpu"):
+        buffer.seek(0)
+        found.append(str(torch.load(buffer, map_location=where).device))
+    assert found == ["npu:1", "npu:2", "npu:0", "cpu"]
+    assert str(copy.deepcopy(x).device) == "npu:1"

@@ -1,0 +1,107 @@
+"""Collectives and DDP on hccl; started as `ranks.py NUM_RANKS PORT`. Each rank prints what it found as JSON."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import sys
+import warnings
+
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from jumar.device import DevicePlan, activate
+
+
+def collectives(rank: int, size: int, device: torch.device) -> dict[str, object]:
+    x = torch.ones(2, device=device) * (rank + 1)
+    found: dict[str, object] = {}
+    y = x.clone()
+    dist.all_reduce(y)
+    found["all_reduce"] = y.tolist()
+    work = dist.all_reduce(y := x.clone(), op=dist.ReduceOp.MAX, async_op=True)
+    work.wait()
+    found["async max"] = y.tolist()
+    dist.broadcast(y := x.clone(), size - 1)
+    found["broadcast"] = y.tolist()
+    parts = [torch.zeros(2, device=device) for _ in range(size)]
+    dist.all_gather(parts, x)
+    found["all_gather"] = [part.tolist() for part in parts]
+    joined = torch.zeros(2 * size, device=device)
+    dist.all_gather_into_tensor(joined, x)
+    found["all_gather_into_tensor"] = joined.tolist()
+    own = torch.zeros(1, device=device)
+    dist.reduce_scatter_tensor(own, torch.arange(float(size), device=device))
+    found["reduce_scatter_tensor"] = own.tolist()
+    dist.all_to_all(parts, [x + 10 * target for target in range(size)])
+    found["all_to_all"] = [part.tolist() for part in parts]
+    objects: list[object] = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    found["objects"] = objects
+    dist.barrier()
+    found["device"] = str(y.device)
+    return found
+
+
+def train(rank: int, size: int, device: torch.device, *, synchronised: bool = False) -> dict[str, object]:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+    if synchronised:
+        model = nn.SyncBatchNorm.convert_sync_batchnorm(model)
+    single = copy.deepcopy(model)
+    data = torch.randn(3, 4 * size, 4)
+    parallel = DistributedDataParallel(model.to(device), device_ids=[rank], gradient_as_bucket_view=not synchronised)
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.1)
+    for batch in data:
+        optimizer.zero_grad()
+        parallel(batch[rank * 4 : rank * 4 + 4].to(device)).square().mean().backward()
+        optimizer.step()
+    weights = model[0].weight.detach()
+    everywhere = [torch.empty_like(weights) for _ in range(size)]
+    dist.all_gather(everywhere, weights)
+    found: dict[str, object] = {
+        "equal on all ranks": all(torch.equal(everywhere[0], other) for other in everywhere),
+        "gradient on": str(model[0].weight.grad.device),
+    }
+    if synchronised:
+        found["far from one process"] = float((weights.cpu() - one_process(single, data)).abs().max())
+    return found
+
+
+def one_process(model: nn.Module, data: torch.Tensor) -> torch.Tensor:
+    """Train the same model on whole batches on the CPU, with ordinary batch normalisation."""
+    plain = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+    plain.load_state_dict(model.state_dict())
+    optimizer = torch.optim.SGD(plain.parameters(), lr=0.1)
+    for batch in data:
+        optimizer.zero_grad()
+        plain(batch).square().mean().backward()
+        optimizer.step()
+    return plain[0].weight.detach()
+
+
+def main(rank: int, size: int, port: str) -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    activate(DevicePlan(real="never"))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
+    torch.npu.set_device(rank)
+    dist.init_process_group("hccl", rank=rank, world_size=size)
+    device = torch.device("npu", rank)
+    found = {
+        "collectives": collectives(rank, size, device),
+        "ddp": train(rank, size, device),
+        "sync": train(rank, size, device, synchronised=True) if size > 1 else {},
+        "backend": dist.get_backend(),
+    }
+    dist.barrier()
+    dist.destroy_process_group()
+    sys.stdout.write(json.dumps({"rank": rank, **found}) + "\n")
+
+
+if __name__ == "__main__":
+    mp.spawn(main, (int(sys.argv[1]), sys.argv[2]), nprocs=int(sys.argv[1]))

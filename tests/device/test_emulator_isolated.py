@@ -1,0 +1,66 @@
+"""What changes a process for good is tested in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).parent / "emulator_isolated"
+
+
+def run(*command: str) -> str:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False, env=environment)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-4000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", ["multiple", "transfer"])
+def test_a_file_of_isolated_tests_passes(name):
+    output = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(FOLDER / f"{name}.py"))
+    assert " passed" in output
+
+
+def ranks(size: int) -> list[dict[str, Any]]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    lines = run(sys.executable, str(FOLDER / "ranks.py"), str(size), str(port)).splitlines()
+    return sorted((json.loads(line) for line in lines if line.startswith("{")), key=lambda item: item["rank"])
+
+
+@pytest.mark.slow
+def test_one_rank_on_hccl():
+    (found,) = ranks(1)
+    assert found["backend"] == "hccl"
+    assert found["collectives"]["all_reduce"] == [1, 1]
+    assert found["ddp"] == {"equal on all ranks": True, "gradient on": "npu:0"}
+
+
+@pytest.mark.slow
+def test_two_ranks_on_hccl():
+    first, second = ranks(2)
+    assert first["collectives"] == {
+        "all_reduce": [3, 3],
+        "async max": [2, 2],
+        "broadcast": [2, 2],
+        "all_gather": [[1, 1], [2, 2]],
+        "all_gather_into_tensor": [1, 1, 2, 2],
+        "reduce_scatter_tensor": [0],
+        "all_to_all": [[1, 1], [2, 2]],
+        "objects": [{"rank": 0}, {"rank": 1}],
+        "device": "npu:0",
+    }
+    assert second["collectives"]["reduce_scatter_tensor"] == [2]
+    assert second["collectives"]["all_to_all"] == [[11, 11], [12, 12]]
+    assert second["collectives"]["device"] == "npu:1"
+    assert first["ddp"] == {"equal on all ranks": True, "gradient on": "npu:0"}
+    assert second["ddp"] == {"equal on all ranks": True, "gradient on": "npu:1"}
+    assert first["sync"]["far from one process"] < 1e-6
