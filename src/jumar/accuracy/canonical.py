@@ -100,6 +100,9 @@ TRANSPORT = VIEWS | COPIES
 UNINITIALISED = names("empty empty_like empty_strided new_empty new_empty_strided empty_permuted resize")
 """Outputs hold whatever was in memory."""
 
+ADOPTING = names("set set_data _pin_memory")
+"""Outputs show memory that came from elsewhere (a storage, another process): their inputs say nothing about it."""
+
 OVERWRITING = names("copy fill zero bernoulli normal uniform random exponential cauchy log_normal geometric")
 """In place, these do not read the first argument."""
 

@@ -32,8 +32,9 @@ def compare(
 ) -> Comparison:
     """Compare two recordings, given as folders or opened.
 
-    One step is held in memory at a time; `on_progress` is called with the steps done and to do. Raises RecordingError when one is missing, foreign or of a
-    newer schema; what a recording lacks (steps, ranks, values) is said in the result.
+    One step is held in memory at a time; `on_progress` is called with the steps done and to do. What a
+    recording lacks (steps, ranks, values) is said in the result. Raises RecordingError when one is
+    missing, foreign or of a newer schema.
     """
     options = options or CompareOptions()
     found = Evidenced(opened(reference), opened(target))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from jumar.accuracy.calls import Call
-from jumar.accuracy.canonical import OVERWRITING, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS, is_inplace
+from jumar.accuracy.canonical import ADOPTING, OVERWRITING, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS, is_inplace
 from jumar.accuracy.measure import Measure
 from jumar.accuracy.scales import greatest_of, scale
 from jumar.accuracy.tolerance import error_model, rounding
@@ -130,6 +130,10 @@ class Flow:
         if call.operator in UNINITIALISED:
             for tensor in call.outputs.values():
                 self._put(side, tensor, Trace(garbage=True))
+            return
+        if call.operator in ADOPTING:
+            for tensor in call.outputs.values():
+                self._put(side, tensor, Trace(leaf=True))
             return
         if call.operator in VIEWS:
             self._view(call, side)

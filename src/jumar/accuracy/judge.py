@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jumar.accuracy.calls import Call
-from jumar.accuracy.canonical import MOVING, RANDOM, SHUFFLING, UNINITIALISED
+from jumar.accuracy.canonical import ADOPTING, MOVING, RANDOM, SHUFFLING, UNINITIALISED
 from jumar.accuracy.flow import Flow, Side
 from jumar.accuracy.measure import Loader, Measure, measure, tensor_diff
 from jumar.accuracy.pairing import argument_differences, paired, same_operator
@@ -68,6 +68,8 @@ class Judge:
         inputs = read_inputs(reference, target, load, self._flow, self._parameters, self._strict)
         if reference.operator in UNINITIALISED:
             return self._not_compared(reference, target, inputs, "the output is uninitialised memory")
+        if reference.operator in ADOPTING:
+            return self._not_compared(reference, target, inputs, "the output is memory from elsewhere")
         found = [(name, measure(a, b, load)) for name, a, b in paired(reference, target, "outputs")]
         if not any(m.known for _, m in found):
             reason = found[0][1].note if found else "no output was recorded"

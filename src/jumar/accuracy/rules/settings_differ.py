@@ -43,7 +43,7 @@ def find(found: Evidenced) -> list[Finding]:
     findings = []
     for severity, meaning, action in (
         (Severity.WARNING, "can change every number", "Make them equal and record again, if the runs diverge."),
-        (Severity.INFO, "only move rounding", ""),
+        (Severity.INFO, "should only move rounding", ""),
     ):
         diffs = [diff for diff in found.settings if diff.severity == severity]
         if diffs:
