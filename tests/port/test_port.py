@@ -53,13 +53,17 @@ MODEL = """\
             return self.fc2(self.norm(self.fc1(x)).relu())
 """
 FAULT = """\
+    planted = []
+
+
     def plant():
         from jumar.device.emulator import override
 
         def another_epsilon(original, x, shape, weight, bias, eps):
             return original(x, shape, weight, bias, 1e-2)
 
-        override("aten::native_layer_norm", another_epsilon).__enter__()
+        planted.append(override("aten::native_layer_norm", another_epsilon))
+        planted[0].__enter__()
 """
 
 

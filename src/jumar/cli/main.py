@@ -22,6 +22,10 @@ COMMANDS = {
     "record": "Run a script under the observer and write a recording.",
     "compare": "Name the first operator that differs between two recordings.",
     "advise": "Name the bottlenecks of a recording.",
+    "tune": "Tune the operators of a recording for the device at hand.",
+    "bank": "List, explain and export the knowledge bank.",
+    "doctor": "Check the environment, and name the first error of a log.",
+    "export": "Make a checkpoint ready for another device or framework.",
     "rule": "Explain a rule.",
 }
 """Command name to its line in `jumar --help`; the command itself is `command` in `jumar.cli.<name>`."""

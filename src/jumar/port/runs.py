@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Literal
 from jumar.capture import RecordPlan, launch
 from jumar.capture.workspace import ENVIRONMENT, Workspace
 from jumar.device import DevicePlan
+from jumar.device.bridge import PLUGIN_VARIABLE
 from jumar.errors import RecordingError
 from jumar.findings import Finding, Location
 from jumar.port.layout import Layout
@@ -93,7 +95,7 @@ def run_side(
         stop_after=options.steps,
         cwd=workspace.path(Path.cwd()),
         log=layout.log(side),
-        environment={ENVIRONMENT: str(workspace.root), "PYTHONDONTWRITEBYTECODE": "1"},
+        environment=_environment(side, workspace),
         on_progress=lambda done: progress.update(task, completed=done),
     )
     run = Run(
@@ -106,6 +108,18 @@ def run_side(
     )
     progress.update(task, completed=run.num_steps, total=max(run.num_steps, 1))
     return run
+
+
+def _environment(side: str, workspace: Workspace) -> dict[str, str]:
+    """Return what the script's processes find in their environment beyond the user's own."""
+    variables = {
+        ENVIRONMENT: str(workspace.root),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),  # sets iterate in the same order on both sides
+    }
+    if side == "reference":
+        variables[PLUGIN_VARIABLE] = ""  # the stand-in for CUDA is emulated too, and must stay as it is
+    return variables
 
 
 def findings_of(run: Run, options: PortOptions) -> list[Finding]:
