@@ -69,7 +69,10 @@ class Flow:
 
     def suspects(self, found: Measure) -> tuple[Call, ...]:
         """Return the calls not judged that made a tensor, of both sides."""
-        return tuple(suspect for trace in self._of(found) for suspect in trace.suspects)
+        if not self.enabled:
+            return ()
+        mine, theirs = self._of(found)
+        return (*mine.suspects, *theirs.suspects) if mine.suspects or theirs.suspects else ()
 
     def known_noise(self, found: Measure) -> float:
         """Return the absolute error of an element that compared calls account for."""

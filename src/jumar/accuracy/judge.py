@@ -174,7 +174,9 @@ def _switched(m: Measure, noise: float) -> float:
 
 def _unseen(m: Measure, suspects: tuple[Call, ...]) -> tuple[Call, ...]:
     """Return the suspects that stay so: statistics do not show that elements have changed places."""
-    return () if m.exact is not None else tuple(call for call in suspects if call.operator in SHUFFLING)
+    if not suspects or m.exact is not None:
+        return ()
+    return tuple(call for call in suspects if call.operator in SHUFFLING)
 
 
 def _status(

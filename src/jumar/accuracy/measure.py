@@ -124,23 +124,27 @@ def _from_statistics(result: Measure) -> Measure:
     result.num_nonfinite = a.num_nan + (a.num_inf or 0)
     result.target_num_nonfinite = b.num_nan + (b.num_inf or 0)
     result.nonfinite_differs = (a.num_nan, a.num_inf) != (b.num_nan, b.num_inf)
-    figures = (a.minimum, b.minimum, a.maximum, b.maximum, a.mean, b.mean, a.l2, b.l2)
-    if any(figure is None for figure in figures):
+    if a.l2 is None or b.l2 is None:
         result.note = "no finite element" if result.num_nonfinite else "no statistics were taken"
         result.known = bool(result.num_nonfinite)
         return result
-    _bound(result, *(figure for figure in figures if figure is not None))
+    mine, theirs = _figures(a), _figures(b)
+    result.l2 = max(mine[3], theirs[3])
+    result.greatest = max(abs(mine[0]), abs(mine[1]), abs(theirs[0]), abs(theirs[1]))
+    if mine != theirs:
+        _bound(result, mine, theirs)
     return result
 
 
-def _bound(result: Measure, *figures: float) -> None:
-    """Fill in the bounds from minimum, maximum, mean and L2 norm, each of reference and target."""
-    low, low_b, high, high_b, mean, mean_b, l2, l2_b = figures
+def _figures(tensor: TensorRow) -> tuple[float, float, float, float]:
+    return tensor.minimum or 0.0, tensor.maximum or 0.0, tensor.mean or 0.0, tensor.l2 or 0.0
+
+
+def _bound(result: Measure, mine: tuple[float, ...], theirs: tuple[float, ...]) -> None:
+    """Fill in the bounds from minimum, maximum, mean and L2 norm of both sides."""
+    d_min, d_max, d_mean, d_l2 = (abs(x - y) for x, y in zip(mine, theirs, strict=True))
     root = math.sqrt(max(1, result.num - max(result.num_nonfinite, result.target_num_nonfinite)))
-    d_l2, d_mean = abs(l2 - l2_b), abs(mean - mean_b)
-    d_ends = max(abs(high - high_b), abs(low - low_b))
-    result.l2 = max(l2, l2_b)
-    result.greatest = max(abs(high), abs(low), abs(high_b), abs(low_b))
+    d_ends = max(d_min, d_max)
     result.l2_error = max(d_l2, root * d_mean, d_ends)
     result.max_error = max(d_ends, d_mean, d_l2 / root)
     result.noise = result.l2_error

@@ -59,7 +59,8 @@ def read_inputs(
             continue
         found = measure(a, b, load)
         inputs.diffs.append(tensor_diff(name, found))
-        inputs.suspects = tuple(dict.fromkeys((*inputs.suspects, *flow.suspects(found))))
+        if suspects := flow.suspects(found):
+            inputs.suspects = tuple(dict.fromkeys((*inputs.suspects, *suspects)))
         if not found.known:
             continue
         if flow.take_leaf(found):
@@ -67,8 +68,7 @@ def read_inputs(
             inputs.leaves.extend([leaf] if leaf is not None else [])
         elif inputs.out_of_line is None and (figures := _out_of_line(flow, found, strict)):
             inputs.out_of_line = (name, *figures)
-        noise = _noise(flow, found)
-        if noise > 0:
+        if (noise := _noise(flow, found)) > 0:
             factors = factors or amplifications(reference)
             _add_noise(inputs, found, noise, factors.get(name, 1.0))
     return inputs

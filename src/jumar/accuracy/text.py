@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from typing import get_args
 
-from jumar.accuracy.results import Comparison, LossPair, RunSummary
+from jumar.accuracy.results import Comparison, LossPair, OperatorStatus, RunSummary
 from jumar.accuracy.words import number, plural
 from jumar.findings import Severity
 
@@ -59,7 +60,7 @@ def _coverage(comparison: Comparison) -> list[str]:
     counts = comparison.num_operators
     if not counts:
         return []
-    parts = [f"{counts[status]:,} {status}" for status in counts if counts[status]]
+    parts = [f"{counts[status]:,} {status}" for status in get_args(OperatorStatus) if counts.get(status)]
     alone = len(comparison.unmatched_reference) + len(comparison.unmatched_target)
     if alone:
         parts.append(f"{plural(alone, 'call')} without a partner")

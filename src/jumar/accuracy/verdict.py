@@ -56,7 +56,10 @@ def _headline(found: Evidenced, status: ComparisonStatus, findings: list[Finding
 def _agreement(found: Evidenced) -> str:
     compared = sum(found.counts[status] for status in ("agree", "inherited"))
     errors = [pair.error for pair in found.losses if pair.error is not None]
-    losses = f"; losses agree within {number(max(errors), 2)}" if errors else ""
+    greatest = max(errors, default=None)
+    losses = (
+        "" if greatest is None else f"; losses agree within {number(greatest, 2)}" if greatest else "; equal losses"
+    )
     what = "module" if found.kinds == {"module"} else "operator"
     return (
         f"The runs agree: {plural(compared, f'{what} call')} in {plural(len(set(found.steps)), 'step')} "
