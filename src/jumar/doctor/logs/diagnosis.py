@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from jumar.doctor.logs.scan import FileReport, Hit, OnProgress, scan_file
-from jumar.doctor.logs.signatures import ROLES, Role, Table, known_errors
+from jumar.doctor.logs.signatures import Role, Table, known_errors
 from jumar.doctor.logs.words import action_of, cause_of, message_of, rule_of, source_of
 from jumar.errors import InputError
 from jumar.findings import Finding, Json, Location, Severity
@@ -117,7 +117,7 @@ def _belongs(before: Hit, hit: Hit) -> bool:
 
 
 def _incident(hits: list[Hit]) -> Incident:
-    lead = min(hits, key=lambda hit: (ROLES.index(hit.role), hit.line))
+    lead = min(hits, key=lambda hit: (hit.rank_of_telling, hit.line))
     return Incident(lead=lead, hits=tuple(hits), finding=_finding(lead, hits))
 
 
@@ -129,7 +129,7 @@ def _finding(lead: Hit, hits: Sequence[Hit]) -> Finding:
     evidence: dict[str, Json] = {
         "text": lead.text,
         "count": lead.count,
-        "time": lead.time.isoformat(" ") if lead.time else None,
+        "time": lead.time.isoformat(" ", "seconds") if lead.time else None,
         "role": lead.role,
         "code": lead.code or None,
         "also": [message_of(hit) for hit in hits if hit is not lead],

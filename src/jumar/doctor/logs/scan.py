@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from jumar.doctor.logs.blocks import Block, blocks_of
-from jumar.doctor.logs.clock import PREFIX, first_time, last_time, rank_in, rank_of_path, time_in
+from jumar.doctor.logs.clock import PREFIX, first_time, last_time, rank_in, rank_of_path
 from jumar.doctor.logs.signatures import Match, Role, Searcher, Signature, Table
 from jumar.doctor.logs.tracebacks import HEAD, Traceback, TracebackReader
 from jumar.findings import Severity
@@ -24,8 +24,10 @@ _LINE_BYTES = 200
 _NEAR_LINES = 400
 """How far to look around a line for a time."""
 _PLOG = re.compile(r"^\[(?:ERROR|CRITICAL)\]\s?([A-Z][A-Z0-9_]*)\(\d+")
-_PLOG_BYTES = re.compile(rb"^\[(?:ERROR|CRITICAL)\]\s?[A-Z][A-Z0-9_]*\(\d+", re.MULTILINE)
-_HEAD_BYTES = HEAD.encode()
+_BELOW_LINES = 15
+"""torch_npu prints the time of an error under its message."""
+_UNEXPLAINED = (HEAD.encode(), b"[ERROR]", b"[CRITICAL]")
+"""What makes a block worth reading line by line, apart from the table."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,6 +50,15 @@ class Hit:
     def role(self) -> Role:
         """The signature's role; what nobody explains is a symptom."""
         return "symptom" if self.signature is None else self.signature.role
+
+    @property
+    def rank_of_telling(self) -> int:
+        """Less is more telling; of equals the first line. A vendor code below an exception belongs to its message."""
+        if self.signature is None:
+            return 3 if self.traceback is not None else 4
+        if self.role == "consequence":
+            return 2 if self.code else 3
+        return {"cause": 0, "symptom": 1, "wrapper": 5, "harmless": 6}[self.role]
 
     @property
     def severity(self) -> Severity:
@@ -91,9 +102,10 @@ class _Place:
         return self.lines[self.index]
 
     def time(self) -> datetime | None:
-        """Return the time on the line, else the nearest one above it in the block."""
-        near = self.lines[max(0, self.index - _NEAR_LINES) : self.index]
-        return time_in(self.line) or last_time(near)
+        """Return the time on the line, else one just below (of the same message), else the nearest above."""
+        below = self.lines[self.index : self.index + _BELOW_LINES]
+        above = self.lines[max(0, self.index - _NEAR_LINES) : self.index]
+        return first_time(below) or last_time(above)
 
 
 class _Scan:
@@ -115,7 +127,7 @@ class _Scan:
             report.first_time = first_time(_head(data))
         searcher = self._table.searcher(data)
         waiting = any(reader.is_waiting for reader in self._readers.values())
-        if searcher or waiting or _HEAD_BYTES in data or _PLOG_BYTES.search(data):
+        if searcher or waiting or any(mark in data for mark in _UNEXPLAINED):
             lines = _lines(data)
             for index in range(len(lines)):
                 self._take_line(_Place(lines=lines, index=index, number=block.first_line + index), searcher)

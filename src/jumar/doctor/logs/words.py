@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jumar.doctor.logs.scan import Hit
-from jumar.doctor.logs.signatures import ROLES, Signature
+from jumar.doctor.logs.signatures import Signature
 from jumar.doctor.rules import KNOWN_ERROR, PYTHON_TRACEBACK, UNLISTED_ERROR
 from jumar.rules import Rule
 
@@ -59,7 +59,7 @@ def source_of(lead: Hit, hits: Sequence[Hit]) -> str | None:
 def _signature(lead: Hit, hits: Sequence[Hit]) -> Signature | None:
     if lead.signature is not None:
         return lead.signature
-    known = sorted(hits, key=lambda hit: (ROLES.index(hit.role), hit.line))
+    known = sorted(hits, key=lambda hit: (hit.rank_of_telling, hit.line))
     return next((hit.signature for hit in known if hit.signature is not None), None)
 
 

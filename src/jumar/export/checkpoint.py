@@ -1,0 +1,134 @@
+"""A training checkpoint in, the model's weights out: bare keys, CPU tensors, verified after writing."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from jumar.errors import OutputError
+from jumar.export.convert import Overflow, convert_tensors, same_bits
+from jumar.export.files import check_output, write_checked
+from jumar.export.find import find_state_dict, strip_prefixes
+from jumar.export.load import load_checkpoint, require_safetensors
+from jumar.export.options import DTYPES, CheckpointOptions
+from jumar.export.rules import OVERFLOWING_DTYPE
+from jumar.findings import Finding, Location
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointReport:
+    """What was written, and what was left behind."""
+
+    output: Path
+    found_under: str
+    """Dotted path of the weights in the input; empty: the whole file."""
+    others: tuple[str, ...]
+    """Other state dicts in the file that were not taken."""
+    num_tensors: int
+    num_values: int
+    size_bytes: int
+    """Of the written file."""
+    num_by_dtype: Mapping[str, int]
+    """Tensors by their dtype in the output."""
+    num_by_prefix: Mapping[str, int]
+    """Keys that carried each stripped prefix."""
+    left_behind: tuple[str, ...]
+    """Top-level entries of the input that are not weights (optimizer, epoch, …)."""
+    findings: tuple[Finding, ...]
+
+
+def export_checkpoint(source: Path, output: Path, options: CheckpointOptions | None = None) -> CheckpointReport:
+    """Write the weights in `source` to `output` (`.safetensors`, else PyTorch's format) and read them back.
+
+    Raises InputError for a file that cannot be used and OutputError for one that must not or cannot be written;
+    `output` then is as it was.
+    """
+    options = options or CheckpointOptions()
+    check_output(output, options.force)
+    if output.suffix == ".safetensors":
+        require_safetensors(output)
+    loaded = load_checkpoint(source)
+    found_under, state, others = find_state_dict(loaded, options.only, source)
+    bare, num_by_prefix = strip_prefixes(state, options.prefixes, source)
+    converted, overflows = convert_tensors(bare, options.dtype)
+    write_checked(output, lambda part: _write_and_verify(part, output, converted))
+    tensors = [value for value in converted.values() if isinstance(value, torch.Tensor)]
+    return CheckpointReport(
+        output=output,
+        found_under=found_under,
+        others=others,
+        num_tensors=len(tensors),
+        num_values=sum(tensor.numel() for tensor in tensors),
+        size_bytes=output.stat().st_size,
+        num_by_dtype=_count_dtypes(tensors),
+        num_by_prefix=num_by_prefix,
+        left_behind=_left_behind(loaded, found_under),
+        findings=tuple(_finding(overflow, options.dtype or "", output) for overflow in overflows),
+    )
+
+
+def _write_and_verify(part: Path, output: Path, state: Mapping[str, Any]) -> None:
+    if output.suffix == ".safetensors":
+        written = _save_safetensors(part, output, state)
+    else:
+        try:
+            torch.save(dict(state), part)
+        except RuntimeError as error:  # PyTorch's writer raises this for a full disk
+            raise OutputError(f"{output} cannot be written ({str(error).splitlines()[0]}); make room.") from error
+        written = torch.load(part, map_location="cpu", weights_only=True)
+    _verify(state, written, output)
+
+
+def _save_safetensors(part: Path, output: Path, state: Mapping[str, Any]) -> Mapping[str, Any]:
+    safetensors = importlib.import_module("safetensors.torch")
+    others = [key for key, value in state.items() if not isinstance(value, torch.Tensor)]
+    if others:
+        raise OutputError(f"{output.name} can hold tensors only, and {others[0]!r} is none; write a .pt file.")
+    # The format has no tied tensors: each key gets its own.
+    own = {key: value.contiguous().clone() for key, value in state.items()}
+    safetensors.save_file(own, part, metadata={"format": "pt"})
+    written: Mapping[str, Any] = safetensors.load_file(part)
+    return written
+
+
+def _verify(state: Mapping[str, Any], written: Mapping[str, Any], output: Path) -> None:
+    """Raise OutputError unless the file holds the same keys and bits: a full disk or bad memory must not pass."""
+    if written.keys() != state.keys():
+        raise OutputError(f"{output} did not come back with the keys that were written; check the disk.")
+    for key, value in state.items():
+        if isinstance(value, torch.Tensor) and not same_bits(value, written[key]):
+            raise OutputError(f"{output} did not come back with the values of {key!r}; check the disk and memory.")
+
+
+def _count_dtypes(tensors: list[torch.Tensor]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for tensor in tensors:
+        name = str(tensor.dtype).removeprefix("torch.")
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def _left_behind(loaded: Any, found_under: str) -> tuple[str, ...]:
+    if not found_under or not isinstance(loaded, Mapping):
+        return ()
+    taken = next((key for key in loaded if f"{found_under}.".startswith(f"{key}.")), None)
+    return tuple(str(key) for key in loaded if key != taken)
+
+
+def _finding(overflow: Overflow, dtype: str, output: Path) -> Finding:
+    return OVERFLOWING_DTYPE.finding(
+        f"{overflow.num_values:,} values of {overflow.key!r} are too great for {dtype} and became infinite.",
+        where=Location(path=str(output)),
+        evidence={"key": overflow.key, "num_values": overflow.num_values, "greatest": overflow.greatest},
+        why=f"The greatest is {overflow.greatest:.6g}; {dtype} ends at {_end(dtype):.6g}.",
+        action="Export with --dtype bf16 or fp32.",
+    )
+
+
+def _end(dtype: str) -> float:
+    return float(torch.finfo(getattr(torch, DTYPES[dtype])).max)

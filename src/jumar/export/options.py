@@ -1,0 +1,50 @@
+"""What an export is asked to do, checked when it is made."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from jumar.errors import UsageError
+
+DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
+"""Name on the command line to PyTorch's."""
+PREFIXES = ("module.", "_orig_mod.")
+"""What DistributedDataParallel (and DataParallel) and torch.compile put before the keys."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointOptions:
+    """How a checkpoint is exported. Raises UsageError when a field breaks its rule."""
+
+    prefixes: tuple[str, ...] = PREFIXES
+    """Taken from the beginning of those keys that carry them, again and again, in any order."""
+    dtype: str | None = None
+    """One of `DTYPES`: the dtype of all floating tensors; None leaves each as it is."""
+    only: str | None = None
+    """Dotted path of the state dict in the checkpoint (`model`, `models.generator`); None looks for it."""
+    force: bool = False
+    """Replace an existing file."""
+
+    def __post_init__(self) -> None:
+        if self.dtype is not None and self.dtype not in DTYPES:
+            raise UsageError(f"the dtype must be one of {', '.join(DTYPES)}; got {self.dtype!r}.")
+        if "" in self.prefixes:
+            raise UsageError("a prefix to strip must not be empty; leave it out to strip none.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OnnxOptions:
+    """How a model is exported to ONNX. Raises UsageError when a field breaks its rule."""
+
+    opset: int | None = None
+    """Version of the operator set; None takes the exporter's default."""
+    dynamic_batch: bool = False
+    """Leave the first dimension of every input open."""
+    relative_tolerance: float = 1e-3
+    absolute_tolerance: float = 1e-4
+    """ONNX Runtime's outputs must be within `absolute + relative * |PyTorch's|`."""
+    force: bool = False
+
+    def __post_init__(self) -> None:
+        if self.relative_tolerance < 0 or self.absolute_tolerance < 0:
+            raise UsageError("a tolerance must not be negative; try --rtol 1e-3 --atol 1e-4.")
