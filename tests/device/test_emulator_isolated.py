@@ -28,11 +28,11 @@ def test_a_file_of_isolated_tests_passes(name):
     assert " passed" in output
 
 
-def ranks(size: int) -> list[dict[str, Any]]:
+def ranks(size: int, *more: str) -> list[dict[str, Any]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    lines = run(sys.executable, str(FOLDER / "ranks.py"), str(size), str(port)).splitlines()
+    lines = run(sys.executable, str(FOLDER / "ranks.py"), str(size), str(port), *more).splitlines()
     return sorted((json.loads(line) for line in lines if line.startswith("{")), key=lambda item: item["rank"])
 
 
@@ -64,3 +64,8 @@ def test_two_ranks_on_hccl():
     assert first["ddp"] == {"equal on all ranks": True, "gradient on": "npu:0"}
     assert second["ddp"] == {"equal on all ranks": True, "gradient on": "npu:1"}
     assert first["sync"]["far from one process"] < 1e-6
+
+
+@pytest.mark.slow
+def test_a_lost_rank_is_an_error_for_the_others():
+    assert ranks(2, "lose") == [{"rank": 0, "errors": ["RuntimeError", "RuntimeError"]}]

@@ -35,7 +35,7 @@ def test_pointwise_operators(call):
     ("call", "argument", "method"),
     [
         (
-            lambda x, c: torch.mm(x, c),
+            torch.mm,
             "mat2 is on cpu, different from other tensors on npu:0",
             "wrapper_PrivateUse1_mm",
         ),

@@ -1,4 +1,7 @@
-"""Collectives and DDP on hccl; started as `ranks.py NUM_RANKS PORT`. Each rank prints what it found as JSON."""
+"""Collectives and DDP on hccl; started as `ranks.py NUM_RANKS PORT`. Each rank prints what it found as JSON.
+
+`ranks.py 2 PORT lose` has the last rank leave before the backward pass.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,21 @@ def one_process(model: nn.Module, data: torch.Tensor) -> torch.Tensor:
     return plain[0].weight.detach()
 
 
-def main(rank: int, size: int, port: str) -> None:
+def lose_a_rank(rank: int, size: int, device: torch.device) -> dict[str, object]:
+    parallel = DistributedDataParallel(nn.Linear(4, 2).to(device), device_ids=[rank])
+    loss = parallel(torch.ones(3, 4, device=device)).sum()
+    if rank == size - 1:
+        os._exit(0)
+    errors = []
+    for call in (loss.backward, lambda: dist.all_reduce(torch.ones(1, device=device))):
+        try:
+            call()
+        except RuntimeError as error:
+            errors.append(type(error).__name__)
+    return {"errors": errors}
+
+
+def main(rank: int, size: int, port: str, lose: bool) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     activate(DevicePlan(real="never"))
@@ -92,6 +109,10 @@ def main(rank: int, size: int, port: str) -> None:
     torch.npu.set_device(rank)
     dist.init_process_group("hccl", rank=rank, world_size=size)
     device = torch.device("npu", rank)
+    if lose:
+        sys.stdout.write(json.dumps({"rank": rank, **lose_a_rank(rank, size, device)}) + "\n")
+        sys.stdout.flush()
+        os._exit(0)
     found = {
         "collectives": collectives(rank, size, device),
         "ddp": train(rank, size, device),
@@ -104,4 +125,4 @@ def main(rank: int, size: int, port: str) -> None:
 
 
 if __name__ == "__main__":
-    mp.spawn(main, (int(sys.argv[1]), sys.argv[2]), nprocs=int(sys.argv[1]))
+    mp.spawn(main, (int(sys.argv[1]), sys.argv[2], "lose" in sys.argv), nprocs=int(sys.argv[1]))

@@ -35,25 +35,39 @@ def _tensors(value: Any) -> list[Tensor]:
     return [tensor for item in value for tensor in _tensors(item)]
 
 
-def _work(inner: Any, results: Any, finish: Callable[[], None] | None = None) -> Any:
-    """Return a Work that is done when `inner` is, and whose future holds the npu tensors."""
-    future: Any = torch.futures.Future(devices=[torch.device("npu", 0)])
-    if finish is not None:
-        inner.wait()
-        finish()
-        future.set_result(_tensors(results))
-        return c10d._create_work_from_future(future)
+class _Collective(_Work):  # type: ignore[misc]
+    """A collective under way at Gloo; `finish` is called once when it is done."""
 
-    def done(source: Any) -> None:
+    def __init__(self, inner: Any, results: Any, finish: Callable[[], None] | None = None) -> None:
+        super().__init__()
+        self._inner, self._results, self._finish = inner, results, finish
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait until it is done. Raises RuntimeError with what went wrong."""
+        if self._inner is not None:
+            self._inner.wait(*(() if timeout is None else (timeout,)))
+        finish, self._finish = self._finish, None
+        if finish is not None:
+            finish()
+        return True
+
+    def is_completed(self) -> bool:
+        """Return whether it is done, well or not."""
+        return self._inner is None or bool(self._inner.is_completed())
+
+    def get_future(self) -> Any:
+        """Return a future that is done: of the npu tensors, or Gloo's own with the error in it.
+
+        NOTE: this waits. DDP's reducer reads the future in C++, where only Gloo's own future can carry an
+        error, and PyTorch cannot chain futures of a device whose streams are written in Python.
+        """
         try:
-            source.value()
-        except Exception as error:  # noqa: BLE001 (whatever went wrong belongs to whoever waits)
-            future.set_exception(error)
-        else:
-            future.set_result(_tensors(results))
-
-    inner.get_future().add_done_callback(done)
-    return c10d._create_work_from_future(future)
+            self.wait()
+        except RuntimeError:
+            return self._inner.get_future()
+        future: Any = torch.futures.Future(devices=[torch.device("npu", 0)])
+        future.set_result(_tensors(self._results))
+        return future
 
 
 class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
@@ -66,7 +80,7 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
         self._name = ""
 
     def _run(self, name: str, results: Any, *args: Any) -> Any:
-        return _work(getattr(self._gloo, name)(*args), results)
+        return _Collective(getattr(self._gloo, name)(*args), results)
 
     def getBackendName(self) -> str:
         """Return `hccl`."""
@@ -136,7 +150,7 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
         for part in reduced:
             self._gloo.allreduce([part], options).wait()
         own = reduced[self._rank]
-        return _work(_Done(), outputs, lambda: _fill(outputs[0], own))
+        return _Collective(None, outputs, lambda: _fill(outputs[0], own))
 
     def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:
         """Do `reduce_scatter` for parts in one tensor."""
@@ -180,18 +194,13 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
             for output, part in zip(outputs, torch.split(received, sizes), strict=True):
                 _fill(output, part.view(output.shape))
 
-        return _work(work, outputs, finish)
+        return _Collective(work, outputs, finish)
 
     # NOTE: the names of these four before torch 2.13.
     _allgather_base = all_gather_single
     _reduce_scatter_base = reduce_scatter_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
-
-
-class _Done:
-    def wait(self) -> None:
-        """Return at once."""
 
 
 class _Keeping(_Work):  # type: ignore[misc]
