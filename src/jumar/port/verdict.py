@@ -45,7 +45,10 @@ def _answer(result: PortResult) -> tuple[Status, str]:
         return "attention", f"{name} runs on the NPU, but the two runs cannot be compared: {_first(result, 'accuracy')}"
     errors = [f for f in result.findings if f.severity >= Severity.ERROR]
     if errors:
-        return "attention", f"{name} trains on the NPU as on the reference over {steps}. Open point: {errors[0].message.rstrip('.')}."
+        return (
+            "attention",
+            f"{name} trains on the NPU as on the reference over {steps}. Open point: {errors[0].message.rstrip('.')}.",
+        )
     return "fine", f"{name} trains on the NPU as on the reference: {steps}, every compared operator within tolerance."
 
 
