@@ -5,7 +5,7 @@ from __future__ import annotations
 from jumar.doctor.examination import Examination, Skipped, examine
 from jumar.doctor.host import Host
 from jumar.doctor.logs import Incident, LogDiagnosis, diagnose_logs, log_files
-from jumar.doctor.survey import survey
+from jumar.doctor.machine import survey
 
 __all__ = [
     "Examination",
