@@ -113,6 +113,27 @@ def test_a_script_killed_in_a_step_leaves_the_steps_before(run, tmp_path: Path) 
     assert "did not end" in recording.warnings[0]
 
 
+@pytest.mark.parametrize("values", ["stats", "tensors"])
+def test_when_no_more_can_be_written_the_run_goes_on_and_the_end_says_where_it_stopped(
+    run, tmp_path: Path, values: str
+) -> None:
+    source = (
+        MODEL
+        + TRAIN
+        + "import resource\nstep()\nstep()\n"
+        + "while not os.path.exists('recording/steps/step-000001-rank-0.parquet'):\n    pass\n"
+        + "resource.setrlimit(resource.RLIMIT_FSIZE, (4000, 4000))\n"
+        + "step()\nstep()\nprint('script done')\n"
+    )
+    result, printed = run(source, record=RecordPlan(out=str(tmp_path / "recording"), values=values))
+    recording = Recording.open(tmp_path / "recording")
+    assert (result.returncode, result.end.status, result.end.num_steps) == (0, "finished", 4)
+    assert (recording.steps(), recording.warnings) == ([0, 1], [])
+    assert result.end.not_covered[0].startswith("steps from 2 on are not recorded: File too large. Free some space")
+    assert "script done" in printed
+    assert not list((tmp_path / "recording").rglob("*.part"))
+
+
 def _is_alive(pid: int) -> bool:
     """Tell whether a process runs; a zombie, which waits for its parent, does not."""
     try:

@@ -164,11 +164,11 @@ class Observer:
                     probe.on_step_end(self._calls)
                 if self._on_step is None or not self._on_step(self.step, self._calls):
                     self._wanted = False
-            self.step += 1
-            self._storages.clear()
-            self._gradients.end_step()
-            self._attribution.end_step()
-            self._update_recording()
+        self.step += 1
+        self._storages.clear()
+        self._gradients.end_step()
+        self._attribution.end_step()
+        self._update_recording()
         self._begin_step()
 
     def _update_recording(self) -> None:
@@ -183,13 +183,18 @@ class Observer:
 
     @contextmanager
     def _own_work(self) -> Iterator[None]:
-        """Nothing that runs inside is part of the run: not recorded, not timed, not differentiated."""
+        """Nothing that runs inside is part of the run: not recorded, not timed, not differentiated.
+
+        Should it fail, the recording ends and the run goes on.
+        """
         watch = self._modules.watch
         was_busy, watch.busy = watch.busy, True
         self._clock.pause()
         try:
             with torch.no_grad():
                 yield
+        except Exception as error:  # noqa: BLE001 - whatever goes wrong in the observer must not end the run
+            self._fail(error)
         finally:
             self._clock.resume()
             watch.busy = was_busy
@@ -229,7 +234,7 @@ class Observer:
         """Do the observer's work; should it fail, the recording ends and the run goes on."""
         try:
             return work(*args)
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong in the observer must not end the run
+        except Exception as error:  # noqa: BLE001 - as in _own_work
             self._fail(error)
             return None
 
@@ -345,8 +350,8 @@ class Observer:
             call = self._new_call("module", phase, frame.path, frame.type_name, frame.type_name)
             tensors = list(named_tensors("input", args))
             call.inputs = self._see_all(tensors)
+            call.start_us = (self._clock.now() - self._step_start) / 1000
             frame.call = call, tensors
-        call.start_us = (self._clock.now() - self._step_start) / 1000
 
     def on_leave(self, frame: Frame, kwargs: dict[str, Any], output: Any, parent: Frame | None) -> None:
         """See `ModuleListener`."""

@@ -6,6 +6,7 @@ the recording, never the run.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
@@ -36,13 +37,13 @@ class Sink:
         pending, self._pending = self._pending, None
         if pending is None:
             return
-        try:
-            pending.result()
-        except OSError as error:
-            self.failure = (
-                f"steps from {self._pending_step} on are not recorded: {error.strerror or error}. "
-                "Free some space, or record fewer steps or statistics instead of tensors."
+        error = pending.exception()
+        if error is not None:
+            advice = " Free some space, or record fewer steps or statistics instead of tensors."
+            reason = (
+                f"{os.strerror(error.errno)}.{advice}" if isinstance(error, OSError) and error.errno else repr(error)
             )
+            self.failure = f"steps from {self._pending_step} on are not recorded: {reason}"
 
     def close(self, end: RunEnd) -> None:
         """Write the last step and the end. Raises OSError when not even the end can be written."""

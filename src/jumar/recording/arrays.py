@@ -7,7 +7,9 @@ that HDF5 has no form for (bfloat16, float8) are stored as raw unsigned integers
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import io
+import os
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,75 @@ _FLOAT8 = {
 """Formats of https://arxiv.org/abs/2209.05433 and the `fnuz` variants of https://arxiv.org/abs/2206.02915."""
 
 
+class _Target(io.RawIOBase):
+    """A file that never fails towards HDF5: the first error is kept, and what follows goes nowhere.
+
+    HDF5 crashes the process when the flush of a file fails (1.14, a full disk: a segmentation fault
+    at the next collection of its objects), which must not happen to the run that is recorded.
+    """
+
+    def __init__(self, raw: io.FileIO) -> None:
+        self._raw = raw
+        self._position = self._end = 0
+        self.error: OSError | None = None
+
+    def _attempt(self, work: Callable[[], object]) -> None:
+        if self.error is None:
+            try:
+                work()
+            except OSError as error:
+                self.error = error
+
+    def write(self, data: Any) -> int:
+        """Write all of `data` at the position, or nothing once there was an error."""
+        view = memoryview(data).cast("B")
+        self._attempt(lambda: self._write_all(view))
+        self._position += len(view)
+        self._end = max(self._end, self._position)
+        return len(view)
+
+    def _write_all(self, view: memoryview) -> None:
+        done = 0
+        while done < len(view):
+            done += os.pwrite(self._raw.fileno(), view[done:], self._position + done)
+
+    def readinto(self, buffer: Any) -> int:
+        """Read into `buffer`; zeros where nothing could be written."""
+        view = memoryview(buffer).cast("B")
+        found = os.pread(self._raw.fileno(), len(view), self._position)
+        view[: len(found)] = found
+        view[len(found) :] = bytes(len(view) - len(found))
+        self._position += len(view)
+        return len(view)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Move the position."""
+        self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._end}[whence]
+        return self._position
+
+    def tell(self) -> int:
+        """Return the position."""
+        return self._position
+
+    def truncate(self, size: int | None = None) -> int:
+        """Set the length of the file."""
+        self._end = self._position if size is None else size
+        self._attempt(lambda: os.ftruncate(self._raw.fileno(), self._end))
+        return self._end
+
+    def readable(self) -> bool:
+        """HDF5 reads back what it wrote."""
+        return True
+
+    def writable(self) -> bool:
+        """HDF5 writes."""
+        return True
+
+    def seekable(self) -> bool:
+        """HDF5 writes at positions."""
+        return True
+
+
 def write_tensors(
     path: Path, tensors: Mapping[str, Mapping[str, np.ndarray]], dtypes: Mapping[str, Mapping[str, str]]
 ) -> None:
@@ -32,11 +103,23 @@ def write_tensors(
 
     An array that occurs several times is stored once, under several names (HDF5 hard links). Raises OSError.
     """
-    with h5py.File(path, "w", libver="latest") as file:
+    with path.open("w+b", buffering=0) as raw:
+        target = _Target(raw)
+        _write(target, tensors, dtypes)
+    if target.error is not None:
+        raise target.error
+
+
+def _write(
+    target: _Target, tensors: Mapping[str, Mapping[str, np.ndarray]], dtypes: Mapping[str, Mapping[str, str]]
+) -> None:
+    with h5py.File(target, "w", libver="latest") as file:
         stored: dict[tuple[int, str], h5py.Dataset] = {}
         for key, arrays in tensors.items():
             known = dtypes.get(key, {})
             for name, array in arrays.items():
+                if target.error is not None:
+                    return
                 dtype = known.get(name, str(array.dtype))
                 place = f"{key}/{_member(name)}"
                 data = stored.get((id(array), dtype))
