@@ -137,8 +137,8 @@ class Judge:
         allowed = tolerance * max(m.greatest, max_scale)
         discrete = model.selective or epsilon(m.reference.dtype) == 0
         if inputs.noise > 0 and discrete and not m.nonfinite_differs:
-            error = m.l2_error / max(m.l2, natural) if max(m.l2, natural) else math.inf
-            tolerance += _switched(m, inputs.noise)
+            error, excused = _without_switched(m, inputs.noise, max(m.l2, natural))
+            tolerance += excused
             allowed = 2.0 * m.greatest
         self._flow.judged(m, min(allowed, 8.0 * m.greatest), call.inputs.values(), _unseen(m, inputs.suspects))
         return _Output(error, own, tolerance, origin(model, m.reference, m.target))
@@ -164,12 +164,19 @@ def _explained(call: Call, inputs: Inputs, m: Measure) -> float:
     return inputs.noise + (CHAOS if inputs.noise > CHAOTIC else 0.0)
 
 
-def _switched(m: Measure, noise: float) -> float:
-    """Return the relative L2 error if as many elements switch as have a value within the noise of the threshold."""
-    if m.rms == 0:
-        return 1.0
+def _without_switched(m: Measure, noise: float, l2_scale: float) -> tuple[float, float]:
+    """Return (error, tolerance) of the other elements, when those switch whose value is within the noise of a threshold.
+
+    One more than expected may switch. From whole tensors, they are taken out of the error; an element
+    that appears or goes changes the L2 norm by at most greatest² / (2·L2) and the mean by greatest / n.
+    """
+    if l2_scale == 0 or m.rms == 0:
+        return math.inf, 0.0
     switched = min(m.num, 1.0 + noise * m.num)
-    return math.sqrt(switched / m.num) * m.greatest / m.rms
+    if m.exact is not None:
+        return math.sqrt(max(0.0, m.l2_error**2 - switched * m.max_error**2)) / l2_scale, 0.0
+    share = m.greatest / m.rms
+    return m.norm_error / l2_scale, switched / m.num * (share * share / 2.0 + share)
 
 
 def _unseen(m: Measure, suspects: tuple[Call, ...]) -> tuple[Call, ...]:

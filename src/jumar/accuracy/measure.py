@@ -40,6 +40,8 @@ class Measure:
     """‖b - a‖₂, or a lower bound of it."""
     max_error: float = 0.0
     """max|b - a|, or a lower bound of it."""
+    norm_error: float = 0.0
+    """The part of `l2_error` that single elements hardly move: max(|Δl2|, √n·|Δmean|); the same for whole tensors."""
     noise: float = 0.0
     """Size of the difference of one element: exact (root mean square), or the estimate above."""
     l2: float = 0.0
@@ -101,7 +103,7 @@ def measure(reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader]
 def _from_arrays(result: Measure, exact: ArrayDistance) -> Measure:
     result.known = True
     result.exact = exact
-    result.l2_error = math.sqrt(exact.squares)
+    result.l2_error = result.norm_error = math.sqrt(exact.squares)
     result.max_error = exact.max_abs.difference if exact.max_abs is not None else 0.0
     result.noise = result.l2_error / math.sqrt(exact.num) if exact.num else 0.0
     result.l2 = math.sqrt(max(exact.reference_squares, exact.target_squares))
@@ -145,7 +147,8 @@ def _bound(result: Measure, mine: tuple[float, ...], theirs: tuple[float, ...]) 
     d_min, d_max, d_mean, d_l2 = (abs(x - y) for x, y in zip(mine, theirs, strict=True))
     root = math.sqrt(max(1, result.num - max(result.num_nonfinite, result.target_num_nonfinite)))
     d_ends = max(d_min, d_max)
-    result.l2_error = max(d_l2, root * d_mean, d_ends)
+    result.norm_error = max(d_l2, root * d_mean)
+    result.l2_error = max(result.norm_error, d_ends)
     result.max_error = max(d_ends, d_mean, d_l2 / root)
     result.noise = result.l2_error
 

@@ -34,8 +34,9 @@ class TensorDiff:
     """One tensor of both recordings.
 
     `error` is the figure that is judged: the greater of ‖target - reference‖₂ and max|target - reference|,
-    each relative to the scale of the tensor (or of the calculation, where terms cancel). With evidence
-    `statistics` every figure is a lower bound and the exact ones are None.
+    each relative to the scale of the tensor (or of the calculation, where terms cancel); of outputs in which
+    rounding may switch single elements (masks, ReLU's gradient), without those. With evidence `statistics`
+    every figure is a lower bound and the exact ones are None.
     """
 
     name: str

@@ -46,12 +46,15 @@ def find(found: Evidenced) -> list[Finding]:
     diff = found.random
     if diff is None or found.leaves:
         return []
+    seeds = [str(setting) for setting in found.settings if "seed" in setting.name.lower()]
+    cause = f" (seeds differ: {'; '.join(seeds)})" if seeds else ""
     return [
         RULE.finding(
-            f"{diff.name} in {place(diff)} drew other random numbers in the two runs; what follows cannot be compared.",
+            f"{diff.name} in {place(diff)} drew other random numbers in the two runs{cause}; "
+            "what follows cannot be compared.",
             where=location(diff),
-            evidence={"step": diff.step},
+            evidence={"step": diff.step, "seeds": list(seeds)},
             why="The generators of different devices give different sequences for one seed.",
-            action="Set dropout to 0 in both runs, or draw random numbers on the CPU, and record again.",
+            action="Give both runs one seed and draw random numbers on the CPU, or set dropout to 0, and record again.",
         )
     ]
