@@ -95,7 +95,8 @@ def _accuracy(result: PortResult) -> list[Section]:
 
 def _part(name: str, sections: Sequence[Section]) -> list[Section]:
     """Return the sections of another page as parts of this one, named after where they come from."""
-    return [replace(section, title=f"{name}: {section.title[:1].lower()}{section.title[1:]}") for section in sections]
+    titles = [section.title.lower().removeprefix(name.lower()).strip() for section in sections]
+    return [replace(section, title=f"{name}: {title}") for section, title in zip(sections, titles, strict=True)]
 
 
 def _support(result: PortResult) -> Section | None:

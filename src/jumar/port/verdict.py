@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jumar.findings import Finding, Severity
 from jumar.port.result import PortResult
@@ -93,7 +94,10 @@ def actions(result: PortResult) -> list[Action]:
     failed = next((run for run in (result.reference, result.target) if run is not None and run.failed), None)
     if failed is not None:
         steps.append(Action(title="Mend the error", detail=_last_line(failed), command=f"less {failed.log}"))
-    steps += [_action(f) for f in of_room(result.findings, "accuracy")[:1] if f.severity >= Severity.WARNING]
+    for finding in of_room(result.findings, "accuracy")[:1]:
+        if finding.severity >= Severity.WARNING:
+            command = _again(result, "--force", "--values", "tensors") if finding.code == "JM301" else ""
+            steps.append(replace(_action(finding), command=command))
     steps += [_action(f) for f in of_room(result.findings, "support")[:2] if f.severity >= Severity.WARNING]
     left = [f for f in of_room(result.findings, "conversion") if f.severity >= Severity.WARNING]
     if left:
@@ -130,14 +134,18 @@ def _apply(result: PortResult) -> Action:
 
 
 def _on_real_npu(result: PortResult) -> Action:
-    words = ["jumar", "port", "--soc", result.options.soc, str(result.options.script)]
-    if result.options.arguments:
-        words += ["--", *result.options.arguments]
     return Action(
         title="Repeat it on a machine with the NPU",
         detail="With torch_npu installed the same command uses the real device.",
-        command=shlex.join(words),
+        command=_again(result),
     )
+
+
+def _again(result: PortResult, *options: str) -> str:
+    """Return the command line of this port, with further options."""
+    given = result.options
+    words = ["jumar", "port", *options, "--soc", given.soc, "--steps", str(given.steps), str(given.script)]
+    return shlex.join([*words, "--", *given.arguments] if given.arguments else words)
 
 
 def _divergence(result: PortResult) -> str:
