@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jumar.cli.rule import all_rules
 from jumar.findings import Edit, Finding, Location, Severity, worst
 from jumar.rules import HEADINGS, Registry, Rule
 
@@ -60,18 +61,8 @@ def test_a_code_has_a_fixed_form() -> None:
         rule(code="X1")
 
 
-def all_rules() -> list[Rule]:
-    from jumar.accuracy.rules import RULES as accuracy
-    from jumar.assess.rules import RULES as assess
-    from jumar.migrate.rules import RULES as migrate
-    from jumar.performance.rules import RULES as performance
-    from jumar.port.rules import RULES as port
-
-    return [*migrate, *assess, *accuracy, *performance, *port]
-
-
 def test_every_rule_is_documented_under_the_fixed_headings() -> None:
-    for documented in Registry(all_rules()):
+    for documented in all_rules():
         headings = [line[3:] for line in documented.doc.splitlines() if line.startswith("## ")]
         assert tuple(headings) == HEADINGS, documented.code
         assert documented.summary.endswith("."), documented.code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 import inspect
 
 import click
@@ -11,15 +12,14 @@ from jumar.cli.options import json_option
 from jumar.rules import Registry, Rule
 
 
+ROOMS = ("migrate", "assess", "accuracy", "performance", "tune", "export", "doctor", "port")
+"""Rooms that have rules, in the order of the codes."""
+
+
 def all_rules() -> Registry:
     """Return the rules of every room."""
-    from jumar.accuracy.rules import RULES as ACCURACY
-    from jumar.assess.rules import RULES as ASSESS
-    from jumar.migrate.rules import RULES as MIGRATE
-    from jumar.performance.rules import RULES as PERFORMANCE
-    from jumar.port.rules import RULES as PORT
-
-    return Registry([*MIGRATE, *ASSESS, *ACCURACY, *PERFORMANCE, *PORT])
+    rooms = [importlib.import_module(f"jumar.{room}.rules") for room in ROOMS]
+    return Registry(rule for room in rooms for rule in room.RULES)
 
 
 @click.command()
