@@ -11,7 +11,6 @@ import click
 from jumar.cli.options import json_option
 from jumar.rules import Registry, Rule
 
-
 ROOMS = ("migrate", "assess", "accuracy", "performance", "tune", "export", "doctor", "port")
 """Rooms that have rules, in the order of the codes."""
 
