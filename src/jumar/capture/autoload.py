@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 
-_VARIABLES = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_STOP_AFTER", "JUMAR_WORKSPACE")
+_VARIABLES = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_STOP_AFTER", "JUMAR_WORKSPACE", "JUMAR_SEED")
 _state = {"done": False}
 
 

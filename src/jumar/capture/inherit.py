@@ -20,6 +20,7 @@ from torch.optim.optimizer import Optimizer
 
 from jumar.capture.patches import Patches
 from jumar.capture.plan import RecordPlan, stop_after_from
+from jumar.capture.seeds import seed_generators
 from jumar.device import ActiveDevice, DevicePlan
 
 
@@ -32,6 +33,7 @@ def join_run(environ: Mapping[str, str]) -> None:
         from jumar.device import activate
 
         device = activate(device_plan)
+    seed_generators(environ)
     plan = RecordPlan.from_environment(environ)
     stop_after = stop_after_from(environ)
     if plan is not None or stop_after is not None:

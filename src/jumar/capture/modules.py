@@ -51,11 +51,11 @@ class ModuleWatch(threading.local):
 class ModuleHooks:
     """Installs the hooks and keeps `watch.stack` right, also when a forward raises."""
 
-    def __init__(self, names: ModuleNames, listener: ModuleListener) -> None:
+    def __init__(self, names: ModuleNames, listener: ModuleListener, watch: ModuleWatch) -> None:
         self._names = names
         self._listener = listener
         self._handles: list[Any] = []
-        self.watch = ModuleWatch()
+        self.watch = watch
 
     def start(self) -> None:
         """Begin to watch every module of the process."""
