@@ -32,11 +32,10 @@ def named(comparison: Comparison) -> tuple[str, str, str, int]:
     return first.name, first.module_path, first.phase, first.step
 
 
-VALUES = pytest.mark.parametrize("values", ["stats", "tensors"])
-
-
-@VALUES
-@pytest.mark.parametrize("kind", ["gpt", "cnn"])
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [("gpt", "stats"), ("cnn", "stats"), ("cnn", "tensors"), pytest.param("gpt", "tensors", marks=pytest.mark.slow)],
+)
 def test_healthy_runs_with_other_kernels_agree(shared, tmp_path, kind, values) -> None:
     reference = reference_of(kind, shared, values=values, num_steps=2)
     target = recorded(tmp_path / "b", kind, values=values, num_steps=2, other_kernels=True)
@@ -56,7 +55,7 @@ def test_a_list_optimizer_agrees_with_a_single_one(shared, tmp_path, kind) -> No
     assert all("_foreach_" not in diff.reference_name for diff in paired)
 
 
-@VALUES
+@pytest.mark.parametrize("values", ["stats", pytest.param("tensors", marks=pytest.mark.slow)])
 def test_bfloat16_autocast_agrees_with_float32(shared, tmp_path, values) -> None:
     reference = reference_of("gpt", shared, values=values)
     target = recorded(tmp_path / "b", "gpt", values=values, bfloat16=True)
@@ -80,17 +79,18 @@ def test_a_wrapper_around_the_model_changes_nothing(shared, tmp_path) -> None:
 
 
 MODEL_FAULTS = [
-    ("gpt", "layer-norm epsilon", "aten::native_layer_norm", "blocks.1.ln1"),
-    ("gpt", "gelu variant", "aten::gelu", "blocks.1.act"),
-    ("gpt", "extra scale", "aten::mul.Tensor", "blocks.1"),
-    ("gpt", "flipped sequence", "aten::flip", "blocks.1"),
-    ("cnn", "batch-norm epsilon", "aten::native_batch_norm", "layer1.1"),
-    ("cnn", "extra scale", "aten::mul.Tensor", ""),
+    ("gpt", "layer-norm epsilon", "aten::native_layer_norm", "blocks.1.ln1", "stats"),
+    ("gpt", "gelu variant", "aten::gelu", "blocks.1.act", "stats"),
+    ("gpt", "extra scale", "aten::mul.Tensor", "blocks.1", "stats"),
+    ("gpt", "flipped sequence", "aten::flip", "blocks.1", "stats"),
+    ("gpt", "flipped sequence", "aten::flip", "blocks.1", "tensors"),
+    ("cnn", "batch-norm epsilon", "aten::native_batch_norm", "layer1.1", "stats"),
+    ("cnn", "batch-norm epsilon", "aten::native_batch_norm", "layer1.1", "tensors"),
+    ("cnn", "extra scale", "aten::mul.Tensor", "", "stats"),
 ]
 
 
-@VALUES
-@pytest.mark.parametrize(("kind", "fault", "operator", "path"), MODEL_FAULTS)
+@pytest.mark.parametrize(("kind", "fault", "operator", "path", "values"), MODEL_FAULTS)
 def test_a_fault_in_the_model_is_named(shared, tmp_path, kind, fault, operator, path, values) -> None:
     reference = reference_of(kind, shared, values=values)
     target = recorded(tmp_path / "b", kind, values=values, fault=fault, other_kernels=True)
@@ -124,16 +124,17 @@ def other_step_size(func, args, kwargs):
 
 
 KERNEL_FAULTS = [
-    ("gpt", "aten::gelu_backward", scaled(1.01), "backward"),
-    ("gpt", "aten::div_.Scalar", without_scaling, "forward"),
-    ("gpt", "aten::addcdiv_", other_step_size, "optimizer"),
-    ("cnn", "aten::convolution", wrong_tail, "forward"),
-    ("cnn", "aten::max_pool2d_with_indices_backward", scaled(1.02), "backward"),
+    ("gpt", "aten::gelu_backward", scaled(1.01), "backward", "stats"),
+    ("gpt", "aten::div_.Scalar", without_scaling, "forward", "stats"),
+    ("gpt", "aten::addcdiv_", other_step_size, "optimizer", "stats"),
+    ("cnn", "aten::convolution", wrong_tail, "forward", "stats"),
+    ("cnn", "aten::convolution", wrong_tail, "forward", "tensors"),
+    ("cnn", "aten::max_pool2d_with_indices_backward", scaled(1.02), "backward", "stats"),
+    ("cnn", "aten::max_pool2d_with_indices_backward", scaled(1.02), "backward", "tensors"),
 ]
 
 
-@VALUES
-@pytest.mark.parametrize(("kind", "operator", "change", "phase"), KERNEL_FAULTS)
+@pytest.mark.parametrize(("kind", "operator", "change", "phase", "values"), KERNEL_FAULTS)
 def test_a_wrong_kernel_is_named(shared, tmp_path, kind, operator, change, phase, values) -> None:
     dropout = 0.1 if operator == "aten::div_.Scalar" else 0.0
     reference = reference_of(kind, shared, values=values, dropout=dropout)
