@@ -99,6 +99,7 @@ def test_a_healthy_script_gets_a_page_a_patch_and_exit_code_0(project: Path) -> 
     assert 'torch.device("npu:0")  # the only GPU' in converted
 
 
+@pytest.mark.slow
 def test_git_applies_the_patch(project: Path) -> None:
     assert main(["port", "train.py"]) == 0
     for command in (["git", "init", "-q"], ["git", "apply", "jumar-port/changes.patch"]):
@@ -106,6 +107,7 @@ def test_git_applies_the_patch(project: Path) -> None:
     assert "cuda" not in (project / "train.py").read_text()
 
 
+@pytest.mark.slow
 def test_both_runs_have_the_same_losses(project: Path) -> None:
     assert main(["port", "--steps", "2", "train.py"]) == 0
     chart = next(
@@ -127,6 +129,20 @@ def test_a_fault_planted_on_the_npu_is_named_as_the_first_divergence(
     assert first["where"]["operator"] == "aten::native_layer_norm"
     assert first["where"]["module_path"] == "norm"
     assert first["where"]["step"] == 0
+
+
+@pytest.mark.slow
+def test_a_script_that_seeds_nothing_draws_the_same_numbers_on_both_sides(project: Path) -> None:
+    seeded = (project / "train.py").read_text()
+    unseeded = seeded.replace(
+        "torch.manual_seed(0)", "import random, numpy\nprint(random.random(), numpy.random.rand(), {'a', 'b'})"
+    )
+    assert unseeded != seeded
+    (project / "train.py").write_text(unseeded)
+    assert main(["port", "train.py"]) == 0
+    logs = [(project / "jumar-port" / "logs" / f"{side}.log").read_text() for side in ("reference", "npu")]
+    assert logs[0].splitlines()[0] == logs[1].splitlines()[0]
+    assert "JM304" not in {finding["code"] for finding in document()["findings"]}
 
 
 def test_a_script_that_raises_shows_its_own_traceback_and_what_was_finished(
@@ -175,6 +191,7 @@ def test_wrong_use_is_one_sentence_and_exit_code_2(
     assert (project / "taken" / "mine.txt").read_text() == "mine"
 
 
+@pytest.mark.slow
 def test_force_replaces_only_a_folder_of_jumars_own_making(project: Path) -> None:
     assert main(["port", "--steps", "1", "train.py"]) == 0
     assert main(["port", "--steps", "1", "train.py"]) == 2

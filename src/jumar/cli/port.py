@@ -36,6 +36,7 @@ from jumar.cli.options import exit_code, fail_on_option, force_option, json_opti
     show_default=True,
     help="What to keep of each tensor: statistics, or all of it (large).",
 )
+@click.option("--seed", default=0, show_default=True, help="Start of the random numbers of a script that seeds none.")
 @force_option
 @json_option
 @fail_on_option
@@ -48,6 +49,7 @@ def command(
     torch_version: str,
     reference: str,
     values: str,
+    seed: int,
     force: bool,
     as_json: bool,
     fail_on: str,
@@ -78,6 +80,7 @@ def command(
         torch_version=torch_version,
         reference=reference,  # type: ignore[arg-type]  # click.Choice checked it
         values=values,  # type: ignore[arg-type]
+        seed=seed,
         force=force,
     )
     with progress() as bars:

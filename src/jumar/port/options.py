@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from jumar.device.soc import get_soc
+from jumar.device.support import SupportTables
 from jumar.errors import InputError, UsageError
 from jumar.recording.schema import Values
 
@@ -19,7 +20,8 @@ class PortOptions:
     """Options of the main job.
 
     Raises InputError when the script is missing, not a file, or does not parse; UsageError when
-    `steps` is not positive; DeviceError for an unknown SoC.
+    `steps` is not positive; DeviceError for an unknown SoC or version of
+    torch_npu.
     """
 
     script: Path
@@ -31,12 +33,16 @@ class PortOptions:
     reference: Reference = "auto"
     """`auto`: CUDA where this machine has it, else CPU kernels standing in for it."""
     values: Values = "stats"
+    seed: int = 0
+    """Start of Python's, NumPy's and PyTorch's random numbers on both sides, below 2**32; a script's own seeds win."""
     force: bool = False
 
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise UsageError(f'"--steps {self.steps}" must be at least 1. Try --steps 3.')
-        get_soc(self.soc)
+        if not 0 <= self.seed < 2**32:
+            raise UsageError(f'"--seed {self.seed}" must be at least 0 and below 2**32. Try --seed 0.')
+        SupportTables.load(get_soc(self.soc).name, self.torch_version)
         check_script(self.script)
 
 

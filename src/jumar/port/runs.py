@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal
 
 from jumar.capture import RecordPlan, launch
+from jumar.capture.seeds import ENVIRONMENT as SEED
 from jumar.capture.workspace import ENVIRONMENT, Workspace
 from jumar.device import DevicePlan
 from jumar.device.bridge import PLUGIN_VARIABLE
@@ -95,7 +96,7 @@ def run_side(
         stop_after=options.steps,
         cwd=workspace.path(Path.cwd()),
         log=layout.log(side),
-        environment=_environment(side, workspace),
+        environment=_environment(side, workspace, options),
         on_progress=lambda done: progress.update(task, completed=done),
     )
     run = Run(
@@ -110,10 +111,11 @@ def run_side(
     return run
 
 
-def _environment(side: str, workspace: Workspace) -> dict[str, str]:
+def _environment(side: str, workspace: Workspace, options: PortOptions) -> dict[str, str]:
     """Return what the script's processes find in their environment beyond the user's own."""
     variables = {
         ENVIRONMENT: str(workspace.root),
+        SEED: str(options.seed),
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),  # sets iterate in the same order on both sides
     }
