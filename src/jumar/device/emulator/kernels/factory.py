@@ -8,6 +8,9 @@ from typing import Any
 import torch
 
 from jumar.device.emulator import arguments, devices
+from jumar.device.emulator.memory import track
+from jumar.device.emulator.plans import CPU_KEYS
+from jumar.device.emulator.retag import to_npu
 from jumar.device.emulator.state import STATE
 
 
@@ -18,4 +21,26 @@ def _zeros(size: Any, *, dtype: torch.dtype | None = None, device: Any = None, *
     return arguments.wrap(torch.zeros(list(size), dtype=dtype, device="cpu"), index or 0)  # type: ignore[no-any-return]
 
 
-KERNELS: dict[str, Callable[..., Any]] = {"aten::_efficientzerotensor": _zeros}
+def _making(name: str) -> Callable[..., Any]:
+    """Kernel of `empty` or `empty_strided`, which every composed factory calls, with no detour on the way."""
+    call = torch.library.get_kernel(name, "CPU").call_boxed
+
+    def kernel(*args: Any, device: Any = None, pin_memory: bool | None = None, **kwargs: Any) -> torch.Tensor:
+        if pin_memory:
+            raise RuntimeError("Only dense CPU tensors can be pinned")
+        result = call(CPU_KEYS, *args, **kwargs)
+        index = 0
+        if STATE.multiple or (device is not None and device.index):
+            index = devices.index_of_argument(device, None) or 0
+        npu = to_npu(result)
+        track(result, index, npu.untyped_storage()._cdata if index else 0)
+        return npu
+
+    return kernel
+
+
+KERNELS: dict[str, Callable[..., Any]] = {
+    "aten::_efficientzerotensor": _zeros,
+    "aten::empty.memory_format": _making("aten::empty.memory_format"),
+    "aten::empty_strided": _making("aten::empty_strided"),
+}
