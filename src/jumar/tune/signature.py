@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -11,10 +10,7 @@ import torch
 from jumar.findings import Json
 from jumar.recording import CallRow
 from jumar.tune.errors import TuneError
-from jumar.tune.task import Task, TensorSpec
-
-Function = Callable[..., Any]
-"""Takes a task's tensors in the order of `Task.tensors`; returns a tensor or a tuple of them."""
+from jumar.tune.task import Function, Task, TensorSpec
 
 
 def overload(name: str) -> torch._ops.OpOverload:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from jumar.findings import Json
 from jumar.recording import TensorRow
+
+Function = Callable[..., Any]
+"""A task as a function of its tensors, in the order of `Task.tensors`; returns a tensor or a tuple of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jumar.tune.errors import TuneError
 from jumar.tune.policy import Policy, Stack
@@ -14,9 +14,7 @@ from jumar.tune.providers.contiguous import Contiguous
 from jumar.tune.providers.inductor import Inductor
 from jumar.tune.providers.native import Native
 from jumar.tune.providers.threads import Threads
-
-if TYPE_CHECKING:
-    from jumar.tune.signature import Function
+from jumar.tune.task import Function
 
 __all__ = ["PROVIDERS", "Provider", "apply_stack", "import_path", "load_provider"]
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy, PolicyKind
-from jumar.tune.task import Task
-
-if TYPE_CHECKING:
-    from jumar.tune.signature import Function
+from jumar.tune.task import Function, Task
 
 
 class Provider(ABC):

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from jumar.tune.signature import Function
+from jumar.tune.task import Function
 
 
 def between_borders(

@@ -9,8 +9,7 @@ from jumar.tune.machine import Machine
 from jumar.tune.operators import SPATIAL
 from jumar.tune.policy import Policy
 from jumar.tune.providers.base import Provider
-from jumar.tune.signature import Function
-from jumar.tune.task import Task, TensorSpec
+from jumar.tune.task import Function, Task, TensorSpec
 
 
 class ChannelsLast(Provider):

@@ -8,8 +8,7 @@ from typing import Any
 from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy
 from jumar.tune.providers.base import Provider
-from jumar.tune.signature import Function
-from jumar.tune.task import Task
+from jumar.tune.task import Function, Task
 
 
 class Threads(Provider):

@@ -20,7 +20,7 @@ import torch
 
 from jumar.tune.inputs import in_float64
 from jumar.tune.providers.borders import as_tuple
-from jumar.tune.signature import Function
+from jumar.tune.task import Function
 
 FACTOR_OF_DEFAULT = 4.0
 UNITS_OF_EPSILON = 8.0

@@ -11,7 +11,8 @@ from jumar.tune.gate import gain_of
 from jumar.tune.inputs import make_inputs, refill
 from jumar.tune.providers import apply_stack
 from jumar.tune.providers.base import Provider
-from jumar.tune.signature import Function, function_of
+from jumar.tune.signature import function_of
+from jumar.tune.task import Function
 from jumar.tune.worker.agreement import Agreement, compare, worst
 from jumar.tune.worker.messages import Effort, Outcome, Phase, Trial
 from jumar.tune.worker.pairs import Pairs, measure_pairs

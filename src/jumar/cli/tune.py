@@ -1,0 +1,201 @@
+"""`jumar tune`: a recording in; policies measured faster on this machine, a bank and a result file out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jumar.cli.main import EXIT_INTERRUPTED
+from jumar.cli.options import exit_code, fail_on_option, json_option
+
+if TYPE_CHECKING:
+    from jumar.report.page import Cell, Page, Section, Table, Verdict
+    from jumar.tune import TuneOptions, TuneResult
+
+
+@click.command()
+@click.argument("recording", type=click.Path(path_type=Path))
+@click.option("--job-type", type=int, default=2, show_default=True, help="2 = operators, the kind built so far.")
+@click.option("--time-budget", metavar="TIME", help="Stop after this time: 90s, 2m, 1h.  [default: none]")
+@click.option("--trials", type=int, metavar="N", help="Measure at most N candidates.  [default: all]")
+@click.option(
+    "--min-gain", default="2%", show_default=True, metavar="PERCENT", help="The least gain that counts, beyond doubt."
+)
+@click.option("--device", default="cpu", show_default=True, help="The device to measure on.")
+@click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]")
+@click.option(
+    "--bank",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Folder of the knowledge bank.  [default: TUNE_BANK_PATH, ASCEND_CACHE_PATH/aoe_data, ~/.local/share/jumar]",
+)
+@fail_on_option
+@json_option
+def command(
+    *,
+    recording: Path,
+    job_type: int,
+    time_budget: str | None,
+    trials: int | None,
+    min_gain: str,
+    device: str,
+    rank: int | None,
+    bank: Path | None,
+    fail_on: str,
+    as_json: bool,
+) -> int:
+    """Find faster ways to compute the operators of RECORDING on this machine, and prove each.
+
+    Every distinct operator call is rebuilt and measured under other layouts, implementations and numbers of
+    threads. A policy counts only if its outputs agree and a paired measurement shows it faster beyond doubt; it
+    then goes into the knowledge bank. What the bank knows is not measured again (REPEAT_TUNE=True does).
+    Ctrl-C keeps what was found; the next run goes on from there.
+
+    Example: jumar tune recording --time-budget 2m
+    """
+    from jumar.report import findings_document, json_text, print_page, progress
+    from jumar.tune import Bank, bank_folder, this_machine, tune
+    from jumar.tune.result_file import result_folder
+
+    options = _options(job_type, time_budget, trials, min_gain)
+    machine = this_machine(device)
+    opened = Bank.open(bank_folder(bank, os.environ, writing=True))
+    with progress() as bars:
+        task = bars.add_task("Tune operators", total=None)
+
+        def show(done: int, total: int, what: str) -> None:
+            bars.update(task, completed=done, total=total, description=f"Tune {what}" if what else "Tune operators")
+
+        result = tune(
+            recording,
+            bank=opened,
+            result_folder=result_folder(os.environ),
+            options=options,
+            machine=machine,
+            rank=rank,
+            on_progress=show,
+        )
+    opened.close()
+    if as_json:
+        click.echo(json_text(findings_document(result.findings, **result.to_json())), nl=False)
+    else:
+        print_page(tune_page(result), more="`--json` prints all of it, `jumar bank show KEY` one operator.")
+    return EXIT_INTERRUPTED if result.stopped_by == "Ctrl-C" else exit_code(result.findings, fail_on)
+
+
+def _options(job_type: int, time_budget: str | None, trials: int | None, min_gain: str) -> TuneOptions:
+    from jumar.tune import TuneOptions
+    from jumar.tune.bank import repeat_tune
+    from jumar.tune.options import parse_duration_s, parse_percent
+
+    return TuneOptions(
+        job_type=job_type,
+        time_budget_s=None if time_budget is None else parse_duration_s(time_budget, "--time-budget"),
+        max_trials=trials,
+        min_gain=parse_percent(min_gain, "--min-gain"),
+        repeat=repeat_tune(os.environ),
+    )
+
+
+def tune_page(result: TuneResult) -> Page:
+    """Return what a run found as a page: the answer, the policies with their intervals, what went wrong."""
+    from jumar.report.page import FindingList, KeyValues, Page, Section
+    from jumar.tune.rules import RULES
+
+    others = [finding for finding in result.findings if finding.code != "JM501"]
+    sections = [Section(title="Policies", blocks=[_policies(result)])] if _rows(result) else []
+    if others:
+        titles = {rule.code: rule.summary for rule in RULES}
+        sections.append(Section(title="Findings", blocks=[FindingList(findings=others, titles=titles)]))
+    sections.append(_not_tuned(result))
+    facts: list[tuple[str, Cell]] = [
+        ("Measured on", str(result.machine)),
+        ("Recording", f"{result.recording} ({result.recorded_device})"),
+        ("Load of the machine at the start", result.load_average),
+        ("Providers", ", ".join(result.providers)),
+        ("Bank", str(result.bank)),
+        ("Result file", str(result.result_file)),
+    ]
+    sections.append(Section(title="How it was made", blocks=[KeyValues(items=facts)]))
+    return Page(title="Tuning", verdict=_verdict(result), actions=[], sections=sections)
+
+
+def _verdict(result: TuneResult) -> Verdict:
+    from jumar.report.page import Verdict
+
+    rows = _rows(result)
+    num_faster = len({row[0] for row in rows})
+    counters = result.counters()
+    if not result.num_tasks:
+        headline = "The recording has no operator that can be tuned."
+    elif num_faster:
+        device = result.machine.device
+        have = "has" if num_faster == 1 else "have"
+        headline = f"{num_faster} of {result.num_tasks} operators {have} a policy that is faster on this {device}."
+    else:
+        least = f"{result.min_gain * 100:g} %"
+        headline = f"None of {result.num_tasks} operators has a policy that is faster by {least} or more."
+    details = [
+        f"{counters.add} added to the bank, {counters.update} updated, {counters.reserved} kept, "
+        f"{counters.unsatisfied} without a faster policy; {result.num_trials} candidates measured in "
+        f"{result.wall_s:.0f} s.",
+    ]
+    if result.recorded_device != result.machine.device:
+        details.append(
+            f"The recording is of {result.recorded_device}: what was measured on this {result.machine.device} says "
+            "nothing about that device."
+        )
+    if result.stopped_by:
+        num_done = sum(1 for task in result.tasks if task.slots or task.failure)
+        details.append(
+            f"Stopped by {result.stopped_by} after {num_done} of {result.num_tasks} operators; "
+            "the same command goes on from there."
+        )
+    attention = bool(result.failed()) or bool(result.stopped_by)
+    return Verdict(status="attention" if attention else "fine", headline=headline, details=details)
+
+
+def _rows(result: TuneResult) -> list[list[Cell]]:
+    rows: list[list[Cell]] = []
+    for task in result.tasks:
+        for slot in task.slots:
+            if slot.policy is None or slot.gain is None:
+                continue
+            gain = slot.gain
+            low, high = ((bound - 1) * 100 for bound in (gain.ratio_low, gain.ratio_high))
+            interval = f"{low:+.1f} to {high:+.1f}"
+            numbers: list[Cell] = [gain.before_us, gain.after_us, (gain.ratio - 1) * 100, interval, gain.num_pairs]
+            rows.append([task.use.name, f"{slot.kind} {slot.policy}", *numbers, slot.action])
+    return rows
+
+
+def _policies(result: TuneResult) -> Table:
+    from jumar.report.page import Column, Table
+
+    columns = [
+        Column(title="Operator", code=True),
+        Column(title="Policy", code=True),
+        Column(title="Before", unit="us", number=True),
+        Column(title="After", unit="us", number=True),
+        Column(title="Faster", unit="%", number=True),
+        Column(title="95 % interval", unit="%"),
+        Column(title="Pairs", number=True),
+        Column(title="Bank"),
+    ]
+    return Table(columns=columns, rows=_rows(result))
+
+
+def _not_tuned(result: TuneResult) -> Section:
+    from jumar.report.page import Column, Section, Table
+
+    columns = [
+        Column(title="Operator", code=True),
+        Column(title="Calls", number=True),
+        Column(title="Host time", unit="us", number=True),
+        Column(title="Why"),
+    ]
+    rows: list[list[Cell]] = [[one.operator, one.num_calls, one.recorded_us, one.reason] for one in result.not_tuned]
+    return Section(title="Not tuned", blocks=[Table(columns=columns, rows=rows)], collapsed=True)

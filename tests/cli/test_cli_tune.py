@@ -1,0 +1,161 @@
+"""`jumar tune` and `jumar bank` from the command line: answers, exit codes, bad input."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tune"))
+
+from tune_builders import MACHINE, QUICK, gain, measured, mm_row, mm_task, pool_row, write_recording
+
+import jumar.tune
+from jumar.cli import main as main_module
+from jumar.cli.main import main
+from jumar.tune import Bank, this_machine
+from jumar.tune.bank import Tried
+from jumar.tune.policy import Policy
+from jumar.tune.providers.contiguous import Contiguous
+from jumar.tune.providers.native import Native
+from jumar.tune.providers.threads import Threads
+from jumar.tune.signature import task_of
+from jumar.tune.worker import Limits
+
+FORMAT = Policy(kind="Format", provider="channels_last")
+
+
+@pytest.fixture(autouse=True)
+def commands(monkeypatch):
+    for name in ("tune", "bank"):
+        monkeypatch.setitem(main_module.COMMANDS, name, "")
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A working folder with a recording and an empty bank, and measurements that are quick."""
+    from jumar.tune.options import TuneOptions
+
+    write_recording(tmp_path / "recording", [[mm_row(), pool_row()]], device="npu (emulated)")
+    (tmp_path / "bank").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path / "bank"))
+    quick = {"screening": QUICK, "confirmation": QUICK, "limits": Limits(time_s=60)}
+    monkeypatch.setattr("jumar.tune.TuneOptions", lambda **fields: TuneOptions(**(quick | fields)))
+    # TorchInductor, whose import takes long, has its own tests.
+    monkeypatch.setitem(jumar.tune.tune.__kwdefaults__, "providers", (Contiguous(), Native(), Threads()))
+    return tmp_path
+
+
+@pytest.fixture
+def filled(folder):
+    """The bank knows the recording's matrix product on this machine, and another shape on another machine."""
+    with_stats = task_of(mm_row())
+    bank = Bank.open(folder / "bank")
+    for task, machine in ((with_stats, this_machine()), (mm_task(64), MACHINE)):
+        tried = [Tried(policy=FORMAT, outcome=measured(1.5))]
+        bank.accept(task, machine, FORMAT, incumbent=(), gain=gain(1.5), min_gain=0.02, tried=tried)
+    bank.remember_unsatisfied(with_stats, this_machine(), "Impl", incumbent=(FORMAT,), min_gain=0.02, tried=tried)
+    return folder
+
+
+def test_the_answer_comes_first_with_the_devices_it_holds_for(folder, capsys):
+    assert main(["tune", "recording", "--trials", "2"]) == 0
+    out = capsys.readouterr().out
+    first = next(line for line in out.splitlines() if line.strip())
+    assert "2 operators" in first
+    assert "says nothing about that device" in out
+
+
+def test_json_is_one_document_and_the_result_file_is_beside(folder, capsys):
+    assert main(["tune", "recording", "--trials", "1", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema_version"] == 1
+    assert document["num_trials"] == 1
+    assert document["stopped_by"] == "--trials"
+    assert document["machine"]["device"] == "cpu"
+    summary = document["summary"]
+    assert summary["hit"] == summary["reserved"] + summary["update"]
+    assert summary["total"] == summary["hit"] + summary["add"] + summary["unsatisfied"]
+    (file,) = folder.glob("aoe_result_opat_*.json")
+    assert Path(document["result_file"]) == file
+
+
+def test_ctrl_c_prints_what_was_found_and_exits_with_130(filled, capsys, monkeypatch):
+    def stop(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jumar.tune.worker.client.Worker.run", stop)
+    assert main(["tune", "recording"]) == 130
+    assert "Stopped by Ctrl-C" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["absent"], "absent is not a folder"),
+        (["recording", "--job-type", "1"], "--job-type must be 2"),
+        (["recording", "--device", "npu"], '"--device npu" must be cpu'),
+        (["recording", "--min-gain", "much"], "must be a percentage"),
+        (["recording", "--time-budget", "soon"], "must be a number with s, m or h"),
+        (["recording", "--trials", "0"], "--trials must be 1 or more"),
+        (["recording", "--bank", "absent"], "--bank must be an existing folder"),
+    ],
+)
+def test_wrong_use_is_one_sentence_and_exit_code_2(folder, capsys, arguments, said):
+    assert main(["tune", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    (sentence,) = [line for line in captured.err.splitlines() if line.startswith("jumar: ")]
+    assert said in sentence
+
+
+def test_list_shows_policies_and_what_had_none(filled, capsys):
+    assert main(["bank", "list"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("2 policies and 1 without a faster one in ")
+    assert "channels_last" in out
+    assert main(["bank", "list", "softmax"]) == 0
+    assert capsys.readouterr().out.startswith("0 policies and 0 without")
+
+
+def test_show_takes_the_beginning_of_a_key(filled, capsys):
+    key = task_of(mm_row()).key
+    assert main(["bank", "show", key[:8]]) == 0
+    out = capsys.readouterr().out
+    assert key in out
+    assert "95% interval" in out
+    assert main(["bank", "show", "x"]) == 2
+    assert "no operator of the bank has it" in capsys.readouterr().err
+    assert main(["bank", "show", "", "--json"]) == 2
+    assert "2 operators of the bank have it" in capsys.readouterr().err
+
+
+def test_why_miss_answers_for_every_operator_of_a_recording(filled, capsys):
+    assert main(["bank", "why-miss", "recording", "--json"]) == 0
+    lookups = json.loads(capsys.readouterr().out)["lookups"]
+    assert {one["name"]: one["status"] for one in lookups} == {
+        "fc/mm_OPAT_0": "hit",
+        "pool/avg_pool2d_OPAT_0": "miss",
+    }
+    assert main(["bank", "why-miss", "recording", "pool"]) == 0
+    out = capsys.readouterr().out
+    assert "knows 0 of 1 operators" in out
+    assert "it was never tuned" in out
+
+
+def test_export_writes_json_lines_and_replaces_nothing(filled, capsys):
+    assert main(["bank", "export", "-o", "kb.json"]) == 0
+    lines = [json.loads(line) for line in (filled / "kb.json").read_text("utf-8").splitlines()]
+    assert [line["op"] for line in lines] == ["mm", "mm"]
+    assert main(["bank", "export", "-o", "kb.json"]) == 2
+    assert main(["bank", "export", "-o", "kb.json", "--force"]) == 0
+    capsys.readouterr()
+
+
+def test_looking_into_a_bank_that_is_not_there_makes_none(folder, capsys):
+    assert main(["bank", "list"]) == 2
+    assert "holds no bank" in capsys.readouterr().err
+    assert list((folder / "bank").iterdir()) == []

@@ -1,0 +1,116 @@
+"""Paired timing: interleaved, in random order, without the pairs that other programs disturbed."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from jumar.tune.gate import gain_of
+from jumar.tune.worker import pairs as pairs_module
+from jumar.tune.worker import waits
+from jumar.tune.worker.messages import Effort
+from jumar.tune.worker.pairs import measure_pairs
+from jumar.tune.worker.waits import read_waits, waited_us
+
+
+class Machine:
+    """A clock that only the timed functions move; they take what `durations_us` says, with noise and a drift."""
+
+    def __init__(self, noise: float = 0.0, drift: float = 0.0) -> None:
+        self.now_ns = 0
+        self.calls: list[str] = []
+        self.waits = 0
+        self._noise, self._drift = noise, drift
+        self._random = random.Random(0)
+
+    def clock(self) -> int:
+        return self.now_ns
+
+    def function(self, name: str, duration_us: float, disturb_every: int = 0):
+        def call() -> None:
+            self.calls.append(name)
+            slow = 1 + self._drift * len(self.calls)
+            self.now_ns += int(1000 * duration_us * slow * (1 + self._noise * self._random.random()))
+            if disturb_every and len(self.calls) % disturb_every == 0:
+                self.now_ns += 10_000_000
+                self.waits += 10_000_000
+
+        return call
+
+    def read_waits(self):
+        return {"main": (self.waits, 1)}
+
+
+def measure(machine: Machine, before_us: float, after_us: float, monkeypatch, disturb_every: int = 0, **effort):
+    monkeypatch.setattr(pairs_module, "read_waits", machine.read_waits)
+    return measure_pairs(
+        machine.function("before", before_us, disturb_every),
+        machine.function("after", after_us, disturb_every),
+        Effort(**({"seconds": 0.1, "min_pairs": 15, "max_pairs": 41, "sample_us": 500.0} | effort)),
+        min_gain=0.02,
+        seed=0,
+        clock=machine.clock,
+    )
+
+
+def test_a_true_gain_is_found_through_noise_and_drift(monkeypatch):
+    pairs = measure(Machine(noise=0.3, drift=0.001), 100.0, 80.0, monkeypatch)
+    measured = gain_of(pairs.before_us, pairs.after_us)
+    assert measured.clears(0.02)
+    assert measured.ratio == pytest.approx(1.25, rel=0.05)
+
+
+def test_short_functions_are_called_often_enough_for_the_clock(monkeypatch):
+    pairs = measure(Machine(), 10.0, 20.0, monkeypatch, min_pairs=15)
+    assert pairs.calls_per_sample == 50
+    assert pairs.before_us[0] == pytest.approx(10.0)
+
+
+def test_a_long_function_still_gets_the_least_number_of_pairs(monkeypatch):
+    pairs = measure(Machine(), 1e6, 0.5e6, monkeypatch)
+    assert (len(pairs.before_us), pairs.calls_per_sample) == (15, 1)
+
+
+def test_a_hopeless_candidate_is_given_up_early_and_a_close_one_is_not(monkeypatch):
+    slow = measure(Machine(noise=0.01), 100.0, 200.0, monkeypatch, max_pairs=100, seconds=10)
+    close = measure(Machine(noise=0.5), 100.0, 100.0, monkeypatch, max_pairs=100, seconds=10)
+    assert len(slow.before_us) == 16
+    assert len(close.before_us) > 16
+
+
+def test_which_goes_first_is_drawn_for_each_pair(monkeypatch):
+    machine = Machine()
+    measure(machine, 600.0, 600.0, monkeypatch, max_pairs=41, seconds=10, min_pairs=41)
+    timed = machine.calls[-82:]
+    firsts = timed[::2]
+    assert 8 < firsts.count("before") < 33
+
+
+def test_disturbed_pairs_are_left_out_and_taken_again(monkeypatch):
+    machine = Machine()
+    pairs = measure(machine, 600.0, 500.0, monkeypatch, disturb_every=7, min_pairs=20, max_pairs=20)
+    assert len(pairs.before_us) == 20
+    assert pairs.num_disturbed > 3
+    assert max(pairs.before_us) == pytest.approx(600.0)
+
+
+def test_a_machine_that_is_always_busy_gives_too_few_pairs_in_the_end(monkeypatch):
+    pairs = measure(Machine(), 600.0, 500.0, monkeypatch, disturb_every=1)
+    assert pairs.before_us == []
+    assert pairs.num_disturbed >= 15
+
+
+def test_waking_up_is_the_operators_own_and_waiting_for_a_core_is_not():
+    before = {"main": (0, 0), "pool": (0, 0)}
+    woken = {"main": (0, 0), "pool": (300_000, 100)}
+    kept = {"main": (0, 0), "pool": (4_000_000, 2)}
+    assert waited_us(before, woken) == 0.0
+    assert waited_us(before, kept) == 4000.0
+    assert waited_us({}, {"new": (9_000_000, 1)}) == 9000.0
+    assert waited_us(before, {}) == 0.0
+
+
+def test_without_the_kernels_counters_nothing_is_left_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(waits, "TASKS", tmp_path / "absent")
+    assert read_waits() == {}

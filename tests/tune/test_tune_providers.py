@@ -1,0 +1,151 @@
+"""Every provider keeps the contract; each offers what it says, and nothing where it has no business."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from odd_providers import Separable
+from provider_contract import ProviderContract
+from tune_builders import MACHINE, mm_task, pool_task, spec
+
+from jumar.tune.errors import TuneError
+from jumar.tune.machine import compiler_version
+from jumar.tune.policy import Policy, describe, replace_in
+from jumar.tune.providers import PROVIDERS, apply_stack, load_provider
+from jumar.tune.providers.channels_last import ChannelsLast
+from jumar.tune.providers.contiguous import Contiguous
+from jumar.tune.providers.inductor import Inductor
+from jumar.tune.providers.native import Native
+from jumar.tune.providers.threads import Threads
+from jumar.tune.signature import function_of
+from jumar.tune.task import Task
+
+
+def conv_task(**fields) -> Task:
+    arguments = {
+        "bias": None, "stride": [1, 1], "padding": [1, 1], "dilation": [1, 1], "transposed": False,
+        "output_padding": [0, 0], "groups": 4,
+    }  # fmt: skip
+    tensors = {"input": spec(2, 4, 9, 9), "weight": spec(4, 1, 3, 3)}
+    return Task(operator="aten::convolution", tensors=tensors | fields, arguments=arguments)
+
+
+def transposed_mm() -> Task:
+    return Task(operator="aten::mm", tensors={"self": spec(6, 8), "mat2": spec(8, 5, stride=(1, 8))}, arguments={})
+
+
+def max_pool() -> Task:
+    arguments = {"kernel_size": [2, 2], "stride": [2, 2], "padding": [0, 0], "dilation": [1, 1], "ceil_mode": False}
+    return Task(operator="aten::max_pool2d_with_indices", tensors={"self": spec(2, 3, 8, 8)}, arguments=arguments)
+
+
+class TestChannelsLast(ProviderContract):
+    @pytest.fixture
+    def provider(self):
+        return ChannelsLast()
+
+    @pytest.fixture
+    def tasks(self):
+        return [conv_task(), max_pool()]
+
+    def test_it_has_nothing_for_matrices_or_for_channels_that_are_last_already(self, provider):
+        assert provider.candidates(mm_task(), MACHINE) == []
+        last = conv_task(input=spec(2, 4, 9, 9, stride=(324, 1, 36, 4)))
+        assert provider.candidates(last, MACHINE) == []
+
+
+class TestContiguous(ProviderContract):
+    @pytest.fixture
+    def provider(self):
+        return Contiguous()
+
+    @pytest.fixture
+    def tasks(self):
+        return [transposed_mm()]
+
+    def test_it_has_nothing_for_contiguous_inputs(self, provider):
+        assert provider.candidates(mm_task(), MACHINE) == []
+
+
+class TestNative(ProviderContract):
+    @pytest.fixture
+    def provider(self):
+        return Native()
+
+    @pytest.fixture
+    def tasks(self):
+        return [conv_task(), mm_task()]
+
+
+class TestThreads(ProviderContract):
+    @pytest.fixture
+    def provider(self):
+        return Threads()
+
+    @pytest.fixture
+    def tasks(self):
+        return [mm_task()]
+
+    def test_it_offers_the_powers_of_two_below_the_default(self, provider):
+        machines = [replace(MACHINE, num_threads=number) for number in (1, 2, 6, 8)]
+        offers = [provider.candidates(mm_task(), machine) for machine in machines]
+        counts = [[policy.settings["num_threads"] for policy in policies] for policies in offers]
+        assert counts == [[], [1], [1, 2, 4], [1, 2, 4]]
+
+
+class TestSeparable(ProviderContract):
+    """The tests' own provider keeps the contract too."""
+
+    @pytest.fixture
+    def provider(self):
+        return Separable()
+
+    @pytest.fixture
+    def tasks(self):
+        return [pool_task()]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not compiler_version(), reason="TorchInductor needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised by TorchInductor's own imports
+class TestInductor(ProviderContract):
+    @pytest.fixture
+    def provider(self):
+        return Inductor()
+
+    @pytest.fixture
+    def tasks(self):
+        return [transposed_mm()]
+
+
+def test_without_a_compiler_inductor_says_what_to_install():
+    assert "install g++" in Inductor().unavailable(MACHINE)
+    assert Inductor().unavailable(replace(MACHINE, compiler="g++ 12")) == ""
+
+
+def test_every_provider_has_a_name_of_its_own():
+    names = [provider.name for provider in PROVIDERS]
+    assert len(set(names)) == len(names)
+
+
+def test_a_stack_applies_its_policies_from_the_inside_out():
+    stack = replace_in(replace_in((), Threads().policy(num_threads=1)), ChannelsLast().policy())
+    assert describe(stack) == "channels_last + threads num_threads=1"
+    task = conv_task()
+    tensors = [torch.randn(tensor.shape) for tensor in task.tensors.values()]
+    plain = function_of(task)
+    assert torch.allclose(apply_stack(stack, plain, tensors, PROVIDERS)(*tensors), plain(*tensors), atol=1e-6)
+
+
+def test_a_policy_of_an_unknown_provider_is_named():
+    unknown = Policy(kind="Impl", provider="tvm")
+    with pytest.raises(TuneError, match="tvm, which this Jumar has not"):
+        apply_stack((unknown,), lambda: None, [], PROVIDERS)
+
+
+@pytest.mark.parametrize("path", ["absent_module:Thing", "jumar.tune.task:Nothing", "builtins:dict"])
+def test_an_import_path_without_a_provider_is_one_sentence(path):
+    with pytest.raises(TuneError, match=path):
+        load_provider(path)
