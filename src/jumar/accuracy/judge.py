@@ -165,7 +165,7 @@ def _explained(call: Call, inputs: Inputs, m: Measure) -> float:
 
 
 def _without_switched(m: Measure, noise: float, l2_scale: float) -> tuple[float, float]:
-    """Return (error, tolerance) of the other elements, when those switch whose value is within the noise of a threshold.
+    """Return (error, tolerance) of the other elements, when those near a threshold switch within the noise.
 
     One more than expected may switch. From whole tensors, they are taken out of the error; an element
     that appears or goes changes the L2 norm by at most greatest² / (2·L2) and the mean by greatest / n.

@@ -127,8 +127,8 @@ def _from_statistics(result: Measure) -> Measure:
     result.target_num_nonfinite = b.num_nan + (b.num_inf or 0)
     result.nonfinite_differs = (a.num_nan, a.num_inf) != (b.num_nan, b.num_inf)
     if a.l2 is None or b.l2 is None:
-        result.note = "no finite element" if result.num_nonfinite else "no statistics were taken"
-        result.known = bool(result.num_nonfinite)
+        result.known = bool(result.num_nonfinite or result.target_num_nonfinite)
+        result.note = "no finite element" if result.known else "no statistics were taken"
         return result
     mine, theirs = _figures(a), _figures(b)
     result.l2 = max(mine[3], theirs[3])
