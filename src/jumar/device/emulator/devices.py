@@ -7,12 +7,14 @@ shows or compares devices in Python is taught to look there, once an index above
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import torch
 
 from jumar.device.emulator.state import CURRENT, STATE
 
+VISIBLE_DEVICES = "ASCEND_RT_VISIBLE_DEVICES"
 EXPLICIT_ZERO = 127
 """Index that stands for an `npu:0` the caller wrote; plain 0 may come from C++, which knows no other."""
 
@@ -32,12 +34,27 @@ def index_from(device: Any) -> int:
         index = CURRENT.device if device.index is None else device.index
     else:
         index = int(device)
-    if not 0 <= index < STATE.num_devices:
-        raise RuntimeError(
-            f"Invalid NPU device id {index}: there are {STATE.num_devices} devices, "
-            f"npu:0 to npu:{STATE.num_devices - 1}."
-        )
+    count = num_visible()
+    if not 0 <= index < count:
+        names = f"npu:0 to npu:{count - 1}" if count else f"none is visible: see {VISIBLE_DEVICES}"
+        raise RuntimeError(f"Invalid NPU device id {index}: there are {count} devices, {names}.")
     return index
+
+
+def num_visible() -> int:
+    """Return how many devices the environment leaves visible.
+
+    As on the real device, the list is read up to the first number that is no device or does not rise.
+    """
+    text = os.environ.get(VISIBLE_DEVICES)
+    if text is None:
+        return STATE.num_devices
+    last, count = -1, 0
+    for part in text.split(","):
+        if not part.isdecimal() or not last < int(part) < STATE.num_devices:
+            break
+        last, count = int(part), count + 1
+    return count
 
 
 def index_of_argument(device: Any, own: int | None) -> int | None:

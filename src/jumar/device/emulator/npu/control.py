@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator.devices import index_from, set_current
-from jumar.device.emulator.state import CURRENT, STATE
+from jumar.device.emulator.devices import index_from, num_visible, set_current
+from jumar.device.emulator.state import CURRENT
 
 __all__ = [
     "can_device_access_peer",
@@ -26,8 +26,8 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Return True: the emulated device is always there."""
-    return True
+    """Return whether a device is visible: the emulated ones are always there."""
+    return num_visible() > 0
 
 
 def is_initialized() -> bool:
@@ -40,8 +40,8 @@ def init() -> None:
 
 
 def device_count() -> int:
-    """Return the number of logical devices."""
-    return STATE.num_devices
+    """Return the number of logical devices that ASCEND_RT_VISIBLE_DEVICES leaves visible."""
+    return num_visible()
 
 
 def current_device() -> int:
