@@ -126,7 +126,7 @@ def test_show_takes_the_beginning_of_a_key(filled, capsys):
     assert main(["bank", "show", key[:8]]) == 0
     out = capsys.readouterr().out
     assert key in out
-    assert "95% interval" in out
+    assert "95 % interval" in out
     assert main(["bank", "show", "x"]) == 2
     assert "no operator of the bank has it" in capsys.readouterr().err
     assert main(["bank", "show", "", "--json"]) == 2

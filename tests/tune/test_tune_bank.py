@@ -233,7 +233,7 @@ def test_why_miss_says_when_it_was_tuned_for_nothing(bank):
     forget(bank)
     found = look_up(mm_task(), MACHINE, bank.entries())
     assert found.status == "unsatisfied"
-    assert found.reason == "It was tuned and nothing was faster by 2% or more: inductor."
+    assert found.reason == "It was tuned and nothing was faster by 2 % or more: inductor."
 
 
 def test_export_writes_a_json_line_for_each_policy_and_none_for_unsatisfied(bank):

@@ -20,7 +20,7 @@ from jumar.tune import Bank, TuneOptions, tune
 from jumar.tune.options import parse_duration_s, parse_percent
 from jumar.tune.providers.inductor import Inductor
 from jumar.tune.rules import RULES
-from jumar.tune.worker import Limits, Worker
+from jumar.tune.worker import Limits, Outcome, Worker
 
 LIMITS = Limits(time_s=30, memory_bytes=2 << 30)
 
@@ -134,6 +134,19 @@ def test_a_recording_of_an_npu_is_tuned_on_the_cpu_and_that_is_said(tmp_path):
     assert finding.code == "JM505"
     assert "npu (emulated)" in finding.message
     assert "measured on cpu" in finding.message
+
+
+def test_a_busy_machine_is_named_and_what_it_left_open_is_taken_up_again(folder, monkeypatch):
+    class Busy(Kept):
+        def __init__(self):
+            self.run = lambda trial, limits: Outcome(status="busy", phase="measure", detail="3 of 40 pairs")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("jumar.tune.tuner.Worker", lambda providers: Busy())
+        busy = run(folder, [odd.Separable()])
+    assert (busy.counters().unsatisfied, [finding.code for finding in busy.findings]) == (1, ["JM507"])
+    assert "1 of 1 candidates could not be judged" in busy.findings[0].message
+    assert run(folder, [odd.Separable()]).counters().add == 1
 
 
 def test_a_missing_provider_is_left_out_with_a_note(folder):

@@ -66,7 +66,7 @@ class Gain:
         low, high = ((bound - 1) * 100 for bound in (self.ratio_low, self.ratio_high))
         return (
             f"{self.before_us:.4g} → {self.after_us:.4g} us, {(self.ratio - 1) * 100:+.1f} % "
-            f"({self.confidence:.0%} interval {low:+.1f} % to {high:+.1f} %, {self.num_pairs} pairs)"
+            f"({self.confidence * 100:g} % interval {low:+.1f} % to {high:+.1f} %, {self.num_pairs} pairs)"
         )
 
 

@@ -45,7 +45,7 @@ class Lookup:
         if self.status == "unsatisfied":
             tried = ", ".join(str(tried.policy) for entry in self.entries for tried in entry.tried)
             gain = max(entry.min_gain for entry in self.entries)
-            return f"It was tuned and nothing was faster by {gain:.0%} or more: {tried}."
+            return f"It was tuned and nothing was faster by {gain * 100:g} % or more: {tried}."
         if not self.entries:
             return f"The bank has no entry of {self.task.operator}: it was never tuned."
         return f"The nearest entry differs: {'; '.join(map(str, self.differences))}."
