@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 from jumar.accuracy.calls import Call
 from jumar.accuracy.canonical import EXACT, SELECTIVE
@@ -62,6 +63,7 @@ class ErrorModel:
     """A rounding difference may switch single elements."""
 
 
+@lru_cache(maxsize=256)
 def epsilon(*dtypes: str) -> float:
     """Return the machine epsilon of the coarsest of the dtypes; 0 for integers and bool."""
     return max(EPSILON.get(dtype, 0.0) for dtype in dtypes)

@@ -15,8 +15,8 @@ losses part at step 1: 2.3026 against 2.4105 (4.5 %)
 ```
 
 ## Use instead
-Look at the first divergence (JM301). If there is none, record whole steps (all phases, `--levels
-module,op`) and look at what was not compared.
+Look at the first divergence (JM301). If there is none, record whole steps with `--level module,op` and
+look at what was not compared.
 
 ## Fix safety
 No edit is made.
