@@ -78,6 +78,7 @@ def command(
 
     Record the same script on two devices, then let `jumar compare` name the first operator that differs:
 
+        \b
         jumar record -o reference --device cuda --steps 0:3 train.py
         jumar record -o npu --steps 0:3 train_npu.py
         jumar compare reference npu
