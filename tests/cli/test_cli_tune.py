@@ -10,6 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tune"))
 
+from odd_providers import Same
 from tune_builders import MACHINE, QUICK, gain, measured, mm_row, mm_task, pool_row, write_recording
 
 import jumar.tune
@@ -18,12 +19,11 @@ from jumar.cli.main import main
 from jumar.tune import Bank, this_machine
 from jumar.tune.bank import Tried
 from jumar.tune.policy import Policy
-from jumar.tune.providers.contiguous import Contiguous
 from jumar.tune.providers.native import Native
-from jumar.tune.providers.threads import Threads
 from jumar.tune.signature import task_of
 from jumar.tune.worker import Limits
 
+NATIVE = Policy(kind="Impl", provider="aten_native")
 FORMAT = Policy(kind="Format", provider="channels_last")
 
 
@@ -38,31 +38,31 @@ def folder(tmp_path, monkeypatch):
     """A working folder with a recording and an empty bank, and measurements that are quick."""
     from jumar.tune.options import TuneOptions
 
-    write_recording(tmp_path / "recording", [[mm_row(), pool_row()]], device="npu (emulated)")
+    write_recording(tmp_path / "recording", [[mm_row(duration_us=50.0), pool_row()]], device="npu (emulated)")
     (tmp_path / "bank").mkdir()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path / "bank"))
     quick = {"screening": QUICK, "confirmation": QUICK, "limits": Limits(time_s=60)}
     monkeypatch.setattr("jumar.tune.TuneOptions", lambda **fields: TuneOptions(**(quick | fields)))
     # TorchInductor, whose import takes long, has its own tests.
-    monkeypatch.setitem(jumar.tune.tune.__kwdefaults__, "providers", (Contiguous(), Native(), Threads()))
+    monkeypatch.setitem(jumar.tune.tune.__kwdefaults__, "providers", (Native(), Same()))
     return tmp_path
 
 
 @pytest.fixture
 def filled(folder):
     """The bank knows the recording's matrix product on this machine, and another shape on another machine."""
-    with_stats = task_of(mm_row())
-    bank = Bank.open(folder / "bank")
-    for task, machine in ((with_stats, this_machine()), (mm_task(64), MACHINE)):
-        tried = [Tried(policy=FORMAT, outcome=measured(1.5))]
-        bank.accept(task, machine, FORMAT, incumbent=(), gain=gain(1.5), min_gain=0.02, tried=tried)
-    bank.remember_unsatisfied(with_stats, this_machine(), "Impl", incumbent=(FORMAT,), min_gain=0.02, tried=tried)
+    bank, here, task = Bank.open(folder / "bank"), this_machine(), task_of(mm_row())
+    for known, machine in ((task, here), (mm_task(64), MACHINE)):
+        tried = [Tried(policy=NATIVE, outcome=measured(1.5))]
+        bank.accept(known, machine, NATIVE, incumbent=(), gain=gain(1.5), min_gain=0.02, tried=tried)
+    nothing = [Tried(policy=FORMAT, outcome=measured(0.9))]
+    bank.remember_unsatisfied(task, here, "Format", incumbent=(), min_gain=0.02, tried=nothing)
     return folder
 
 
 def test_the_answer_comes_first_with_the_devices_it_holds_for(folder, capsys):
-    assert main(["tune", "recording", "--trials", "2"]) == 0
+    assert main(["tune", "recording"]) == 0
     out = capsys.readouterr().out
     first = next(line for line in out.splitlines() if line.strip())
     assert "2 operators" in first
@@ -89,7 +89,9 @@ def test_ctrl_c_prints_what_was_found_and_exits_with_130(filled, capsys, monkeyp
 
     monkeypatch.setattr("jumar.tune.worker.client.Worker.run", stop)
     assert main(["tune", "recording"]) == 130
-    assert "Stopped by Ctrl-C" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "1 of 1 operators tuned so far has a policy" in out
+    assert "Stopped by Ctrl-C after 1 of 2 operators" in out
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ def test_list_shows_policies_and_what_had_none(filled, capsys):
     assert main(["bank", "list"]) == 0
     out = capsys.readouterr().out
     assert out.startswith("2 policies and 1 without a faster one in ")
-    assert "channels_last" in out
+    assert "aten_native" in out
     assert main(["bank", "list", "softmax"]) == 0
     assert capsys.readouterr().out.startswith("0 policies and 0 without")
 

@@ -126,22 +126,23 @@ def tune_page(result: TuneResult) -> Page:
 def _verdict(result: TuneResult) -> Verdict:
     from jumar.report.page import Verdict
 
-    rows = _rows(result)
-    num_faster = len({row[0] for row in rows})
-    counters = result.counters()
+    num_faster = len({row[0] for row in _rows(result)})
+    num_done = sum(1 for task in result.tasks if task.slots or task.failure)
+    of_all = f"{result.num_tasks} operators" if not result.stopped_by else f"{num_done} operators tuned so far"
     if not result.num_tasks:
         headline = "The recording has no operator that can be tuned."
+    elif not num_done:
+        headline = f"None of {result.num_tasks} operators was tuned before the run was stopped."
     elif num_faster:
-        device = result.machine.device
         have = "has" if num_faster == 1 else "have"
-        headline = f"{num_faster} of {result.num_tasks} operators {have} a policy that is faster on this {device}."
+        headline = f"{num_faster} of {of_all} {have} a policy that is faster on this {result.machine.device}."
     else:
-        least = f"{result.min_gain * 100:g} %"
-        headline = f"None of {result.num_tasks} operators has a policy that is faster by {least} or more."
+        headline = f"None of {of_all} has a policy that is faster by {result.min_gain * 100:g} % or more."
+    counters, num_open = result.counters(), result.num_not_judged()
     details = [
         f"{counters.add} added to the bank, {counters.update} updated, {counters.reserved} kept, "
-        f"{counters.unsatisfied} without a faster policy; {result.num_trials} candidates measured in "
-        f"{result.wall_s:.0f} s.",
+        f"{counters.unsatisfied - num_open} without a faster policy, {num_open} not judged; "
+        f"{result.num_trials} candidates measured in {result.wall_s:.0f} s.",
     ]
     if result.recorded_device != result.machine.device:
         details.append(
@@ -149,7 +150,6 @@ def _verdict(result: TuneResult) -> Verdict:
             "nothing about that device."
         )
     if result.stopped_by:
-        num_done = sum(1 for task in result.tasks if task.slots or task.failure)
         details.append(
             f"Stopped by {result.stopped_by} after {num_done} of {result.num_tasks} operators; "
             "the same command goes on from there."

@@ -121,6 +121,11 @@ class TuneResult:
             unsatisfied=actions.count("unsatisfied"),
         )
 
+    def num_not_judged(self) -> int:
+        """Return how many of the unsatisfied policies a busy machine left open."""
+        slots = [slot for task in self.tasks for slot in task.slots if slot.action == "unsatisfied"]
+        return sum(any(one.outcome.status == "busy" for one in slot.tried) for slot in slots)
+
     def failed(self) -> list[TaskOutcome]:
         """Return the tasks whose operator could not be run."""
         return [task for task in self.tasks if task.failure]
@@ -141,7 +146,8 @@ class TuneResult:
             "num_tasks": self.num_tasks,
             "num_trials": self.num_trials,
             "num_measurements": self.num_measurements,
-            "summary": asdict(counters) | {"hit": counters.hit, "total": counters.total},
+            "summary": asdict(counters)
+            | {"hit": counters.hit, "total": counters.total, "not_judged": self.num_not_judged()},
             "tasks": [task.to_json() for task in self.tasks],
             "not_tuned": [asdict(one) for one in self.not_tuned],
             "providers": list(self.providers),
