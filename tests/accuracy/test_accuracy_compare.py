@@ -85,6 +85,34 @@ def test_a_difference_that_arises_in_an_unmatched_call_is_blamed_on_it() -> None
     assert (comparison.status, codes(comparison)) == ("agree", ["JM306"])
 
 
+def dropout(seed: int, scaling: float, *, fused: bool) -> Run:
+    """Dropout as the CPU runs it (three operators) or as an accelerator does (one)."""
+    made = Run()
+    x = np.random.default_rng(0).standard_normal((32, 32)).astype(np.float32)
+    mask = np.random.default_rng(seed).random((32, 32)) < 0.9
+    hidden = made.call("aten::tanh", [x], [np.tanh(x)], path="drop")
+    kept = mask.astype(np.float32)
+    scaled = kept * np.float32(scaling)
+    if fused:
+        out = made.call("aten::native_dropout", [hidden], [hidden * scaled, mask], path="drop")
+    else:
+        made.call("aten::bernoulli_.float", [np.zeros_like(x)], [kept], path="drop")
+        made.call("aten::div_.Scalar", [kept], [scaled], path="drop")
+        out = made.call("aten::mul.Tensor", [hidden, scaled], [hidden * scaled], path="drop")
+    made.call("aten::sin", [out], [np.sin(out)], path="drop")
+    return made
+
+
+def test_a_random_operator_with_other_numbers_is_told_from_one_with_another_scale() -> None:
+    reference = dropout(1, 1 / 0.9, fused=False)
+    assert compare(reference, dropout(1, 1 / 0.9, fused=True)).status == "agree"
+    unscaled = compare(reference, dropout(1, 1.0, fused=True)).first_divergence
+    assert unscaled is not None
+    assert unscaled.target_name == "aten::native_dropout"
+    others = compare(reference, dropout(2, 1 / 0.9, fused=True))
+    assert (others.status, codes(others)[0]) == ("incomparable", "JM307")
+
+
 def test_an_input_that_changed_between_matched_calls_is_never_passed() -> None:
     def run(change: float) -> Run:
         made = Run()

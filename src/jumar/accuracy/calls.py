@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jumar.accuracy.canonical import TRANSPORT, canonical_name, is_foreach
+from jumar.accuracy.canonical import QUERIES, TRANSPORT, canonical_name, is_foreach
 from jumar.recording.schema import CallRow, TensorRow
 
 
@@ -31,8 +31,8 @@ class Call:
 
     @property
     def layout_only(self) -> bool:
-        """Whether the call only moves, casts or views values."""
-        return self.operator in TRANSPORT
+        """Whether the call only moves, casts, views or asks for values."""
+        return self.operator in TRANSPORT or self.operator in QUERIES
 
     @property
     def token(self) -> tuple[str, tuple[int, ...]]:

@@ -91,11 +91,16 @@ VIEWS = names(
 )
 """Outputs alias the input; nothing is calculated."""
 
-COPIES = names("_to_copy clone contiguous copy pin_memory _pin_memory lift_fresh_copy _local_scalar_dense")
+COPIES = names("_to_copy clone contiguous copy pin_memory _pin_memory lift_fresh_copy")
 """The values are moved or cast, nothing else."""
 
 TRANSPORT = VIEWS | COPIES
 """Operators that devices insert or leave out freely; a missing one is not worth a word."""
+
+QUERIES = names(
+    "_local_scalar_dense item _fused_sdp_choice is_same_size sym_size sym_stride sym_numel is_nonzero equal"
+)
+"""Nothing is calculated: the host asks for a number or a choice."""
 
 UNINITIALISED = names("empty empty_like empty_strided new_empty new_empty_strided empty_permuted resize")
 """Outputs hold whatever was in memory."""

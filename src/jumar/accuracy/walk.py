@@ -8,12 +8,12 @@ from typing import Literal
 
 from jumar.accuracy.align import Pair, align
 from jumar.accuracy.calls import Call, calls_of
-from jumar.accuracy.canonical import SHUFFLING
+from jumar.accuracy.canonical import RANDOM, SHUFFLING
 from jumar.accuracy.flow import Flow
 from jumar.accuracy.judge import Judge, Judgement, Load
 from jumar.accuracy.leaves import Leaf, parameter_storages
 from jumar.accuracy.results import OperatorDiff, UnmatchedCall
-from jumar.recording.schema import CallRow
+from jumar.recording.schema import CallRow, TensorRow
 
 
 @dataclass(slots=True)
@@ -77,16 +77,25 @@ def _take(outcome: StepOutcome, judge: Judge, pair: Pair, of_reference: set[int]
     outcome.leaves.extend(judged.inputs.leaves)
     if outcome.first is None:
         outcome.num_leaves_before_first = len(outcome.leaves)
-    if diff.status == "random" and outcome.random is None and outcome.first is None and _draws_values(diff):
-        outcome.random = diff
     if diff.status == "diverge" and outcome.first is None and not judged.inputs.leaves:
-        outcome.first = _blame(judged, of_reference)
-        if outcome.first is not diff:
-            outcome.operators.append(outcome.first)
-            diff = replace(diff, status="inherited", note=f"the difference arises in {outcome.first.name}, just before")
+        blamed = _blame(judged, of_reference)
+        if blamed is not diff:
+            outcome.operators.append(blamed)
+            diff = replace(diff, status="inherited", note=f"the difference arises in {blamed.name}, just before")
+        if blamed.status == "diverge":
+            outcome.first = blamed
+        else:
+            _note_random(outcome, blamed)
+    if diff.status == "random":
+        _note_random(outcome, diff)
     if outcome.nonfinite is None and any(t.nonfinite_differs for t in diff.outputs):
         outcome.nonfinite = diff
     outcome.operators.append(diff)
+
+
+def _note_random(outcome: StepOutcome, diff: OperatorDiff) -> None:
+    if outcome.random is None and outcome.first is None and _draws_values(diff):
+        outcome.random = diff
 
 
 def _draws_values(diff: OperatorDiff) -> bool:
@@ -160,7 +169,7 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
         target_seq=other.seq if other else None,
         source=at.row.source,
         reference_source=ours.source if ours else "",
-        status="diverge",
+        status="random" if _drew_others(mine, theirs) else "diverge",
         error=error,
         tolerance=tolerance,
         tolerance_origin="what the calls compared before account for"
@@ -174,6 +183,19 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
         note=f"not compared itself ({'; '.join(names)}); seen in what {seen.name} "
         f"{'reads' if judged.inputs.out_of_line else 'returns'}",
     )
+
+
+def _drew_others(mine: Sequence[Call], theirs: Sequence[Call]) -> bool:
+    """Return whether the calls draw random numbers, and not visibly the same ones: masks with equal shares of ones."""
+    drawn = [[call for call in calls if call.operator in RANDOM] for calls in (mine, theirs)]
+    if not any(drawn):
+        return False
+    shares = [{mask.mean for call in calls for mask in call.outputs.values() if _is_mask(mask)} for calls in drawn]
+    return not shares[0] & shares[1]
+
+
+def _is_mask(tensor: TensorRow) -> bool:
+    return tensor.minimum == 0.0 and tensor.maximum == 1.0 and tensor.mean is not None and tensor.mean > 0.0
 
 
 def _listed(calls: Sequence[Call]) -> str:

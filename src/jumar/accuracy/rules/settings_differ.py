@@ -39,11 +39,11 @@ RULE = Rule(
 
 
 def find(found: Evidenced) -> list[Finding]:
-    """Return one finding for decisive settings and one for those that only move rounding."""
+    """Return one finding for decisive settings and one for those that need not matter."""
     findings = []
     for severity, meaning, action in (
         (Severity.WARNING, "can change every number", "Make them equal and record again, if the runs diverge."),
-        (Severity.INFO, "should only move rounding", ""),
+        (Severity.INFO, "need not matter", ""),
     ):
         diffs = [diff for diff in found.settings if diff.severity == severity]
         if diffs:
