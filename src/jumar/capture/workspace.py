@@ -137,8 +137,11 @@ class _Guard:
     def __init__(self, root: Path) -> None:
         self._root = os.path.normpath(root)
         self._busy = False
+        self._hears_torch = False
 
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        if not self._hears_torch:
+            self._hear_torch()
         if self._busy or (event != "open" and event not in _MUTATING_EVENTS | _TREE_EVENTS):
             return
         self._busy = True  # the guard's own file operations raise the same events
@@ -174,6 +177,20 @@ class _Guard:
         if content:
             detach(target, keep_content=not truncates)
 
+    def _hear_torch(self) -> None:
+        """`torch.save` opens its file in C++, which raises no audit event: have it told here once it is imported."""
+        serialization = sys.modules.get("torch.serialization")
+        open_writer = getattr(serialization, "_open_zipfile_writer", None)
+        if open_writer is None:
+            return
+        self._hears_torch = True
+
+        def announced(name_or_buffer: Any) -> Any:
+            self.before_write(name_or_buffer, content=True, truncates=True)
+            return open_writer(name_or_buffer)
+
+        serialization._open_zipfile_writer = announced  # type: ignore[union-attr]
+
     def _before_removal(self, path: object) -> None:
         target = self._inside(path)
         if target is not None and target.is_dir():
@@ -189,19 +206,4 @@ class _Guard:
 
 def install_guard(root: Path) -> None:
     """Redirect this process's writes below the mirror at `root`, for the rest of the process's life."""
-    guard = _Guard(root)
-    sys.addaudithook(guard)
-    _announce_native_writes(guard)
-
-
-def _announce_native_writes(guard: _Guard) -> None:
-    """`torch.save` opens its file in C++, which raises no audit event: tell the guard first."""
-    import torch.serialization
-
-    open_writer = torch.serialization._open_zipfile_writer
-
-    def announced(name_or_buffer: Any) -> Any:
-        guard.before_write(name_or_buffer, content=True, truncates=True)
-        return open_writer(name_or_buffer)
-
-    torch.serialization._open_zipfile_writer = announced
+    sys.addaudithook(_Guard(root))
