@@ -22,7 +22,7 @@ ALLOWED: dict[str, set[str]] = {
     "assess": LEAVES | {"recording", "device", "migrate"},
     "accuracy": LEAVES | {"recording", "device"},
     "performance": LEAVES | {"recording", "device"},
-    "tune": LEAVES | {"recording", "device", "capture"},
+    "tune": LEAVES | {"recording"},
     "doctor": LEAVES | {"recording", "device"},
     "export": LEAVES | {"recording", "device"},
     "report": LEAVES,
