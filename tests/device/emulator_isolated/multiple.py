@@ -99,3 +99,25 @@ def test_checkpoints_and_copies_remember_the_index():
         found.append(str(torch.load(buffer, map_location=where).device))
     assert found == ["npu:1", "npu:2", "npu:0", "cpu"]
     assert str(copy.deepcopy(x).device) == "npu:1"
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embedding, self.head = nn.Embedding(5, 4), nn.Linear(4, 5, bias=False)
+        self.embedding.weight = self.head.weight
+
+    def forward(self, x):
+        return self.head(self.embedding(x))
+
+
+def test_tied_weights_move_once_and_train_with_clipped_gradients():
+    model = Tied().to("npu:1")
+    assert model.embedding.weight is model.head.weight
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    model(torch.tensor([1, 2], device="npu:1")).sum().backward()
+    norm = nn.utils.clip_grad_norm_(model.parameters(), 1e-3, foreach=True)
+    optimizer.step()
+    devices = {str(norm.device), *(str(value.device) for value in optimizer.state[model.head.weight].values())}
+    assert devices - {"cpu"} == {"npu:1"}  # AdamW keeps its step counter on the CPU
+    assert model.head.weight.grad.norm().item() <= 1.001e-3

@@ -103,7 +103,8 @@ def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     target = index_from(device) if device.type == "npu" else None
     if (not source and not target and source is target) or device.type not in ("npu", "cpu"):
         return _plain_to(self, *args, **kwargs)
-    rest = [value for value in args[1:] if not isinstance(value, torch.dtype)]
+    # NOTE: Module.to gives None for a dtype it does not change, here for a tied weight that has moved already.
+    rest = [value for value in args[1:] if value is not None and not isinstance(value, torch.dtype)]
     dtype = next((value for value in args[1:] if isinstance(value, torch.dtype)), dtype)
     if source == target:
         keywords = {key: value for key, value in kwargs.items() if key not in ("device", "other", "dtype")}
@@ -117,6 +118,24 @@ def _cpu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if self.device.type == "npu" and index_of(self):
         return _move(self, None)
     return _plain_cpu(self, *args, **kwargs)
+
+
+def _grouped(tensor_lists: list[list[Tensor | None]], with_indices: bool = False) -> dict[Any, Any]:
+    """Group parallel lists by the device and dtype of the first list's tensors, with logical devices.
+
+    The C++ function of this name puts all logical devices into one group, labelled `npu:0`; foreach
+    optimizers and gradient clipping then move their scalars there.
+    """
+    groups: dict[Any, tuple[list[list[Tensor | None]], list[int]]] = {}
+    for index, first in enumerate(tensor_lists[0]):
+        assert first is not None, "the first list decides the group and holds tensors only"
+        lists, indices = groups.setdefault((first.device, first.dtype), ([[] for _ in tensor_lists], []))
+        for group, tensors in zip(lists, tensor_lists, strict=True):
+            if tensors:  # an optimizer passes empty lists for state that it does not keep
+                group.append(tensors[index])
+        if with_indices:
+            indices.append(index)
+    return groups
 
 
 def _explicit(function: Any) -> Any:
@@ -144,5 +163,7 @@ def install() -> None:
     tensor_class.device = property(_device)
     tensor_class.get_device = _get_device
     tensor_class.to, tensor_class.cpu = _to, _cpu
+    bindings: Any = torch._C
+    bindings._group_tensors_by_device_and_dtype = _grouped
     storage_class: Any = torch.UntypedStorage
     storage_class.device = property(_storage_device)
