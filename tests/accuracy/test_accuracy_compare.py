@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -242,6 +243,37 @@ def test_runs_without_a_common_step_or_value_cannot_be_compared() -> None:
     empty = Run()
     empty.empty_step(0)
     assert "no level in common" in compare(mlp(Run()), empty).headline
+
+
+def test_recordings_without_values_are_never_said_to_agree() -> None:
+    def run() -> Run:
+        made = mlp(Run(values="none"))
+        made.call("aten::slice.Tensor", [np.zeros((0, 4), np.float32)], [np.zeros((0, 4), np.float32)])
+        rows = made._rows[0, 0]
+        unknown = {"minimum": None, "maximum": None, "mean": None, "l2": None, "num_nan": None, "num_inf": None}
+        for at, row in enumerate(rows):
+            inputs = tuple(replace(tensor, **unknown) for tensor in row.inputs)
+            rows[at] = replace(row, inputs=inputs, outputs=tuple(replace(t, **unknown) for t in row.outputs))
+        return made
+
+    comparison = compare(run(), run())
+    assert comparison.status == "incomparable"
+    assert "holds no values" in comparison.headline
+    assert comparison.num_operators == {"not-compared": 9}
+
+
+def test_recordings_of_different_programs_are_not_judged() -> None:
+    def run(name: str) -> Run:
+        made = Run()
+        x = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+        x = made.call("aten::tanh", [x], [np.tanh(x)])
+        for _ in range(5):
+            x = made.call(name, [x], [x * np.float32(0.5)])
+        return made
+
+    comparison = compare(run("aten::sin"), run("aten::cos"))
+    assert (comparison.status, comparison.first_divergence) == ("incomparable", None)
+    assert "not runs of one program" in comparison.headline
 
 
 def test_what_only_one_recording_has_is_said() -> None:

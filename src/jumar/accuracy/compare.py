@@ -42,6 +42,11 @@ def compare(
     _note_coverage(found)
     for rank in _common_ranks(found):
         _compare_rank(found, rank, options, on_progress)
+    without = found.counts["not-compared"]
+    if without > found.counts.total() / 2:
+        found.notes.append(
+            f"{without:,} of {found.counts.total():,} pairs of calls hold no values that could be compared"
+        )
     return conclude(found)
 
 
@@ -133,6 +138,7 @@ def _collect(found: Evidenced, outcome: StepOutcome, step: int, *, is_first: boo
         (found.unmatched_target, outcome.unmatched_target),
     ):
         kept.extend(new[: MAX_UNMATCHED - len(kept)])
+        found.num_unmatched += sum(not call.layout_only for call in new)
     leaves = _leaves_that_matter(outcome, is_first=is_first)
     if leaves and not _ended(found):
         found.leaves, found.leaves_step = leaves, step

@@ -22,6 +22,8 @@ class Evidenced:
     counts: Counter[str] = field(default_factory=Counter)
     unmatched_reference: list[UnmatchedCall] = field(default_factory=list)
     unmatched_target: list[UnmatchedCall] = field(default_factory=list)
+    num_unmatched: int = 0
+    """Calls without a partner on either side, views and copies left out."""
     losses: list[LossPair] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

@@ -71,7 +71,7 @@ class Judge:
         if reference.operator in ADOPTING:
             return self._not_compared(reference, target, inputs, "the output is memory from elsewhere")
         found = [(name, measure(a, b, load)) for name, a, b in paired(reference, target, "outputs")]
-        if not any(m.known for _, m in found):
+        if not any(m.known and m.num for _, m in found):
             reason = found[0][1].note if found else "no output was recorded"
             return self._not_compared(reference, target, inputs, reason, [tensor_diff(n, m) for n, m in found])
         return self._compared(reference, target, inputs, found)

@@ -13,6 +13,9 @@ from jumar.findings import Finding
 
 def conclude(found: Evidenced) -> Comparison:
     """Return the comparison: status, headline and findings, most decisive first."""
+    if reason(found):
+        found.first = found.random = found.nonfinite = None
+        found.leaves = []
     findings = [finding for find in FINDERS for finding in find(found)]
     status = _status(found)
     return Comparison(
@@ -34,20 +37,20 @@ def conclude(found: Evidenced) -> Comparison:
 
 
 def _status(found: Evidenced) -> ComparisonStatus:
+    if reason(found):
+        return "incomparable"
     if found.first is not None:
         return "diverge"
     if found.leaves or found.random is not None:
         return "incomparable"
-    if first_disagreement(found.losses) is not None:
-        return "diverge"
-    return "incomparable" if reason(found) else "agree"
+    return "agree" if first_disagreement(found.losses) is None else "diverge"
 
 
 def _headline(found: Evidenced, status: ComparisonStatus, findings: list[Finding]) -> str:
     if status == "agree":
         return _agreement(found)
     if status == "incomparable":
-        return f"The runs cannot be compared: {findings[0].message}"
+        return f"The runs cannot be compared: {f'{reason(found)}.' if reason(found) else findings[0].message}"
     if found.first is None:
         return f"The losses diverge. {findings[0].message}"
     return f"The runs diverge first at {found.first.name} in {place(found.first)}."

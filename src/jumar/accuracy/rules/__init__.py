@@ -21,6 +21,7 @@ from jumar.findings import Finding
 from jumar.rules import Rule
 
 _MODULES = (
+    not_comparable,
     inputs_differ,
     parameters_differ,
     random_numbers_differ,
@@ -29,11 +30,13 @@ _MODULES = (
     loss_differs,
     settings_differ,
     arguments_differ,
-    not_comparable,
     unmatched_operators,
 )
 
-FINDERS: tuple[Callable[[Evidenced], list[Finding]], ...] = tuple(module.find for module in _MODULES)
+FINDERS: tuple[Callable[[Evidenced], list[Finding]], ...] = (
+    *(module.find for module in _MODULES),
+    not_comparable.find_gaps,
+)
 """What turns the evidence into findings, the most decisive first."""
 
 RULES: tuple[Rule, ...] = tuple(sorted((module.RULE for module in _MODULES), key=lambda rule: rule.code))

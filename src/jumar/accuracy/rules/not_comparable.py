@@ -36,6 +36,9 @@ RULE = Rule(
     doc=__doc__,
 )
 
+FOREIGN = 2.0
+"""Calls without a partner for each pair from which two recordings are taken to be of different programs."""
+
 
 def reason(found: Evidenced) -> str:
     """Return why nothing could be compared, or an empty string."""
@@ -43,6 +46,12 @@ def reason(found: Evidenced) -> str:
         return "the recordings have no step in common"
     if not found.steps:
         return "the recordings have no level in common (operators or modules)"
+    for side, recording in (("reference", found.reference), ("target", found.target)):
+        if recording.info.values == "none":
+            return f"the {side} holds no values (recorded with --values none)"
+    if found.num_unmatched > FOREIGN * found.counts.total():
+        pairs = f"{found.num_unmatched:,} calls have no partner and {found.counts.total():,} have one"
+        return f"{pairs}, so these are not runs of one program"
     compared = sum(found.counts[status] for status in ("agree", "inherited", "diverge", "random"))
     if not compared and not found.leaves:
         return "the recordings hold no values to compare"
@@ -50,23 +59,28 @@ def reason(found: Evidenced) -> str:
 
 
 def find(found: Evidenced) -> list[Finding]:
-    """Return an error when nothing could be compared, and one warning for what was left out."""
-    findings = []
-    if why := reason(found):
-        findings.append(
-            RULE.finding(
-                f"Nothing could be compared: {why}.",
-                evidence={"reference": str(found.reference.path), "target": str(found.target.path)},
-                action="Record the same steps on both sides with --values stats or tensors.",
-                severity=Severity.ERROR,
-            )
+    """Return an error when nothing could be compared."""
+    why = reason(found)
+    if not why:
+        return []
+    return [
+        RULE.finding(
+            f"Nothing could be compared: {why}.",
+            evidence={"reference": str(found.reference.path), "target": str(found.target.path)},
+            action="Record the same program and steps on both sides with --values stats or tensors.",
+            severity=Severity.ERROR,
         )
-    if found.notes:
-        findings.append(
-            RULE.finding(
-                f"Not everything was compared: {'; '.join(found.notes[:3])}{'; …' if len(found.notes) > 3 else ''}.",
-                evidence={"notes": list(found.notes)},
-                why="Not compared is not the same as agreeing.",
-            )
+    ]
+
+
+def find_gaps(found: Evidenced) -> list[Finding]:
+    """Return one warning for what was left out."""
+    if not found.notes:
+        return []
+    return [
+        RULE.finding(
+            f"Not everything was compared: {'; '.join(found.notes[:3])}{'; …' if len(found.notes) > 3 else ''}.",
+            evidence={"notes": list(found.notes)},
+            why="Not compared is not the same as agreeing.",
         )
-    return findings
+    ]
