@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from jumar.device.soc import get_soc
 from jumar.device.support import SupportTables
 from jumar.errors import InputError, UsageError
 from jumar.recording.schema import Values
@@ -42,7 +41,7 @@ class PortOptions:
             raise UsageError(f'"--steps {self.steps}" must be at least 1. Try --steps 3.')
         if not 0 <= self.seed < 2**32:
             raise UsageError(f'"--seed {self.seed}" must be at least 0 and below 2**32. Try --seed 0.')
-        SupportTables.load(get_soc(self.soc).name, self.torch_version)
+        SupportTables.load(self.soc, self.torch_version)
         check_script(self.script)
 
 
