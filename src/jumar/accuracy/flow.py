@@ -65,6 +65,8 @@ class Flow:
         """Return whether the input's values mean nothing: uninitialised, or overwritten without being read."""
         if name == "input.0" and call.operator in OVERWRITING and is_inplace(call.row.name):
             return True
+        if name.startswith("input.out") and call.row.name.endswith("out"):
+            return True  # the `out=` argument: written, never read
         return self.enabled and name in call.inputs and self.trace(side, call.inputs[name]).garbage
 
     def suspects(self, found: Measure) -> tuple[Call, ...]:

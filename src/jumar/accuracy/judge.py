@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jumar.accuracy.calls import Call
-from jumar.accuracy.canonical import ADOPTING, MOVING, RANDOM, SHUFFLING, UNINITIALISED
+from jumar.accuracy.canonical import ADOPTING, MOVING, RANDOM, SHUFFLING, UNINITIALISED, VIEWS
 from jumar.accuracy.flow import Flow, Side
 from jumar.accuracy.measure import Loader, Measure, measure, tensor_diff
 from jumar.accuracy.pairing import argument_differences, paired, same_operator
@@ -70,11 +70,17 @@ class Judge:
             return self._not_compared(reference, target, inputs, "the output is uninitialised memory")
         if reference.operator in ADOPTING:
             return self._not_compared(reference, target, inputs, "the output is memory from elsewhere")
+        if self._shows_garbage(reference, "reference") or self._shows_garbage(target, "target"):
+            return self._not_compared(reference, target, inputs, "the output is a view of uninitialised memory")
         found = [(name, measure(a, b, load)) for name, a, b in paired(reference, target, "outputs")]
         if not any(m.known and m.num for _, m in found):
             reason = found[0][1].note if found else "no output was recorded"
             return self._not_compared(reference, target, inputs, reason, [tensor_diff(n, m) for n, m in found])
         return self._compared(reference, target, inputs, found)
+
+    def _shows_garbage(self, call: Call, side: Side) -> bool:
+        """Return whether a view is taken of memory that nothing has written to, e.g. of a bucket of gradients."""
+        return call.operator in VIEWS and self._flow.reads_garbage(call, "input.0", side)
 
     def _not_compared(
         self, reference: Call, target: Call, inputs: Inputs, reason: str, outputs: Iterable[TensorDiff] = ()
