@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import replace
 
 from jumar.findings import Finding, Severity
 from jumar.port.result import PortResult
@@ -95,9 +94,10 @@ def actions(result: PortResult) -> list[Action]:
     if failed is not None:
         steps.append(Action(title="Mend the error", detail=_last_line(failed), command=f"less {failed.log}"))
     for finding in of_room(result.findings, "accuracy")[:1]:
-        if finding.severity >= Severity.WARNING:
-            command = _again(result, "--force", "--values", "tensors") if finding.code == "JM301" else ""
-            steps.append(replace(_action(finding), command=command))
+        if finding.code == "JM301":
+            steps.append(_first_divergence(result, finding))
+        elif finding.severity >= Severity.WARNING:
+            steps.append(_action(finding))
     steps += [_action(f) for f in of_room(result.findings, "support")[:2] if f.severity >= Severity.WARNING]
     left = [f for f in of_room(result.findings, "conversion") if f.severity >= Severity.WARNING]
     if left:
@@ -114,6 +114,15 @@ def actions(result: PortResult) -> list[Action]:
 def _action(finding: Finding) -> Action:
     where = str(finding.where)
     return Action(title=_sentence(finding), detail=f"{where}. {finding.action}".strip(". "))
+
+
+def _first_divergence(result: PortResult, finding: Finding) -> Action:
+    where = finding.where
+    return Action(
+        title=f"Look at {where.operator} in {where.module_path or 'the script'}, the first operator that differs",
+        detail=f"{where}. {finding.action}",
+        command=_again(result, "--force", "--values", "tensors"),
+    )
 
 
 def _sentence(finding: Finding) -> str:
