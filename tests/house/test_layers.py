@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -90,3 +91,40 @@ def test_importing_a_room_imports_no_torch(module: str) -> None:
 
 def test_the_table_covers_every_room() -> None:
     assert {room_of(path) for path in FILES} <= set(ALLOWED)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path: Path, known: set[str]) -> set[str]:
+    """Files that `path` imports at run time, also inside functions; imports for the type checker do not count."""
+    tree = ast.parse(path.read_text("utf-8"))
+    for_types = {
+        id(node)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for statement in block.body
+        for node in ast.walk(statement)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if id(node) in for_types:
+            continue
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in known else node.module for name in names}
+    return found & known
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    files = {module_name(path): path for path in SOURCE.rglob("*.py")}
+    arrows = {name: imported_modules(path, set(files)) - {name} for name, path in files.items()}
+    order = TopologicalSorter(arrows)
+    try:
+        order.prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))

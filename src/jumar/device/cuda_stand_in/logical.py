@@ -41,11 +41,5 @@ def install() -> None:
     """Lay the names of CUDA over the emulator's logical devices, now or when they come up."""
     if STATE.multiple:
         _lay_over()
-        return
-    teach = multiple.install
-
-    def teach_both() -> None:
-        teach()
-        _lay_over()
-
-    multiple.install = teach_both
+    else:
+        STATE.on_multiple.append(_lay_over)

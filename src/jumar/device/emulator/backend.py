@@ -12,6 +12,7 @@ from jumar.device.emulator import (
     hccl,
     kernels,
     modules,
+    multiple,
     npu,
     pinned,
     register,
@@ -76,4 +77,5 @@ def bring_up() -> None:
     pinned.register(library.m)
     for part in (storage, rng, accelerator, modules, hccl):
         part.install()
+    STATE.on_multiple.append(multiple.install)
     STATE.active = True

@@ -85,8 +85,7 @@ def use_multiple() -> None:
     """Go over to several logical devices, for the rest of the process."""
     if STATE.multiple:
         return
-    from jumar.device.emulator import multiple
-
     STATE.multiple = True
     STATE.refresh()
-    multiple.install()
+    for teach in STATE.on_multiple:
+        teach()

@@ -16,7 +16,8 @@ _plain_device = torch._C.TensorBase.device
 _storage_base: Any = torch._C.StorageBase
 _plain_storage_device = _storage_base.device
 _plain_to, _plain_cpu = torch.Tensor.to, torch.Tensor.cpu
-_DEVICES = tuple(torch.device("npu", index) for index in range(EXPLICIT_ZERO))
+_DEVICES: list[torch.device] = []
+"""Filled by `install`: the name `npu` means nothing to PyTorch before the backend is up."""
 
 FACTORIES = [
     "zeros",
@@ -155,6 +156,7 @@ def _explicit(function: Any) -> Any:
 
 def install() -> None:
     """Teach Python's view of tensors the logical devices. Called once, by `devices.use_multiple`."""
+    _DEVICES.extend(torch.device("npu", index) for index in range(EXPLICIT_ZERO))
     for name in FACTORIES:
         setattr(torch, name, _explicit(getattr(torch, name)))
     for name in METHODS:

@@ -19,6 +19,8 @@ class State:
     """True sends every operator through the general path, which serves listeners and device indices above 0."""
     multiple: bool = False
     """True once a device index above 0 has been used."""
+    on_multiple: list[Callable[[], None]] = field(default_factory=list)
+    """Called in order when `multiple` becomes true: what teaches Python the logical devices."""
     listeners: list[Callable[..., Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
     """What `set_option` and `set_compile_mode` were given."""
