@@ -249,3 +249,8 @@ def test_import_torch_npu_finds_the_emulator():
         _ = torch_npu.no_such_name
     with pytest.raises(ImportError):
         import torch_npu.no_such_module
+
+
+def test_a_plan_for_an_unknown_soc_is_refused():
+    with pytest.raises(DeviceError, match='"Ascend911" must be an Ascend SoC'):
+        DevicePlan(soc="Ascend911")

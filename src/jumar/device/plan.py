@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Literal, get_args
 
+from jumar.device.soc import get_soc
 from jumar.errors import DeviceError
 
 VARIABLE = "JUMAR_DEVICE_PLAN"
@@ -37,6 +38,7 @@ class DevicePlan:
             raise DeviceError(f"`real` must be one of {', '.join(get_args(Real))}; got {self.real!r}.")
         if not 1 <= self.num_devices <= MAX_DEVICES:
             raise DeviceError(f"`num_devices` must be between 1 and {MAX_DEVICES}; got {self.num_devices}.")
+        get_soc(self.soc)
 
     def to_environment(self) -> dict[str, str]:
         """Return the variables that make a child process activate this plan."""
