@@ -29,15 +29,16 @@ class Native(Provider):
         """Turn oneDNN off around each call, and on again as it was."""
         import torch
 
-        # Not `mkldnn.flags(…)`: it takes 20 us a call and sets other flags, such as TF32, with it.
-        onednn: Any = torch.backends.mkldnn
+        # Not `mkldnn.flags(…)`: it takes 20 us a call and sets other flags, such as TF32, with it. Not
+        # `mkldnn.enabled = …` either: a program may have frozen the flags (`disable_global_flags`).
+        get, put = torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled
 
         def call(*tensors: torch.Tensor) -> Any:
-            was = onednn.enabled
-            onednn.enabled = False
+            was = get()
+            put(False)
             try:
                 return function(*tensors)
             finally:
-                onednn.enabled = was
+                put(was)
 
         return call

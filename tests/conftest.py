@@ -1,0 +1,10 @@
+"""What every test needs of the process it runs in."""
+
+from __future__ import annotations
+
+import signal
+
+# NOTE: a shell that starts the suite in the background leaves SIGINT ignored, for this process and every child.
+# Tests of Ctrl-C would then wait for an interrupt that cannot come.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
