@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import subprocess
 import sys
 import types
 
@@ -254,3 +255,23 @@ def test_import_torch_npu_finds_the_emulator():
 def test_a_plan_for_an_unknown_soc_is_refused():
     with pytest.raises(DeviceError, match='"Ascend911" must be an Ascend SoC'):
         DevicePlan(soc="Ascend911")
+
+
+@pytest.mark.parametrize(
+    "missing", ["torch.library.get_kernel", "torch.utils.backend_registration._setup_privateuseone_for_python_backend"]
+)
+def test_a_torch_without_the_hooks_is_told_in_one_sentence(missing):
+    code = f"""
+import torch, torch.utils.backend_registration
+del {missing}
+from jumar.device import DevicePlan, activate
+from jumar.errors import DeviceError
+try:
+    activate(DevicePlan(real="never"))
+except DeviceError as error:
+    assert "does not. Try torch 2.13" in str(error), error
+else:
+    raise SystemExit("no error")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

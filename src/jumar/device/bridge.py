@@ -70,6 +70,7 @@ def _vendor() -> ActiveDevice | None:
 
 
 def _emulated(plan: DevicePlan) -> ActiveDevice:
+    _check_torch()
     from jumar.device.emulator import backend, torch_npu_alias
     from jumar.device.emulator.state import STATE
 
@@ -90,6 +91,23 @@ def _emulated(plan: DevicePlan) -> ActiveDevice:
         )
     _call_plugin()
     return active
+
+
+def _check_torch() -> None:
+    """Raise DeviceError when this PyTorch lacks what the emulator is built on, before anything of it is imported."""
+    import torch.utils.backend_registration
+
+    needed = [
+        (torch.utils.backend_registration, "_setup_privateuseone_for_python_backend"),
+        (torch.library, "get_kernel"),
+        (torch._C, "_acc"),
+    ]
+    if all(hasattr(place, name) for place, name in needed):
+        return
+    raise DeviceError(
+        "the emulated NPU needs a PyTorch that takes a device backend written in Python; torch "
+        f"{torch.__version__} does not. Try torch 2.13, or run where torch_npu is installed."
+    )
 
 
 def _call_plugin() -> None:

@@ -54,12 +54,6 @@ def bring_up() -> None:
     """Register the npu device with PyTorch. Raises DeviceError when this PyTorch cannot have it."""
     if STATE.active:
         return
-    setup = getattr(torch.utils.backend_registration, "_setup_privateuseone_for_python_backend", None)
-    if setup is None:
-        raise DeviceError(
-            "the emulated NPU needs a PyTorch that takes a device backend written in Python; torch "
-            f"{torch.__version__} does not. Try torch 2.13, or run where torch_npu is installed."
-        )
     name = torch._C._get_privateuse1_backend_name()
     if name != "privateuseone":
         raise DeviceError(
@@ -68,6 +62,7 @@ def bring_up() -> None:
         )
     retag.check_layout()
     scalars.prepare()
+    setup = torch.utils.backend_registration._setup_privateuseone_for_python_backend
     setup("npu", npu, _Hooks(), _Guard())
     library = _library("aten")
     register.register_all(library.m, kernels.SPECIAL, kernels.COMPOSITES)
