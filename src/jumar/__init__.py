@@ -5,7 +5,9 @@ The names below are loaded when first used, so that `import jumar` stays fast an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jumar.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.accuracy import compare
@@ -17,10 +19,4 @@ __all__ = ["__version__", "compare", "emulate", "record"]
 
 _HOME = {"compare": "jumar.accuracy", "emulate": "jumar.device", "record": "jumar.capture"}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'jumar' has no attribute {name!r}; it has {', '.join(__all__)}")
-    import importlib
-
-    return getattr(importlib.import_module(_HOME[name]), name)
+__getattr__ = loader(__name__, __all__, _HOME)

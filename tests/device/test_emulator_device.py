@@ -12,8 +12,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset
 
 from jumar.device import ActiveDevice, DevicePlan, activate, emulate
-from jumar.device.bridge import PLUGIN_VARIABLE, _call_plugin
+from jumar.device.bridge import _call_plugin
 from jumar.device.emulator.torch_npu_alias import VERSION
+from jumar.device.plan import PLUGIN_VARIABLE
 from jumar.errors import DeviceError
 
 active_device = activate(DevicePlan(real="never"))

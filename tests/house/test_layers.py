@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "jumar"
-LEAVES = {"errors", "findings", "rules"}
+LEAVES = {"errors", "findings", "lazy", "rules", "words"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "findings": set(),
+    "lazy": set(),
+    "words": set(),
     "rules": {"findings"},
     "recording": LEAVES,
     "device": LEAVES | {"recording"},

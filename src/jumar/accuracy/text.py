@@ -6,8 +6,9 @@ import textwrap
 from typing import get_args
 
 from jumar.accuracy.results import Comparison, LossPair, OperatorStatus, RunSummary
-from jumar.accuracy.words import number, plural
+from jumar.accuracy.words import number
 from jumar.findings import Severity
+from jumar.words import counted
 
 MAX_LINES = 15
 WIDTH = 110
@@ -63,9 +64,9 @@ def _coverage(comparison: Comparison) -> list[str]:
     parts = [f"{counts[status]:,} {status}" for status in get_args(OperatorStatus) if counts.get(status)]
     alone = len(comparison.unmatched_reference) + len(comparison.unmatched_target)
     if alone:
-        parts.append(f"{plural(alone, 'call')} without a partner")
+        parts.append(f"{counted(alone, 'call')} without a partner")
     kind = "whole tensors" if comparison.evidence == "tensors" else f"{comparison.evidence}: errors are lower bounds"
-    steps = plural(len(set(comparison.steps)), "step")
+    steps = counted(len(set(comparison.steps)), "step")
     lines = _wrapped(f"compared   {', '.join(parts)} in {steps} ({kind})", "  ")
     if comparison.notes:
         lines += _wrapped(f"not all    {comparison.notes[0]}" + ("; …" if len(comparison.notes) > 1 else ""), "  ", 2)

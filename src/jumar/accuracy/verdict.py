@@ -7,8 +7,9 @@ from jumar.accuracy.losses import first_disagreement
 from jumar.accuracy.results import Comparison, ComparisonStatus
 from jumar.accuracy.rules import FINDERS
 from jumar.accuracy.rules.not_comparable import reason
-from jumar.accuracy.words import number, place, plural
+from jumar.accuracy.words import number, place
 from jumar.findings import Finding
+from jumar.words import counted
 
 
 def conclude(found: Evidenced) -> Comparison:
@@ -65,6 +66,6 @@ def _agreement(found: Evidenced) -> str:
     )
     what = "module" if found.kinds == {"module"} else "operator"
     return (
-        f"The runs agree: {plural(compared, f'{what} call')} in {plural(len(set(found.steps)), 'step')} "
+        f"The runs agree: {counted(compared, f'{what} call')} in {counted(len(set(found.steps)), 'step')} "
         f"differ by no more than rounding explains{losses}."
     )

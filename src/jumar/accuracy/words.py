@@ -79,8 +79,3 @@ def tensor_json(diff: TensorDiff) -> dict[str, Json]:
     if diff.nonfinite_differs:
         facts["num_nonfinite"] = {"reference": diff.num_nonfinite, "target": diff.target_num_nonfinite}
     return facts
-
-
-def plural(count: int, word: str) -> str:
-    """Return `1 step`, `3 steps`."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"

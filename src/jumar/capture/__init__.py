@@ -5,8 +5,9 @@ The names below are loaded when first used; importing this package imports no to
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jumar.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.capture.launcher import LaunchResult, launch
@@ -24,8 +25,4 @@ _HOME = {
     "run_script": "jumar.capture.script",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'jumar.capture' has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+__getattr__ = loader(__name__, __all__, _HOME)

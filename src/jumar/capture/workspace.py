@@ -38,6 +38,7 @@ _MUTATING_EVENTS = {
 }
 _CONTENT_EVENTS = {"os.truncate", "os.chmod"}
 _TREE_EVENTS = {"shutil.rmtree"}
+_EVENTS = {"open"} | _MUTATING_EVENTS | _TREE_EVENTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +143,7 @@ class _Guard:
     def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self._hears_torch:
             self._hear_torch()
-        if self._busy or (event != "open" and event not in _MUTATING_EVENTS | _TREE_EVENTS):
+        if self._busy or event not in _EVENTS:
             return
         self._busy = True  # the guard's own file operations raise the same events
         try:

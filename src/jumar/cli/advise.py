@@ -39,6 +39,7 @@ def command(
     Example: jumar advise recording --report bottlenecks.html
     """
     from jumar.performance import advise
+    from jumar.port.advise_page import advise_page
     from jumar.report import findings_document, json_text, print_page, progress, render_html, write_text
 
     with progress() as bars:
@@ -49,15 +50,12 @@ def command(
             rank=rank,
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
         )
+    page = advise_page(advice)
     if report is not None:
-        from jumar.port.advise_page import advise_page
-
-        write_text(report, render_html(advise_page(advice)), force=force)
+        write_text(report, render_html(page), force=force)
         click.echo(f"Wrote {report}.", err=True)
     if as_json:
         click.echo(json_text(findings_document(advice.findings, **advice.to_json())), nl=False)
     else:
-        from jumar.port.advise_page import advise_page
-
-        print_page(advise_page(advice), more="`--json` prints all of it, `--report FILE.html` shows it.")
+        print_page(page, more="`--json` prints all of it, `--report FILE.html` shows it.")
     return exit_code(advice.findings, fail_on)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.cli.options import exit_code, fail_on_option, force_option, json_option
+from jumar.words import counted
 
 if TYPE_CHECKING:
     from jumar.findings import Finding
@@ -137,9 +138,9 @@ def _print_summary(conversion: Conversion, folder: Path | None) -> None:
 
     num_changed, num_files = len(conversion.changed), len(conversion.files)
     where = f" → {folder}" if folder is not None else " (nothing written)"
-    click.echo(f"{_count(conversion.num_edits, 'edit')} in {num_changed} of {_count(num_files, 'file')}{where}")
+    click.echo(f"{counted(conversion.num_edits, 'edit')} in {num_changed} of {counted(num_files, 'file')}{where}")
     if conversion.failures:
-        click.echo(f"{_count(len(conversion.failures), 'file')} could not be read and stayed as it was.")
+        click.echo(f"{counted(len(conversion.failures), 'file')} could not be read and stayed as it was.")
     made = Counter(finding.code for finding in conversion.findings if finding.evidence.get("applied"))
     if made:
         click.echo("Converted: " + ", ".join(f"{_name(code)} {number}" for code, number in sorted(made.items())))
@@ -160,7 +161,3 @@ def _name(code: str) -> str:
     from jumar.migrate.rules import RULES
 
     return next((f"{rule.code} {rule.name}" for rule in RULES if rule.code == code), code)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

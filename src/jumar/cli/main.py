@@ -30,7 +30,7 @@ COMMANDS = {
 }
 """Command name to its line in `jumar --help`; the command itself is `command` in `jumar.cli.<name>`."""
 
-EXIT_FINE, EXIT_FINDINGS, EXIT_USAGE, EXIT_INTERNAL = 0, 1, 2, 3
+EXIT_FINE, EXIT_USAGE, EXIT_INTERNAL = 0, 2, 3
 EXIT_INTERRUPTED = 130
 
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
 
 import click
 
 from jumar.errors import UsageError
 from jumar.findings import Finding, Severity, worst
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 DEFAULT_SOC = "Ascend910B1"
 

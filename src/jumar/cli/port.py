@@ -10,7 +10,7 @@ from jumar.cli.main import EXIT_USAGE
 from jumar.cli.options import exit_code, fail_on_option, force_option, json_option, soc_option
 
 
-@click.command(context_settings={"ignore_unknown_options": False})
+@click.command()
 @click.option(
     "-o",
     "--out",
@@ -68,7 +68,6 @@ def command(
         jumar port train.py -- --epochs 1
     """
     from jumar.port import PortOptions, port
-    from jumar.port.page import port_page
     from jumar.report import print_page, progress
 
     options = PortOptions(
@@ -85,14 +84,14 @@ def command(
     )
     with progress() as bars:
         result = port(options, bars)
-    failed = next((run for run in (result.reference, result.target) if run is not None and run.failed), None)
+    failed = result.failed
     if failed is not None:
         click.echo(failed.error(), err=True)
     if as_json:
         click.echo(result.layout.findings.read_text("utf-8"))
-    else:
-        print_page(port_page(result))
+    elif result.page is not None:
+        print_page(result.page)
         click.echo(f"\nOpen {result.layout.page}")
-    if failed is not None and failed.side == "reference":
+    if failed is not None and failed is result.reference:
         return EXIT_USAGE
     return exit_code(result.findings, fail_on)

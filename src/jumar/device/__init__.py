@@ -5,9 +5,10 @@ The names below are loaded when first used; importing this package imports no to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jumar.device.plan import ActiveDevice, DevicePlan
+from jumar.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.device.bridge import activate, emulate
@@ -15,9 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["ActiveDevice", "DevicePlan", "activate", "emulate"]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in ("activate", "emulate"):
-        raise AttributeError(f"module 'jumar.device' has no attribute {name!r}; it has {', '.join(__all__)}")
-    import importlib
+_HOME = {"activate": "jumar.device.bridge", "emulate": "jumar.device.bridge"}
 
-    return getattr(importlib.import_module("jumar.device.bridge"), name)
+__getattr__ = loader(__name__, __all__, _HOME)

@@ -14,11 +14,8 @@ from collections.abc import Iterator
 
 import torch
 
-from jumar.device.plan import ActiveDevice, DevicePlan
+from jumar.device.plan import PLUGIN_VARIABLE, ActiveDevice, DevicePlan
 from jumar.errors import DeviceError
-
-PLUGIN_VARIABLE = "JUMAR_EMULATOR_PLUGIN"
-"""`module:function`, called without argument once the emulated device is up."""
 
 _log = logging.getLogger("jumar.device")
 _active: list[ActiveDevice] = []

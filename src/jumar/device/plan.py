@@ -13,6 +13,9 @@ from jumar.errors import DeviceError
 VARIABLE = "JUMAR_DEVICE_PLAN"
 """Environment variable that carries a plan, as JSON, to child processes."""
 
+PLUGIN_VARIABLE = "JUMAR_EMULATOR_PLUGIN"
+"""`module:function`, called without argument once the emulated device is up."""
+
 Kind = Literal["cpu", "cuda", "npu", "cuda-stand-in"]
 Real = Literal["auto", "never", "require"]
 

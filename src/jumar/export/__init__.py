@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from jumar.export.options import DTYPES, CheckpointOptions, OnnxOptions
+from jumar.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.export.checkpoint import CheckpointReport, export_checkpoint
@@ -20,17 +21,11 @@ __all__ = [
     "export_onnx",
 ]
 
-_HOMES = {
-    "CheckpointReport": "checkpoint",
-    "export_checkpoint": "checkpoint",
-    "OnnxReport": "onnx",
-    "export_onnx": "onnx",
+_HOME = {
+    "CheckpointReport": "jumar.export.checkpoint",
+    "export_checkpoint": "jumar.export.checkpoint",
+    "OnnxReport": "jumar.export.onnx",
+    "export_onnx": "jumar.export.onnx",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'jumar.export' has no attribute {name!r}; it has {', '.join(__all__)}")
-    import importlib
-
-    return getattr(importlib.import_module(f"jumar.export.{_HOMES[name]}"), name)
+__getattr__ = loader(__name__, __all__, _HOME)

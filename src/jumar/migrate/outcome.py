@@ -8,14 +8,35 @@ from jumar.findings import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Success:
-    """The source was read and its edits (maybe none) were made."""
+class _Read:
+    """What every outcome says of its source."""
 
     path: str
     before: bytes
-    after: bytes
     findings: tuple[Finding, ...] = ()
     num_edits: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Untouched(_Read):
+    """The source keeps its bytes."""
+
+    @property
+    def after(self) -> bytes:
+        """The unchanged bytes."""
+        return self.before
+
+    @property
+    def changed(self) -> bool:
+        """Never."""
+        return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Success(_Read):
+    """The source was read and its edits (maybe none) were made."""
+
+    after: bytes
 
     @property
     def changed(self) -> bool:
@@ -24,45 +45,17 @@ class Success:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Skip:
+class Skip(_Untouched):
     """The source was left as it is, for a good reason."""
 
-    path: str
-    before: bytes
     reason: str
-    findings: tuple[Finding, ...] = ()
-    num_edits: int = 0
-
-    @property
-    def after(self) -> bytes:
-        """The unchanged bytes."""
-        return self.before
-
-    @property
-    def changed(self) -> bool:
-        """Never."""
-        return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(_Untouched):
     """The source could not be converted; `error` is one sentence."""
 
-    path: str
-    before: bytes
     error: str
-    findings: tuple[Finding, ...] = ()
-    num_edits: int = 0
-
-    @property
-    def after(self) -> bytes:
-        """The unchanged bytes."""
-        return self.before
-
-    @property
-    def changed(self) -> bool:
-        """Never."""
-        return False
 
 
 Outcome = Success | Skip | Failure

@@ -5,8 +5,9 @@ The names below are loaded when first used: the pages of single commands live he
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from jumar.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.port.options import PortOptions
@@ -17,8 +18,4 @@ __all__ = ["PortOptions", "PortResult", "port"]
 
 _HOME = {"PortOptions": "jumar.port.options", "PortResult": "jumar.port.result", "port": "jumar.port.pipeline"}
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'jumar.port' has no attribute {name!r}; it has {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+__getattr__ = loader(__name__, __all__, _HOME)

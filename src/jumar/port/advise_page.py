@@ -24,6 +24,7 @@ from jumar.report.page import (
     Text,
     Verdict,
 )
+from jumar.words import counted
 
 MAX_ACTIONS = 4
 MAX_OPERATORS = 200
@@ -62,11 +63,11 @@ def _split(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
 
 
 def _verdict(advice: Advice, bottlenecks: Sequence[Finding], notes: Sequence[Finding]) -> Verdict:
-    rules, gaps = _count(len(advice.checked), "rule"), _num_gaps(advice)
+    rules, gaps = counted(len(advice.checked), "rule"), _num_gaps(advice)
     details = [
-        f"Looked at {_count(advice.num_steps, 'step')} of rank {advice.rank}, run on "
+        f"Looked at {counted(advice.num_steps, 'step')} of rank {advice.rank}, run on "
         f"{advice.device or 'no named device'}, for {advice.soc}: {rules} ran"
-        + (f", {_count(gaps, 'rule')} could not be checked or not fully (see Not checked)." if gaps else "."),
+        + (f", {counted(gaps, 'rule')} could not be checked or not fully (see Not checked)." if gaps else "."),
         *(f"Recording: {line}." for line in advice.warnings),
     ]
     if not advice.checked:
@@ -74,8 +75,8 @@ def _verdict(advice: Advice, bottlenecks: Sequence[Finding], notes: Sequence[Fin
         return Verdict(status="failed", headline=f"Nothing could be checked: {reason}", details=details)
     if bottlenecks:
         return Verdict(status="attention", headline=bottlenecks[0].message, details=details)
-    but = f"; {_count(gaps, 'rule')} could not be checked or not fully" if gaps else ""
-    lesser = f"; {_count(len(notes), 'lesser thing')} noted" if notes else ""
+    but = f"; {counted(gaps, 'rule')} could not be checked or not fully" if gaps else ""
+    lesser = f"; {counted(len(notes), 'lesser thing')} noted" if notes else ""
     status: Status = "attention" if gaps > len(TITLES) // 2 else "fine"
     return Verdict(
         status=status, headline=f"No bottleneck found by the {rules} that ran{but}{lesser}.", details=details
@@ -84,10 +85,6 @@ def _verdict(advice: Advice, bottlenecks: Sequence[Finding], notes: Sequence[Fin
 
 def _num_gaps(advice: Advice) -> int:
     return len({item.code for item in advice.not_checked if item.code})
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _actions(bottlenecks: Sequence[Finding]) -> list[Action]:

@@ -59,9 +59,8 @@ def port_page(result: PortResult) -> Page:
 def _losses(result: PortResult) -> Section | None:
     series = []
     for run, name in ((result.reference, "reference"), (result.target, "NPU")):
-        losses = run.recording.losses() if run is not None and run.recording is not None else []
-        if losses:
-            series.append(Series(name=name, x=[step for step, _ in losses], y=[loss for _, loss in losses]))
+        if run is not None and run.losses:
+            series.append(Series(name=name, x=[step for step, _ in run.losses], y=[loss for _, loss in run.losses]))
     if not series:
         return None
     blocks: list[Block] = [LineChart(title="Loss by step", x_label="step", y_label="loss", series=series)]
@@ -158,14 +157,10 @@ def _performance(result: PortResult) -> list[Section]:
 
 
 def _runs(result: PortResult) -> Section:
-    blocks: list[Block] = [
-        KeyValues(title=run.side, items=_facts(run)) for run in (result.reference, result.target) if run is not None
-    ]
-    blocks += [
-        Listing(title=f"What the {run.side} run said when it failed", text=run.error())
-        for run in (result.reference, result.target)
-        if run is not None and run.failed
-    ]
+    blocks: list[Block] = [KeyValues(title=run.side, items=_facts(run)) for run in result.runs]
+    failed = result.failed
+    if failed is not None:
+        blocks.append(Listing(title=f"What the {failed.side} run said when it failed", text=failed.error()))
     blocks.append(
         FindingList(findings=of_room(result.findings, "run"), empty="Both runs came to their end.", titles=RUN_TITLES)
     )

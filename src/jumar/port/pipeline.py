@@ -80,9 +80,8 @@ def _run(result: PortResult, progress: Progress) -> None:
 
 def _failure(rule: Rule, run: Run) -> Finding:
     error = run.error().rstrip()
-    last_line = error.splitlines()[-1] if error else f"exit code {run.returncode}"
     return rule.finding(
-        f"the {run.side} run ended after {run.num_steps} steps: {last_line}",
+        f"the {run.side} run ended after {run.num_steps} steps: {run.last_line()}",
         evidence={"steps": run.num_steps, "exit_code": run.returncode, "error": error, "log": str(run.log)},
         action=f"Read {run.log}, mend the script or its arguments, and run this command again with --force.",
     )
@@ -108,8 +107,8 @@ def _judge(result: PortResult, progress: Progress) -> None:
 
 def _emulated(result: PortResult) -> list[Finding]:
     findings = []
-    for run in (result.reference, result.target):
-        if run is None or run.recording is None:
+    for run in result.runs:
+        if run.recording is None:
             continue
         device = run.recording.info.device
         if "(" in device:
@@ -125,7 +124,7 @@ def _emulated(result: PortResult) -> list[Finding]:
 
 def write(result: PortResult) -> None:
     """Write `index.html` and `findings.json` of the output folder."""
-    page = port_page(result)
+    page = result.page = port_page(result)
     write_text(result.layout.page, render_html(page), force=True)
     document = findings_document(result.findings, page=page_json(page))
     write_text(result.layout.findings, json_text(document), force=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jumar.findings import Finding, Severity, worst
+from jumar.findings import Finding
 from jumar.port.layout import Layout
 from jumar.port.options import PortOptions
 from jumar.port.runs import Run
+from jumar.report.page import Page
 
 if TYPE_CHECKING:
     from jumar.accuracy import Comparison
@@ -24,7 +25,7 @@ class PortResult:
     options: PortOptions
     layout: Layout
     source: Assessment | None = None
-    """Support of the converted sources' APIs."""
+    """Support of the APIs that the sources call, before the conversion."""
     conversion: Conversion | None = None
     reference: Run | None = None
     target: Run | None = None
@@ -32,14 +33,20 @@ class PortResult:
     """Support of the operators that the NPU run executed."""
     comparison: Comparison | None = None
     advice: Advice | None = None
+    page: Page | None = None
     findings: list[Finding] = field(default_factory=list)
 
     @property
     def ran(self) -> bool:
         """Both runs came to their end."""
-        return all(run is not None and not run.failed for run in (self.reference, self.target))
+        return self.target is not None and self.failed is None
 
     @property
-    def worst(self) -> Severity | None:
-        """The highest severity among the findings."""
-        return worst(self.findings)
+    def runs(self) -> list[Run]:
+        """The runs that were made, the reference first."""
+        return [run for run in (self.reference, self.target) if run is not None]
+
+    @property
+    def failed(self) -> Run | None:
+        """The run that did not come to its end, if there is one; none follows it."""
+        return next((run for run in self.runs if run.failed), None)

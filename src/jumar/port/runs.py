@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from jumar.capture import RecordPlan, launch
 from jumar.capture.seeds import ENVIRONMENT as SEED
 from jumar.capture.workspace import ENVIRONMENT, Workspace
 from jumar.device import DevicePlan
-from jumar.device.bridge import PLUGIN_VARIABLE
+from jumar.device.plan import PLUGIN_VARIABLE
 from jumar.errors import RecordingError
 from jumar.findings import Finding, Location
 from jumar.port.layout import Layout
@@ -40,6 +40,8 @@ class Run:
     """None when the run left no readable recording."""
     workspace: Path
     """Root of the mirror the script ran in; left out of paths that a person reads."""
+    losses: Sequence[tuple[int, float]] = ()
+    """(step, loss) of the recorded steps, read once."""
 
     @property
     def failed(self) -> bool:
@@ -63,6 +65,11 @@ class Run:
                 text = self.log.read_text("utf-8", errors="replace")
                 text = "\n".join(text.splitlines()[-LAST_LINES:])
         return text.replace(str(self.workspace), "")
+
+    def last_line(self) -> str:
+        """What it came to, in one line: the last one of `error`, else the exit code."""
+        lines = [line for line in self.error().splitlines() if line.strip()]
+        return lines[-1].strip() if lines else f"exit code {self.returncode}"
 
 
 def reference_kind(options: PortOptions) -> Literal["cuda", "cuda-stand-in"]:
@@ -99,13 +106,15 @@ def run_side(
         environment=_environment(side, workspace, options),
         on_progress=lambda done: progress.update(task, completed=done),
     )
+    recording = _open(out)
     run = Run(
         side=side,
         end=result.end,
         returncode=result.returncode,
         log=result.log,
-        recording=_open(out),
+        recording=recording,
         workspace=workspace.root,
+        losses=recording.losses() if recording else (),
     )
     progress.update(task, completed=run.num_steps, total=max(run.num_steps, 1))
     return run

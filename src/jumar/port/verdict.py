@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from jumar.findings import Finding, Severity
 from jumar.port.result import PortResult
-from jumar.port.runs import Run
 from jumar.report.page import Action, Status, Verdict
+from jumar.words import counted
 
 ROOMS = {"1": "conversion", "2": "support", "3": "accuracy", "4": "performance", "9": "run"}
 """First digit of a rule's code to the part of the page its findings belong to."""
@@ -32,9 +32,10 @@ def verdict(result: PortResult) -> Verdict:
 
 def _answer(result: PortResult) -> tuple[Status, str]:
     name = result.options.script.name
-    for run, place in ((result.reference, "on the reference device"), (result.target, "on the NPU")):
-        if run is not None and run.failed:
-            return "failed", f"{name} stopped {place} after {_steps(run.num_steps)}: {_last_line(run)}"
+    failed = result.failed
+    if failed is not None:
+        place = "on the reference device" if failed is result.reference else "on the NPU"
+        return "failed", f"{name} stopped {place} after {_steps(failed.num_steps)}: {failed.last_line()}"
     comparison = result.comparison
     if comparison is None or result.target is None:
         return "failed", f"{name} ran, but left nothing that can be compared."
@@ -55,16 +56,15 @@ def _answer(result: PortResult) -> tuple[Status, str]:
 def _details(result: PortResult) -> list[str]:
     details = []
     if result.conversion is not None:
-        changed = [file for file in result.conversion.files if file.before != file.after]
         left = [f for f in of_room(result.findings, "conversion") if f.severity >= Severity.WARNING]
         details.append(
-            f"Conversion: {_count(len(changed), 'file')} of {len(result.conversion.files)} changed; "
-            f"{_count(len(left), 'place')} left for you to look at."
+            f"Conversion: {counted(len(result.conversion.changed), 'file')} of {len(result.conversion.files)} changed; "
+            f"{counted(len(left), 'place')} left for you to look at."
         )
     if result.executed is not None:
         details.append(f"Of what ran: {result.executed.verdict}")
     details += _losses(result)
-    devices = [run.recording.info.device for run in (result.reference, result.target) if run and run.recording]
+    devices = [run.recording.info.device for run in result.runs if run.recording]
     if devices:
         details.append("Devices: " + " against ".join(devices) + ".")
     return details
@@ -72,11 +72,10 @@ def _details(result: PortResult) -> list[str]:
 
 def _losses(result: PortResult) -> list[str]:
     """Return the sentence about the losses of both runs, when both have some."""
-    runs = [run.recording.losses() for run in (result.reference, result.target) if run and run.recording]
-    if len(runs) < 2 or not runs[0] or not runs[1]:
+    if result.reference is None or result.target is None:
         return []
-    other = dict(runs[1])
-    pairs = [(step, loss, other[step]) for step, loss in runs[0] if step in other]
+    other = dict(result.target.losses)
+    pairs = [(step, loss, other[step]) for step, loss in result.reference.losses if step in other]
     if not pairs:
         return []
     step, reference, target = max(pairs, key=lambda pair: abs(pair[1] - pair[2]))
@@ -90,9 +89,9 @@ def _losses(result: PortResult) -> list[str]:
 def actions(result: PortResult) -> list[Action]:
     """Return what to do next, most useful first."""
     steps: list[Action] = []
-    failed = next((run for run in (result.reference, result.target) if run is not None and run.failed), None)
+    failed = result.failed
     if failed is not None:
-        steps.append(Action(title="Mend the error", detail=_last_line(failed), command=f"less {failed.log}"))
+        steps.append(Action(title="Mend the error", detail=failed.last_line(), command=f"less {failed.log}"))
     for finding in of_room(result.findings, "accuracy")[:1]:
         if finding.code == "JM301":
             steps.append(_first_divergence(result, finding))
@@ -102,7 +101,7 @@ def actions(result: PortResult) -> list[Action]:
     left = [f for f in of_room(result.findings, "conversion") if f.severity >= Severity.WARNING]
     if left:
         steps.append(
-            Action(title=f"Look at {_count(len(left), 'place')} the conversion left alone", detail=_places(left))
+            Action(title=f"Look at {counted(len(left), 'place')} the conversion left alone", detail=_places(left))
         )
     if result.ran:
         steps.append(_apply(result))
@@ -169,18 +168,9 @@ def _first(result: PortResult, room: str) -> str:
     return found[0].message if found else "see the findings below"
 
 
-def _last_line(run: Run) -> str:
-    lines = [line for line in run.error().splitlines() if line.strip()]
-    return lines[-1].strip() if lines else f"exit code {run.returncode}"
-
-
 def _places(findings: Sequence[Finding]) -> str:
     return "; ".join(f"{f.where}: {f.message}" for f in findings[:3]) + ("; …" if len(findings) > 3 else "")
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def _steps(number: int) -> str:
-    return _count(number, "step")
+    return counted(number, "step")

@@ -15,6 +15,7 @@ from jumar.report.sheet import QUIET_STYLE, Sheet
 from jumar.report.views.diffs import diff_view
 from jumar.report.views.findings import count_severities, group_by_code
 from jumar.report.views.lines import summary
+from jumar.words import counted
 
 SEVERITY_STYLES = {
     Severity.ERROR: "bold red",
@@ -164,11 +165,6 @@ def size_words(blocks: Iterable[Block]) -> str:
         findings += len(block.findings) if isinstance(block, FindingList) else 0
     words = [counted(number, noun) for number, noun in ((findings, "finding"), (rows, "row")) if number]
     return ", ".join(words)
-
-
-def counted(number: int, noun: str) -> str:
-    """Return `1 row`, `2,000 rows`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _more(sheet: Sheet, text: str) -> Text:

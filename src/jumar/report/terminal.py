@@ -11,11 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 from jumar.findings import Finding
-from jumar.report.briefs import brief, counted, counts_line, group_lines, size_words
+from jumar.report.briefs import brief, counts_line, group_lines, size_words
 from jumar.report.html import STATUS_WORDS
 from jumar.report.page import Action, FindingList, Page, Section, Status, Verdict
 from jumar.report.sheet import QUIET_STYLE, Sheet
 from jumar.report.views.findings import group_by_code
+from jumar.words import counted
 
 SCREEN_LINES = 35
 """About one screen."""

@@ -28,9 +28,10 @@ from __future__ import annotations
 
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.rules.inputs_differ import leaf_location
-from jumar.accuracy.words import number, plural, tensor_json
+from jumar.accuracy.words import number, tensor_json
 from jumar.findings import Finding, Severity
 from jumar.rules import Rule
+from jumar.words import counted
 
 RULE = Rule(
     code="JM303",
@@ -51,7 +52,7 @@ def find(found: Evidenced) -> list[Finding]:
     late = " (the first common step; what happened before is not recorded on both sides)" if found.leaves_step else ""
     return [
         RULE.finding(
-            f"{plural(len(leaves), 'parameter or buffer tensor')} already differ at the start of step "
+            f"{counted(len(leaves), 'parameter or buffer tensor')} already differ at the start of step "
             f"{found.leaves_step}{late}, first in {first.call.path or 'the root'} by {number(first.diff.error)}.",
             where=leaf_location(first),
             evidence={"num_tensors": len(leaves), "modules": list(modules[:20]), "first": tensor_json(first.diff)},

@@ -31,9 +31,9 @@ from collections.abc import Sequence
 
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.results import UnmatchedCall
-from jumar.accuracy.words import plural
 from jumar.findings import Finding, Json, Severity
 from jumar.rules import Rule
+from jumar.words import counted
 
 RULE = Rule(
     code="JM306",
@@ -56,7 +56,7 @@ def find(found: Evidenced) -> list[Finding]:
     evidence: dict[str, Json] = {side.replace(" ", "_"): dict(counts) for side, counts in sides}
     return [
         RULE.finding(
-            f"{plural(total, 'call')} without a partner were not compared ({shown}).",
+            f"{counted(total, 'call')} without a partner were not compared ({shown}).",
             evidence={**evidence, "num_views_and_copies": layout},
             why="Not compared is not the same as agreeing; a difference arising there would show in what reads them.",
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 DEVICE_NAME = "CPU kernels standing in for CUDA (Jumar)"
-DESCRIPTION = "cuda (CPU kernels standing in)"
 CAPABILITY = (8, 0)
 ARCHITECTURES = ["sm_80"]
 CUDA_VERSION = "12.0"

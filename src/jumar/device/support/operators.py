@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Literal
 
 from jumar.device.soc import SocProfile
 from jumar.device.support.data import kinds, overloads, table
@@ -187,9 +187,3 @@ def plain_name(name: str) -> str:
     if name.startswith(("aten.", "torch.ops.aten.")):
         name = name.removeprefix("torch.ops.").removeprefix("aten.")
     return name.removeprefix("aten::").removesuffix(".default")
-
-
-def header(name: str) -> Mapping[str, Any]:
-    """Return the header of a packaged table: source, licence, date."""
-    found: Mapping[str, Any] = table(name)["header"]
-    return found

@@ -1,0 +1,22 @@
+"""Names of a package that are loaded when first used, so that importing the package stays fast."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+
+def loader(package: str, names: Sequence[str], homes: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return the `__getattr__` of `package`, whose public names are `names`.
+
+    `homes` maps each name that is loaded later to the module that defines it. The function returned
+    raises AttributeError, with the names there are, for any other.
+    """
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(names)}")
+        return getattr(importlib.import_module(homes[name]), name)
+
+    return load
