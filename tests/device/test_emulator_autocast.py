@@ -13,7 +13,7 @@ from torch.nn import functional
 from jumar.device import DevicePlan, activate
 from jumar.device.emulator import autocast
 
-activate(DevicePlan(real="never"))
+activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
 HALF, SINGLE = torch.float16, torch.float32
 

@@ -17,7 +17,7 @@ from jumar.device.emulator.torch_npu_alias import VERSION
 from jumar.device.plan import PLUGIN_VARIABLE
 from jumar.errors import DeviceError
 
-active_device = activate(DevicePlan(real="never"))
+active_device = activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
 
 def test_activation_says_what_is_up_and_happens_once():
@@ -268,7 +268,7 @@ del {missing}
 from jumar.device import DevicePlan, activate
 from jumar.errors import DeviceError
 try:
-    activate(DevicePlan(real="never"))
+    activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 except DeviceError as error:
     assert "does not. Try torch 2.13" in str(error), error
 else:

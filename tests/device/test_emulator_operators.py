@@ -16,7 +16,7 @@ from jumar.device import DevicePlan, activate
 from jumar.device.emulator import OperatorEvent, listen, override
 from jumar.errors import DeviceError
 
-activate(DevicePlan(real="never"))
+activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "emulator_operators.py"
 NUM_OPERATORS = 150

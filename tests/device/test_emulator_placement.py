@@ -8,7 +8,7 @@ from torch.nn import functional
 
 from jumar.device import DevicePlan, activate
 
-activate(DevicePlan(real="never"))
+activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
 AT_LEAST_TWO = "^Expected all tensors to be on the same device, but found at least two devices, npu:0 and cpu!$"
 

@@ -15,7 +15,7 @@ from torch import nn
 
 from jumar.device import DevicePlan, activate
 
-activate(DevicePlan(real="never"))
+activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
 
 def same(expected: torch.Tensor, actual: torch.Tensor) -> bool:

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from jumar.device import DevicePlan, activate
 
-activate(DevicePlan(real="never"))
+activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
 
 def losses(device: str, optimizer: type[torch.optim.Optimizer], **options: object) -> list[float]:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jumar.errors import UsageError
 from jumar.findings import Finding, Severity, worst
+
+if TYPE_CHECKING:
+    from jumar.device import DevicePlan
+    from jumar.device.plan import Kind, Numerics, Unsupported
 
 DEFAULT_SOC = "Ascend910B1"
 
@@ -24,6 +31,83 @@ fail_on_option = click.option(
     show_default=True,
     help="Exit with 1 when a finding is at least this severe.",
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Npu:
+    """The NPU that the options below ask for."""
+
+    soc: str
+    numerics: Numerics
+    unsupported: Unsupported
+    memory_bytes: int | None
+
+    def plan(self, kind: Kind = "npu") -> DevicePlan:
+        """Return the device plan of a run on it."""
+        from jumar.device import DevicePlan
+
+        return DevicePlan(
+            kind=kind,
+            soc=self.soc,
+            numerics=self.numerics,
+            unsupported=self.unsupported,
+            memory_bytes=self.memory_bytes,
+        )
+
+
+_NPU_OPTIONS = (
+    soc_option,
+    click.option(
+        "--numerics",
+        type=click.Choice(["strict", "exact"]),
+        default="strict",
+        show_default=True,
+        help="Emulated NPU only. strict: round, saturate and refuse dtypes as the SoC does; exact: the CPU's bits.",
+    ),
+    click.option(
+        "--unsupported",
+        type=click.Choice(["warn", "error", "fallback"]),
+        default="warn",
+        show_default=True,
+        help="Emulated NPU only: what an operator without an NPU kernel does. warn: as the vendor's build, on the "
+        "host with one warning, or an error; error: always an error; fallback: on the host, silently.",
+    ),
+    click.option(
+        "--npu-memory",
+        "memory",
+        metavar="SIZE",
+        help="Emulated NPU only: memory of one device, e.g. 32GB or 512MB.  [default: the SoC's]",
+    ),
+)
+
+
+def npu_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of the NPU; they reach it as one keyword argument `npu`."""
+
+    @functools.wraps(command)
+    def call(*, soc: str, numerics: Numerics, unsupported: Unsupported, memory: str | None, **rest: Any) -> Any:
+        size = None if memory is None else parse_size(memory, "--npu-memory")
+        return command(npu=Npu(soc=soc, numerics=numerics, unsupported=unsupported, memory_bytes=size), **rest)
+
+    for option in reversed(_NPU_OPTIONS):
+        call = option(call)
+    return call
+
+
+_UNITS = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
+
+
+def parse_size(text: str, option: str) -> int:
+    """Return the bytes that `32GB`, `512 MiB` or `1000` mean; units are powers of 1024, as the vendor counts memory.
+
+    Raises UsageError when the text has another form or means no bytes.
+    """
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)", text.strip().lower())
+    unit = match[2].replace("i", "") if match else ""
+    unit = f"{unit}b" if unit in ("k", "m", "g", "t") else unit
+    if match is None or unit not in _UNITS or int(float(match[1]) * _UNITS[unit]) < 1:
+        raise UsageError(f'"{option} {text}" must be a size such as 32GB or 512MB. Try {option} 32GB.')
+    return int(float(match[1]) * _UNITS[unit])
 
 
 def exit_code(findings: Iterable[Finding], fail_on: str) -> int:

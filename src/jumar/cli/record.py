@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast, get_args
 import click
 
 from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE
-from jumar.cli.options import force_option, parse_steps, soc_option
+from jumar.cli.options import Npu, force_option, npu_options, parse_steps
 from jumar.cli.run import SCRIPT_SETTINGS
 from jumar.recording import Level, Values
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     help="Device to bring up: npu is emulated without torch_npu; cuda has CPU kernels stand in without a GPU; "
     "cpu brings up none.",
 )
-@soc_option
+@npu_options
 @click.option(
     "--level",
     "levels",
@@ -60,7 +60,7 @@ def command(
     *,
     out: Path,
     device: str,
-    soc: str,
+    npu: Npu,
     levels: str,
     values: Values,
     steps: str | None,
@@ -101,7 +101,7 @@ def command(
     from jumar.capture import run_script
     from jumar.device import activate
 
-    device_plan = _device_plan(device, soc)
+    device_plan = _device_plan(device, npu)
     os.environ.update(device_plan.to_environment())
     active = activate(device_plan)
     click.echo(f"jumar: recording {script} on {active.description} into {out}", err=True)
@@ -111,16 +111,14 @@ def command(
     return _exit_code(end)
 
 
-def _device_plan(device: str, soc: str) -> DevicePlan:
+def _device_plan(device: str, npu: Npu) -> DevicePlan:
     import torch
 
-    from jumar.device import DevicePlan
-
     if device == "npu":
-        return DevicePlan(kind="npu", soc=soc)
+        return npu.plan()
     if device == "cuda":
-        return DevicePlan(kind="cuda" if torch.cuda.is_available() else "cuda-stand-in", soc=soc)
-    return DevicePlan(kind="cpu", soc=soc)
+        return npu.plan("cuda" if torch.cuda.is_available() else "cuda-stand-in")
+    return npu.plan("cpu")
 
 
 def _show_step(step: int, chosen: tuple[int, int] | None) -> None:

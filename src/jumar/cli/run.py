@@ -7,18 +7,18 @@ from pathlib import Path
 
 import click
 
-from jumar.cli.options import soc_option
+from jumar.cli.options import Npu, npu_options
 
 SCRIPT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """Everything after SCRIPT is the script's own, whatever it looks like."""
 
 
 @click.command(context_settings=SCRIPT_SETTINGS)
-@soc_option
+@npu_options
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="End the script after N training steps.")
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-def command(*, soc: str, steps: int | None, script: Path, arguments: tuple[str, ...]) -> int:
+def command(*, npu: Npu, steps: int | None, script: Path, arguments: tuple[str, ...]) -> int:
     """Run SCRIPT as `python SCRIPT ARGS` would, with an NPU present.
 
     With torch_npu installed that is the real NPU, else an emulated one: `torch.device("npu")`,
@@ -33,9 +33,9 @@ def command(*, soc: str, steps: int | None, script: Path, arguments: tuple[str, 
     read_script(script)
     claim()
     from jumar.capture import run_script
-    from jumar.device import DevicePlan, activate
+    from jumar.device import activate
 
-    plan = DevicePlan(soc=soc)
+    plan = npu.plan()
     active = activate(plan)
     os.environ.update(plan.to_environment())
     end = run_script(script, arguments, plan=None, stop_after=steps)

@@ -11,11 +11,15 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import torch
 
-from jumar.device.plan import PLUGIN_VARIABLE, ActiveDevice, DevicePlan
+from jumar.device.plan import PLUGIN_VARIABLE, ActiveDevice, DevicePlan, Numerics, Unsupported
 from jumar.errors import DeviceError
+
+if TYPE_CHECKING:
+    from jumar.device.emulator.state import Settings
 
 _log = logging.getLogger("jumar.device")
 _active: list[ActiveDevice] = []
@@ -71,7 +75,7 @@ def _emulated(plan: DevicePlan) -> ActiveDevice:
     from jumar.device.emulator import backend, torch_npu_alias
     from jumar.device.emulator.state import STATE
 
-    STATE.soc, STATE.num_devices = plan.soc, plan.num_devices
+    STATE.apply(_settings(plan))
     backend.bring_up()
     if plan.kind == "cuda-stand-in":
         from jumar.device import cuda_stand_in
@@ -88,6 +92,16 @@ def _emulated(plan: DevicePlan) -> ActiveDevice:
         )
     _call_plugin()
     return active
+
+
+def _settings(plan: DevicePlan) -> Settings:
+    """Return the emulator's settings for a plan; the stand-in for CUDA has the CPU's numerics and every operator."""
+    from jumar.device.emulator.state import Settings
+
+    chosen = {item.name: getattr(plan, item.name) for item in dataclasses.fields(Settings)}
+    if plan.kind == "cuda-stand-in":
+        chosen |= {"numerics": "exact", "unsupported": "fallback"}
+    return Settings(**chosen)
 
 
 def _check_torch() -> None:
@@ -118,20 +132,36 @@ def _call_plugin() -> None:
 
 
 @contextlib.contextmanager
-def emulate(soc: str = "Ascend910B1", *, num_devices: int = 8) -> Iterator[ActiveDevice]:
+def emulate(
+    soc: str = "Ascend910B1",
+    *,
+    num_devices: int = 8,
+    numerics: Numerics = "strict",
+    unsupported: Unsupported = "warn",
+    memory_bytes: int | None = None,
+) -> Iterator[ActiveDevice]:
     """Have the emulated NPU within the block, or within the decorated function.
 
-    PyTorch cannot take a device backend back, so the device stays in the process; what ends with the
-    block are the settings and overrides made in it. Raises DeviceError when the vendor's NPU is up.
+    The arguments are the fields of `DevicePlan`. PyTorch cannot take a device backend back, so the device
+    stays in the process; what ends with the block are the settings, options and overrides made in it.
+    Raises DeviceError when an argument breaks its rule, or the vendor's NPU is up.
     """
     from jumar.device.emulator.state import STATE
 
+    plan = DevicePlan(
+        soc=soc,
+        real="never",
+        num_devices=num_devices,
+        numerics=numerics,
+        unsupported=unsupported,
+        memory_bytes=memory_bytes,
+    )
     if _active and _active[0].description != "npu (emulated)":
         raise DeviceError(f"this process already has {_active[0].description}; emulate() needs a process of its own.")
-    active = activate(DevicePlan(soc=soc, real="never", num_devices=num_devices))
-    before = STATE.settings()
-    STATE.soc, STATE.num_devices = soc, num_devices
+    active = activate(plan)
+    before = STATE.saved()
+    STATE.apply(_settings(plan))
     try:
-        yield dataclasses.replace(active, soc=soc)
+        yield dataclasses.replace(active, soc=STATE.soc)
     finally:
         STATE.restore(before)

@@ -18,6 +18,8 @@ PLUGIN_VARIABLE = "JUMAR_EMULATOR_PLUGIN"
 
 Kind = Literal["cpu", "cuda", "npu", "cuda-stand-in"]
 Real = Literal["auto", "never", "require"]
+Numerics = Literal["strict", "exact"]
+Unsupported = Literal["warn", "error", "fallback"]
 
 MAX_DEVICES = 64
 
@@ -33,12 +35,26 @@ class DevicePlan:
     """`auto`: the vendor's torch_npu when it imports, else the emulator; `require`: no emulator."""
     num_devices: int = 8
     """Logical devices of the emulator; an Atlas server has eight."""
+    numerics: Numerics = "strict"
+    """`strict`: the emulator rounds, saturates and refuses dtypes as the SoC does; `exact`: the CPU's bits."""
+    unsupported: Unsupported = "warn"
+    """What the emulator does with an operator that has no NPU kernel: `warn`, as the vendor's build does (run it on
+    the host with one warning, or raise where that build raises); `error`: raise; `fallback`: run it silently."""
+    memory_bytes: int | None = None
+    """Memory of one emulated device; None: what the SoC has."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):
             raise DeviceError(f"a device kind must be one of {', '.join(get_args(Kind))}; got {self.kind!r}.")
         if self.real not in get_args(Real):
             raise DeviceError(f"`real` must be one of {', '.join(get_args(Real))}; got {self.real!r}.")
+        if self.numerics not in get_args(Numerics):
+            raise DeviceError(f"`numerics` must be one of {', '.join(get_args(Numerics))}; got {self.numerics!r}.")
+        if self.unsupported not in get_args(Unsupported):
+            choices = ", ".join(get_args(Unsupported))
+            raise DeviceError(f"`unsupported` must be one of {choices}; got {self.unsupported!r}.")
+        if self.memory_bytes is not None and self.memory_bytes < 1:
+            raise DeviceError(f"`memory_bytes` must be positive, or None for the SoC's own; got {self.memory_bytes}.")
         if not 1 <= self.num_devices <= MAX_DEVICES:
             raise DeviceError(f"`num_devices` must be between 1 and {MAX_DEVICES}; got {self.num_devices}.")
         get_soc(self.soc)

@@ -70,7 +70,8 @@ def _run(result: PortResult, progress: Progress) -> None:
         result.findings.append(_failure(REFERENCE_RUN_FAILED, result.reference))
         return
     result.findings += findings_of(result.reference, options)
-    npu = DevicePlan(kind="npu", soc=options.soc)
+    # The CPU's bits on both sides: what differs then is the conversion's doing, not the SoC's rounding.
+    npu = DevicePlan(kind="npu", soc=options.soc, numerics="exact")
     result.target = run_side("npu", npu, after, options, progress=progress)
     if result.target.failed:
         result.findings.append(_failure(NPU_RUN_FAILED, result.target))

@@ -11,7 +11,7 @@ from torch import nn
 
 from jumar.device import DevicePlan, activate
 
-activate(DevicePlan(real="never", num_devices=4))
+activate(DevicePlan(real="never", numerics="exact", unsupported="fallback", num_devices=4))
 
 
 def test_tensors_keep_their_index_through_operators_views_and_factories():

@@ -104,7 +104,7 @@ def lose_a_rank(rank: int, size: int, device: torch.device) -> dict[str, object]
 def main(rank: int, size: int, port: str, lose: bool) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    activate(DevicePlan(real="never"))
+    activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
     torch.npu.set_device(rank)
     dist.init_process_group("hccl", rank=rank, world_size=size)

@@ -7,7 +7,7 @@ from torch import nn
 
 from jumar.device import DevicePlan, activate
 
-activate(DevicePlan(real="never"))
+activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
 from torch_npu.contrib import transfer_to_npu  # noqa: E402, F401 (the import is what is tested, and needs the device)
 

@@ -15,6 +15,7 @@ from jumar.device.emulator import (
     multiple,
     npu,
     pinned,
+    plans,
     register,
     retag,
     rng,
@@ -73,4 +74,5 @@ def bring_up() -> None:
     for part in (storage, rng, accelerator, modules, hccl):
         part.install()
     STATE.on_multiple.append(multiple.install)
+    STATE.on_settings.append(plans.reset)
     STATE.active = True

@@ -23,7 +23,7 @@ def run(plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         return plan.general(args, kwargs, index)
     start_ns = time.perf_counter_ns()
     result = plan.general(args, kwargs, index)
-    events.tell(plan.name, args, kwargs, result, start_ns)
+    events.tell(plan.name, args, kwargs, result, start_ns, index)
     return result
 
 

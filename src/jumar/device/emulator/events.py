@@ -37,6 +37,8 @@ class OperatorEvent:
     transfer: Transfer = ""
     """Set for copies between the host and the device."""
     transfer_bytes: int = 0
+    device_index: int = 0
+    """Logical device of the results."""
 
 
 Listener = Callable[[OperatorEvent], None]
@@ -54,11 +56,13 @@ def listen(listener: Listener) -> Iterator[None]:
         STATE.refresh()
 
 
-def tell(operator: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, start_ns: int) -> None:
+def tell(
+    operator: str, args: Sequence[Any], kwargs: Mapping[str, Any], result: Any, start_ns: int, index: int = 0
+) -> None:
     """Give the listeners the event of a call that has just ended."""
     end_ns = time.perf_counter_ns()
     transfer, size = _transfer(operator, args, result)
-    event = OperatorEvent(operator, args, kwargs, result, start_ns, end_ns, transfer, size)
+    event = OperatorEvent(operator, args, kwargs, result, start_ns, end_ns, transfer, size, index)
     for listener in tuple(STATE.listeners):
         listener(event)
 

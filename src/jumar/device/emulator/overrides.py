@@ -7,8 +7,7 @@ import difflib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jumar.device.emulator.plans import CPU_KEYS, Plan
-from jumar.device.emulator.register import PLANS
+from jumar.device.emulator.plans import CPU_KEYS, PLANS, Plan
 from jumar.errors import DeviceError
 
 Replacement = Callable[..., Any]

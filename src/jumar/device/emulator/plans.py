@@ -12,6 +12,20 @@ import torch
 
 CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
+Call = Callable[..., Any]
+"""An operator on CPU tensors: call(CPU_KEYS, *args, **kwargs)."""
+
+LAYERS: list[Callable[[Plan, Call], Call]] = []
+"""What the SoC does that a CPU kernel does not (dtype limits, rounding, saturation), innermost first.
+
+Each layer takes a plan and its call and returns the call to use: the same one where it has nothing to do,
+so that operators it does not touch pay nothing. Layers are asked when an operator is first called after
+`reset`. Operators of the form `view` get npu tensors, all others CPU tensors over npu memory.
+"""
+
+PLANS: dict[str, Plan] = {}
+"""Plans of all operators that have a kernel of their own."""
+
 Form = Literal["fresh", "inplace", "out", "view", "mixed"]
 """fresh: only new results; inplace: returns what it wrote; out: writes keyword arguments; view: shares memory."""
 
@@ -60,7 +74,7 @@ class Plan:
         base, _, overload = name.partition(".")
         schema = torch._C._get_schema(base, overload)
         self.name = name
-        self.call: Callable[..., Any] = functools.partial(_resolve, self)
+        self.call: Call = functools.partial(_resolve, self)
         """Runs the operator on CPU tensors: call(CPU_KEYS, *args, **kwargs)."""
         self.composed = not torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
         """Whether PyTorch composes the operator of others on every device."""
@@ -118,9 +132,18 @@ def _not_made(plan: Plan, *_: Any) -> Any:
 
 
 def _resolve(plan: Plan, *args: Any, **kwargs: Any) -> Any:
-    """First call: find the CPU kernel, which later calls then use directly."""
-    plan.call = torch.library.get_kernel(plan.name, "CPU").call_boxed
-    return plan.call(*args, **kwargs)
+    """First call: find the CPU kernel and put the layers around it; later calls then use that directly."""
+    call: Call = torch.library.get_kernel(plan.name, "CPU").call_boxed
+    for layer in LAYERS:
+        call = layer(plan, call)
+    plan.call = call
+    return call(*args, **kwargs)
+
+
+def reset() -> None:
+    """Have every operator ask the layers again: called when what they depend on has changed."""
+    for plan in PLANS.values():
+        plan.call = functools.partial(_resolve, plan)
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import torch
 from jumar.device.emulator import detour, dispatch
 from jumar.device.emulator.out import out
 from jumar.device.emulator.placement import MixedDevicesError
-from jumar.device.emulator.plans import CPU_KEYS, Plan
+from jumar.device.emulator.plans import CPU_KEYS, PLANS, Plan
 
 _has = torch._C._dispatch_has_kernel_for_dispatch_key
 
@@ -30,9 +30,6 @@ LEFT_COMPOSED = frozenset(
     }
 )
 """Operators that PyTorch composes and that must stay so: their composition is right for any device."""
-
-PLANS: dict[str, Plan] = {}
-"""Plans of all operators that have a kernel of their own."""
 
 
 def own_operators() -> Iterator[str]:

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
+
+from jumar.device.plan import Numerics, Unsupported
+from jumar.device.soc import SocProfile, get_soc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a plan or an `emulate` block chooses; the fields are those of `DevicePlan`."""
+
+    soc: str = "Ascend910B1"
+    num_devices: int = 8
+    numerics: Numerics = "strict"
+    unsupported: Unsupported = "warn"
+    memory_bytes: int | None = None
 
 
 @dataclass(slots=True)
@@ -13,8 +28,9 @@ class State:
     """Settings and switches of the emulator in this process."""
 
     active: bool = False
-    soc: str = "Ascend910B1"
-    num_devices: int = 8
+    settings: Settings = field(default_factory=Settings)
+    on_settings: list[Callable[[], None]] = field(default_factory=list)
+    """Called in order after the settings have changed: parts that derive something from them."""
     detour: bool = False
     """True sends every operator through the general path, which serves listeners and device indices above 0."""
     multiple: bool = False
@@ -23,19 +39,52 @@ class State:
     """Called in order when `multiple` becomes true: what teaches Python the logical devices."""
     listeners: list[Callable[..., Any]] = field(default_factory=list)
     options: dict[str, Any] = field(default_factory=dict)
-    """What `set_option` and `set_compile_mode` were given."""
+    """What `set_option`, `set_compile_mode` and the switches of `torch.npu` were given, by name."""
 
-    def settings(self) -> tuple[str, int, dict[str, Any]]:
+    @property
+    def soc(self) -> str:
+        """CANN name of the chip."""
+        return self.profile.name
+
+    @property
+    def profile(self) -> SocProfile:
+        """The chip."""
+        return _profile(self.settings.soc)
+
+    @property
+    def num_devices(self) -> int:
+        """Logical devices of the machine."""
+        return self.settings.num_devices
+
+    def apply(self, settings: Settings) -> None:
+        """Take other settings and tell the parts that depend on them."""
+        if settings == self.settings:
+            return
+        self.settings = settings
+        for told in self.on_settings:
+            told()
+
+    def saved(self) -> tuple[Settings, dict[str, Any]]:
         """Return what a block may change and `restore` puts back."""
-        return self.soc, self.num_devices, dict(self.options)
+        return self.settings, dict(self.options)
 
-    def restore(self, settings: tuple[str, int, dict[str, Any]]) -> None:
-        """Put back what `settings` returned."""
-        self.soc, self.num_devices, self.options = settings
+    def restore(self, saved: tuple[Settings, dict[str, Any]]) -> None:
+        """Put back what `saved` returned."""
+        settings, options = saved
+        changed = options != self.options
+        self.options = options
+        if settings != self.settings:
+            self.apply(settings)
+        elif changed:
+            for told in self.on_settings:
+                told()
 
     def refresh(self) -> None:
         """Recompute `detour` after a change to what it depends on."""
         self.detour = self.multiple or bool(self.listeners)
+
+
+_profile = functools.cache(get_soc)
 
 
 class _Current(threading.local):

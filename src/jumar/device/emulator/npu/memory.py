@@ -45,9 +45,7 @@ def _pool(device: Any) -> Pool:
 
 def capacity_bytes() -> int:
     """Return the memory of one device of the emulated SoC."""
-    from jumar.device.soc import get_soc
-
-    return get_soc(STATE.soc).memory_bytes or DEFAULT_CAPACITY_BYTES
+    return STATE.settings.memory_bytes or STATE.profile.memory_bytes or DEFAULT_CAPACITY_BYTES
 
 
 def memory_allocated(device: Any = None) -> int:

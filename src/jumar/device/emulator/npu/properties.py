@@ -33,12 +33,10 @@ def get_device_name(device: Any = None) -> str:
 
 def get_device_properties(device: Any = None) -> NPUDeviceProperties:
     """Return the figures of the SoC."""
-    from jumar.device.soc import get_soc
-
     index_from(device)
-    profile = get_soc(STATE.soc)
+    profile = STATE.profile
     return NPUDeviceProperties(
-        name=STATE.soc,
+        name=profile.name,
         total_memory=capacity_bytes(),
         cube_core_num=profile.num_cube_cores,
         vector_core_num=profile.num_vector_cores,
