@@ -11,6 +11,7 @@ from jumar.device.emulator import (
     autocast,
     hccl,
     kernels,
+    ledger,
     modules,
     multiple,
     npu,
@@ -71,7 +72,7 @@ def bring_up() -> None:
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
     pinned.register(library.m)
-    for part in (storage, rng, accelerator, modules, hccl):
+    for part in (storage, rng, accelerator, modules, hccl, ledger):
         part.install()
     STATE.on_multiple.append(multiple.install)
     STATE.on_settings.append(plans.reset)
