@@ -18,7 +18,7 @@ from jumar.errors import DeviceError
 
 activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
-SCRIPT = Path(__file__).parents[2] / "benchmarks" / "emulator_operators.py"
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "proof" / "operators.py"
 NUM_OPERATORS = 150
 NO_LAYOUT = {"to_sparse", "sparse.mm", "sparse.sampled_addmm"}
 """The emulated NPU has no sparse tensors."""

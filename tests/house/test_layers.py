@@ -29,6 +29,7 @@ ALLOWED: dict[str, set[str]] = {
     "doctor": LEAVES | {"recording", "device"},
     "export": LEAVES | {"recording", "device"},
     "report": LEAVES,
+    "testing": LEAVES | {"device"},
     "port": LEAVES
     | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "doctor", "report"},
     "cli": LEAVES
@@ -52,6 +53,7 @@ TORCH_FREE = [
     "jumar.port",
     "jumar.recording",
     "jumar.report",
+    "jumar.testing.plugin",
     "jumar.tune",
 ]
 

@@ -13,8 +13,6 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-import torch
-
 from jumar.device.plan import PLUGIN_VARIABLE, ActiveDevice, DevicePlan, Numerics, Unsupported
 from jumar.errors import DeviceError
 
@@ -30,6 +28,9 @@ def activate(plan: DevicePlan) -> ActiveDevice:
 
     Raises DeviceError when the device cannot be had here, or another one is already up.
     """
+    # NOTE: not at the top: `import torch` loads Jumar's own entry point, which may call this function.
+    import torch
+
     if plan.kind == "cpu":
         return ActiveDevice(device_type="cpu", description="cpu")
     if plan.kind == "cuda":
@@ -64,6 +65,8 @@ def _vendor() -> ActiveDevice | None:
             del sys.modules[name]
         _log.warning("torch_npu is installed but does not import (%s); the emulated NPU takes its place.", error)
         return None
+    import torch
+
     version = getattr(torch_npu, "__version__", "")
     npu = torch.get_device_module("npu")
     soc = str(npu.get_device_name()) if npu.is_available() else ""
