@@ -60,6 +60,7 @@ class Plan:
         "form",
         "general",
         "generator_at",
+        "kernel",
         "keywords",
         "lists",
         "name",
@@ -76,6 +77,8 @@ class Plan:
         self.name = name
         self.call: Call = functools.partial(_resolve, self)
         """Runs the operator on CPU tensors: call(CPU_KEYS, *args, **kwargs)."""
+        self.kernel: Call | None = None
+        """What to run in the place of PyTorch's CPU kernel: an operator that the CPU does not have."""
         self.composed = not torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
         """Whether PyTorch composes the operator of others on every device."""
         self.general: Callable[..., Any] = functools.partial(_not_made, self)
@@ -133,7 +136,7 @@ def _not_made(plan: Plan, *_: Any) -> Any:
 
 def _resolve(plan: Plan, *args: Any, **kwargs: Any) -> Any:
     """First call: find the CPU kernel and put the layers around it; later calls then use that directly."""
-    call: Call = torch.library.get_kernel(plan.name, "CPU").call_boxed
+    call: Call = plan.kernel or torch.library.get_kernel(plan.name, "CPU").call_boxed
     for layer in LAYERS:
         call = layer(plan, call)
     plan.call = call
