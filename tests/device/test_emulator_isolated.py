@@ -67,5 +67,22 @@ def test_two_ranks_on_hccl():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("num_ranks", [2, 4, 8])
+def test_what_sharded_training_is_made_of_works_on_several_ranks(num_ranks):
+    for rank, found in enumerate(ranks(num_ranks)):
+        more = found["more"]
+        assert more.pop("group of two", [2, 2]) == [2, 2]
+        assert more == {
+            "coalesced": [[num_ranks] * 2] * 3,
+            "functional": [num_ranks] * 2,
+            "from the left": (rank - 1) % num_ranks,
+            "all_to_all_single": [10 * other + rank for other in range(num_ranks)],
+            "sharded product": sum(range(4 * num_ranks)) * 3,
+            "a CPU tensor": "No backend type associated with device type cpu",
+        }
+        assert found["ddp"]["equal on all ranks"]
+
+
+@pytest.mark.slow
 def test_a_lost_rank_is_an_error_for_the_others():
     assert ranks(2, "lose") == [{"rank": 0, "errors": ["RuntimeError", "RuntimeError"]}]

@@ -13,8 +13,11 @@ import warnings
 
 import torch
 import torch.distributed as dist
+import torch.distributed._functional_collectives as functional
 import torch.multiprocessing as mp
 from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 from jumar.device import DevicePlan, activate
@@ -47,6 +50,44 @@ def collectives(rank: int, size: int, device: torch.device) -> dict[str, object]
     found["objects"] = objects
     dist.barrier()
     found["device"] = str(y.device)
+    return found
+
+
+def more(rank: int, size: int, device: torch.device) -> dict[str, object]:
+    """What sharded and model-parallel training is made of."""
+    ones = torch.ones(2, device=device)
+    found: dict[str, object] = {}
+    together = [ones.clone() for _ in range(3)]
+    with dist._coalescing_manager(device=device, async_ops=True) as manager:
+        for tensor in together:
+            dist.all_reduce(tensor)
+    manager.wait()
+    found["coalesced"] = [tensor.tolist() for tensor in together]
+    everyone = list(range(size))
+    found["functional"] = functional.reduce_scatter_tensor(
+        torch.ones(2 * size, device=device), "sum", 0, everyone
+    ).tolist()
+    received = torch.zeros(1, device=device)
+    right, left = (rank + 1) % size, (rank - 1) % size
+    mine = torch.full((1,), float(rank), device=device)
+    for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, mine, right), dist.P2POp(dist.irecv, received, left)]):
+        work.wait()
+    found["from the left"] = received.item()
+    exchanged = torch.zeros(size, device=device)
+    dist.all_to_all_single(exchanged, torch.arange(float(size), device=device) + 10 * rank)
+    found["all_to_all_single"] = exchanged.tolist()
+    pair = dist.new_group([0, 1]) if size > 2 else dist.group.WORLD
+    if rank < 2:
+        dist.all_reduce(both := ones.clone(), group=pair)
+        found["group of two"] = both.tolist()
+    mesh = init_device_mesh("npu", (size,))
+    rows = distribute_tensor(torch.arange(4.0 * size).reshape(2 * size, 2).npu(), mesh, [Shard(0)])
+    columns = distribute_tensor(torch.ones(2, 3).npu(), mesh, [Replicate()])
+    found["sharded product"] = (rows @ columns).full_tensor().sum().item()
+    try:
+        dist.all_reduce(torch.ones(2))
+    except RuntimeError as error:
+        found["a CPU tensor"] = str(error)
     return found
 
 
@@ -117,6 +158,7 @@ def main(rank: int, size: int, port: str, lose: bool) -> None:
         "collectives": collectives(rank, size, device),
         "ddp": train(rank, size, device),
         "sync": train(rank, size, device, synchronised=True) if size > 1 else {},
+        "more": more(rank, size, device) if size > 1 else {},
         "backend": dist.get_backend(),
     }
     dist.barrier()

@@ -1,4 +1,4 @@
-"""`init_process_group("hccl")`: collectives of emulated devices over Gloo.
+"""The process group of emulated devices.
 
 The process group relabels npu tensors as the CPU tensors they are and gives them to a Gloo group, so
 DDP, its C++ reducer included, works as on any backend. What Gloo lacks is composed of what it has.
@@ -6,68 +6,25 @@ DDP, its C++ reducer included, works as on any backend. What Gloo lacks is compo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import time
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
+from jumar.device.emulator import events
 from jumar.device.emulator.arguments import alias
+from jumar.device.emulator.hccl.limits import check_dtype, check_ranks
+from jumar.device.emulator.hccl.work import Collective, Together, Transfer, tensors_in
 from jumar.device.emulator.retag import to_cpu
+from jumar.device.emulator.state import STATE
 
 Tensor = torch.Tensor
 c10d: Any = torch._C._distributed_c10d
 _ProcessGroup: Any = dist.ProcessGroup
-_Work: Any = c10d.Work
 
-
-def _relabel(value: Any) -> Any:
-    """Return tensors, or nested lists of them, as CPU tensors over the same memory."""
-    if isinstance(value, Tensor):
-        return value if value.is_cpu else alias(value)
-    return [_relabel(item) for item in value]
-
-
-def _tensors(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    return [tensor for item in value for tensor in _tensors(item)]
-
-
-class _Collective(_Work):  # type: ignore[misc]
-    """A collective under way at Gloo; `finish` is called once when it is done."""
-
-    def __init__(self, inner: Any, results: Any, finish: Callable[[], None] | None = None) -> None:
-        super().__init__()
-        self._inner, self._results, self._finish = inner, results, finish
-
-    def wait(self, timeout: timedelta | None = None) -> bool:
-        """Wait until it is done. Raises RuntimeError with what went wrong."""
-        if self._inner is not None:
-            self._inner.wait(*(() if timeout is None else (timeout,)))
-        finish, self._finish = self._finish, None
-        if finish is not None:
-            finish()
-        return True
-
-    def is_completed(self) -> bool:
-        """Return whether it is done, well or not."""
-        return self._inner is None or bool(self._inner.is_completed())
-
-    def get_future(self) -> Any:
-        """Return a future that is done: of the npu tensors, or Gloo's own with the error in it.
-
-        NOTE: this waits. DDP's reducer reads the future in C++, where only Gloo's own future can carry an
-        error, and PyTorch cannot chain futures of a device whose streams are written in Python.
-        """
-        try:
-            self.wait()
-        except RuntimeError:
-            return self._inner.get_future()
-        future: Any = torch.futures.Future(devices=[torch.device("npu", 0)])
-        future.set_result(_tensors(self._results))
-        return future
+REDUCTIONS = frozenset({"allreduce", "allreduce_coalesced", "reduce", "reduce_scatter"})
 
 
 class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
@@ -75,12 +32,66 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
 
     def __init__(self, store: Any, rank: int, size: int, timeout: timedelta) -> None:
         super().__init__(rank, size)
+        check_ranks(size)
         self._gloo: Any = c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
         self._rank, self._num_ranks = rank, size
-        self._name = ""
+        self._name, self._description = "", ""
+        self._started: list[Any] | None = None
+        """Works begun since `_start_coalescing`."""
+        self._register_backend(torch.device("npu"), dist.ProcessGroup.BackendType.CUSTOM, self._gloo)
 
     def _run(self, name: str, results: Any, *args: Any) -> Any:
-        return _Collective(getattr(self._gloo, name)(*args), results)
+        start_ns = time.perf_counter_ns()
+        given = tensors_in(results)
+        if given:
+            check_dtype(name, given[0].dtype, reduces=name in REDUCTIONS)
+        return self._told(name, results, start_ns, Collective(getattr(self._gloo, name)(*args), results))
+
+    def _told(self, name: str, results: Any, start_ns: int, work: Any) -> Any:
+        """Tell the listeners of a collective that has begun, and keep it for `_end_coalescing`."""
+        if STATE.listeners:
+            events.tell(f"hccl::{name}", (results,), {"num_ranks": self._num_ranks}, results, start_ns)
+        if self._started is not None:
+            self._started.append(work)
+        return work
+
+    def _relabel(self, value: Any) -> Any:
+        """Return tensors, or nested lists of them, as CPU tensors over the same memory.
+
+        Raises RuntimeError, as PyTorch does, for a CPU tensor in a group of the backend `hccl` alone.
+        """
+        if not isinstance(value, Tensor):
+            return [self._relabel(item) for item in value]
+        if not value.is_cpu:
+            return alias(value)
+        if "cpu" not in str(dist.distributed_c10d._world.pg_backend_config.get(self, "cpu")):
+            raise RuntimeError("No backend type associated with device type cpu")
+        return value
+
+    def getGroupName(self) -> str:
+        """Return the name PyTorch gave the group."""
+        return self._name
+
+    def setGroupName(self, name: str) -> None:
+        """Take the name of the group."""
+        self._name = name
+
+    def getGroupDesc(self) -> str:
+        """Return the description PyTorch gave the group."""
+        return self._description
+
+    def setGroupDesc(self, description: str) -> None:
+        """Take the description of the group."""
+        self._description = description
+
+    def _start_coalescing(self, device: Any) -> None:
+        """Collect the works of the collectives that follow."""
+        self._started = []
+
+    def _end_coalescing(self, device: Any) -> Any:
+        """Return one work for all collectives since `_start_coalescing`."""
+        works, self._started = self._started or [], None
+        return Together(works)
 
     def getBackendName(self) -> str:
         """Return `hccl`."""
@@ -88,31 +99,37 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
 
     def allreduce(self, tensors: Any, opts: Any = None) -> Any:
         """Combine each tensor over all ranks, in place."""
-        return self._run("allreduce", tensors, _relabel(_listed(tensors)), opts or c10d.AllreduceOptions())
+        return self._run("allreduce", tensors, self._relabel(_listed(tensors)), opts or c10d.AllreduceOptions())
 
     def allreduce_coalesced(self, tensors: Any, opts: Any = None) -> Any:
         """Combine several tensors over all ranks, in place."""
-        return self._run("allreduce_coalesced", tensors, _relabel(tensors), opts or c10d.AllreduceCoalescedOptions())
+        return self._run(
+            "allreduce_coalesced", tensors, self._relabel(tensors), opts or c10d.AllreduceCoalescedOptions()
+        )
 
     def broadcast(self, tensors: Any, opts: Any = None) -> Any:
         """Give every rank the root's tensors."""
-        return self._run("broadcast", tensors, _relabel(_listed(tensors)), opts or c10d.BroadcastOptions())
+        return self._run("broadcast", tensors, self._relabel(_listed(tensors)), opts or c10d.BroadcastOptions())
 
     def reduce(self, tensors: Any, opts: Any = None) -> Any:
         """Combine each tensor over all ranks into the root's."""
-        return self._run("reduce", tensors, _relabel(_listed(tensors)), opts or c10d.ReduceOptions())
+        return self._run("reduce", tensors, self._relabel(_listed(tensors)), opts or c10d.ReduceOptions())
 
     def allgather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Give every rank the inputs of all."""
-        return self._run("allgather", outputs, _relabel(outputs), _relabel(inputs), opts or c10d.AllgatherOptions())
+        return self._run(
+            "allgather", outputs, self._relabel(outputs), self._relabel(inputs), opts or c10d.AllgatherOptions()
+        )
 
     def gather(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Give the root the inputs of all."""
-        return self._run("gather", outputs, _relabel(outputs), _relabel(inputs), opts or c10d.GatherOptions())
+        return self._run("gather", outputs, self._relabel(outputs), self._relabel(inputs), opts or c10d.GatherOptions())
 
     def scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Give every rank its part of the root's inputs."""
-        return self._run("scatter", outputs, _relabel(outputs), _relabel(inputs), opts or c10d.ScatterOptions())
+        return self._run(
+            "scatter", outputs, self._relabel(outputs), self._relabel(inputs), opts or c10d.ScatterOptions()
+        )
 
     def barrier(self, opts: Any = None) -> Any:
         """Wait for all ranks."""
@@ -120,37 +137,42 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
 
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Any:
         """Send to a rank."""
-        return _Keeping(self._gloo.send(_relabel(tensors), dst, tag), tensors)
+        return Transfer(self._gloo.send(self._relabel(tensors), dst, tag), tensors)
 
     def recv(self, tensors: Any, src: int, tag: int = 0) -> Any:
         """Receive from a rank."""
-        return _Keeping(self._gloo.recv(_relabel(tensors), src, tag), tensors)
+        return Transfer(self._gloo.recv(self._relabel(tensors), src, tag), tensors)
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Any:
         """Receive from any rank."""
-        return _Keeping(self._gloo.recv_anysource(_relabel(tensors), tag), tensors)
+        return Transfer(self._gloo.recv_anysource(self._relabel(tensors), tag), tensors)
 
     def all_gather_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:
         """Give every rank the inputs of all, in one tensor."""
         parts = [list(output.view(self._num_ranks, -1).unbind(0))]
         flat = [input.reshape(-1)]
-        return self._run("allgather", output, _relabel(parts), _relabel(flat), c10d.AllgatherOptions())
+        return self._run("allgather", output, self._relabel(parts), self._relabel(flat), c10d.AllgatherOptions())
 
     def all_gather_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Do `all_gather_single` for several tensors."""
-        works = [self.all_gather_single(output, item) for output, item in zip(outputs, inputs, strict=True)]
-        return works[-1]
+        return Together([self.all_gather_single(*pair) for pair in zip(outputs, inputs, strict=True)])
 
     def reduce_scatter(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Combine the inputs over all ranks and keep the own part."""
         options = c10d.AllreduceOptions()
         if opts is not None:
             options.reduceOp = opts.reduceOp
-        reduced = [_relabel(part).clone() for part in inputs[0]]
-        for part in reduced:
-            self._gloo.allreduce([part], options).wait()
-        own = reduced[self._rank]
-        return _Collective(None, outputs, lambda: _fill(outputs[0], own))
+        start_ns = time.perf_counter_ns()
+        check_dtype("reduce_scatter", inputs[0][0].dtype, reduces=True)
+        reduced = [self._relabel(part).clone() for part in inputs[0]]
+        works = [self._gloo.allreduce([part], options) for part in reduced]
+        own = works[self._rank]
+
+        def finish() -> None:
+            Together(works).wait()
+            _fill(outputs[0], reduced[self._rank])
+
+        return self._told("reduce_scatter", outputs, start_ns, Collective(own, outputs, finish))
 
     def reduce_scatter_single(self, output: Tensor, input: Tensor, opts: Any = None) -> Any:
         """Do `reduce_scatter` for parts in one tensor."""
@@ -159,8 +181,7 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
 
     def reduce_scatter_single_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Do `reduce_scatter_single` for several tensors."""
-        works = [self.reduce_scatter_single(output, item, opts) for output, item in zip(outputs, inputs, strict=True)]
-        return works[-1]
+        return Together([self.reduce_scatter_single(*pair, opts) for pair in zip(outputs, inputs, strict=True)])
 
     def alltoall_base(
         self,
@@ -174,8 +195,8 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
         return self._run(
             "alltoall_base",
             output,
-            _relabel(output),
-            _relabel(input),
+            self._relabel(output),
+            self._relabel(input),
             output_sizes,
             input_sizes,
             c10d.AllToAllOptions(),
@@ -183,9 +204,10 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
 
     def alltoall(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
         """Exchange tensors between all ranks."""
-        sent = torch.cat([_relabel(item).reshape(-1) for item in inputs])
+        sent = torch.cat([self._relabel(item).reshape(-1) for item in inputs])
         received = torch.empty(sum(item.numel() for item in outputs), dtype=sent.dtype, device="cpu")
         sizes = [item.numel() for item in outputs]
+        start_ns = time.perf_counter_ns()
         work = self._gloo.alltoall_base(
             received, sent, sizes, [item.numel() for item in inputs], c10d.AllToAllOptions()
         )
@@ -194,7 +216,7 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
             for output, part in zip(outputs, torch.split(received, sizes), strict=True):
                 _fill(output, part.view(output.shape))
 
-        return _Collective(work, outputs, finish)
+        return self._told("alltoall", outputs, start_ns, Collective(work, outputs, finish))
 
     # NOTE: the names of these four before torch 2.13.
     _allgather_base = all_gather_single
@@ -203,33 +225,9 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
 
-class _Keeping(_Work):  # type: ignore[misc]
-    """A send or receive, which keeps its tensors until it is waited for."""
-
-    def __init__(self, inner: Any, tensors: Any) -> None:
-        super().__init__()
-        self._inner, self._tensors = inner, tensors
-
-    def wait(self, timeout: timedelta | None = None) -> bool:
-        return bool(self._inner.wait() if timeout is None else self._inner.wait(timeout))
-
-    def is_completed(self) -> bool:
-        return bool(self._inner.is_completed())
-
-
 def _listed(tensors: Any) -> list[Tensor]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
 
 
 def _fill(target: Tensor, value: Tensor) -> None:
     (target if target.is_cpu else to_cpu(target)).copy_(value)
-
-
-def _create(store: Any, rank: int, size: int, timeout: timedelta) -> EmulatedHCCL:
-    return EmulatedHCCL(store, rank, size, timeout)
-
-
-def install() -> None:
-    """Register the backend `hccl` for npu tensors."""
-    if dist.is_available() and "HCCL" not in dir(dist.Backend):
-        dist.Backend.register_backend("hccl", _create, devices=["npu"])
