@@ -1,15 +1,45 @@
-"""The error of a custom operator that got arguments its documentation rules out."""
+"""What operators demand of their arguments, and what they refuse."""
 
 from __future__ import annotations
 
-from jumar.errors import JumarError
+from collections.abc import Collection
+from typing import Any
+
+import torch
+
+Tensor = torch.Tensor
+
+HALF = (torch.float16, torch.bfloat16)
+FLOATING = (torch.float16, torch.bfloat16, torch.float32)
+"""What most operators of the AI core take. float64 is in no list: the vector unit has none."""
 
 
-class OperatorArgumentError(JumarError, RuntimeError):
-    """An argument breaks the operator's documented rule. A RuntimeError too, as the real operator raises."""
+def require(ok: bool, operator: str, rule: str, actual: Any) -> None:
+    """Raise RuntimeError, as the adapter does, when a call breaks a rule of the operator."""
+    if not ok:
+        raise RuntimeError(f"{operator}: {rule}, but got {actual} (PTA: invalid parameter)")
 
 
-def require(condition: bool, message: str) -> None:
-    """Raise `OperatorArgumentError` with this sentence unless the condition holds."""
-    if not condition:
-        raise OperatorArgumentError(message)
+def require_dtype(operator: str, allowed: Collection[torch.dtype], **tensors: Tensor | None) -> None:
+    """Raise RuntimeError when a tensor that is given has another dtype."""
+    for name, tensor in tensors.items():
+        if tensor is not None and tensor.dtype not in allowed:
+            names = ", ".join(str(dtype).removeprefix("torch.") for dtype in allowed)
+            require(False, operator, f"{name} must be one of {names}", str(tensor.dtype).removeprefix("torch."))
+
+
+def refuse(operator: str, what: str, advice: str) -> None:
+    """Raise NotImplementedError for a part of an operator whose result is not established."""
+    raise NotImplementedError(f"npu::{operator} is emulated without {what}; {advice}.")
+
+
+def refuse_given(operator: str, advice: str, **arguments: Any) -> None:
+    """Raise NotImplementedError when one of these optional arguments is given."""
+    for name, value in arguments.items():
+        if value is not None:
+            refuse(operator, name, advice)
+
+
+def wide(tensor: Tensor) -> Tensor:
+    """Return a tensor in the precision that the vector unit computes in: float32 for the 16-bit types."""
+    return tensor.float() if tensor.dtype in HALF else tensor

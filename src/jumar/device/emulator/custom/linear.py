@@ -13,7 +13,7 @@ from jumar.device.emulator.custom.mechanism import Step, derivative, implements
 Tensor = torch.Tensor
 
 
-@implements("npu_linear", autocast=True)
+@implements("npu_linear")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """`x @ weight.T + bias`; x (m, k), weight (n, k), bias (n,)."""
     require(x.dim() >= 2, f"npu_linear needs an input of at least 2 dimensions, got {x.dim()}; add a batch dimension.")
@@ -40,13 +40,15 @@ def _linear_gradients(step: Step) -> Mapping[str, Any]:
     return found
 
 
-@implements("npu_bmmV2", autocast=True)
+@implements("npu_bmmV2")
 def bmm_v2(x: Tensor, other: Tensor, output_sizes: Sequence[int]) -> Tensor:
     """`matmul` with broadcast batches; with `output_sizes`, batch dimensions of size 1 there are summed."""
     require(
         torch.int8 not in (x.dtype, other.dtype), "npu_bmmV2 does not take int8; cast to float16, float32 or int32."
     )
     product = torch.matmul(x, other)
+    if x.dim() == other.dim() == 1:
+        return product.reshape(1, 1)
     if not output_sizes:
         return product
     return _summed_to(product, tuple(output_sizes))
@@ -54,11 +56,7 @@ def bmm_v2(x: Tensor, other: Tensor, output_sizes: Sequence[int]) -> Tensor:
 
 def _summed_to(product: Tensor, size: tuple[int, ...]) -> Tensor:
     """Sum the dimensions that `size` does not have, or has as 1, as the gradient of a broadcast is."""
-    lacking = product.dim() - len(size)
-    if lacking > 0 and tuple(product.shape[lacking:]) != size:
-        full = (1,) * lacking + size
-    else:
-        full = (1,) * lacking + size if lacking > 0 else size
+    full = (1,) * (product.dim() - len(size)) + size
     dims = [i for i, (got, wanted) in enumerate(zip(product.shape, full, strict=True)) if got != wanted == 1]
     if dims:
         product = product.sum(dims, keepdim=True)
@@ -67,6 +65,8 @@ def _summed_to(product: Tensor, size: tuple[int, ...]) -> Tensor:
 
 def _with_vectors_as_matrices(grad: Tensor, first: Tensor, second: Tensor) -> Tensor:
     """Give the gradient of a product with a vector the dimension that the product dropped."""
+    if first.dim() == second.dim() == 1:
+        return grad
     if first.dim() == 1:
         return grad.unsqueeze(-2)
     return grad.unsqueeze(-1) if second.dim() == 1 else grad
@@ -85,7 +85,10 @@ def bmm_v2_second(grad: Tensor, first: Tensor, second: Tensor, size: Sequence[in
     """Gradient of the second factor: `first.T @ grad`, summed to `size`."""
     full = _with_vectors_as_matrices(grad, first, second)
     other = first.unsqueeze(-1) if first.dim() == 1 else first.transpose(-2, -1)
-    return _summed_to(torch.matmul(other, full), tuple(size))
+    product = torch.matmul(other, full)
+    if second.dim() == 1:
+        return _summed_to(product, (*size, 1)).reshape(size)
+    return _summed_to(product, tuple(size))
 
 
 @derivative("npu_bmmV2")

@@ -40,5 +40,5 @@ def pullback(
 
 
 def like(*tensors: Tensor | None) -> tuple[Tensor, ...]:
-    """Return uninitialised tensors shaped like these, as a shape function of their gradients; None gives an empty one."""
+    """Return tensors shaped like these, as a shape function of their gradients; None gives an empty one."""
     return tuple(torch.empty(0) if tensor is None else torch.empty_like(tensor) for tensor in tensors)
