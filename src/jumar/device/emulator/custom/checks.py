@@ -14,10 +14,15 @@ FLOATING = (torch.float16, torch.bfloat16, torch.float32)
 """What most operators of the AI core take. float64 is in no list: the vector unit has none."""
 
 
-def require(ok: bool, operator: str, rule: str, actual: Any) -> None:
+def require(ok: bool, message: str) -> None:
     """Raise RuntimeError, as the adapter does, when a call breaks a rule of the operator."""
     if not ok:
-        raise RuntimeError(f"{operator}: {rule}, but got {actual} (PTA: invalid parameter)")
+        raise RuntimeError(message)
+
+
+def expect(ok: bool, operator: str, rule: str, actual: Any) -> None:
+    """`require`, with the message made of the operator, its rule and what the call has."""
+    require(ok, f"{operator}: {rule}, but got {actual}.")
 
 
 def require_dtype(operator: str, allowed: Collection[torch.dtype], **tensors: Tensor | None) -> None:
@@ -25,7 +30,7 @@ def require_dtype(operator: str, allowed: Collection[torch.dtype], **tensors: Te
     for name, tensor in tensors.items():
         if tensor is not None and tensor.dtype not in allowed:
             names = ", ".join(str(dtype).removeprefix("torch.") for dtype in allowed)
-            require(False, operator, f"{name} must be one of {names}", str(tensor.dtype).removeprefix("torch."))
+            expect(False, operator, f"{name} must be one of {names}", str(tensor.dtype).removeprefix("torch."))
 
 
 def refuse(operator: str, what: str, advice: str) -> None:

@@ -7,6 +7,7 @@ compilers can trace it, and so that a backward is one event, under the vendor's 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -20,6 +21,36 @@ NAMESPACE = "npu_backward"
 _AUTOGRAD = torch._C.DispatchKeySet(torch._C.DispatchKey.AutogradCPU) | torch._C.DispatchKeySet(
     torch._C.DispatchKey.ADInplaceOrView
 )
+
+
+@contextlib.contextmanager
+def autograd() -> Iterator[None]:
+    """Record within the block, although kernels run below autograd."""
+    excluded = torch._C._dispatch_tls_local_exclude_set() - _AUTOGRAD
+    with torch._C._ForceDispatchKeyGuard(torch._C._dispatch_tls_local_include_set(), excluded), torch.enable_grad():
+        yield
+
+
+def differentiate(
+    function: Callable[..., Any], inputs: Sequence[Tensor | None], seeds: Sequence[Tensor | None]
+) -> list[Any]:
+    """Return the gradients of `function(*inputs)` for the gradients `seeds` of its results; None for a None.
+
+    On meta tensors only their shapes are computed.
+    """
+    if any(tensor is not None and tensor.is_meta for tensor in inputs):
+        return [None if tensor is None else torch.empty_like(tensor) for tensor in inputs]
+    with autograd():
+        leaves = [None if tensor is None else tensor.detach().requires_grad_() for tensor in inputs]
+        results = flat_results(function(*leaves))
+        pairs = [(result, seed) for result, seed in zip(results, seeds, strict=False) if seed is not None]
+        wanted = [leaf for leaf in leaves if leaf is not None]
+        found = iter(
+            torch.autograd.grad(
+                [result for result, _ in pairs], wanted, [seed for _, seed in pairs], materialize_grads=True
+            )
+        )
+    return [None if leaf is None else next(found).contiguous() for leaf in leaves]
 
 
 def backward_schema(implementation: Implementation) -> str:
@@ -77,13 +108,7 @@ def vector_jacobian(implementation: Implementation) -> Callable[..., Any]:
     keyword_only = [argument.name for argument in implementation.schema.parsed.arguments if argument.kwarg_only]
 
     def call(_keys: Any, gradients: Sequence[Tensor | None], needs: Sequence[bool], *args: Any) -> list[Tensor]:
-        excluded = torch._C._dispatch_tls_local_exclude_set()
-        included = torch._C._dispatch_tls_local_include_set()
-        with (
-            torch._C._ForceDispatchKeyGuard(included, excluded - _AUTOGRAD),
-            torch._C.DisableTorchFunction(),
-            torch.enable_grad(),
-        ):
+        with autograd(), torch._C.DisableTorchFunction():
             leaves = [tensor.detach().requires_grad_(need) for tensor, need in zip(flat(args), needs, strict=True)]
             full = replaced(args, iter(leaves))
             split = len(full) - len(keyword_only)
