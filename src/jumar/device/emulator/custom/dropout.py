@@ -51,8 +51,8 @@ def keep(x: Tensor, kept: Tensor, p: float) -> Tensor:
 
 
 def _check(x: Tensor, p: float) -> None:
-    require(x.is_floating_point(), f"dropout needs a floating-point tensor, got {x.dtype}; cast it first.")
-    require(0 <= p <= 1, f"A dropout probability must be from 0 to 1, got {p}.")
+    require(x.is_floating_point(), "dropout", "the tensor must be of floating point", x.dtype)
+    require(0 <= p <= 1, "dropout", "the probability must be from 0 to 1", p)
 
 
 @implements("_npu_dropout", outputs=(0,), backward="npu_dropout_backward")
@@ -72,11 +72,8 @@ def dropout_do_mask(x: Tensor, mask: Tensor, p: float) -> tuple[Tensor, Tensor]:
     """Dropout by a bit mask that is given."""
     _check(x, p)
     needed = -(-x.numel() // 8)
-    require(
-        mask.numel() >= needed,
-        f"A bit mask for {x.numel()} elements has at least {needed} bytes, got {mask.numel()}; make it with "
-        "npu_dropout_gen_mask.",
-    )
+    rule = f"the bit mask of {x.numel()} elements must have at least {needed} bytes"
+    require(mask.numel() >= needed, "npu_dropout_do_mask", rule, mask.numel())
     return _by_bits(x, mask, p), mask
 
 

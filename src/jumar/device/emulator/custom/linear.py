@@ -16,8 +16,8 @@ Tensor = torch.Tensor
 @implements("npu_linear")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """`x @ weight.T + bias`; x (m, k), weight (n, k), bias (n,)."""
-    require(x.dim() >= 2, f"npu_linear needs an input of at least 2 dimensions, got {x.dim()}; add a batch dimension.")
-    require(weight.dim() >= 2, f"npu_linear needs a weight of at least 2 dimensions, got {weight.dim()}.")
+    require(x.dim() >= 2, "npu_linear", "input must have at least 2 dimensions", f"{x.dim()}")
+    require(weight.dim() >= 2, "npu_linear", "weight must have at least 2 dimensions", f"{weight.dim()}")
     return torch.nn.functional.linear(x, weight, bias)
 
 
@@ -43,9 +43,7 @@ def _linear_gradients(step: Step) -> Mapping[str, Any]:
 @implements("npu_bmmV2")
 def bmm_v2(x: Tensor, other: Tensor, output_sizes: Sequence[int]) -> Tensor:
     """`matmul` with broadcast batches; with `output_sizes`, batch dimensions of size 1 there are summed."""
-    require(
-        torch.int8 not in (x.dtype, other.dtype), "npu_bmmV2 does not take int8; cast to float16, float32 or int32."
-    )
+    require(torch.int8 not in (x.dtype, other.dtype), "npu_bmmV2", "no factor may be int8", "int8")
     product = torch.matmul(x, other)
     if x.dim() == other.dim() == 1:
         return product.reshape(1, 1)
@@ -119,10 +117,9 @@ def batch_gather_matmul(
     y (n, h2), x (n, h1), weight_a (adapters, layers, r, h1), weight_b (adapters, layers, h, r), indices (n,).
     A row whose index is the number of adapters has none: nothing is added to it.
     """
-    require(
-        y.dim() == 2 and x.dim() == 2, f"npu_batch_gather_matmul needs 2-D y and x, got {y.dim()}-D and {x.dim()}-D."
-    )
-    require(weight_b.dim() == 4, f"npu_batch_gather_matmul needs a 4-D weight_b, got {weight_b.dim()}-D.")
+    name = "npu_batch_gather_matmul"
+    require(y.dim() == 2 and x.dim() == 2, name, "y and x must have 2 dimensions", f"{y.dim()} and {x.dim()}")
+    require(weight_b.dim() == 4, name, "weight_b must have 4 dimensions", f"{weight_b.dim()}")
     width = y.shape[1] if y_slice_size == -1 else y_slice_size
     found = y.clone()
     hidden = x if weight_a is None else _adapted(x, weight_a, indices, layer_idx)
