@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator.custom.checks import require
+from jumar.device.emulator.custom.checks import expect
 from jumar.device.emulator.custom.composite import call, composite
 from jumar.device.emulator.custom.mechanism import Step, derivative, implements
 
@@ -51,8 +51,8 @@ def keep(x: Tensor, kept: Tensor, p: float) -> Tensor:
 
 
 def _check(x: Tensor, p: float) -> None:
-    require(x.is_floating_point(), "dropout", "the tensor must be of floating point", x.dtype)
-    require(0 <= p <= 1, "dropout", "the probability must be from 0 to 1", p)
+    expect(x.is_floating_point(), "dropout", "the tensor must be of floating point", x.dtype)
+    expect(0 <= p <= 1, "dropout", "the probability must be from 0 to 1", p)
 
 
 @implements("_npu_dropout", outputs=(0,), backward="npu_dropout_backward")
@@ -73,7 +73,7 @@ def dropout_do_mask(x: Tensor, mask: Tensor, p: float) -> tuple[Tensor, Tensor]:
     _check(x, p)
     needed = -(-x.numel() // 8)
     rule = f"the bit mask of {x.numel()} elements must have at least {needed} bytes"
-    require(mask.numel() >= needed, "npu_dropout_do_mask", rule, mask.numel())
+    expect(mask.numel() >= needed, "npu_dropout_do_mask", rule, mask.numel())
     return _by_bits(x, mask, p), mask
 
 

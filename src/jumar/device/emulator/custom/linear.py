@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator.custom.checks import require
+from jumar.device.emulator.custom.checks import expect
 from jumar.device.emulator.custom.mechanism import Step, derivative, implements
 
 Tensor = torch.Tensor
@@ -16,8 +16,8 @@ Tensor = torch.Tensor
 @implements("npu_linear")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
     """`x @ weight.T + bias`; x (m, k), weight (n, k), bias (n,)."""
-    require(x.dim() >= 2, "npu_linear", "input must have at least 2 dimensions", f"{x.dim()}")
-    require(weight.dim() >= 2, "npu_linear", "weight must have at least 2 dimensions", f"{weight.dim()}")
+    expect(x.dim() >= 2, "npu_linear", "input must have at least 2 dimensions", f"{x.dim()}")
+    expect(weight.dim() >= 2, "npu_linear", "weight must have at least 2 dimensions", f"{weight.dim()}")
     return torch.nn.functional.linear(x, weight, bias)
 
 
@@ -43,7 +43,7 @@ def _linear_gradients(step: Step) -> Mapping[str, Any]:
 @implements("npu_bmmV2")
 def bmm_v2(x: Tensor, other: Tensor, output_sizes: Sequence[int]) -> Tensor:
     """`matmul` with broadcast batches; with `output_sizes`, batch dimensions of size 1 there are summed."""
-    require(torch.int8 not in (x.dtype, other.dtype), "npu_bmmV2", "no factor may be int8", "int8")
+    expect(torch.int8 not in (x.dtype, other.dtype), "npu_bmmV2", "no factor may be int8", "int8")
     product = torch.matmul(x, other)
     if x.dim() == other.dim() == 1:
         return product.reshape(1, 1)
@@ -118,8 +118,8 @@ def batch_gather_matmul(
     A row whose index is the number of adapters has none: nothing is added to it.
     """
     name = "npu_batch_gather_matmul"
-    require(y.dim() == 2 and x.dim() == 2, name, "y and x must have 2 dimensions", f"{y.dim()} and {x.dim()}")
-    require(weight_b.dim() == 4, name, "weight_b must have 4 dimensions", f"{weight_b.dim()}")
+    expect(y.dim() == 2 and x.dim() == 2, name, "y and x must have 2 dimensions", f"{y.dim()} and {x.dim()}")
+    expect(weight_b.dim() == 4, name, "weight_b must have 4 dimensions", f"{weight_b.dim()}")
     width = y.shape[1] if y_slice_size == -1 else y_slice_size
     found = y.clone()
     hidden = x if weight_a is None else _adapted(x, weight_a, indices, layer_idx)

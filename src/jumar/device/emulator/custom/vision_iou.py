@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator.custom.checks import refuse, require
+from jumar.device.emulator.custom.checks import expect, refuse
 from jumar.device.emulator.custom.mechanism import Step, derivative, implements
 from jumar.device.emulator.custom.pullback import like, pullback
 
@@ -30,8 +30,8 @@ def iou(boxes: Tensor, gt_boxes: Tensor, mode: int) -> Tensor:
     Coordinates are rounded to float16 first and the result is too, whatever the dtype, as on the device; areas
     are those of sides 0.01 longer.
     """
-    require(boxes.shape[-1:] == (4,), "npu_iou", "bboxes must be of shape (n, 4)", tuple(boxes.shape))
-    require(gt_boxes.shape[-1:] == (4,), "npu_iou", "gtboxes must be of shape (n, 4)", tuple(gt_boxes.shape))
+    expect(boxes.shape[-1:] == (4,), "npu_iou", "bboxes must be of shape (n, 4)", tuple(boxes.shape))
+    expect(gt_boxes.shape[-1:] == (4,), "npu_iou", "gtboxes must be of shape (n, 4)", tuple(gt_boxes.shape))
     a, b = boxes.half().float(), gt_boxes.half().float()[:, None]
     sides = torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])
     overlap = sides.clamp(min=0).prod(-1)
@@ -73,14 +73,14 @@ class _Pair:
 def _check(name: str, boxes: Tensor, gt_boxes: Tensor, is_cross: bool, mode: int) -> None:
     shapes = f"{tuple(boxes.shape)} and {tuple(gt_boxes.shape)}"
     ok = boxes.dim() == gt_boxes.dim() == 2 and boxes.shape[0] == gt_boxes.shape[0] == 4
-    require(ok, name, "both kinds of boxes must be of shape (4, n)", shapes)
-    require(is_cross or boxes.shape == gt_boxes.shape, name, "there must be as many boxes of both kinds", shapes)
+    expect(ok, name, "both kinds of boxes must be of shape (4, n)", shapes)
+    expect(is_cross or boxes.shape == gt_boxes.shape, name, "there must be as many boxes of both kinds", shapes)
     if mode != 0:
         refuse(name, f"mode {mode} (IoF)", "which box's area it divides by is not documented; use mode 0")
 
 
 def _trainable(name: str, trans: bool, is_cross: bool, mode: int) -> None:
-    require(
+    expect(
         trans and not is_cross and mode == 0,
         name,
         "backward only supports trans=True, is_cross=False and mode=0",
