@@ -36,9 +36,9 @@ def try_module(info: Any, max_samples: int) -> Outcome:
 
 
 def _try_input(info: Any, item: Any, training: bool, outcome: Outcome) -> None:
-    module, moved = _pair(info, item)
-    module.train(training)
-    moved.train(training)
+    torch.manual_seed(SEED)
+    module = info.module_cls(*item.constructor_input.args, **item.constructor_input.kwargs).train(training)
+    moved = copy.deepcopy(module).to("npu")
     args, kwargs = _leaves(item.forward_input.args), _leaves(item.forward_input.kwargs)
     npu_args, npu_kwargs = tree_map(to_npu, (args, kwargs))
     try:
@@ -58,20 +58,6 @@ def _try_input(info: Any, item: Any, training: bool, outcome: Outcome) -> None:
     text = differences(module.state_dict(), moved.state_dict())
     assert not text, f"state after the call: {text}"
     outcome.num_gradients += 1
-
-
-def _pair(info: Any, item: Any) -> tuple[torch.nn.Module, torch.nn.Module]:
-    """Return the module on the CPU and its copy on the npu.
-
-    A lazy module is made on its device: a Parameter that has no shape yet cannot move to any device that
-    PyTorch gives new parameters for (`Module.to` keeps them for its own devices only).
-    """
-    torch.manual_seed(SEED)
-    args, kwargs = item.constructor_input.args, item.constructor_input.kwargs
-    module = info.module_cls(*args, **kwargs)
-    if info.is_lazy:
-        return module, info.module_cls(*args, **kwargs, device="npu")
-    return module, copy.deepcopy(module).to("npu")
 
 
 def _leaves(value: Any) -> Any:

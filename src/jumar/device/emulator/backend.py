@@ -9,6 +9,7 @@ import torch
 from jumar.device.emulator import (
     accelerator,
     autocast,
+    compile_,
     custom,
     hccl,
     kernels,
@@ -73,7 +74,7 @@ def bring_up() -> None:
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
     pinned.register(library.m)
-    for part in (storage, rng, accelerator, modules, hccl, ledger, custom):
+    for part in (storage, rng, accelerator, modules, hccl, ledger, custom, compile_):
         part.install()
     STATE.on_multiple.append(multiple.install)
     STATE.on_settings.append(plans.reset)

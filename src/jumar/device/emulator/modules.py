@@ -2,7 +2,7 @@
 
 Moving a parameter assigns `parameter.data`, which PyTorch allows only between the devices it knows to
 be alike; for another one `Module._apply` puts a new Parameter in the old one's place, and an optimizer
-made before would go on with the old. Here the two exchange their contents afterwards.
+made before would go on with the old. Here the two exchange their contents afterwards. A parameter without a shape yet would lose its class, and stay without.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.nn.parameter import UninitializedParameter
 
 
 def install() -> None:
@@ -22,7 +23,8 @@ def install() -> None:
         result: torch.nn.Module = apply(self, fn, recurse)
         for name, parameter in before.items():
             moved = self._parameters.get(name)
-            if moved is not None and moved is not parameter and type(moved) is type(parameter):
+            lazy = isinstance(parameter, UninitializedParameter)
+            if moved is not None and moved is not parameter and (lazy or type(moved) is type(parameter)):
                 torch._C._swap_tensor_impl(parameter, moved)
                 self._parameters[name] = parameter
         return result
