@@ -29,7 +29,7 @@ VENDOR_DATE = "2026-08-21"
 
 
 def main() -> None:
-    """Read the raw tables and the installed PyTorch, write the four packaged tables."""
+    """Read the raw tables and the installed PyTorch, write the five packaged tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("raw", type=Path)
     parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "src" / "jumar" / "device" / "data")
@@ -39,13 +39,13 @@ def main() -> None:
     torch.manual_seed(0)
     operators = operator_table(_read(options.raw / "npu_operators.json"))
     apis = api_table(_read(options.raw / "npu_native_api_support.json"))
-    names = name_table(
-        _read(options.raw / "cuda_npu_accelerator_api_map.json"), _read(options.raw / "torch_npu_public_api.json")
-    )
+    public = _read(options.raw / "torch_npu_public_api.json")
+    names = name_table(_read(options.raw / "cuda_npu_accelerator_api_map.json"), public)
     for name, table in (
         ("npu_operators.json", operators),
         ("npu_apis.json", apis),
         ("npu_names.json", names),
+        ("torch_npu_public_api.json", signature_table(public)),
         ("pytorch_operators.json", pytorch_table(operators, apis)),
     ):
         _write(options.out / name, table)
@@ -118,7 +118,7 @@ def api_table(raw: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def name_table(cuda_map: Mapping[str, Any], public: Mapping[str, str]) -> dict[str, Any]:
+def name_table(cuda_map: Mapping[str, Any], public: Mapping[str, str | None]) -> dict[str, Any]:
     """Return which names exist: torch.npu, torch_npu, torch.accelerator, and what torch.cuda maps to."""
     return {
         "header": _header("torch 2.13 and torch_npu 2.13 wheels; Ascend/pytorch test/torch_npu_schema.json"),
@@ -129,6 +129,14 @@ def name_table(cuda_map: Mapping[str, Any], public: Mapping[str, str]) -> dict[s
         "torch_npu": sorted(name for name in public if name.startswith("torch_npu.")),
         "torch_npu_npu": sorted(set(cuda_map["npu_public"]) - {"*"}),
         "accelerator": sorted(cuda_map["acc"]),
+    }
+
+
+def signature_table(public: Mapping[str, str | None]) -> dict[str, Any]:
+    """Return the vendor's public names with their signatures, as its own API test writes them; "" where it has none."""
+    return {
+        "header": _header("Ascend/pytorch test/torch_npu_schema.json (torch_npu 2.13)"),
+        "names": {name: signature or "" for name, signature in sorted(public.items())},
     }
 
 

@@ -1,4 +1,8 @@
-"""`torch.npu` of the emulated device."""
+"""`torch.npu` of the emulated device.
+
+What the vendor's module has and this one does not is answered with a function or class that refuses: see
+`refusals`.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,18 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator.npu import amp, utils
+from jumar.device.emulator.npu import (
+    aclnn,
+    amp,
+    graphs,
+    memory,
+    random,
+    streams,
+    utils,
+)
+from jumar.device.emulator.npu import attention_backends as backends
+from jumar.device.emulator.npu import autocast as autocast_utils
+from jumar.device.emulator.npu import config as npu_config
 from jumar.device.emulator.npu.autocast import (
     get_autocast_dtype,
     is_autocast_enabled,
@@ -14,11 +29,26 @@ from jumar.device.emulator.npu.autocast import (
     set_autocast_enabled,
 )
 from jumar.device.emulator.npu.config import (
+    get_device_limit,
+    get_mm_bmm_format_nd,
     get_option,
+    get_stream_limit,
     is_jit_compile_false,
-    set_aoe,
+    reset_stream_limit,
     set_compile_mode,
+    set_device_limit,
+    set_mm_bmm_format_nd,
     set_option,
+    set_stream_limit,
+)
+from jumar.device.emulator.npu.control import (
+    _lazy_call as _lazy_call,
+)
+from jumar.device.emulator.npu.control import (
+    _lazy_init as _lazy_init,
+)
+from jumar.device.emulator.npu.control import (
+    _sleep as _sleep,
 )
 from jumar.device.emulator.npu.control import (
     can_device_access_peer,
@@ -33,22 +63,58 @@ from jumar.device.emulator.npu.control import (
     is_initialized,
     set_device,
     synchronize,
+    utilization,
+)
+from jumar.device.emulator.npu.current_stream import (
+    StreamContext,
+    current_stream,
+    default_stream,
+    set_stream,
+    stream,
+)
+from jumar.device.emulator.npu.deterministic import (
+    are_compatible_impl_enabled,
+    disable_deterministic_with_backward,
+    enable_deterministic_with_backward,
+    set_deterministic_level,
+    set_op_timeout_ms,
+    use_compatible_impl,
 )
 from jumar.device.emulator.npu.legacy import (
+    BFloat16Storage,
     BFloat16Tensor,
+    BoolStorage,
     BoolTensor,
+    ByteStorage,
     ByteTensor,
+    CharStorage,
     CharTensor,
+    DoubleStorage,
     DoubleTensor,
+    FloatStorage,
     FloatTensor,
+    HalfStorage,
     HalfTensor,
+    IntStorage,
     IntTensor,
+    LongStorage,
     LongTensor,
+    ShortStorage,
     ShortTensor,
 )
 from jumar.device.emulator.npu.memory import (
+    MemPool,
+    NPUPluggableAllocator,
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    change_current_allocator,
     empty_cache,
+    empty_virt_addr_cache,
+    get_allocator_backend,
     get_per_process_memory_fraction,
+    host_empty_cache,
+    host_memory_stats,
+    host_memory_stats_as_nested_dict,
     ipc_collect,
     max_memory_allocated,
     max_memory_cached,
@@ -61,11 +127,17 @@ from jumar.device.emulator.npu.memory import (
     memory_stats,
     memory_stats_as_nested_dict,
     memory_summary,
+    reset_accumulated_host_memory_stats,
     reset_accumulated_memory_stats,
     reset_max_memory_allocated,
     reset_max_memory_cached,
+    reset_peak_host_memory_stats,
     reset_peak_memory_stats,
     set_per_process_memory_fraction,
+    use_mem_pool,
+)
+from jumar.device.emulator.npu.mstx import (
+    mstx,
 )
 from jumar.device.emulator.npu.properties import (
     get_device_capability,
@@ -85,59 +157,100 @@ from jumar.device.emulator.npu.random import (
 )
 from jumar.device.emulator.npu.streams import (
     Event,
+    ExternalEvent,
     ExternalStream,
     Stream,
-    StreamContext,
-    current_stream,
-    default_stream,
-    is_current_stream_capturing,
-    set_stream,
-    stream,
+    SyncLaunchStream,
 )
+from jumar.device.emulator.npu.sync import (
+    get_sync_debug_mode,
+    set_sync_debug_mode,
+)
+from jumar.device.emulator.npu.utils import (
+    check_uce_in_memory,
+    current_blas_handle,
+    stress_detect,
+)
+from jumar.device.emulator.refusals import refused
+from jumar.device.emulator.rng import default_generators as _default_generators
 
 OutOfMemoryError = torch.OutOfMemoryError
 
 __all__ = [
+    "BFloat16Storage",
     "BFloat16Tensor",
+    "BoolStorage",
     "BoolTensor",
+    "ByteStorage",
     "ByteTensor",
+    "CharStorage",
     "CharTensor",
+    "DoubleStorage",
     "DoubleTensor",
     "Event",
+    "ExternalEvent",
     "ExternalStream",
+    "FloatStorage",
     "FloatTensor",
+    "HalfStorage",
     "HalfTensor",
+    "IntStorage",
     "IntTensor",
+    "LongStorage",
     "LongTensor",
+    "MemPool",
+    "NPUPluggableAllocator",
     "OutOfMemoryError",
+    "ShortStorage",
     "ShortTensor",
     "Stream",
     "StreamContext",
+    "SyncLaunchStream",
+    "aclnn",
     "amp",
+    "are_compatible_impl_enabled",
+    "autocast_utils",
+    "backends",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
     "can_device_access_peer",
+    "change_current_allocator",
+    "check_uce_in_memory",
+    "current_blas_handle",
     "current_device",
     "current_stream",
     "default_stream",
     "device",
     "device_count",
     "device_of",
+    "disable_deterministic_with_backward",
     "empty_cache",
+    "empty_virt_addr_cache",
+    "enable_deterministic_with_backward",
+    "get_allocator_backend",
     "get_amp_supported_dtype",
     "get_autocast_dtype",
     "get_device_capability",
+    "get_device_limit",
     "get_device_name",
     "get_device_properties",
+    "get_mm_bmm_format_nd",
     "get_option",
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
+    "get_stream_limit",
+    "get_sync_debug_mode",
+    "graphs",
+    "host_empty_cache",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "init",
     "initial_seed",
     "ipc_collect",
     "is_autocast_enabled",
     "is_available",
     "is_bf16_supported",
-    "is_current_stream_capturing",
     "is_initialized",
     "is_jit_compile_false",
     "manual_seed",
@@ -146,6 +259,7 @@ __all__ = [
     "max_memory_cached",
     "max_memory_reserved",
     "mem_get_info",
+    "memory",
     "memory_allocated",
     "memory_cached",
     "memory_reserved",
@@ -153,24 +267,40 @@ __all__ = [
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "mstx",
+    "npu_config",
+    "random",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
+    "reset_stream_limit",
     "seed",
     "seed_all",
-    "set_aoe",
     "set_autocast_dtype",
     "set_autocast_enabled",
     "set_compile_mode",
+    "set_deterministic_level",
     "set_device",
+    "set_device_limit",
+    "set_mm_bmm_format_nd",
+    "set_op_timeout_ms",
     "set_option",
     "set_per_process_memory_fraction",
     "set_rng_state",
     "set_rng_state_all",
     "set_stream",
+    "set_stream_limit",
+    "set_sync_debug_mode",
     "stream",
+    "streams",
+    "stress_detect",
     "synchronize",
+    "use_compatible_impl",
+    "use_mem_pool",
+    "utilization",
     "utils",
 ]
 
@@ -182,9 +312,10 @@ def _is_in_bad_fork() -> bool:
 
 def __getattr__(name: str) -> Any:
     if name == "default_generators":
-        from jumar.device.emulator.rng import default_generators
-
-        return default_generators()
-    raise AttributeError(
-        f"module 'torch.npu' has no attribute {name!r} on the emulated NPU; what it has is in `dir(torch.npu)`"
-    )
+        return _default_generators()
+    stand_in = None if name.startswith("__") else refused(f"torch_npu.npu.{name}")
+    if stand_in is None:
+        raise AttributeError(
+            f"module 'torch.npu' has no attribute {name!r} on the emulated NPU; what it has is in `dir(torch.npu)`"
+        )
+    return stand_in

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import torch
 
-__all__ = ["get_autocast_dtype", "is_autocast_enabled", "set_autocast_dtype", "set_autocast_enabled"]
+from jumar.device.emulator.npu.control import get_amp_supported_dtype
+
+__all__ = [
+    "get_amp_supported_dtype",
+    "get_autocast_dtype",
+    "is_autocast_enabled",
+    "set_autocast_dtype",
+    "set_autocast_enabled",
+]
 
 
 def is_autocast_enabled() -> bool:

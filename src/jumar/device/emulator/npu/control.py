@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from jumar.device.emulator.devices import index_from, num_visible, set_current
-from jumar.device.emulator.state import CURRENT
+from jumar.device.emulator.state import CURRENT, STATE
 
 __all__ = [
     "can_device_access_peer",
@@ -22,7 +24,11 @@ __all__ = [
     "is_initialized",
     "set_device",
     "synchronize",
+    "utilization",
 ]
+
+_CYCLES_PER_SECOND = 1_000_000_000
+"""For a SoC whose clock is not public."""
 
 
 def is_available() -> bool:
@@ -37,6 +43,21 @@ def is_initialized() -> bool:
 
 def init() -> None:
     """Do nothing: there is nothing to initialise."""
+
+
+def _lazy_init() -> None:
+    """Do nothing: there is nothing to initialise."""
+
+
+def _lazy_call(cb: Callable[[], Any]) -> None:
+    """Call `cb` now: the device is initialised."""
+    cb()
+
+
+def _sleep(cycles: int) -> None:
+    """Keep the device, which is the host here, busy for that many cycles of the SoC's clock."""
+    mhz = STATE.profile.frequency_mhz
+    time.sleep(cycles / (mhz * 1_000_000 if mhz else _CYCLES_PER_SECOND))
 
 
 def device_count() -> int:
@@ -62,19 +83,37 @@ def synchronize(device: Any = None) -> None:
     index_from(device)
 
 
-def is_bf16_supported() -> bool:
-    """Return whether the device computes in bfloat16."""
-    return True
+def is_bf16_supported(including_emulation: bool = False) -> bool:  # noqa: ARG001 (the vendor's signature)
+    """Return whether the SoC computes in bfloat16: from Ascend910B1 on."""
+    return STATE.profile.has_bfloat16
 
 
 def get_amp_supported_dtype() -> list[torch.dtype]:
-    """Return the types autocast may use here."""
-    return [torch.float16, torch.bfloat16, torch.float32]
+    """Return the types autocast may use on this SoC."""
+    if is_bf16_supported():
+        return [torch.float16, torch.bfloat16, torch.float32]
+    return [torch.float16, torch.float32]
 
 
-def can_device_access_peer(device: Any, peer: Any) -> bool:
-    """Return whether one device can read another's memory: every other one can."""
-    return index_from(device) != index_from(peer)
+def can_device_access_peer(device_id: Any, peer_device_id: Any) -> bool:
+    """Return whether one device can read another's memory: every other one can.
+
+    Raises AssertionError for a device that there is not.
+    """
+    return checked_index(device_id) != checked_index(peer_device_id, "Invalid peer device id")
+
+
+def utilization(device: Any = None) -> int:
+    """Return 0 (percent): nothing runs on the emulated device beside the host. Raises AssertionError as above."""
+    checked_index(device)
+    return 0
+
+
+def checked_index(device: Any, complaint: str = "Invalid device id") -> int:
+    """Return a logical index as the queries take it. Raises AssertionError for a device that there is not."""
+    if isinstance(device, int) and not 0 <= device < num_visible():
+        raise AssertionError(complaint)
+    return index_from(device)
 
 
 class device:
@@ -94,7 +133,7 @@ class device:
 
 
 class device_of(device):
-    """Context manager that makes the device of `tensor` current; nothing for a tensor that is not on an npu."""
+    """Context manager that makes the device of a tensor or storage current; nothing for one that is not on an npu."""
 
     def __init__(self, obj: Any) -> None:
         super().__init__(obj.device if obj.device.type == "npu" else None)

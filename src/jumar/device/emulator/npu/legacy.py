@@ -1,21 +1,32 @@
-"""Old typed constructors: `torch.npu.FloatTensor(3)`."""
+"""Old typed constructors: `torch.npu.FloatTensor(3)`, `torch.npu.FloatStorage(3)`."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import torch
+from torch.storage import _LegacyStorage
 
 __all__ = [
+    "BFloat16Storage",
     "BFloat16Tensor",
+    "BoolStorage",
     "BoolTensor",
+    "ByteStorage",
     "ByteTensor",
+    "CharStorage",
     "CharTensor",
+    "DoubleStorage",
     "DoubleTensor",
+    "FloatStorage",
     "FloatTensor",
+    "HalfStorage",
     "HalfTensor",
+    "IntStorage",
     "IntTensor",
+    "LongStorage",
     "LongTensor",
+    "ShortStorage",
     "ShortTensor",
 ]
 
@@ -59,3 +70,27 @@ HalfTensor = _make("HalfTensor", torch.float16)
 IntTensor = _make("IntTensor", torch.int32)
 LongTensor = _make("LongTensor", torch.int64)
 ShortTensor = _make("ShortTensor", torch.int16)
+
+
+def _storage(name: str, dtype: torch.dtype) -> Any:
+    """Return the class of typed storages of a dtype; PyTorch has deprecated these and warns when one is made."""
+    contents = {
+        "_dtype": dtype,
+        "dtype": dtype,
+        "__doc__": f"Storages of {dtype} on the npu.",
+        "__module__": "torch.npu",
+    }
+    make: Any = type(_LegacyStorage)
+    return make(name, (_LegacyStorage,), contents)
+
+
+BFloat16Storage = _storage("BFloat16Storage", torch.bfloat16)
+BoolStorage = _storage("BoolStorage", torch.bool)
+ByteStorage = _storage("ByteStorage", torch.uint8)
+CharStorage = _storage("CharStorage", torch.int8)
+DoubleStorage = _storage("DoubleStorage", torch.float64)
+FloatStorage = _storage("FloatStorage", torch.float32)
+HalfStorage = _storage("HalfStorage", torch.float16)
+IntStorage = _storage("IntStorage", torch.int32)
+LongStorage = _storage("LongStorage", torch.int64)
+ShortStorage = _storage("ShortStorage", torch.int16)

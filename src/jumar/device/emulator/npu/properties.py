@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from jumar.device.emulator.devices import index_from
-from jumar.device.emulator.npu.memory import capacity_bytes
+from jumar.device.emulator.memory import capacity_bytes
+from jumar.device.emulator.npu.control import checked_index
 from jumar.device.emulator.state import STATE
 
 __all__ = ["get_device_capability", "get_device_name", "get_device_properties"]
+
+CAPABILITY = "TORCH_NPU_DEVICE_CAPABILITY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,17 +27,19 @@ class NPUDeviceProperties:
     vector_core_num: int | None
     L2_cache_size: int | None
     """Bytes."""
+    multi_processor_count: int | None
+    """The cube cores: what scripts made for other devices multiply by."""
 
 
-def get_device_name(device: Any = None) -> str:
-    """Return the name of the SoC."""
-    index_from(device)
+def get_device_name(device_name: Any = None) -> str:
+    """Return the name of the SoC. Raises AssertionError for a device that there is not."""
+    checked_index(device_name)
     return STATE.soc
 
 
-def get_device_properties(device: Any = None) -> NPUDeviceProperties:
-    """Return the figures of the SoC."""
-    index_from(device)
+def get_device_properties(device_name: Any = None) -> NPUDeviceProperties:
+    """Return the figures of the SoC. Raises AssertionError for a device that there is not."""
+    checked_index(device_name)
     profile = STATE.profile
     return NPUDeviceProperties(
         name=profile.name,
@@ -41,9 +47,15 @@ def get_device_properties(device: Any = None) -> NPUDeviceProperties:
         cube_core_num=profile.num_cube_cores,
         vector_core_num=profile.num_vector_cores,
         L2_cache_size=profile.l2_bytes,
+        multi_processor_count=profile.num_cube_cores,
     )
 
 
-def get_device_capability(device: Any = None) -> None:
-    """Return None: an NPU has no compute capability in the sense of CUDA."""
-    index_from(device)
+def get_device_capability(device: Any = None) -> tuple[int, int] | None:
+    """Return what the variable TORCH_NPU_DEVICE_CAPABILITY (`9.0`) says, else None: an NPU has no such number.
+
+    The vendor's function also warns that the number says nothing of the device.
+    """
+    checked_index(device)
+    match = re.fullmatch(r"(\d+)\.(\d+)", os.environ.get(CAPABILITY, ""))
+    return (int(match[1]), int(match[2])) if match else None

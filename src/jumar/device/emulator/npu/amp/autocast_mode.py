@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import torch
@@ -17,5 +16,11 @@ class autocast(torch.amp.autocast_mode.autocast):
         super().__init__("npu", enabled=enabled, dtype=dtype, cache_enabled=cache_enabled)
 
 
-custom_fwd: Any = functools.partial(torch.amp.custom_fwd, device_type="npu")
-custom_bwd: Any = functools.partial(torch.amp.custom_bwd, device_type="npu")
+def custom_fwd(fwd: Any = None, *, cast_inputs: torch.dtype | None = None) -> Any:
+    """Decorate the `forward` of an autograd function, as `torch.amp.custom_fwd` does; tensors become `cast_inputs`."""
+    return torch.amp.custom_fwd(fwd, device_type="npu", cast_inputs=cast_inputs)
+
+
+def custom_bwd(bwd: Any) -> Any:
+    """Decorate the `backward` of an autograd function: it runs under the autocast state of its forward."""
+    return torch.amp.custom_bwd(bwd, device_type="npu")

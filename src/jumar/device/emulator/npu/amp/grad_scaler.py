@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
+import logging
+import warnings
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any
+
 import torch
+import torch.distributed as dist
+from torch.amp.grad_scaler import _refresh_per_optimizer_state
+
+from jumar.device.emulator.npu.amp.common import amp_definitely_not_available
+from jumar.device.emulator.npu.overflow_for_now import (
+    clear_npu_overflow_flag,
+    get_npu_overflow_flag,
+    is_support_inf_nan,
+)
 
 __all__ = ["GradScaler"]
 
+_log = logging.getLogger("torch_npu.amp")
+
 
 class GradScaler(torch.amp.GradScaler):
-    """`torch.amp.GradScaler("npu")`. `dynamic=False` keeps the scale fixed, as the vendor's scaler does."""
+    """`torch.amp.GradScaler("npu")` with what the vendor's adds.
+
+    `dynamic=False` keeps the scale fixed and lets every step happen. Where float16 saturates instead of giving
+    Inf (Ascend910A, or a SoC switched to it), an overflow is found by the device's overflow flag, on any rank.
+    What the vendor's scaler prints goes to the log `torch_npu.amp`.
+    """
 
     def __init__(
         self,
@@ -16,15 +38,95 @@ class GradScaler(torch.amp.GradScaler):
         growth_factor: float = 2.0,
         backoff_factor: float = 0.5,
         growth_interval: int = 2000,
-        enabled: bool = True,
         dynamic: bool = True,
+        enabled: bool = True,
     ) -> None:
+        if enabled and amp_definitely_not_available():
+            warnings.warn("torch_npu.amp.GradScaler is enabled, but NPU is not available. Disabling.", stacklevel=2)
+            enabled = False
+        if enabled and growth_factor <= 1.0:
+            raise ValueError("The growth factor must be > 1.0.")
+        if enabled and backoff_factor >= 1.0:
+            raise ValueError("The backoff factor must be < 1.0.")
         super().__init__("npu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)
         self._dynamic = dynamic
+        self._flag_is_clear = False
+        self._has_overflow = False
+
+    def scale(self, outputs: Any) -> Any:
+        """Multiply a tensor, or all tensors of an iterable, by the scale. Raises ValueError for one not on the npu."""
+        if self._enabled and self._dynamic and not self._flag_is_clear:
+            if not is_support_inf_nan():
+                clear_npu_overflow_flag()
+            self._flag_is_clear = True
+        if self._enabled and isinstance(outputs, torch.Tensor) and outputs.device.type != "npu":
+            raise ValueError("Device type of outputs should be npu.")
+        return super().scale(outputs)
+
+    def _unscale_grads_(self, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: bool) -> Any:
+        if not self._dynamic:
+            return self._unscale_always(optimizer, inv_scale, found_inf, allow_fp16)
+        if not is_support_inf_nan():
+            self._has_overflow = self._has_overflow or _on_any_rank(get_npu_overflow_flag(), found_inf.device)
+        found = super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
+        if self._has_overflow:
+            found[found_inf.device] = torch.ones_like(found_inf)
+        return found
+
+    def _unscale_always(self, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: bool) -> Any:
+        """Divide the gradients without asking whether they are finite."""
+        with torch.no_grad():
+            for gradient in _gradients(optimizer):
+                if not allow_fp16 and gradient.dtype == torch.float16:
+                    raise TypeError("Attempting to unscale FP16 gradients.")
+                gradient.mul_(inv_scale.to(gradient.device))
+        return {found_inf.device: found_inf}
+
+    def _maybe_opt_step(self, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
+        found = sum(value.item() for value in optimizer_state["found_inf_per_device"].values())
+        if found and self._dynamic:
+            _log.info("Gradient overflow. Skipping step")
+            return None
+        return optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | torch.Tensor | None = None) -> None:
         """Adapt the scale after a step, unless it is fixed and no new one is given."""
+        if not self._enabled:
+            return
+        before = self.get_scale()
         if self._dynamic or new_scale is not None:
             super().update(new_scale)
         else:
-            self._per_optimizer_states.clear()
+            self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+        self._flag_is_clear = self._has_overflow = False
+        if new_scale is None and before != self.get_scale():
+            direction = "reducing" if self.get_scale() < before else "increasing"
+            _log.info("Loss scaler %s loss scale to %s", direction, self.get_scale())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state, with `dynamic`; empty when the scaler is off."""
+        state = super().state_dict()
+        return {**state, "dynamic": self._dynamic} if self._enabled else state
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Take a state that `state_dict` returned. Raises RuntimeError for an empty one."""
+        super().load_state_dict(dict(state_dict))
+        if self._enabled:
+            self._dynamic = bool(state_dict.get("dynamic", self._dynamic))
+
+    get_npu_overflow_flag = staticmethod(get_npu_overflow_flag)
+    clear_npu_overflow_flag = staticmethod(clear_npu_overflow_flag)
+
+
+def _gradients(optimizer: Any) -> list[torch.Tensor]:
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    found = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    return [gradient._values() if gradient.is_sparse else gradient for gradient in found]
+
+
+def _on_any_rank(overflow: bool, device: torch.device) -> bool:
+    if not (dist.is_available() and dist.is_initialized()):
+        return overflow
+    count = torch.full((), float(overflow), device=device)
+    dist.all_reduce(count)
+    return bool(count.item())

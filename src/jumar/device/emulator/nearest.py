@@ -1,0 +1,41 @@
+"""The nearest thing that works, for names of torch_npu that are not emulated; kept by hand."""
+
+from __future__ import annotations
+
+_BY_NAME = {
+    "torch_npu.HiFloat8Tensor": "torch.float8_e5m2 tensors of PyTorch",
+    "torch_npu.distributed.pipelining.pipeline": "torch.distributed.pipelining.pipeline on the CPU",
+    "torch_npu.distributed.rpc.options.NPUTensorPipeRpcBackendOptions": (
+        "torch.distributed.rpc.TensorPipeRpcBackendOptions with tensors moved to the CPU"
+    ),
+    "torch_npu.multiprocessing.reductions.rebuild_npu_tensor": "tensor.cpu() before it goes to another process",
+    "torch_npu.npu.NPUGraph.debug_dump": "jumar record, which writes every operator of a run",
+    "torch_npu.npu.NPUGraph.update": "a new capture with the changed arguments",
+    "torch_npu.npu.npurt": "tensor.pin_memory(), for memory that the device can read",
+    "torch_npu.npu.restart_device": "a new process",
+    "torch_npu.npu.stop_device": "torch.npu.synchronize()",
+    "torch_npu.utils.cpp_extension.NpuExtension": "torch.utils.cpp_extension.CppExtension, or torch.library in Python",
+}
+
+_BY_PREFIX = {
+    "torch_npu.HiFloat8Tensor.": "torch.float8_e5m2 tensors of PyTorch",
+    "torch_npu.contrib.": "the same computation in plain torch operators",
+    "torch_npu.distributed.rpc.": "torch.distributed.rpc with tensors moved to the CPU",
+    "torch_npu.npu.NpuGraphOpHandler": "torch.npu.NPUGraph without updates of its arguments",
+    "torch_npu.npu.graph_task_": "torch.npu.NPUGraph without updates of its arguments",
+    "torch_npu.npu.graphs.graph_task_": "torch.npu.NPUGraph without updates of its arguments",
+    "torch_npu.npu.npugraph_ex.": 'torch.compile(backend="aot_eager")',
+    "torch_npu.npu.obfuscation_": "plain tensors",
+    "torch_npu.npu.register_npu_graph_handler": "torch.npu.NPUGraph without updates of its arguments",
+    "torch_npu.npu.utils.obfuscation_": "plain tensors",
+    "torch_npu.optim.": "the optimizer of the same name in torch.optim",
+    "torch_npu.profiler.": "torch.profiler.profile, which times the host",
+    "torch_npu.utils.profiler.": "torch_npu.profiler.profile",
+}
+
+
+def nearest_by_hand(name: str) -> str | None:
+    """Return what to use in the place of `name`, or None when nobody has written it down."""
+    if name in _BY_NAME:
+        return _BY_NAME[name]
+    return next((nearest for prefix, nearest in _BY_PREFIX.items() if name.startswith(prefix)), None)

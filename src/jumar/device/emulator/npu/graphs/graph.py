@@ -1,0 +1,161 @@
+"""`torch.npu.NPUGraph` and the context manager that captures one."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, ClassVar, NoReturn
+
+from jumar.device.emulator.npu.control import synchronize
+from jumar.device.emulator.npu.current_stream import StreamContext, current_stream, default_stream
+from jumar.device.emulator.npu.graphs.capture import Recorder, Recording
+from jumar.device.emulator.npu.streams import ExternalStream, Stream
+from jumar.device.emulator.refusals import refuse
+
+__all__ = ["NPUGraph", "graph", "graph_pool_handle", "is_current_stream_capturing"]
+
+Pool = tuple[int, int]
+
+_pools = itertools.count(1)
+_capturing: dict[Any, NPUGraph] = {}
+"""Stream -> the graph that captures it."""
+
+_MODES = ("global", "thread_local", "relaxed")
+
+
+def graph_pool_handle() -> Pool:
+    """Return a token that stands for a memory pool of graphs. Every graph of the emulator keeps its own memory."""
+    return (0, next(_pools))
+
+
+def is_current_stream_capturing() -> bool:
+    """Return whether a graph is being captured on the current stream."""
+    return bool(_capturing) and current_stream() in _capturing
+
+
+class NPUGraph:
+    """Operators of a block, recorded to be run again; see `capture` for what a capture leaves in memory.
+
+    Arguments of the operators are what they were at the capture: numbers stay, tensors are read from the same
+    memory again. Operators on CPU tensors in the block are run again too, which on an NPU they are not.
+    """
+
+    def __init__(self) -> None:
+        self.auto_dispatch_capture = False
+        self._pool: Pool | None = None
+        self._recording: Recording | None = None
+        self._recorder: Recorder | None = None
+        self._stream: Any = None
+        self._is_captured = False
+
+    def capture_begin(self, pool: Pool | None = None, capture_error_mode: str = "global") -> None:
+        """Begin to record. Raises RuntimeError on the default stream, an external one, or within another capture."""
+        if capture_error_mode not in _MODES:
+            raise RuntimeError(f"capture_error_mode must be one of {', '.join(_MODES)}; got {capture_error_mode!r}.")
+        if self._is_captured:
+            raise RuntimeError(
+                "This NPUGraph instance already owns a captured graph. To capture a new graph, create a new instance."
+            )
+        stream = current_stream()
+        if isinstance(stream, ExternalStream):
+            raise RuntimeError("NPUGraph::capture_begin is not supported on an ExternalStream.")
+        if stream == default_stream():
+            raise RuntimeError(
+                "NPU graphs must be captured on a non-default stream. (However, after capture, it's ok to replay "
+                "them on the default stream.)"
+            )
+        if _capturing:
+            raise RuntimeError("another graph is being captured in this process; end that capture first.")
+        self._pool, self._stream = pool or graph_pool_handle(), stream
+        self._recording = Recording()
+        self._recorder = Recorder(self._recording)
+        _capturing[stream] = self
+        self._recorder.__enter__()
+
+    def capture_end(self) -> None:
+        """End the record and put memory back as it was. Raises RuntimeError without `capture_begin`."""
+        if self._recorder is None or self._recording is None:
+            raise RuntimeError("capture_end() called before capture_begin().")
+        recorder, self._recorder = self._recorder, None
+        recorder.__exit__(None, None, None)
+        del _capturing[self._stream]
+        self._recording.put_back()
+        if current_stream() != self._stream:
+            raise RuntimeError("Capture must end on the same stream it began on.")
+        self._is_captured = True
+
+    def replay(self) -> None:
+        """Run the recorded operators again. Raises RuntimeError without a capture."""
+        if not self._is_captured or self._recording is None:
+            raise RuntimeError("Called NPUGraph::replay without a preceding successful capture.")
+        self._recording.replay()
+
+    def reset(self) -> None:
+        """Forget the recorded operators and give their memory back."""
+        self._recording, self._is_captured = None, False
+
+    def pool(self) -> Pool:
+        """Return the token of the graph's memory pool. Raises RuntimeError without a capture."""
+        if self._pool is None:
+            raise RuntimeError("Called NPUGraph::pool() without a preceding successful capture.")
+        return self._pool
+
+    def update(self, cpu_update_input: Any) -> NoReturn:
+        """Refuse: arguments of a recorded operator cannot be exchanged here."""
+        refuse("torch_npu.npu.NPUGraph.update")
+
+    def debug_dump(self, debug_path: str) -> NoReturn:
+        """Refuse: there is no graph of the runtime to write."""
+        refuse("torch_npu.npu.NPUGraph.debug_dump")
+
+    def super_kernel_optimize(self, optimize_options: Any = None, debug_options: Any = None) -> None:
+        """Accept hints for fusing the kernels of the graph, which change no result and nothing here.
+
+        Raises RuntimeError for options that are no dict, and without a capture.
+        """
+        for name, options in (("optimize_options", optimize_options), ("debug_options", debug_options)):
+            if options is not None and not isinstance(options, dict):
+                raise RuntimeError(f"{name} param must be dict or None.")
+        if not self._is_captured:
+            raise RuntimeError("Called NPUGraph::super_kernel_optimize without a preceding successful capture.")
+
+
+NPUGraph.update.__jumar_refused__ = "torch_npu.npu.NPUGraph.update"  # type: ignore[attr-defined]
+NPUGraph.debug_dump.__jumar_refused__ = "torch_npu.npu.NPUGraph.debug_dump"  # type: ignore[attr-defined]
+
+
+class graph:
+    """Context manager that captures the operators of its block into a graph, on a stream of its own."""
+
+    default_capture_stream: ClassVar[Any] = None
+
+    def __init__(
+        self,
+        npu_graph: NPUGraph,
+        pool: Pool | None = None,
+        stream: Any = None,
+        auto_dispatch_capture: bool = False,
+        capture_error_mode: str = "global",
+    ) -> None:
+        if stream is None:
+            if graph.default_capture_stream is None:
+                graph.default_capture_stream = Stream()
+            stream = graph.default_capture_stream
+        self.npu_graph, self.pool, self.capture_stream = npu_graph, pool, stream
+        self.capture_error_mode = capture_error_mode
+        self.stream_ctx = StreamContext(stream)
+        npu_graph.auto_dispatch_capture = auto_dispatch_capture
+
+    def __enter__(self) -> None:
+        synchronize()
+        self.stream_ctx.__enter__()
+        try:
+            self.npu_graph.capture_begin(self.pool, self.capture_error_mode)
+        except RuntimeError:
+            self.stream_ctx.__exit__()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.npu_graph.capture_end()
+        finally:
+            self.stream_ctx.__exit__()

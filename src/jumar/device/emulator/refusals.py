@@ -1,0 +1,86 @@
+"""What stands in the place of a name of torch_npu that is not emulated: it resolves, and raises when it is used.
+
+A name the vendor does not have at all is not made here: asking for it stays an AttributeError.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from jumar.device.emulator.nearest import nearest_by_hand
+from jumar.device.support.public_api import class_names, members, python_names
+
+MARK = "__jumar_refused__"
+"""Attribute of every refused function, class and method: the vendor's name."""
+
+WORKS: list[Callable[[str], bool]] = []
+"""Tells whether a name of the vendor works here; set by `torch_npu_alias`, which can look."""
+
+
+def is_refused(value: Any) -> bool:
+    """Return whether this object stands for something that is not emulated."""
+    return MARK in getattr(value, "__dict__", {})
+
+
+def refused(name: str) -> Any:
+    """Return the class or function that stands for `name`, or None when the vendor's table has no such name."""
+    return _refused(name) if name in python_names() else None
+
+
+def refuse(name: str, nearest: str = "") -> NoReturn:
+    """Raise NotImplementedError that names the function and the nearest thing that works."""
+    close = nearest or _nearest(name)
+    advice = f"the nearest thing that works is {close}" if close else "nothing here comes near it"
+    raise NotImplementedError(f"{name} is not emulated; {advice}.")
+
+
+@functools.cache
+def _refused(name: str) -> Any:
+    return _class(name) if name in class_names() else function(name)
+
+
+def function(name: str) -> Callable[..., NoReturn]:
+    """Return a function that refuses."""
+
+    def call(*_args: Any, **_kwargs: Any) -> NoReturn:
+        refuse(name)
+
+    module, _, last = name.rpartition(".")
+    call.__name__, call.__qualname__, call.__module__ = last, last, module
+    call.__doc__ = f"Not emulated: calling it raises NotImplementedError that names what comes near {last}."
+    setattr(call, MARK, name)
+    return call
+
+
+def _class(name: str) -> type:
+    """Return a class, so that `isinstance` and subclassing work; making an instance refuses."""
+
+    def new(_cls: type, *_args: Any, **_kwargs: Any) -> NoReturn:
+        refuse(name)
+
+    module, _, last = name.rpartition(".")
+    contents: dict[str, Any] = {
+        member: staticmethod(function(f"{name}.{member}")) for member in members().get(name, ())
+    }
+    contents |= {"__new__": new, "__module__": module, MARK: name}
+    contents["__doc__"] = "Not emulated: making an instance raises NotImplementedError."
+    return type(last, (), contents)
+
+
+def complete(owner: str, cls: type) -> None:
+    """Give a class of the emulator the vendor's methods that it lacks, as functions that refuse."""
+    for member in members().get(owner, ()):
+        if not hasattr(cls, member):
+            setattr(cls, member, function(f"{owner}.{member}"))
+
+
+def _nearest(name: str) -> str:
+    by_hand = nearest_by_hand(name)
+    if by_hand is not None:
+        return by_hand
+    works = WORKS[0] if WORKS else None
+    close = difflib.get_close_matches(name, sorted(python_names() - {name}), n=8, cutoff=0.7)
+    return next((found for found in close if works is not None and works(found)), "")
