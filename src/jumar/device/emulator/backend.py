@@ -11,6 +11,7 @@ from jumar.device.emulator import (
     autocast,
     compile_,
     custom,
+    formats,
     hccl,
     kernels,
     ledger,
@@ -74,7 +75,7 @@ def bring_up() -> None:
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
     pinned.register(library.m)
-    for part in (storage, rng, accelerator, modules, hccl, ledger, custom, compile_):
+    for part in (storage, rng, accelerator, modules, hccl, ledger, formats, custom, compile_):
         part.install()
     STATE.on_multiple.append(multiple.install)
     STATE.on_settings.append(plans.reset)

@@ -1,58 +1,136 @@
-"""The single-operator compile cache: which operators would be compiled for this shape, and which are known."""
+"""The single-operator compile cache: which operators are compiled, and which keep being compiled again.
+
+With `jit_compile` on, the device compiles an operator for its type, the shapes, dtypes and formats of its
+tensors and its attributes. Numbers that an operator takes as an input (`alpha`, a multiplier) are host
+constants that the compiled operator reads, so another value compiles nothing; lists of integers and
+flags are attributes. A compiled operator serves the whole process, all its devices. With `jit_compile`
+off, ready-made kernels serve every shape.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import functools
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import torch
 
+from jumar.device.emulator import compile_store
 from jumar.device.emulator.events import OperatorEvent
-from jumar.device.emulator.state import STATE
+from jumar.device.emulator.formats.rules import Call
+from jumar.words import counted
 
-Key = tuple[Any, ...]
-
-
-def is_online() -> bool:
-    """Return whether operators are compiled for each new shape (`jit_compile`).
-
-    Chips that call aclnn kernels by default do not compile; the first generation does.
-    """
-    chosen = STATE.options.get("jitCompile")
-    if chosen is None:
-        return not STATE.profile.is_aclnn_default
-    return bool(chosen == "enable")
+Tensors = tuple[tuple[int, tuple[int, ...], str, str], ...]
 
 
-def key_of(event: OperatorEvent, formats: tuple[str, ...]) -> Key:
-    """Return what decides whether a compiled operator can be used again: type, tensors, formats, attributes."""
-    arguments = tuple(_part(value) for value in event.args)
-    named: Mapping[str, Any] = event.kwargs
-    keywords = tuple(sorted((name, _part(value)) for name, value in named.items()))
-    return (event.operator, arguments, keywords, formats)
+class Key(NamedTuple):
+    """What decides whether a compiled operator can be used again."""
+
+    operator: str
+    tensors: Tensors
+    """Position, shape, dtype and format of each tensor argument."""
+    attributes: tuple[Any, ...]
+
+
+def key_of(event: OperatorEvent, call: Call) -> Key:
+    """Return the key of a call."""
+    skipped = _inputs(event.operator)
+    attributes = [_part(value) for position, value in enumerate(event.args) if position not in skipped]
+    if event.kwargs:
+        named = sorted(item for item in event.kwargs.items() if item[0] not in skipped)
+        attributes.extend((name, _part(value)) for name, value in named)
+    tensors = tuple([(item.argument, item.shape, item.dtype, str(item.format)) for item in call.inputs])
+    return Key(event.operator, tensors, tuple(attributes))
+
+
+@functools.cache
+def _inputs(operator: str) -> frozenset[int | str]:
+    """Return positions and names of the arguments that are no attributes: tensors, numbers, where and how."""
+    base, _, overload = operator.partition(".")
+    try:
+        schema = torch._C._get_schema(base, overload)
+    except RuntimeError:  # an operator of Python's, such as the backward of a custom one
+        return frozenset()
+    kinds = ("Tensor", "number", "Device", "Generator", "Layout", "MemoryFormat")
+    chosen = [
+        (position, argument.name)
+        for position, argument in enumerate(schema.arguments)
+        if any(kind in str(argument.real_type) for kind in kinds)
+    ]
+    return frozenset(part for pair in chosen for part in pair)
 
 
 def _part(value: Any) -> Any:
-    if isinstance(value, torch.Tensor):
-        return (tuple(value.shape), str(value.dtype))
     if isinstance(value, (list, tuple)):
-        return tuple(_part(item) for item in value)
-    return str(value) if isinstance(value, (torch.dtype, torch.device, torch.Generator)) else repr(value)
+        return tuple([_part(item) for item in value])
+    if value is None or isinstance(value, (int, str)):
+        return value
+    return "tensor" if isinstance(value, torch.Tensor) else str(value)
 
 
 class CompileCache:
-    """The keys that have been compiled."""
+    """The operators that have been compiled in this process."""
 
     def __init__(self) -> None:
-        self._known: set[Key] = set()
+        self._known: dict[Key, None] = {}
+        self.num_hits = 0
 
     def needs_compile(self, key: Key) -> bool:
-        """Return whether `key` is new, and remember it."""
+        """Return whether `key` has to be compiled, and remember it."""
         if key in self._known:
+            self.num_hits += 1
             return False
-        self._known.add(key)
-        return True
+        self._known[key] = None
+        return not compile_store.holds(repr(key))
 
     def clear(self) -> None:
-        """Forget every compiled operator."""
+        """Forget every compiled operator of this process."""
         self._known.clear()
+        self.num_hits = 0
+
+
+def sentences(keys: Iterable[Key], repeated: Iterable[Key]) -> tuple[str, ...]:
+    """Return what varies between compiled keys, a sentence for each kind in `repeated`, the most compiled first.
+
+    Keys of one operator whose tensors agree in number, dtype, format and rank are of one kind, in which the
+    dimensions and attributes that take several values are named. A kind of one key varies in nothing, and has
+    no sentence.
+    """
+    kinds: dict[Any, list[Key]] = {}
+    for key in keys:
+        kinds.setdefault(_kind(key), []).append(key)
+    again = Counter(_kind(key) for key in repeated)
+    return tuple(_sentence(kinds[kind], times) for kind, times in again.most_common() if len(kinds[kind]) > 1)
+
+
+def _kind(key: Key) -> Any:
+    tensors = tuple((position, len(shape), dtype, format) for position, shape, dtype, format in key.tensors)
+    return key.operator, tensors, len(key.attributes)
+
+
+def _sentence(keys: list[Key], times: int) -> str:
+    varying = []
+    for index, (position, shape, _, _) in enumerate(keys[0].tensors):
+        for dim in range(len(shape)):
+            sizes = sorted({key.tensors[index][1][dim] for key in keys})
+            if len(sizes) > 1:
+                varying.append(f"dimension {dim} of {_argument(keys[0].operator, position)} takes {_list(sizes)}")
+    for index in range(len(keys[0].attributes)):
+        values = sorted({str(key.attributes[index]) for key in keys})
+        if len(values) > 1:
+            varying.append(f"attribute {index} takes {_list(values)}")
+    return f"{keys[0].operator} was compiled {counted(times, 'time')} after the first steps: {', '.join(varying)}."
+
+
+def _list(values: list[Any]) -> str:
+    shown = ", ".join(str(value) for value in values[:4])
+    return f"{len(values)} values ({shown}{' …' if len(values) > 4 else ''})"
+
+
+def _argument(operator: str, position: int) -> str:
+    base, _, overload = operator.partition(".")
+    try:
+        return str(torch._C._get_schema(base, overload).arguments[position].name)
+    except (RuntimeError, IndexError):
+        return f"argument {position}"

@@ -12,32 +12,31 @@ from __future__ import annotations
 import contextlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from jumar.device.emulator import compile_cache
 from jumar.device.emulator.events import OperatorEvent, listen
-from jumar.device.emulator.formats.names import Format, base_of_rank
-from jumar.device.emulator.formats.state import format_of
-from jumar.device.emulator.operands import inputs_of, outputs_of
+from jumar.device.emulator.formats import account, mode
+from jumar.device.emulator.formats.account import TransData
 from jumar.device.emulator.plans import PLANS
+from jumar.device.emulator.signature import signature_of
 from jumar.device.emulator.state import STATE
 
-
-@dataclass(frozen=True, slots=True)
-class TransData:
-    """One conversion between formats that the framework inserts before or after an operator."""
-
-    source_format: str
-    target_format: str
-    shape: tuple[int, ...]
-    dtype: str
-    """`float16`."""
-    size_bytes: int
-    """What the conversion reads and writes together, padding included."""
-    argument: int
-    """Position of the argument it is for, or -1-i for result i."""
+__all__ = [
+    "Counts",
+    "Execution",
+    "StepCounts",
+    "TransData",
+    "counts",
+    "follow",
+    "is_on",
+    "mark_step",
+    "recompiling",
+    "reset_counts",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +52,7 @@ class Execution:
     """True where the operator's key was new to the compile cache."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class StepCounts:
     """What happened in one step, or since the last mark."""
 
@@ -71,45 +70,40 @@ class Counts:
     """Operators that the device ran: views, allocations and host copies run nothing."""
     num_transdata: int
     transdata_bytes: int
+    """What the conversions read and wrote, padding included."""
     num_compiles: int
+    num_compile_hits: int
+    """Executions that found their operator compiled."""
     transdata_by_operator: Mapping[str, int]
     compiles_by_operator: Mapping[str, int]
     steps: tuple[StepCounts, ...]
-    """One for each `mark_step`, then one for what came after the last; one in all where none was marked."""
+    """One for each step that has ended, then one for what came after; one in all where none was marked."""
 
 
 Subscriber = Callable[[Execution], None]
 
 
 @dataclass(slots=True)
-class _Tally:
-    num_executions: int = 0
-    num_transdata: int = 0
-    transdata_bytes: int = 0
-    num_compiles: int = 0
-
-    def frozen(self) -> StepCounts:
-        return StepCounts(
-            num_executions=self.num_executions,
-            num_transdata=self.num_transdata,
-            transdata_bytes=self.transdata_bytes,
-            num_compiles=self.num_compiles,
-        )
-
-
-@dataclass(slots=True)
 class _Books:
     subscribers: list[Subscriber] = field(default_factory=list)
     done: list[StepCounts] = field(default_factory=list)
-    current: _Tally = field(default_factory=_Tally)
+    current: StepCounts = field(default_factory=StepCounts)
     transdata_by_operator: Counter[str] = field(default_factory=Counter)
     compiles_by_operator: Counter[str] = field(default_factory=Counter)
+    compiled: list[tuple[int, compile_cache.Key]] = field(default_factory=list)
+    """Every compile with the number of its step."""
     cache: compile_cache.CompileCache = field(default_factory=compile_cache.CompileCache)
+    known: dict[Any, _Entry] = field(default_factory=dict)
+    """What has been worked out about calls, by their signature."""
+    marks_itself: bool = True
+    """Whether optimizer steps end steps: until somebody marks them."""
     held: contextlib.ExitStack | None = None
     """The listener, while the ledger is on."""
 
 
 _BOOKS = _Books()
+MAX_SIGNATURES = 20_000
+"""Signatures that are kept; a program whose shapes never repeat starts over with them."""
 
 RUNS_NOTHING = frozenset(
     {
@@ -122,6 +116,10 @@ RUNS_NOTHING = frozenset(
         "aten::set_.source_Storage_storage_offset",
         "aten::set_.source_Tensor",
         "aten::_local_scalar_dense",
+        "npu::get_npu_format",
+        "npu::get_storage_size",
+        "npu::empty_with_format",
+        "npu::unsafe_empty_with_format",
     }
 )
 """Operators that launch nothing on the device: they allocate, point, or copy to the host."""
@@ -142,28 +140,50 @@ def follow(subscriber: Subscriber) -> Iterator[None]:
 def counts() -> Counts:
     """Return what has been counted since the start or the last `reset_counts`."""
     books = _BOOKS
-    steps = (*books.done, books.current.frozen())
+    steps = (*books.done, books.current)
     return Counts(
         num_executions=sum(step.num_executions for step in steps),
         num_transdata=sum(step.num_transdata for step in steps),
         transdata_bytes=sum(step.transdata_bytes for step in steps),
         num_compiles=sum(step.num_compiles for step in steps),
+        num_compile_hits=books.cache.num_hits,
         transdata_by_operator=dict(books.transdata_by_operator),
         compiles_by_operator=dict(books.compiles_by_operator),
-        steps=steps,
+        steps=tuple(replace(step) for step in steps),
     )
 
 
 def reset_counts() -> None:
     """Count from nothing again. What has been compiled stays compiled."""
-    _BOOKS.done, _BOOKS.current = [], _Tally()
+    _BOOKS.done, _BOOKS.current, _BOOKS.compiled = [], StepCounts(), []
     _BOOKS.transdata_by_operator, _BOOKS.compiles_by_operator = Counter(), Counter()
+    _BOOKS.cache.num_hits, _BOOKS.marks_itself = 0, True
 
 
 def mark_step() -> None:
-    """End a step: what is counted from now on belongs to the next."""
-    _BOOKS.done.append(_BOOKS.current.frozen())
-    _BOOKS.current = _Tally()
+    """End a step: what is counted from now on belongs to the next.
+
+    Until this is first called, the step of an optimizer ends a step.
+    """
+    _BOOKS.marks_itself = False
+    _end_step()
+
+
+def recompiling(after_step: int = 1) -> tuple[str, ...]:
+    """Return what keeps being compiled after the first `after_step` steps, the worst first.
+
+    Each sentence names an operator, how often it was compiled and which dimension or attribute varies. A
+    network whose shapes are fixed has none: it compiles in its first step only.
+    """
+    first = [key for step, key in _BOOKS.compiled if step < after_step]
+    later = [key for step, key in _BOOKS.compiled if step >= after_step]
+    operators = {key.operator for key in later}
+    return compile_cache.sentences([*(key for key in first if key.operator in operators), *later], later)
+
+
+def _end_step() -> None:
+    _BOOKS.done.append(_BOOKS.current)
+    _BOOKS.current = StepCounts()
 
 
 def runs(event: OperatorEvent) -> bool:
@@ -174,25 +194,57 @@ def runs(event: OperatorEvent) -> bool:
     return plan is None or plan.form != "view"
 
 
+class _Entry:
+    """What is known of calls of one signature."""
+
+    __slots__ = ("call", "is_run", "key", "outcome")
+
+    def __init__(self, event: OperatorEvent) -> None:
+        self.is_run = runs(event)
+        self.call = account.call_of(event)
+        self.outcome = account.outcome_of(self.call)
+        self.key = compile_cache.key_of(event, self.call)
+
+
 def _record(event: OperatorEvent) -> None:
     books = _BOOKS
-    formats = tuple(str(_format(item.tensor)) for item in inputs_of(event))
-    results = tuple(str(_format(item.tensor)) for item in outputs_of(event))
-    compiled = False
-    if runs(event):
-        compiled = compile_cache.is_online() and books.cache.needs_compile(compile_cache.key_of(event, formats))
-        books.current.num_executions += 1
-        if compiled:
-            books.current.num_compiles += 1
-            books.compiles_by_operator[event.operator] += 1
+    signature = (signature_of(event), event.transfer, account.switches())
+    entry = books.known.get(signature)
+    if entry is None:
+        if len(books.known) >= MAX_SIGNATURES:
+            books.known.clear()
+        entry = books.known[signature] = _Entry(event)
+    outcome = entry.outcome
+    if outcome.made:
+        account.apply(outcome, event)
+    compiled = _count(event, entry)
     if books.subscribers:
-        execution = Execution(event, formats, results, (), compiled)
+        execution = Execution(event, outcome.inputs, outcome.outputs, outcome.transdata, compiled)
         for subscriber in tuple(books.subscribers):
             subscriber(execution)
 
 
-def _format(tensor: torch.Tensor) -> Format:
-    return base_of_rank(tensor.dim()) if tensor.is_cpu else format_of(tensor)
+def _count(event: OperatorEvent, entry: _Entry) -> bool:
+    """Write one call into the books and return whether it was compiled."""
+    step, transdata = _BOOKS.current, entry.outcome.transdata
+    if transdata:
+        step.num_transdata += len(transdata)
+        step.transdata_bytes += sum(item.size_bytes for item in transdata)
+        _BOOKS.transdata_by_operator[event.operator] += len(transdata)
+    if not entry.is_run:
+        return False
+    step.num_executions += 1
+    return entry.call.mode.online and _compile(entry.key)
+
+
+def _compile(key: compile_cache.Key) -> bool:
+    books = _BOOKS
+    if not books.cache.needs_compile(key):
+        return False
+    books.current.num_compiles += 1
+    books.compiles_by_operator[key.operator] += 1
+    books.compiled.append((len(books.done), key))
+    return True
 
 
 def is_on() -> bool:
@@ -201,8 +253,8 @@ def is_on() -> bool:
 
 
 def refresh() -> None:
-    """Open or close the ledger, as the SoC and the subscribers want it."""
-    wanted = bool(_BOOKS.subscribers) or not STATE.profile.is_aclnn_default
+    """Open or close the ledger, as the SoC, its switches and the subscribers want it."""
+    wanted = bool(_BOOKS.subscribers) or mode.is_recorded_by_default() or mode.uses_graph_operators()
     if wanted and _BOOKS.held is None:
         _BOOKS.held = contextlib.ExitStack()
         _BOOKS.held.enter_context(listen(_record))
@@ -211,7 +263,13 @@ def refresh() -> None:
         _BOOKS.held = None
 
 
+def _optimizer_stepped(*_: Any) -> None:
+    if _BOOKS.held is not None and _BOOKS.marks_itself:
+        _end_step()
+
+
 def install() -> None:
     """Follow the settings of the emulator. Called once, when the backend comes up."""
     STATE.on_settings.append(refresh)
+    register_optimizer_step_post_hook(_optimizer_stepped)
     refresh()

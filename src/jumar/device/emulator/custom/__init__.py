@@ -32,7 +32,7 @@ def names() -> frozenset[str]:
 
 def is_implemented(name: str) -> bool:
     """Return whether an operator, or any overload of it, can be called; `name` has no library prefix."""
-    return any(name in (known, known.partition(".")[0]) for known in mechanism.IMPLEMENTATIONS)
+    return any(name in (known, known.partition(".")[0]) for known in (*mechanism.IMPLEMENTATIONS, *mechanism.OWN))
 
 
 def function(name: str) -> Any:
@@ -44,5 +44,5 @@ def function(name: str) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name == "IMPLEMENTED":
-        return frozenset(mechanism.IMPLEMENTATIONS)
+        return frozenset((*mechanism.IMPLEMENTATIONS, *mechanism.OWN))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -65,6 +65,20 @@ Derivative = Callable[[Step], Mapping[str, Any]]
 IMPLEMENTATIONS: dict[str, Implementation] = {}
 """By name with overload; filled by `implements` and `complete`."""
 DERIVATIVES: dict[str, Derivative] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """Kernels of an operator that is no function of values: on npu tensors themselves."""
+
+    kernel: Function
+    meta: Function
+    autograd: Function | None = None
+    """Called with the key set of the call first; None where no gradient is recorded."""
+
+
+OWN: dict[str, Own] = {}
+"""Operators that have kernels of their own, by name with overload."""
 NEAREST: dict[str, str] = {}
 """What to use instead of an operator that is not implemented, where that is known."""
 

@@ -10,7 +10,14 @@ import torch
 from jumar.device.emulator import detour, register
 from jumar.device.emulator.arguments import unwrap
 from jumar.device.emulator.custom import gradients
-from jumar.device.emulator.custom.mechanism import IMPLEMENTATIONS, Implementation, arguments, not_implemented
+from jumar.device.emulator.custom.mechanism import (
+    IMPLEMENTATIONS,
+    OWN,
+    Implementation,
+    Own,
+    arguments,
+    not_implemented,
+)
 from jumar.device.emulator.custom.schemas import NAMESPACE, Schema, schemas
 from jumar.device.emulator.memory import index_of
 from jumar.device.emulator.plans import CPU_KEYS, PLANS, Plan
@@ -30,8 +37,10 @@ def register_all() -> None:
     _libraries.extend((library, backward))
     for schema in schemas().values():
         library.m.define(schema.text, "", ())
-        implementation = IMPLEMENTATIONS.get(schema.name)
-        if implementation is None:
+        implementation, own = IMPLEMENTATIONS.get(schema.name), OWN.get(schema.name)
+        if own is not None:
+            adopt(library.m, schema, own)
+        elif implementation is None:
             refuse(library.m, schema)
         else:
             provide(library.m, backward.m, implementation)
@@ -42,6 +51,16 @@ def refuse(library: Any, schema: Schema) -> None:
     kernel = not_implemented(schema)
     for key in ("PrivateUse1", "Meta") if schema.takes_tensors else ("BackendSelect",):
         library.impl(schema.name, key, kernel, False)
+
+
+def adopt(library: Any, schema: Schema, own: Own) -> None:
+    """Register an operator that has kernels of its own."""
+    kernel = detour.observed(schema.qualified, own.kernel)
+    library.impl(schema.name, "PrivateUse1" if schema.takes_tensors else "BackendSelect", kernel, False)
+    if schema.takes_tensors:
+        library.impl(schema.name, "Meta", own.meta, False)
+    if own.autograd is not None:
+        library.impl(schema.name, "AutogradPrivateUse1", own.autograd, True)
 
 
 def provide(library: Any, backward: Any, implementation: Implementation) -> None:

@@ -7,7 +7,34 @@ padded size (`shapes`), the rules by which operators choose formats (`rules`) an
 
 from __future__ import annotations
 
-from jumar.device.emulator.formats.names import BASE_FORMATS, Format, base_of_rank
+from jumar.device.emulator.formats.cast import (
+    copy_memory_,
+    empty_with_format,
+    get_npu_format,
+    get_storage_size,
+    npu_format_cast,
+    npu_format_cast_,
+    unsafe_empty_with_format,
+)
+from jumar.device.emulator.formats.methods import install
+from jumar.device.emulator.formats.names import BASE_FORMATS, PRIVATE_FORMATS, Format, base_of_rank
+from jumar.device.emulator.formats.shapes import storage_bytes, storage_shape
 from jumar.device.emulator.formats.state import format_of
 
-__all__ = ["BASE_FORMATS", "Format", "base_of_rank", "format_of"]
+__all__ = [
+    "BASE_FORMATS",
+    "PRIVATE_FORMATS",
+    "Format",
+    "base_of_rank",
+    "copy_memory_",
+    "empty_with_format",
+    "format_of",
+    "get_npu_format",
+    "get_storage_size",
+    "install",
+    "npu_format_cast",
+    "npu_format_cast_",
+    "storage_bytes",
+    "storage_shape",
+    "unsafe_empty_with_format",
+]

@@ -1,19 +1,133 @@
 """Which format the memory of each npu tensor has.
 
 The state is an attribute of the storage's Python object, which PyTorch keeps alive as long as the
-storage itself: every view sees it, and it goes when the memory does.
+storage itself: every view sees it, and it goes when the memory does. A storage without the attribute is
+dense.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 
-from jumar.device.emulator.formats.names import Format, base_of_rank
+from jumar.device.emulator import memory
+from jumar.device.emulator.formats.names import BASE_FORMATS, PRIVATE_FORMATS, Format, base_of, base_of_rank
+from jumar.device.emulator.formats.shapes import BLOCK, Shape, storage_bytes, storage_shape
 
 _ATTRIBUTE = "_jumar_layout"
 
 
+class Layout(NamedTuple):
+    """What one storage holds: a whole tensor of `shape`, densely strided, in `format`."""
+
+    format: Format
+    shape: Shape
+
+
+def layout_of(tensor: torch.Tensor) -> Layout | None:
+    """Return what the storage of this npu tensor holds; None for a dense one that nobody has cast."""
+    return getattr(tensor.untyped_storage(), _ATTRIBUTE, None)
+
+
+def layout_of_storage(storage: torch.UntypedStorage | torch.TypedStorage) -> Layout | None:
+    """Return what this storage holds; None for a dense one that nobody has cast."""
+    untyped = storage._untyped_storage if isinstance(storage, torch.TypedStorage) else storage
+    return getattr(untyped, _ATTRIBUTE, None)
+
+
 def format_of(tensor: torch.Tensor) -> Format:
-    """Return the format of this tensor's memory; the base format of its rank where nobody has cast it."""
-    layout: Format | None = getattr(tensor.untyped_storage(), _ATTRIBUTE, None)
-    return base_of_rank(tensor.dim()) if layout is None else layout
+    """Return the format of the memory behind this tensor, which its views share (`get_npu_format`)."""
+    layout = None if tensor.is_cpu else layout_of(tensor)
+    return base_of_rank(tensor.dim()) if layout is None else layout.format
+
+
+def fills(tensor: torch.Tensor, layout: Layout) -> bool:
+    """Return whether the tensor is the storage's whole tensor, in its order: not a part, not another shape."""
+    return tensor.shape == layout.shape and tensor.storage_offset() == 0 and tensor.is_contiguous()
+
+
+def usable_format(tensor: torch.Tensor, transposable: bool = False) -> Format:
+    """Return the format in which an operator can read this tensor.
+
+    That is the memory's for a whole tensor and for whole blocks of channels; any other view of private
+    memory has to be converted to its dense format before an operator reads it. A `transposable` operator
+    (a matrix product) reads a transposed matrix as it is.
+    """
+    layout = None if tensor.is_cpu else layout_of(tensor)
+    if layout is None:
+        return base_of_rank(tensor.dim())
+    if layout.format in BASE_FORMATS:
+        return layout.format if tensor.dim() == len(layout.shape) else base_of_rank(tensor.dim())
+    if transposable and tensor.dim() == len(layout.shape) >= 2:
+        tensor = tensor if tensor.is_contiguous() else tensor.transpose(-1, -2)
+    if fills(tensor, layout) or _is_blocks_of_channels(tensor, layout):
+        return layout.format
+    return base_of_rank(tensor.dim())
+
+
+def _is_blocks_of_channels(tensor: torch.Tensor, layout: Layout) -> bool:
+    """Return whether the tensor is a slice of channels, cut at multiples of the block (torch_npu's 5HD slices)."""
+    if layout.format is not Format.NC1HWC0 or tensor.dim() != 4 or len(layout.shape) != 4:
+        return False
+    _, channels, height, width = tensor.shape
+    plane = layout.shape[2] * layout.shape[3]
+    return (
+        (height, width) == layout.shape[2:]
+        and tensor.stride()[1:] == (plane, width, 1)
+        and channels % BLOCK == 0
+        and tensor.storage_offset() % (BLOCK * plane) == 0
+    )
+
+
+def set_format(tensor: torch.Tensor, format: Format) -> None:
+    """Give the memory behind a whole npu tensor a format, and count its padding from now on.
+
+    Raises torch.OutOfMemoryError where the padding does not fit.
+    """
+    storage = tensor.untyped_storage()
+    before: Layout | None = getattr(storage, _ATTRIBUTE, None)
+    if before is None and format is base_of_rank(tensor.dim()):
+        return
+    shape = tuple(tensor.shape) if before is None else before.shape
+    if format in PRIVATE_FORMATS or (before is not None and before.format in PRIVATE_FORMATS):
+        _charge(tensor, storage_bytes(shape, format, tensor.element_size()))
+    if format is base_of_rank(len(shape)):
+        delattr(storage, _ATTRIBUTE)
+    else:
+        setattr(storage, _ATTRIBUTE, Layout(format, shape))
+
+
+def give(tensor: torch.Tensor, layout: Layout, size_bytes: int) -> None:
+    """Say what the memory of a new tensor holds, and how much it counts as. A tensor with gaps stays dense."""
+    if tensor.is_contiguous():
+        setattr(tensor.untyped_storage(), _ATTRIBUTE, layout)
+        _charge(tensor, size_bytes)
+
+
+def _charge(tensor: torch.Tensor, size_bytes: int) -> None:
+    charge = getattr(memory, "charge", None)
+    if charge is not None:
+        charge(tensor, size_bytes)
+
+
+def describe(tensor: torch.Tensor) -> Layout:
+    """Return what the storage holds; for a dense one, the tensor itself."""
+    return layout_of(tensor) or Layout(base_of_rank(tensor.dim()), tuple(tensor.shape))
+
+
+def storage_size(tensor: torch.Tensor) -> int:
+    """Return how many items the memory behind the tensor holds, padding included (`get_storage_size`)."""
+    layout = layout_of(tensor)
+    if layout is None:
+        return tensor.untyped_storage().nbytes() // tensor.element_size()
+    size = 1
+    for dim in storage_shape(layout.shape, layout.format, tensor.element_size()):
+        size *= dim
+    return size
+
+
+def dense_format(format: Format, rank: int) -> Format:
+    """Return the dense format that a tensor of this rank is converted to from a private one."""
+    found = base_of(format)
+    return found if (found, rank) in ((Format.NCHW, 4), (Format.NCDHW, 5)) else base_of_rank(rank)

@@ -1,0 +1,100 @@
+"""What the vendor adds to tensors, storages and modules about formats, and the formats of weights.
+
+A module that moves to the npu gets its weights in the formats its kernels read, where operators are
+compiled for their formats (torch_npu's `Module.cast_weight`): convolutions FRACTAL_Z (3-D ones
+FRACTAL_Z_3D), batch normalisation NC1HWC0, linear layers FRACTAL_NZ where matrix products are not kept
+dense. Grouped convolutions stay NCHW.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from jumar.device.emulator.formats import cast, mode, state
+from jumar.device.emulator.formats.names import Format
+
+Tensor = torch.Tensor
+
+
+def formats_of_weights(module: nn.Module) -> Iterator[tuple[str, Format]]:
+    """Yield the names of a module's own parameters and buffers that get a private format, and that format."""
+    if isinstance(module, nn.Linear) and not mode.keeps_matmul_dense():
+        yield "weight", Format.FRACTAL_NZ
+    if isinstance(module, nn.MultiheadAttention) and not mode.keeps_matmul_dense():
+        yield from ((f"{part}_proj_weight", Format.FRACTAL_NZ) for part in "qkv")
+    if not mode.is_online():
+        return
+    if isinstance(module, (nn.BatchNorm2d, nn.BatchNorm1d)):
+        yield from ((name, Format.NC1HWC0) for name in ("weight", "bias", "running_mean", "running_var"))
+    elif isinstance(module, nn.Conv2d) and module.groups == 1:
+        yield "weight", Format.FRACTAL_Z
+    elif isinstance(module, nn.Conv3d):
+        yield "weight", Format.FRACTAL_Z_3D
+
+
+def cast_weight(module: nn.Module, device: Any = "npu") -> None:
+    """Give the weights of a module and its children, as far as they are on the npu, their formats."""
+    if device is None or "npu" not in str(device):
+        return
+    for part in module.modules():
+        _cast_own(part)
+
+
+def _cast_own(module: nn.Module) -> None:
+    for name, format in formats_of_weights(module):
+        tensor = getattr(module, name, None)
+        if isinstance(tensor, Tensor) and tensor.device.type == "npu" and state.layout_of(tensor) is None:
+            with torch.no_grad():
+                cast.npu_format_cast_(tensor, format)
+
+
+def _after_moving() -> None:
+    apply: Any = nn.Module._apply
+
+    def _apply(self: nn.Module, fn: Callable[..., Any], recurse: bool = True) -> nn.Module:
+        result: nn.Module = apply(self, fn, recurse)
+        _cast_own(self)
+        return result
+
+    nn.Module._apply = _apply  # type: ignore[method-assign]
+
+
+def _format_cast(self: Tensor, format_or_tensor: Any) -> Tensor:
+    """Return this tensor in another format, or in that of another tensor: `torch_npu.npu_format_cast`."""
+    result: Tensor = torch.ops.npu.npu_format_cast(self, format_or_tensor)
+    return result
+
+
+def _format_cast_(self: Tensor, format_or_tensor: Any) -> Tensor:
+    """Give this tensor another format: `torch_npu.npu_format_cast_`."""
+    result: Tensor = torch.ops.npu.npu_format_cast_(self, format_or_tensor)
+    return result
+
+
+def _copy_memory_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Copy memory as it lies: `torch_npu.copy_memory_`."""
+    result: Tensor = torch.ops.npu.copy_memory_(self, src, non_blocking)
+    return result
+
+
+def _storage_format(self: Any) -> int:
+    """Return the number of the format of an npu storage; ND for one that nobody has cast."""
+    layout = state.layout_of_storage(self)
+    return int(Format.ND if layout is None else layout.format)
+
+
+def install() -> None:
+    """Add the methods. Called once, when the device comes up."""
+    _after_moving()
+    tensor: Any = Tensor
+    tensor.npu_format_cast, tensor.npu_format_cast_ = _format_cast, _format_cast_
+    tensor.copy_memory_ = _copy_memory_
+    module: Any = nn.Module
+    module.cast_weight = cast_weight
+    for storage in (torch.UntypedStorage, torch.TypedStorage):
+        kind: Any = storage
+        kind.npu_format = _storage_format
