@@ -41,6 +41,7 @@ class Npu:
     numerics: Numerics
     unsupported: Unsupported
     memory_bytes: int | None
+    single_device: bool
 
     def plan(self, kind: Kind = "npu") -> DevicePlan:
         """Return the device plan of a run on it."""
@@ -52,6 +53,7 @@ class Npu:
             numerics=self.numerics,
             unsupported=self.unsupported,
             memory_bytes=self.memory_bytes,
+            single_device=self.single_device,
         )
 
 
@@ -78,6 +80,11 @@ _NPU_OPTIONS = (
         metavar="SIZE",
         help="Emulated NPU only: memory of one device, e.g. 32GB or 512MB.  [default: the SoC's]",
     ),
+    click.option(
+        "--single-device",
+        is_flag=True,
+        help="Emulated NPU only: a thread may use one device, as in the first releases of torch_npu.",
+    ),
 )
 
 
@@ -85,9 +92,10 @@ def npu_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of the NPU; they reach it as one keyword argument `npu`."""
 
     @functools.wraps(command)
-    def call(*, soc: str, numerics: Numerics, unsupported: Unsupported, memory: str | None, **rest: Any) -> Any:
+    def call(*, memory: str | None, **given: Any) -> Any:
         size = None if memory is None else parse_size(memory, "--npu-memory")
-        return command(npu=Npu(soc=soc, numerics=numerics, unsupported=unsupported, memory_bytes=size), **rest)
+        own = {name: given.pop(name) for name in ("soc", "numerics", "unsupported", "single_device")}
+        return command(npu=Npu(memory_bytes=size, **own), **given)
 
     for option in reversed(_NPU_OPTIONS):
         call = option(call)

@@ -142,6 +142,7 @@ def emulate(
     numerics: Numerics = "strict",
     unsupported: Unsupported = "warn",
     memory_bytes: int | None = None,
+    single_device: bool = False,
 ) -> Iterator[ActiveDevice]:
     """Have the emulated NPU within the block, or within the decorated function.
 
@@ -158,6 +159,7 @@ def emulate(
         numerics=numerics,
         unsupported=unsupported,
         memory_bytes=memory_bytes,
+        single_device=single_device,
     )
     if _active and _active[0].description != "npu (emulated)":
         raise DeviceError(f"this process already has {_active[0].description}; emulate() needs a process of its own.")

@@ -42,6 +42,8 @@ class DevicePlan:
     the host with one warning, or raise where that build raises); `error`: raise; `fallback`: run it silently."""
     memory_bytes: int | None = None
     """Memory of one emulated device; None: what the SoC has."""
+    single_device: bool = False
+    """Hold each thread to the first emulated device it uses, as the first releases of torch_npu did."""
 
     def __post_init__(self) -> None:
         if self.kind not in get_args(Kind):

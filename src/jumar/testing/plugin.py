@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 OPTION, LONG_OPTION = "--device", "--jumar-device"
 DEVICES = ("cpu", "cuda", "npu")
 MARK = (
-    "npu(soc=..., num_devices=..., numerics=..., unsupported=..., memory_bytes=...): run the test with an NPU; "
-    "the arguments are those of jumar.emulate."
+    "npu(soc=..., num_devices=..., numerics=..., unsupported=..., memory_bytes=..., single_device=...): run the test "
+    "with an NPU; the arguments are those of jumar.emulate."
 )
-SETTINGS = ("soc", "num_devices", "numerics", "unsupported", "memory_bytes")
+SETTINGS = ("soc", "num_devices", "numerics", "unsupported", "memory_bytes", "single_device")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

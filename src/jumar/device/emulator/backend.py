@@ -24,6 +24,7 @@ from jumar.device.emulator import (
     retag,
     rng,
     scalars,
+    single_device,
     storage,
 )
 from jumar.device.emulator.state import STATE
@@ -75,7 +76,11 @@ def bring_up() -> None:
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
     pinned.register(library.m)
+<<<<<<< Updated upstream
     for part in (storage, rng, accelerator, modules, hccl, ledger, formats, custom, compile_):
+=======
+    for part in (storage, rng, accelerator, modules, hccl, ledger, custom, compile_, single_device):
+>>>>>>> Stashed changes
         part.install()
     STATE.on_multiple.append(multiple.install)
     STATE.on_settings.append(plans.reset)

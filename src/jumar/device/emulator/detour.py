@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jumar.device.emulator import devices, events
+from jumar.device.emulator import devices, events, single_device
 from jumar.device.emulator.memory import index_of
 from jumar.device.emulator.placement import misplaced, tensors_of
 from jumar.device.emulator.plans import Plan
@@ -57,6 +57,8 @@ def _index(plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
         name = plan.names[plan.device_at]
         device = args[plan.device_at] if plan.device_at < len(args) else kwargs.get(name)
         index = devices.index_of_argument(device, index)
+    if STATE.settings.single_device:
+        single_device.bind(CURRENT.device if index is None else index)
     if index is not None:
         CURRENT.last = index
     return index or 0

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from jumar.device.emulator import single_device
 from jumar.device.emulator.state import CURRENT, STATE
 
 VISIBLE_DEVICES = "ASCEND_RT_VISIBLE_DEVICES"
@@ -74,7 +75,8 @@ def index_of_argument(device: Any, own: int | None) -> int | None:
 
 
 def set_current(index: int) -> None:
-    """Make the logical device `index` current in this thread."""
+    """Make the logical device `index` current in this thread. Raises RuntimeError where the thread is held to another."""
+    single_device.bind(index)
     if index:
         use_multiple()
     CURRENT.device = index

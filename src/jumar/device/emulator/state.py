@@ -21,6 +21,7 @@ class Settings:
     numerics: Numerics = "strict"
     unsupported: Unsupported = "warn"
     memory_bytes: int | None = None
+    single_device: bool = False
 
 
 @dataclass(slots=True)
@@ -61,6 +62,7 @@ class State:
         if settings == self.settings:
             return
         self.settings = settings
+        self.refresh()
         for told in self.on_settings:
             told()
 
@@ -81,7 +83,7 @@ class State:
 
     def refresh(self) -> None:
         """Recompute `detour` after a change to what it depends on."""
-        self.detour = self.multiple or bool(self.listeners)
+        self.detour = self.multiple or bool(self.listeners) or self.settings.single_device
 
 
 _profile = functools.cache(get_soc)
@@ -90,8 +92,12 @@ _profile = functools.cache(get_soc)
 class _Current(threading.local):
     device: int = 0
     last: int | None = None
+    bound: tuple[Settings, int] | None = None
 
 
 STATE = State()
 CURRENT = _Current()
-"""`CURRENT.device` is the calling thread's logical device, `CURRENT.last` the one its last operator ran on."""
+"""`CURRENT.device` is the calling thread's logical device, `CURRENT.last` the one its last operator ran on.
+
+`CURRENT.bound` is the device the thread is held to, with the settings that hold it.
+"""

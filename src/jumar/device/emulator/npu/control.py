@@ -129,7 +129,7 @@ class device:
             set_device(self.idx)
 
     def __exit__(self, *_: object) -> None:
-        set_device(self.prev_idx)
+        CURRENT.device, CURRENT.last = self.prev_idx, None
 
 
 class device_of(device):

@@ -1,0 +1,42 @@
+"""One device a thread, as the first releases of torch_npu had it: a setting, for scripts that must run there.
+
+The migration guide's list of failures names three ways into it: another device in `set_device`, a tensor on a
+device other than the current one, and `set_device` after a backward pass, which takes device 0 by itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from jumar.device.emulator.state import CURRENT, STATE
+
+
+def bind(index: int) -> None:
+    """Hold the calling thread to the first device it uses, where the settings say so.
+
+    Raises RuntimeError, under the name the first releases gave it, when the thread turns to another.
+    """
+    if not STATE.settings.single_device:
+        return
+    if CURRENT.bound is None or CURRENT.bound[0] is not STATE.settings:
+        CURRENT.bound = STATE.settings, index
+    elif CURRENT.bound[1] != index:
+        raise RuntimeError(
+            f"ExchangeDevice: a thread can use one NPU only; this one has used npu:{CURRENT.bound[1]} and turns to "
+            f"npu:{index}. Call torch.npu.set_device with one and the same device, before anything else uses an NPU "
+            "and before the first backward pass."
+        )
+
+
+def install() -> None:
+    """Have a backward pass take the current device, also where none of its tensors is on an NPU."""
+    module: Any = torch.autograd
+    run = module._engine_run_backward
+
+    def engine(*args: Any, **kwargs: Any) -> Any:
+        bind(CURRENT.device)
+        return run(*args, **kwargs)
+
+    module._engine_run_backward = engine
