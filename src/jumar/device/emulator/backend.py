@@ -76,11 +76,7 @@ def bring_up() -> None:
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
     pinned.register(library.m)
-<<<<<<< Updated upstream
-    for part in (storage, rng, accelerator, modules, hccl, ledger, formats, custom, compile_):
-=======
-    for part in (storage, rng, accelerator, modules, hccl, ledger, custom, compile_, single_device):
->>>>>>> Stashed changes
+    for part in (storage, rng, accelerator, modules, hccl, ledger, formats, custom, compile_, single_device):
         part.install()
     STATE.on_multiple.append(multiple.install)
     STATE.on_settings.append(plans.reset)
