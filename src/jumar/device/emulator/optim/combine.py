@@ -1,15 +1,19 @@
 """Combined tensors: several tensors moved into one flat buffer, each keeping its identity and its values.
 
-`torch_npu.utils` has these three functions too. One difference to the vendor's, which gives every tensor
-a storage of its own over the buffer's memory: here they share the buffer's storage, so `storage_offset`
-is where a tensor begins, and saving one of them saves the buffer.
+`torch_npu.utils` has these three functions too. As there, every tensor gets a storage of its own over its
+part of the buffer's memory, so that it keeps its format and is saved by itself.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 import torch
+
+from jumar.device.emulator.formats import get_storage_size, state
+from jumar.device.emulator.memory import INDEX_OF_STORAGE, charge, index_of
+from jumar.device.emulator.retag import to_cpu, to_npu
 
 Tensor = torch.Tensor
 
@@ -28,6 +32,9 @@ def npu_combine_tensors(list_of_tensor: Sequence[Tensor | None], require_copy_va
     if num_elements == 0:
         return None
     combined = torch.zeros(num_elements, dtype=tensors[0].dtype, device=tensors[0].device)
+    size_bytes = sum(map(_num_items, tensors)) * combined.element_size()
+    if size_bytes > combined.nbytes:
+        charge(combined, size_bytes)
     start = 0
     for tensor in tensors:
         if require_copy_value:
@@ -49,8 +56,9 @@ def get_part_combined_tensor(combined_tensor: Tensor | None, index: int, size: i
         raise RuntimeError(
             f"(index + size) ({index + size}) > torch_npu.get_storage_size(combined_tensor) ({combined_tensor.numel()})"
         )
-    part = torch.empty(0, dtype=combined_tensor.dtype, device=combined_tensor.device)
-    return part.set_(combined_tensor.untyped_storage(), combined_tensor.storage_offset() + index, (size,), (1,))
+    part = torch.empty(size, dtype=combined_tensor.dtype, device=combined_tensor.device)
+    _show(part, combined_tensor, index)
+    return part
 
 
 def is_combined_tensor_valid(combined_tensor: Tensor | None, list_of_tensor: Sequence[Tensor | None]) -> bool:
@@ -80,6 +88,20 @@ def _checked(tensors: Sequence[Tensor | None]) -> list[Tensor]:
     return present
 
 
+def _num_items(tensor: Tensor) -> int:
+    """Return how many items a tensor takes, the padding of a private format included."""
+    return tensor.numel() if state.layout_of(tensor) is None else get_storage_size(tensor)
+
+
 def _show(tensor: Tensor, combined: Tensor, start: int) -> None:
-    """Let `tensor` show the combined tensor's memory from element `start` on, in its own shape."""
-    tensor.set_(combined.untyped_storage(), start, tensor.shape, tensor.stride())
+    """Let `tensor` show the combined tensor's memory from element `start` on, in its own shape and format."""
+    layout, index = state.layout_of(tensor), index_of(combined)
+    memory = to_cpu(combined)[start : start + tensor.numel()].view(tensor.shape)
+    storage = to_npu(memory).untyped_storage()
+    if index:
+        INDEX_OF_STORAGE[storage._cdata] = index
+        weakref.finalize(memory, INDEX_OF_STORAGE.pop, storage._cdata, None)
+    tensor.set_(storage, 0, tensor.shape, tensor.stride())
+    if layout is not None:
+        # NOTE: not `state.set_format`, which would count the padding of this part again.
+        setattr(tensor.untyped_storage(), state._ATTRIBUTE, layout)

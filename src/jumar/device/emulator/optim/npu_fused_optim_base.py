@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import torch
 from torch.optim import Optimizer
 
+from jumar.device.emulator.formats import format_of
 from jumar.device.emulator.optim.combine import get_part_combined_tensor, npu_combine_tensors
 
 Tensor = torch.Tensor
@@ -197,6 +198,8 @@ class NpuFusedOptimizerBase(Optimizer):
                 raise TypeError(
                     f"Fused optimizer's parameters must be either float32 or float16, but received {parameter.dtype}"
                 )
+            if format_of(parameter.grad) is not format_of(parameter):
+                parameter.grad = torch.ops.npu.npu_format_cast(parameter.grad, format_of(parameter)).contiguous()
             chosen[_DTYPES.index(parameter.dtype)].append(parameter)
         return chosen
 
