@@ -6,6 +6,7 @@ Every operator the vendor declares is there with its schema. `mechanism` tells h
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from typing import Any
@@ -39,7 +40,20 @@ def function(name: str) -> Any:
     """Return what `torch_npu.<name>` is: the operator. Raises AttributeError when the vendor has none of that name."""
     if name not in names():
         raise AttributeError(f"torch_npu has no operator {name!r}")
-    return getattr(getattr(torch.ops, schemas.NAMESPACE), name)
+    operator = getattr(getattr(torch.ops, schemas.NAMESPACE), name)
+    outs = next((schema.written for schema in schemas.schemas().values() if schema.name == f"{name}.out"), ())
+    return _with_out(operator, outs) if len(outs) > 1 else operator
+
+
+def _with_out(operator: Any, names: tuple[str, ...]) -> Any:
+    """Return the operator with `out=(...)`, which the vendor's bindings take for several outputs."""
+
+    @functools.wraps(operator)
+    def call(*args: Any, out: Any = None, **kwargs: Any) -> Any:
+        given = {} if out is None else dict(zip(names, out, strict=True))
+        return operator(*args, **kwargs, **given)
+
+    return call
 
 
 def __getattr__(name: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 
 from jumar.device.emulator.custom.checks import FLOATING, expect, require_dtype, wide
-from jumar.device.emulator.custom.gradients import differentiate
+from jumar.device.emulator.custom.gradients import gradient as gradient_of
 from jumar.device.emulator.custom.mechanism import Step, derivative, implements
 
 Tensor = torch.Tensor
@@ -27,7 +27,7 @@ def silu(x: Tensor) -> Tensor:
 @implements("npu_silu_backward", differentiable=False)
 def silu_backward(gradient: Tensor, x: Tensor, _result: Tensor) -> Tensor:
     """Gradient of `npu_silu`; the forward's result is taken as the vendor's operator takes it."""
-    return differentiate(silu, [x], [gradient])[0]
+    return gradient_of(silu, x, gradient)
 
 
 @implements("npu_mish")
@@ -39,7 +39,7 @@ def mish(x: Tensor) -> Tensor:
 @implements("npu_mish_backward", differentiable=False)
 def mish_backward(gradient: Tensor, x: Tensor) -> Tensor:
     """Gradient of `npu_mish`."""
-    return differentiate(mish, [x], [gradient])[0]
+    return gradient_of(mish, x, gradient)
 
 
 @implements("npu_fast_gelu", "fast_gelu", backward="npu_fast_gelu_backward")
@@ -52,7 +52,7 @@ def fast_gelu(x: Tensor) -> Tensor:
 @implements("npu_fast_gelu_backward", differentiable=False)
 def fast_gelu_backward(gradient: Tensor, x: Tensor) -> Tensor:
     """Gradient of `npu_fast_gelu`."""
-    return differentiate(fast_gelu, [x], [gradient])[0]
+    return gradient_of(fast_gelu, x, gradient)
 
 
 @implements("npu_gelu")
@@ -65,7 +65,7 @@ def gelu(x: Tensor, *, approximate: str) -> Tensor:
 @implements("npu_gelu_backward", differentiable=False)
 def gelu_backward(gradient: Tensor, x: Tensor, *, approximate: str) -> Tensor:
     """Gradient of `npu_gelu`."""
-    return differentiate(lambda value: gelu(value, approximate=approximate), [x], [gradient])[0]
+    return gradient_of(lambda value: gelu(value, approximate=approximate), x, gradient)
 
 
 @implements("npu_gelu_mul", differentiable=False)
@@ -91,7 +91,7 @@ def geglu(x: Tensor, dim: int, approximate: int, activate_left: bool) -> tuple[T
 @implements("npu_geglu_grad", differentiable=False)
 def geglu_grad(gradient: Tensor, x: Tensor, _gelu: Tensor, dim: int, approximate: int, activate_left: bool) -> Tensor:
     """Gradient of `npu_geglu`'s first result."""
-    return differentiate(lambda value: geglu(value, dim, approximate, activate_left)[0], [x], [gradient])[0]
+    return gradient_of(lambda value: geglu(value, dim, approximate, activate_left)[0], x, gradient)
 
 
 @implements("npu_swiglu")
@@ -105,7 +105,7 @@ def swiglu(x: Tensor, dim: int) -> Tensor:
 @implements("npu_swiglu_backward", differentiable=False)
 def swiglu_backward(gradient: Tensor, x: Tensor, dim: int) -> Tensor:
     """Gradient of `npu_swiglu`."""
-    return differentiate(lambda value: swiglu(value, dim), [x], [gradient])[0]
+    return gradient_of(lambda value: swiglu(value, dim), x, gradient)
 
 
 @implements("npu_clipped_swiglu", differentiable=False, meta=lambda x, dim=-1, **_: _half_shape(x, dim))

@@ -53,6 +53,12 @@ def differentiate(
     return [None if leaf is None else next(found).contiguous() for leaf in leaves]
 
 
+def gradient(function: Callable[[Tensor], Any], x: Tensor, seed: Tensor) -> Tensor:
+    """Return the gradient of `function(x)`, whose only result has the gradient `seed`."""
+    found: Tensor = differentiate(function, [x], [seed])[0]
+    return found
+
+
 def backward_schema(implementation: Implementation) -> str:
     """Return the schema of the backward operator."""
     parsed = implementation.schema.parsed

@@ -8,7 +8,8 @@ The function is called with all arguments of the schema, in its order, defaults 
 ones by keyword. It must make new tensors on the device of its arguments (`device=x.device`), so that it
 runs on meta tensors too, and be composed of differentiable operators unless it says otherwise. From it
 `registration` makes the kernel on the npu, the backward, the shape function, and the in-place and `out`
-overloads that the vendor has of the same name.
+overloads that the vendor has of the same name. An operator is differentiable where the vendor's is. Under
+`torch.autocast` nothing is cast: the vendor's lists name aten operators only.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Implementation:
     """Shapes and dtypes where `function` cannot run on meta tensors."""
     backward: str = ""
     """The vendor's name for the backward operator."""
-    autocast: bool = False
-    """Whether `torch.autocast("npu")` casts its arguments to the lower precision."""
+    reads_out: bool = False
+    """Whether the function of an `out` overload is given the outputs, as keywords, because it reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ def implements(
     outputs: tuple[int, ...] | None = None,
     meta: Function | None = None,
     backward: str = "",
-    autocast: bool = False,
+    reads_out: bool = False,
 ) -> Callable[[F], F]:
     """Register the decorated function as the implementation of these overloads: see `Implementation`.
 
@@ -108,7 +109,7 @@ def implements(
                 outputs=outputs,
                 meta=meta,
                 backward=backward or f"{name.partition('.')[0]}_backward",
-                autocast=autocast,
+                reads_out=reads_out,
             )
         return function
 
@@ -157,7 +158,6 @@ def complete() -> None:
                 schema=schema,
                 function=source.function if is_out else _writing(source.function),
                 differentiable=not is_out and source.differentiable,
-                autocast=source.autocast,
             )
 
 

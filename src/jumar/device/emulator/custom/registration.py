@@ -103,10 +103,11 @@ def computing(implementation: Implementation) -> Callable[..., Any]:
     schema, function = implementation.schema, implementation.function
     is_new = [item.alias_info is None or not item.alias_info.before_set for item in schema.parsed.returns]
     outs = {a.name for a in schema.parsed.arguments if a.kwarg_only and a.name in schema.written}
+    hidden = set() if implementation.reads_out else outs
 
     def call(_keys: Any, *args: Any, **kwargs: Any) -> Any:
         positional, keywords = arguments(schema, args, kwargs)
-        for name in outs:
+        for name in hidden:
             del keywords[name]
         with torch._C.DisableTorchFunction():
             result = function(*positional, **keywords)
@@ -145,7 +146,9 @@ def shapes(implementation: Implementation) -> Callable[..., Any]:
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         positional, keywords = arguments(schema, args, kwargs)
-        targets = [keywords.pop(name) for name in list(keywords) if name in outs]
+        targets = [value for name, value in keywords.items() if name in outs]
+        if not implementation.reads_out:
+            keywords = {name: value for name, value in keywords.items() if name not in outs}
         result = function(*positional, **keywords)
         if not outs:
             return _dense(result)

@@ -42,7 +42,9 @@ def rotary_mul_backward(
     gradient: Tensor, x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of the input, r1 and r2."""
-    found = differentiate(lambda *inputs: rotary_mul(*inputs, rotary_mode, None), [x, r1, r2], [gradient])
+    found = differentiate(
+        lambda *inputs: rotary_mul(inputs[0], inputs[1], inputs[2], rotary_mode, None), [x, r1, r2], [gradient]
+    )
     return found[0], found[1], found[2]
 
 
@@ -114,7 +116,8 @@ def mrope(
         sections = list(mrope_section or [])
         expect(sum(sections) == rotary_dim // 2, operator, "mrope_section must sum to rotary_dim / 2", sections)
         cos, sin = (
-            torch.cat([part[axis] for axis, part in enumerate(value.split(sections, -1))], -1) for value in (cos, sin)
+            torch.cat([part[axis] for axis, part in enumerate(torch.split(value, sections, -1))], -1)
+            for value in (cos, sin)
         )
     repeats = (lambda value: torch.cat((value, value), -1)) if rotary_mode == "half" else _doubled
     cos, sin = repeats(cos).unsqueeze(-2), repeats(sin).unsqueeze(-2)
