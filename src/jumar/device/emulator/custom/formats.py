@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator.custom.mechanism import OWN, Own
-from jumar.device.emulator.formats import cast, state
+from jumar.device.emulator.custom.mechanism import FUNCTIONS, OWN, Own
+from jumar.device.emulator.formats import cast, methods, state
 from jumar.device.emulator.formats.names import base_of_rank
 
 Tensor = torch.Tensor
@@ -102,4 +102,10 @@ OWN |= {
     "get_storage_size": Own(kernel=cast.get_storage_size, meta=lambda tensor: tensor.numel()),
     "empty_with_format": Own(kernel=cast.empty_with_format, meta=cast.empty_with_format),
     "unsafe_empty_with_format": Own(kernel=cast.unsafe_empty_with_format, meta=cast.unsafe_empty_with_format),
+}
+
+FUNCTIONS |= {
+    "npu_format_cast": methods.format_cast,
+    "npu_format_cast_": methods.format_cast_,
+    "get_npu_format": cast.get_npu_format,
 }

@@ -80,6 +80,8 @@ class Own:
 
 OWN: dict[str, Own] = {}
 """Operators that have kernels of their own, by name with overload."""
+FUNCTIONS: dict[str, Function] = {}
+"""What `torch_npu.<name>` is where that is more than the operator, by name without overload."""
 NEAREST: dict[str, str] = {}
 """What to use instead of an operator that is not implemented, where that is known."""
 

@@ -104,7 +104,8 @@ def outcome_of(call: Call) -> Outcome:
     """Return what this call does about formats."""
     choice = choose(call)
     found: list[TransData] = []
-    if family_of(call.operator) is not Family.UNTOUCHED:
+    untouched = family_of(call.operator) is Family.UNTOUCHED
+    if not untouched:
         for item, wanted in zip(call.inputs, choice.reads, strict=True):
             found.extend(_before(item, wanted))
         for index, wanted in choice.more:
@@ -117,7 +118,7 @@ def outcome_of(call: Call) -> Outcome:
     made = tuple(
         (index, Layout(format, item.shape), storage_bytes(item.shape, format, item.itemsize))
         for index, (item, format) in enumerate(zip(call.outputs, choice.declared, strict=True))
-        if item.writes is None and not item.is_host and format in PRIVATE_FORMATS
+        if not untouched and item.writes is None and not item.is_host and format in PRIVATE_FORMATS
     )
     return Outcome(made, before, after, tuple(found), choice.declared)
 

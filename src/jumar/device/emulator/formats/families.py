@@ -12,6 +12,8 @@ import functools
 
 import torch
 
+from jumar.device.emulator.plans import PLANS
+
 
 class Family(enum.Enum):
     """How operators of a kind choose formats; `rules` has the rule of each."""
@@ -34,7 +36,7 @@ class Family(enum.Enum):
     """Reads and gives dense formats."""
     GENERAL = "general"
     UNTOUCHED = "untouched"
-    """Neither reads nor writes memory in a format."""
+    """Views, casts of formats and allocations: no kernel reads or writes memory in a format."""
 
 
 _NAMES: dict[Family, str] = {
@@ -70,6 +72,9 @@ _LISTED = {name: family for family, names in _NAMES.items() for name in names.sp
 @functools.cache
 def family_of(operator: str) -> Family:
     """Return the family of an operator overload (`aten::add.Tensor`, `npu::npu_rms_norm`)."""
+    plan = PLANS.get(operator)
+    if plan is not None and plan.form == "view":
+        return Family.UNTOUCHED
     base = operator.partition("::")[2].partition(".")[0]
     name = base if base.startswith("__") or len(base) < 2 else base.removesuffix("_")
     listed = _LISTED.get(name) or _LISTED.get(base)

@@ -63,15 +63,20 @@ def _after_moving() -> None:
     nn.Module._apply = _apply  # type: ignore[method-assign]
 
 
-def _format_cast(self: Tensor, format_or_tensor: Any) -> Tensor:
-    """Return this tensor in another format, or in that of another tensor: `torch_npu.npu_format_cast`."""
-    result: Tensor = torch.ops.npu.npu_format_cast(self, format_or_tensor)
+def format_cast(tensor: Tensor, format_or_tensor: Any, **dtypes: int | None) -> Tensor:
+    """Return a tensor in another format, or in that of another tensor: `torch_npu.npu_format_cast`."""
+    operator = torch.ops.npu.npu_format_cast
+    # NOTE: choosing among overloads, PyTorch prints the arguments that do not fit: a tensor copied to the host.
+    chosen = operator.Tensor if isinstance(format_or_tensor, Tensor) else operator.default
+    result: Tensor = chosen(tensor, format_or_tensor, **dtypes)
     return result
 
 
-def _format_cast_(self: Tensor, format_or_tensor: Any) -> Tensor:
-    """Give this tensor another format: `torch_npu.npu_format_cast_`."""
-    result: Tensor = torch.ops.npu.npu_format_cast_(self, format_or_tensor)
+def format_cast_(tensor: Tensor, format_or_tensor: Any, **dtypes: int | None) -> Tensor:
+    """Give a tensor another format, or the values of another tensor: `torch_npu.npu_format_cast_`."""
+    operator = torch.ops.npu.npu_format_cast_
+    chosen = operator.default if isinstance(format_or_tensor, Tensor) else operator.acl_format
+    result: Tensor = chosen(tensor, format_or_tensor, **dtypes)
     return result
 
 
@@ -91,7 +96,7 @@ def install() -> None:
     """Add the methods. Called once, when the device comes up."""
     _after_moving()
     tensor: Any = Tensor
-    tensor.npu_format_cast, tensor.npu_format_cast_ = _format_cast, _format_cast_
+    tensor.npu_format_cast, tensor.npu_format_cast_ = format_cast, format_cast_
     tensor.copy_memory_ = _copy_memory_
     module: Any = nn.Module
     module.cast_weight = cast_weight

@@ -59,11 +59,23 @@ def usable_format(tensor: torch.Tensor, transposable: bool = False) -> Format:
         return base_of_rank(tensor.dim())
     if layout.format in BASE_FORMATS:
         return layout.format if tensor.dim() == len(layout.shape) else base_of_rank(tensor.dim())
-    if transposable and tensor.dim() == len(layout.shape) >= 2:
-        tensor = tensor if tensor.is_contiguous() else tensor.transpose(-1, -2)
     if fills(tensor, layout) or _is_blocks_of_channels(tensor, layout):
         return layout.format
+    if transposable and _is_transposed(tensor, layout):
+        return layout.format
     return base_of_rank(tensor.dim())
+
+
+def _is_transposed(tensor: torch.Tensor, layout: Layout) -> bool:
+    """Return whether the tensor is the storage's matrices with rows and columns exchanged."""
+    # NOTE: the ledger asks this while an operator is told; an operator called here would be told too.
+    *outer, rows, columns = layout.shape if len(layout.shape) > 1 else (0, 0)
+    return (
+        tensor.storage_offset() == 0
+        and tuple(tensor.shape) == (*outer, columns, rows)
+        and tensor.stride()[-2:] == (1, columns)
+        and (not outer or tensor.stride()[-3] == rows * columns)
+    )
 
 
 def _is_blocks_of_channels(tensor: torch.Tensor, layout: Layout) -> bool:
