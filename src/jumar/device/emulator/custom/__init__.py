@@ -40,6 +40,8 @@ def function(name: str) -> Any:
     """Return what `torch_npu.<name>` is: the operator. Raises AttributeError when the vendor has none of that name."""
     if name not in names():
         raise AttributeError(f"torch_npu has no operator {name!r}")
+    if name in mechanism.FUNCTIONS:
+        return mechanism.FUNCTIONS[name]
     operator = getattr(getattr(torch.ops, schemas.NAMESPACE), name)
     outs = next((schema.written for schema in schemas.schemas().values() if schema.name == f"{name}.out"), ())
     return _with_out(operator, outs) if len(outs) > 1 else operator
