@@ -17,18 +17,13 @@ _MASKED = -10000.0
 def scaled_masked_softmax(x: Tensor, mask: Tensor, scale: float, fixed_triu_mask: bool) -> Tensor:
     """Softmax over the last dimension of `x * scale`, with -10000 where the boolean mask is true.
 
-    `x` is (B, N, S, S) in a 16- or 32-bit float, `mask` broadcasts to it in the first two dimensions. With
-    `fixed_triu_mask` the mask is the triangle above the diagonal, whatever is given.
+    `x` is a 16- or 32-bit float, `mask` broadcasts to it.
     """
     operator = "npu_scaled_masked_softmax"
     require_dtype(operator, FLOATING, x=x)
-    if fixed_triu_mask:
-        hidden = torch.ones(x.shape[-2:], dtype=torch.bool, device=x.device).triu(1)
-    else:
-        require_dtype(operator, (torch.bool,), mask=mask)
-        hidden = mask
-    scores = (wide(x) * scale).masked_fill(hidden, _MASKED)
-    return torch.softmax(scores, -1).to(x.dtype)
+    require_dtype(operator, (torch.bool,), mask=mask)
+    expect(not fixed_triu_mask, operator, "fixed_triu_mask is reserved and must be False", fixed_triu_mask)
+    return torch.softmax((wide(x) * scale).masked_fill(mask, _MASKED), -1).to(x.dtype)
 
 
 @implements("npu_scaled_masked_softmax_backward", differentiable=False)
@@ -36,10 +31,11 @@ def scaled_masked_softmax_backward(
     gradient: Tensor, y: Tensor, mask: Tensor, scale: float, fixed_triu_mask: bool
 ) -> Tensor:
     """Gradient of `x` from the forward's result."""
-    hidden = torch.ones(y.shape[-2:], dtype=torch.bool, device=y.device).triu(1) if fixed_triu_mask else mask
+    operator = "npu_scaled_masked_softmax_backward"
+    expect(not fixed_triu_mask, operator, "fixed_triu_mask is reserved and must be False", fixed_triu_mask)
     probabilities, seed = wide(y), wide(gradient)
     by_scores = probabilities * (seed - (seed * probabilities).sum(-1, keepdim=True))
-    return (by_scores.masked_fill(hidden, 0) * scale).to(y.dtype)
+    return (by_scores.masked_fill(mask, 0) * scale).to(y.dtype)
 
 
 @derivative("npu_scaled_masked_softmax")

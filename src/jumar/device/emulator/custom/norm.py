@@ -23,7 +23,7 @@ def _dims(operator: str, x: Tensor, gamma: Tensor) -> list[int]:
     return list(range(-num, 0))
 
 
-def _rms(operator: str, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+def rms_scaled(operator: str, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """Return `x * rstd` and rstd, both in float32."""
     require_dtype(operator, FLOATING, input=x, gamma=gamma)
     wider = wide(x)
@@ -34,7 +34,7 @@ def _rms(operator: str, x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tenso
 @implements("npu_rms_norm", outputs=(0,))
 def rms_norm(x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """`x / sqrt(mean(x^2) + epsilon) * gamma` over the dimensions of `gamma`; and rstd with those as 1."""
-    scaled, rstd = _rms("npu_rms_norm", x, gamma, epsilon)
+    scaled, rstd = rms_scaled("npu_rms_norm", x, gamma, epsilon)
     return (scaled * wide(gamma)).to(x.dtype), rstd
 
 
@@ -60,7 +60,7 @@ def rms_norm_backward(gradient: Tensor, x: Tensor, gamma: Tensor, rstd: Tensor) 
 @implements("npu_gemma_rms_norm", differentiable=False)
 def gemma_rms_norm(x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     """`npu_rms_norm` with `1 + gamma` for gamma."""
-    scaled, rstd = _rms("npu_gemma_rms_norm", x, gamma, epsilon)
+    scaled, rstd = rms_scaled("npu_gemma_rms_norm", x, gamma, epsilon)
     return (scaled * (1 + wide(gamma))).to(x.dtype), rstd
 
 
@@ -68,7 +68,7 @@ def gemma_rms_norm(x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Te
 def add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
     """RMS norm of `x1 + x2`; results: y, rstd, the sum."""
     added = x1 + x2
-    scaled, rstd = _rms("npu_add_rms_norm", added, gamma, epsilon)
+    scaled, rstd = rms_scaled("npu_add_rms_norm", added, gamma, epsilon)
     return (scaled * wide(gamma)).to(x1.dtype), rstd, added
 
 
@@ -76,7 +76,7 @@ def add_rms_norm(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float) -> tuple
 def add_rms_norm_cast(x1: Tensor, x2: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, ...]:
     """`npu_add_rms_norm` that gives y in float32 too; results: y in float32, y, rstd, the sum."""
     added = x1 + x2
-    scaled, rstd = _rms("npu_add_rms_norm_cast", added, gamma, epsilon)
+    scaled, rstd = rms_scaled("npu_add_rms_norm_cast", added, gamma, epsilon)
     y = (scaled * wide(gamma)).float()
     return y, y.to(x1.dtype), rstd, added
 
