@@ -14,72 +14,20 @@ No profile is measured. Figures of a sibling chip are never copied to one whose 
 from __future__ import annotations
 
 import difflib
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
+from jumar.device.soc_file import load_profile
+from jumar.device.soc_profile import GIB, KIB, MIB, Family, Overflow, SocProfile
 from jumar.errors import DeviceError
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:  # pragma: no cover - Python 3.10 has no TOML reader of its own
-    tomllib = None
-
-Family = Literal["A1", "A2", "A3", "inference", "950"]
-Overflow = Literal["saturation", "inf_nan"]
-
-KIB, MIB, GIB = 2**10, 2**20, 2**30
+__all__ = ["ALIASES", "SOCS", "Family", "Overflow", "SocProfile", "get_soc"]
 
 HALF_CUBE = ("float16", "int8")
 """What the matrix unit of the first generation multiplies: no bfloat16 and no float32."""
 FULL_CUBE = ("float16", "bfloat16", "float32", "int8")
 """What the matrix unit multiplies from Ascend910B1 on; float32 at full or HF32 precision."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SocProfile:
-    """One chip. Sizes in bytes, `per_core` ones for each AI Core; bandwidths in bytes/s; peaks in FLOP/s."""
-
-    name: str
-    family: Family
-    """A1: first training generation; A2, A3, 950: the later ones; inference: 310P and 310B."""
-    torch_npu_order: int
-    """torch_npu's own number of the chip; it compares these (`>= Ascend910B1`) to choose code paths."""
-    num_cube_cores: int | None = None
-    num_vector_cores: int | None = None
-    """None where vector and cube units share one core, or where the count is not public."""
-    frequency_mhz: int | None = None
-    l0a_bytes: int | None = None
-    l0b_bytes: int | None = None
-    l0c_bytes: int | None = None
-    l1_bytes: int | None = None
-    unified_buffer_bytes: int | None = None
-    l2_bytes: int | None = None
-    """Of the whole chip; the other buffers are per core."""
-    memory_bytes: int | None = None
-    memory_bandwidth: float | None = None
-    l2_read_bandwidth: float | None = None
-    peak_float16: float | None = None
-    peak_bfloat16: float | None = None
-    peak_float32: float | None = None
-    cube_dtypes: tuple[str, ...] = ()
-    has_bfloat16: bool = False
-    has_hf32: bool = False
-    overflow: Overflow = "saturation"
-    """What an overflowing float16 result becomes by default: the largest number, or Inf."""
-    overflow_modes: tuple[Overflow, ...] = ("saturation",)
-
-    @property
-    def is_aclnn_default(self) -> bool:
-        """True where torch_npu calls aclnn kernels by default, and the graph compiler (`acl_op`) only on request."""
-        return self.torch_npu_order >= SOCS["Ascend910B1"].torch_npu_order
-
-    @property
-    def is_aclnn_only(self) -> bool:
-        """True where the graph compiler is not there at all (Ascend950)."""
-        return self.family == "950"
 
 
 def _first_generation(name: str, order: int, cores: int, mhz: int, **more: Any) -> SocProfile:
@@ -92,10 +40,12 @@ def _first_generation(name: str, order: int, cores: int, mhz: int, **more: Any) 
 
 
 def _second_generation(name: str, order: int, **more: Any) -> SocProfile:
-    # NPU: bf16, INF_NAN by default, saturation only when forced (INF_NAN_MODE_FORCE_DISABLE); DOC: HF32.
+    # NPU: bf16, INF_NAN by default, saturation only when forced (INF_NAN_MODE_FORCE_DISABLE); DOC: HF32, of 11 bits
+    # of mantissa by the models in NN's tests (10 on Ascend950).
     return SocProfile(
         name=name, torch_npu_order=order, cube_dtypes=FULL_CUBE, has_bfloat16=True, has_hf32=True,
-        overflow="inf_nan", overflow_modes=("inf_nan", "saturation"), **{"family": "A2", **more},
+        overflow="inf_nan", overflow_modes=("inf_nan", "saturation"), hf32_mantissa_bits=11,
+        **{"family": "A2", **more},
     )  # fmt: skip
 
 
@@ -132,11 +82,13 @@ _PROFILES = (
             ("9362", 255, 20), ("9363", 256, None),
         )
     ),
-    # GE. DOC: saturation only.
+    # GE; peak: 8 cores x 4096 MAC x 2 x 1.06 GHz, sold as "70 TFLOPS" (DOC). DOC: saturation only; 24 GB of LPDDR4X at
+    # 204.8 GB/s on the Atlas 300I Pro, the card of one chip; L2: GE, 8 cores x 114 B x 1.06 GHz.
     SocProfile(
         name="Ascend310P3", family="inference", torch_npu_order=202, num_cube_cores=8, num_vector_cores=7,
         frequency_mhz=1060, l0a_bytes=64 * KIB, l0b_bytes=64 * KIB, l0c_bytes=256 * KIB, l1_bytes=1 * MIB,
-        unified_buffer_bytes=256 * KIB, l2_bytes=16 * MIB, cube_dtypes=HALF_CUBE,
+        unified_buffer_bytes=256 * KIB, l2_bytes=16 * MIB, cube_dtypes=HALF_CUBE, memory_bytes=24 * GIB,
+        memory_bandwidth=204.8e9, l2_read_bandwidth=0.967e12, peak_float16=69.5e12,
     ),
     # GE. NPU: bf16 passes its check (its number is above Ascend910B1's); DOC: saturation only.
     SocProfile(
@@ -149,7 +101,7 @@ _PROFILES = (
         name="Ascend950", family="950", torch_npu_order=260, num_cube_cores=32, frequency_mhz=1650,
         l0c_bytes=256 * KIB, unified_buffer_bytes=256 * KIB, memory_bytes=128 * GIB,
         peak_float16=426e12, peak_bfloat16=426e12, cube_dtypes=FULL_CUBE, has_bfloat16=True, has_hf32=True,
-        overflow="inf_nan", overflow_modes=("inf_nan",),
+        hf32_mantissa_bits=10, overflow="inf_nan", overflow_modes=("inf_nan",),
     ),
 )  # fmt: skip
 
@@ -175,7 +127,7 @@ def get_soc(name: str) -> SocProfile:
     `memory_bytes = 68719476736`. Raises DeviceError when the name is unknown or the file is not such a file.
     """
     if name.lower().endswith(".toml"):
-        return _load_profile(Path(name))
+        return load_profile(Path(name), get_soc)
     by_key = {_key(known): profile for known, profile in SOCS.items()}
     key = _key(name)
     key = _key(ALIASES.get(key, key))
@@ -196,47 +148,3 @@ def _unknown(name: str, by_key: Mapping[str, SocProfile]) -> str:
     close = difflib.get_close_matches(_key(name).removeprefix("ascend"), by_number, n=3, cutoff=0.6)
     hint = f" (did you mean {' or '.join(sorted(by_number[match] for match in close))}?)" if close else ""
     return f'"{name}" must be an Ascend SoC that Jumar knows{hint}: use one of {", ".join(SOCS)}.'
-
-
-def _load_profile(path: Path) -> SocProfile:
-    if tomllib is None:
-        raise DeviceError(
-            f"a SoC profile in a TOML file needs Python 3.11; got {path} on an older one: name a known SoC."
-        )
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise DeviceError(
-            f"the SoC profile {path} must be a readable file; got {error.strerror}: check the path."
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise DeviceError(f"the SoC profile {path} must be TOML; got {error}: correct that line.") from error
-    base = get_soc(str(table.pop("base", "Ascend910B1")))
-    known = {field.name: getattr(base, field.name) for field in fields(SocProfile)}
-    unknown = sorted(set(table) - set(known))
-    if unknown:
-        raise DeviceError(
-            f"the SoC profile {path} must use the fields of SocProfile; got {', '.join(unknown)}: "
-            f"use {', '.join(known)}."
-        )
-    changed = {key: tuple(value) if isinstance(value, list) else value for key, value in table.items()}
-    for key, value in changed.items():
-        _check_field(path, key, value, known[key])
-    return SocProfile(**{**known, "name": path.stem, **changed})
-
-
-def _check_field(path: Path, key: str, value: object, before: object) -> None:
-    """Raise DeviceError unless `value` is of the kind that the field holds."""
-    choices = {"family": get_args(Family), "overflow": get_args(Overflow)}.get(key)
-    is_text = key == "name" or choices is not None
-    expected: type | tuple[type, ...]
-    if is_text:
-        expected = str
-    elif isinstance(before, bool):
-        expected = bool
-    else:
-        expected = tuple if isinstance(before, tuple) else (int, float)
-    is_wrong_bool = isinstance(value, bool) and not isinstance(before, bool)
-    if not isinstance(value, expected) or is_wrong_bool or (choices and value not in choices):
-        wanted = f"one of {', '.join(choices)}" if choices else "a value of the kind the known profiles hold"
-        raise DeviceError(f"the SoC profile {path} must give {key} {wanted}; got {value!r}: correct that line.")

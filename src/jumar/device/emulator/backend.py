@@ -18,6 +18,7 @@ from jumar.device.emulator import (
     modules,
     multiple,
     npu,
+    numerics,
     pinned,
     plans,
     register,
@@ -76,7 +77,7 @@ def bring_up() -> None:
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
     pinned.register(library.m)
-    for part in (storage, rng, accelerator, modules, hccl, ledger, formats, custom, compile_, single_device):
+    for part in (storage, rng, accelerator, modules, hccl, ledger, formats, custom, compile_, single_device, numerics):
         part.install()
     STATE.on_multiple.append(multiple.install)
     STATE.on_settings.append(plans.reset)

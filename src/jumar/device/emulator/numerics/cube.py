@@ -1,0 +1,187 @@
+"""The matrix unit: which operands it rounds, and that a half result is rounded once.
+
+float32 operands become float16 on the first generation and HF32 on later ones where that is allowed (see
+`arithmetic`); the sums are float32. float16 and bfloat16 operands are multiplied as float32 and the sum is
+rounded once, whatever the CPU's own half kernel does. `self` of an `add…` and a bias are not operands.
+
+Results of float32 calls stay float32, with two exceptions of the vendor's kernels (`matmul_util.cpp`,
+`aclnn_convolution.cpp`, `aclnn_convolution_backward.cpp` of ops-nn): a convolution in float16 comes out, and
+its input's gradient, through float16, its weight's gradient does not; and a matrix product comes out through
+float16 on later chips that are told to compute in float16, not on the first generation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from jumar.device.emulator import policy
+from jumar.device.emulator.numerics import arithmetic, saturation
+from jumar.device.emulator.numerics.half import HALVES, in_float32
+from jumar.device.emulator.numerics.operators import base_name
+from jumar.device.emulator.numerics.rounding import to_hf32
+from jumar.device.emulator.plans import Call, Plan
+from jumar.device.emulator.state import STATE
+from jumar.device.soc import SocProfile
+
+Tensor = torch.Tensor
+
+MATMULS: dict[str, tuple[str, str]] = {
+    "mm": ("self", "mat2"),
+    "bmm": ("self", "mat2"),
+    "mv": ("self", "vec"),
+    "addmm": ("mat1", "mat2"),
+    "_addmm_activation": ("mat1", "mat2"),
+    "addmv": ("mat", "vec"),
+    "addbmm": ("batch1", "batch2"),
+    "baddbmm": ("batch1", "batch2"),
+}
+"""Matrix products: the two operands of the matrix unit, by operator name without overload and underscore."""
+
+CONVOLUTIONS = frozenset({"convolution", "_convolution", "conv_tbc"})
+"""Operators whose first two arguments are input and weight, and whose third is the bias."""
+
+_INPUT, _WEIGHT, _BIAS = range(3)
+_WEIGHT_GRADIENT = 1
+
+
+class Unit:
+    """What the matrix unit of one chip does with an operand or a result. `operator` names who overflowed."""
+
+    def __init__(self, profile: SocProfile, operator: str) -> None:
+        self.profile = profile
+        self.operator = operator
+        self._saturates = arithmetic.saturates(profile)
+        self._bits = profile.hf32_mantissa_bits or 11
+
+    def rounded(self, tensor: Tensor, math: arithmetic.CubeMath, role: str) -> Tensor:
+        """Return an operand as it is multiplied; only float32 ones change."""
+        if tensor.dtype is not torch.float32:
+            return tensor
+        return to_hf32(tensor, self._bits, role) if math == "hf32" else self.through_float16(tensor)
+
+    def through_float16(self, tensor: Tensor) -> Tensor:
+        """Return a float32 tensor rounded to float16 as the chip casts, as float32."""
+        half = tensor.half()
+        if self._saturates:
+            saturation.settle(half, (tensor,), self.operator)
+        return half.float()
+
+
+def layer(plan: Plan, call: Call) -> Call:
+    """Round what the matrix unit rounds; other operators keep their call."""
+    base = base_name(plan.name)
+    is_one = base in MATMULS or base in CONVOLUTIONS or base == "convolution_backward"
+    if not is_one or not arithmetic.is_strict() or policy.runs_on_host(plan.name):
+        return call
+    unit = Unit(STATE.profile, plan.name)
+    if base in MATMULS:
+        return _matmul(plan, call, unit, MATMULS[base])
+    return _backward(plan, call, unit) if base == "convolution_backward" else _convolution(plan, call, unit)
+
+
+def _chosen(choose: Callable[..., arithmetic.CubeMath], profile: SocProfile) -> Callable[[], arithmetic.CubeMath]:
+    """Return a function that gives the math of the moment: options are read at every call, and are mostly none."""
+    plain = choose(profile, {})
+
+    def math() -> arithmetic.CubeMath:
+        return choose(profile, STATE.options) if STATE.options else plain
+
+    return math
+
+
+def _matmul(plan: Plan, call: Call, unit: Unit, operands: tuple[str, str]) -> Call:
+    left, right = (plan.names.index(name) for name in operands)
+    math = _chosen(arithmetic.matmul_math, unit.profile)
+    narrows = bool(unit.profile.has_float32_cube)
+    has_out_dtype = "out_dtype" in plan.names
+
+    def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        dtype = args[left].dtype
+        if dtype is torch.float32:
+            wanted = math()
+            if wanted == "keep":
+                return call(keys, *args, **kwargs)
+            rounded = list(args)
+            rounded[left] = unit.rounded(args[left], wanted, "left")
+            rounded[right] = unit.rounded(args[right], wanted, "right")
+            result = call(keys, *rounded, **kwargs)
+            if wanted == "float16" and narrows:
+                result.copy_(unit.through_float16(result))
+            return result
+        if dtype in HALVES and not has_out_dtype:
+            return in_float32(plan, call, keys, args, kwargs)
+        return call(keys, *args, **kwargs)
+
+    return run
+
+
+def _check_float32(unit: Unit, math: arithmetic.CubeMath) -> None:
+    """Raise RuntimeError where a convolution is to stay float32 on a chip that has none."""
+    if math == "keep" and unit.profile.has_float32_cube is False:
+        raise RuntimeError(
+            f"{base_name(unit.operator)}: The npu arch does not support FP32 for calculations when the cubeMathType is "
+            "KEEP_DTYPE or USE_HF32, please change the setting of cubeMathType or the Dtype of input tensor. "
+            'Set ACL_PRECISION_MODE to "allow_fp32_to_fp16", or convolve float16 tensors.'
+        )
+
+
+def _convolution(plan: Plan, call: Call, unit: Unit) -> Call:
+    math = _chosen(arithmetic.convolution_math, unit.profile)
+
+    def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        dtype = args[_INPUT].dtype
+        if dtype is torch.float32:
+            wanted = math()
+            _check_float32(unit, wanted)
+            if wanted == "keep":
+                return call(keys, *args, **kwargs)
+            rounded = list(args)
+            rounded[_INPUT] = unit.rounded(args[_INPUT], wanted, "left")
+            rounded[_WEIGHT] = unit.rounded(args[_WEIGHT], wanted, "right")
+            if wanted == "hf32":
+                return call(keys, *rounded, **kwargs)
+            if len(args) > _BIAS and args[_BIAS] is not None:
+                rounded[_BIAS] = unit.through_float16(args[_BIAS])
+            return unit.through_float16(call(keys, *rounded, **kwargs))
+        if dtype in HALVES:
+            return in_float32(plan, call, keys, args, kwargs)
+        return call(keys, *args, **kwargs)
+
+    return run
+
+
+def _backward(plan: Plan, call: Call, unit: Unit) -> Call:
+    math = _chosen(arithmetic.convolution_math, unit.profile)
+    mask_at = plan.names.index("output_mask")
+
+    def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        dtype = args[0].dtype
+        if dtype is torch.float32:
+            wanted = math()
+            _check_float32(unit, wanted)
+            return call(keys, *args, **kwargs) if wanted == "keep" else rounding(keys, wanted, args, kwargs)
+        if dtype in HALVES:
+            return in_float32(plan, call, keys, args, kwargs)
+        return call(keys, *args, **kwargs)
+
+    def rounding(keys: Any, wanted: arithmetic.CubeMath, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+        gradient, source, weight, *rest = args
+        by_input, by_weight, by_bias = args[mask_at]
+        rest[mask_at - 3] = [by_input, by_weight, False]
+        operands = [
+            unit.rounded(gradient, wanted, "left") if by_input or by_weight else gradient,
+            unit.rounded(source, wanted, "right") if by_weight else source,
+            unit.rounded(weight, wanted, "weight") if by_input else weight,
+        ]
+        found: list[Any] = list(call(keys, *operands, *rest, **kwargs)) if by_input or by_weight else [None, None, None]
+        if wanted == "float16" and by_input:
+            found[0] = unit.through_float16(found[0])
+        if by_bias:
+            # NOTE: the bias's gradient is a plain sum, of the vector unit: its operand is not rounded.
+            found[2] = gradient.sum([dim for dim in range(gradient.dim()) if dim != 1])
+        return tuple(found)
+
+    return run

@@ -1,0 +1,103 @@
+"""Saturating arithmetic, and who overflows.
+
+In saturation mode a result that overflows becomes the largest number of its type, and NaN becomes 0 (the
+vendor's page on INF_NAN_MODE_ENABLE: float16 exp(12) is 65504 and sqrt(-1) is 0; "the largest number of the type"
+goes for float32 too). Operators that only choose or move values pass Inf and NaN on, so a mask filled with -Inf
+stays one until something computes with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from jumar.device.emulator import policy
+from jumar.device.emulator.numerics import arithmetic, operators, overflow
+from jumar.device.emulator.plans import Call, Plan
+from jumar.device.emulator.state import STATE
+
+Tensor = torch.Tensor
+
+_FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
+
+
+def is_finite(tensor: Tensor) -> bool:
+    """Return whether all elements of a dense tensor are finite; integers are, complex numbers count as such."""
+    if tensor.dtype not in _FLOATS or not tensor.numel():
+        return True
+    low, high = torch.aminmax(tensor)
+    return math.isfinite(low.item()) and math.isfinite(high.item())
+
+
+def settle(result: Tensor, inputs: Iterable[Tensor], operator: str) -> None:
+    """Make the non-finite elements of a computed CPU tensor what saturation makes of them, and raise the flag.
+
+    The flag is raised only if all inputs are finite: what was infinite before did not overflow here.
+    """
+    if is_finite(result):
+        return
+    if all(is_finite(tensor) for tensor in inputs):
+        overflow.record(operator, _kind(operator), saturating=True)
+    result.nan_to_num_()
+
+
+def layer(plan: Plan, call: Call) -> Call:
+    """Saturate and watch what computes, where the chip saturates or overflows are collected."""
+    saturating = arithmetic.is_strict() and arithmetic.saturates(STATE.profile)
+    if not saturating and overflow.mode() is None:
+        return call
+    is_copy = plan.name == "aten::copy_"
+    if plan.form == "view" or policy.runs_on_host(plan.name) or not (is_copy or operators.computes(plan.name)):
+        return call
+    writes = _written_names(plan)
+
+    def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        result = call(keys, *args, **kwargs)
+        if is_copy and args[0].dtype is args[1].dtype:
+            return result
+        written, read = _parted(plan, writes, args, kwargs)
+        fresh = () if plan.form in ("inplace", "out") else _tensors((result,))
+        for tensor in (*written, *fresh):
+            if saturating:
+                settle(tensor, read, plan.name)
+            elif not is_finite(tensor) and all(is_finite(item) for item in read):
+                overflow.record(plan.name, _kind(plan.name), saturating=False)
+                break
+        return result
+
+    return run
+
+
+def _kind(operator: str) -> overflow.Kind:
+    return "atomic" if operators.adds_atomically(operator) else "aicore"
+
+
+def _written_names(plan: Plan) -> frozenset[str]:
+    base, _, overload = plan.name.partition(".")
+    schema = torch._C._get_schema(base, overload)
+    return frozenset(item.name for item in schema.arguments if item.alias_info and item.alias_info.is_write)
+
+
+def _parted(
+    plan: Plan, writes: frozenset[str], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Tensor], list[Tensor]]:
+    """Return the tensors that the operator has written, and those it has only read.
+
+    What an in-place operator found in the tensor it wrote is gone, and taken for finite.
+    """
+    written: list[Tensor] = []
+    read: list[Tensor] = []
+    for name, value in (*zip(plan.names, args, strict=False), *kwargs.items()):
+        (written if name in writes else read).extend(_tensors((value,)))
+    return written, read
+
+
+def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
