@@ -1,93 +1,333 @@
-"""Count the memory of live npu storages, by logical device.
+"""The memory of the emulated devices: which storages are alive, and what the NPU's allocator makes of them.
 
 The CPU tensor behind an npu storage is owned by that storage (see `retag`), so it dies exactly when
-the storage does: a weak reference to it is a free-callback that needs no allocator.
+the storage does, and a weak reference to it tells when. Each life is two entries in its device's log, made
+as cheaply as Python allows: the reference is appended when the storage begins and, by `list.append` as its
+callback, when it ends. The log is replayed in the simulated allocator when someone asks about the memory,
+and as soon as what was allocated since could be more than there is. Until then no allocation can fail, so
+nothing is lost by waiting, and the outcome is that of an allocator called each time.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 import weakref
-from dataclasses import dataclass, field
+from typing import NoReturn
 
 import torch
 
+from jumar.device.emulator import host_memory
+from jumar.device.emulator.allocator import (
+    DEFAULT_POOL,
+    PADDING,
+    CachingAllocator,
+    Chunk,
+    DoesNotFitError,
+    PoolId,
+    from_environment,
+    replay,
+)
+from jumar.device.emulator.allocator.stats import RESERVED, SIZE
 from jumar.device.emulator.state import STATE
 
-
-@dataclass(slots=True)
-class Pool:
-    """Bytes of one logical device. `peak` is since the start or the last reset."""
-
-    allocated: int = 0
-    peak: int = 0
-    num_allocations: int = 0
-    num_frees: int = 0
-    total_allocated: int = 0
-    peak_live: int = 0
-    live: set[Block] = field(default_factory=set)
-
-    def reset_peak(self) -> None:
-        """Let the peak begin again at what is allocated now."""
-        self.peak, self.peak_live = self.allocated, len(self.live)
-
-    def reset_totals(self) -> None:
-        """Let the totals begin again at what is live now."""
-        self.total_allocated, self.num_allocations, self.num_frees = self.allocated, len(self.live), 0
-
-    @property
-    def num_live(self) -> int:
-        """Storages that are alive."""
-        return len(self.live)
+MIB, GIB = 2**20, 2**30
+DEFAULT_CAPACITY_BYTES = 64 * GIB
+"""For a SoC whose memory is not public; the Atlas training cards have 32 or 64 GiB."""
+_LARGE = 16 * MIB
+"""From this size on it pays to look before the host allocates."""
+_HOST_LARGE = 64 * MIB
+"""From this size on the memory of the machine is looked at."""
+_SMALL_REQUEST, _SMALL_STEP, _LARGE_STEP = MIB - PADDING, 2 * MIB, 20 * MIB
+"""A storage of up to the first makes the allocator reserve the second at most, a larger one itself and the third."""
+_MOST_AHEAD = 4096 * _SMALL_STEP
+"""Headroom given at once: it bounds the log."""
 
 
-class Block(weakref.ref):  # type: ignore[type-arg]
-    """The life of one storage."""
+class Life(weakref.ref):  # type: ignore[type-arg]
+    """The life of one storage: a reference to the CPU tensor that owns the memory."""
 
-    __slots__ = ("pool", "size_bytes", "storage")
-    pool: Pool
+    __slots__ = ("chunk", "size_bytes")
     size_bytes: int
+    chunk: Chunk | None
+    """Where the allocator put it, once the log was replayed."""
+    place: tuple[PoolId, int] | None = None
+    """Memory pool and stream, where they are not the default ones."""
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+class PlacedLife(Life):
+    """The life of a storage that is on a device above 0, in a private memory pool or on a side stream."""
+
+    __slots__ = ("device", "place", "storage")
+    device: Device
+    place: tuple[PoolId, int] | None
     storage: int
 
 
-POOLS: list[Pool] = [Pool()]
+class Device:
+    """The memory of one logical device. `headroom`: bytes that may still be allocated before the log is replayed."""
+
+    __slots__ = ("allocator", "headroom", "index", "lock", "log", "placed", "pointers", "replaying")
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.log: list[Life] = []
+        self.placed: set[PlacedLife] = set()
+        """Kept here, because a reference that is itself dropped tells nothing."""
+        self.lock = threading.RLock()
+        self.replaying = False
+        self.allocator = CachingAllocator(DEFAULT_CAPACITY_BYTES, from_environment({}))
+        self.pointers: dict[int, Life] | None = None
+        """Lives by the address of their memory, kept once `charge` was called."""
+        self.headroom = 0
+
+    def settle(self, own: Life | None = None) -> None:
+        """Bring the allocator up to date. Raises torch.OutOfMemoryError when the storage `own` does not fit."""
+        refused = None
+        with self.lock:
+            if self.replaying:  # an object that dies meanwhile may run operators; they wait in the log
+                return
+            self.replaying = True
+            try:
+                events = self.log[:]
+                del self.log[: len(events)]
+                refused = self._replay(events, own)
+                if self.pointers is not None:
+                    self._remember(events)
+                self._grant()
+            finally:
+                self.replaying = False
+        if refused is not None:
+            raise_out_of_memory(self, refused)
+
+    def configure(self) -> None:
+        """Take the capacity, padding and options of the settings and the environment."""
+        allocator = self.allocator
+        allocator.capacity_bytes = capacity_bytes()
+        allocator.padding = 0 if STATE.profile.family == "950" else PADDING
+        allocator.config = from_environment(os.environ)
+        fraction = STATE.options.get(f"memory_fraction:{self.index}", 1.0)
+        allocator.allowed_bytes = int(fraction * allocator.capacity_bytes) if fraction < 1 else None
+        self._grant()
+
+    def _grant(self) -> None:
+        self.headroom = min(_MOST_AHEAD, self.allocator.limit_bytes - self.allocator.reserved)
+
+    def _replay(self, events: list[Life], own: Life | None) -> int | None:
+        """Return the size of the segment that `own` would have needed, when it does not fit."""
+        allocator = self.allocator
+        refused = None
+        position, end = 0, len(events)
+        while position < end:
+            if allocator.config.is_plain:
+                reached = replay(allocator, True, events, position)
+                if reached == position:
+                    reached = replay(allocator, False, events, position)
+                if reached > position:
+                    position = reached
+                    continue
+            life = events[position]
+            if life.chunk is not None:
+                if life.chunk is not NOTHING:
+                    allocator.free(life.chunk)
+            else:
+                try:
+                    life.chunk = self._malloc(life, life is own)
+                except DoesNotFitError as error:
+                    life.chunk, refused = NOTHING, error.size_bytes
+            position += 1
+        return refused
+
+    def _malloc(self, life: Life, may_fail: bool) -> Chunk:
+        if not life.size_bytes:
+            return NOTHING
+        owner, stream = life.place or (DEFAULT_POOL, 0)
+        try:
+            chunk = self.allocator.malloc(life.size_bytes, owner, stream)
+        except DoesNotFitError:
+            if may_fail:
+                raise
+            # NOTE: another thread's storage, allocated in the moment the limit was reached. Its operator has
+            # returned, so it is let in beyond the limit; the next allocation is the one that fails.
+            chunk = self._malloc_beyond(life.size_bytes, owner, stream)
+        chunk.used = life
+        return chunk
+
+    def _malloc_beyond(self, size_bytes: int, owner: PoolId, stream: int) -> Chunk:
+        allocator = self.allocator
+        kept = allocator.capacity_bytes, allocator.allowed_bytes
+        allocator.stats.num_ooms -= 1
+        allocator.capacity_bytes, allocator.allowed_bytes = allocator.reserved + size_bytes + GIB, None
+        try:
+            return allocator.malloc(size_bytes, owner, stream)
+        finally:
+            allocator.capacity_bytes, allocator.allowed_bytes = kept
+
+    def attempt(self, size_bytes: int) -> int | None:
+        """Try an allocation and undo it. Return the size of the segment it would have needed, when it does not fit."""
+        try:
+            chunk = self.allocator.malloc(size_bytes)
+        except DoesNotFitError as error:
+            return error.size_bytes
+        self.allocator.free(chunk)
+        self.allocator.stats.forget(chunk.pool.is_small, chunk.size, size_bytes)
+        return None
+
+    def _remember(self, events: list[Life]) -> None:
+        pointers = self.pointers
+        assert pointers is not None, "called once pointers are kept"
+        for life in events:
+            owner = life()
+            if owner is not None:
+                pointers[owner.data_ptr()] = life
+        if len(pointers) > 2**16:
+            self.pointers = {pointer: life for pointer, life in pointers.items() if life() is not None}
+
+    def life_of(self, tensor: torch.Tensor) -> Life | None:
+        """Return the life of the storage of an npu tensor of this device."""
+        with self.lock:
+            if self.pointers is None:
+                self.settle()
+                self.pointers = {}
+                used = (chunk.used for segment in self.allocator.segments() for chunk in segment)
+                self._remember([life for life in used if isinstance(life, Life)])
+            else:
+                self.settle()
+            life = self.pointers.get(tensor.untyped_storage().data_ptr())
+            return None if life is None or life() is None else life
+
+
+NOTHING = Chunk(0, 0, CachingAllocator(0, from_environment({})).default[0])
+"""Stands for the chunk of a storage that takes no memory of the device: it is empty, or was refused."""
+
+_FIRST = Device(0)
+DEVICES: list[Device] = [_FIRST]
 INDEX_OF_STORAGE: dict[int, int] = {}
 """Logical device of each live storage that is not on device 0, by the address of its StorageImpl."""
+_begin = _FIRST.log.append
+_end = _FIRST.log.append
 
 
-def pool(index: int) -> Pool:
-    """Return the pool of this logical device, made when first asked for."""
-    while len(POOLS) <= index:
-        POOLS.append(Pool())
-    return POOLS[index]
+class _Place(threading.local):
+    current: tuple[tuple[int, PoolId, int], ...] = ()
 
 
-def _freed(block: Block) -> None:
-    owner = block.pool
-    owner.live.discard(block)
-    owner.allocated -= block.size_bytes
-    owner.num_frees += 1
-    if block.storage:
-        INDEX_OF_STORAGE.pop(block.storage, None)
+_PLACE = _Place()
+"""Device, memory pool and stream that this thread allocates from where they are not the default, innermost last."""
+_num_placed: list[int] = []
+"""Not empty while some thread allocates elsewhere."""
+
+
+def device(index: int) -> Device:
+    """Return the memory of this logical device, made when first asked for."""
+    while len(DEVICES) <= index:
+        made = Device(len(DEVICES))
+        made.configure()
+        DEVICES.append(made)
+    return DEVICES[index]
+
+
+def capacity_bytes() -> int:
+    """Return the memory of one device of the emulated SoC."""
+    return STATE.settings.memory_bytes or STATE.profile.memory_bytes or DEFAULT_CAPACITY_BYTES
 
 
 def track(owner: torch.Tensor, index: int = 0, storage: int = 0) -> None:
     """Count the storage of the CPU tensor `owner` on device `index` until it is freed.
 
-    `storage` is the address of the npu StorageImpl; it must be given for a device other than 0.
+    `storage` is the address of the npu StorageImpl; it must be given for a device other than 0. Raises
+    torch.OutOfMemoryError when the device has no room for it; then nothing is counted.
     """
-    block = Block(owner, _freed)
-    block.size_bytes = size = owner.untyped_storage().nbytes()
-    block.storage = storage
-    block.pool = owned = POOLS[0] if not index else pool(index)
-    owned.live.add(block)
-    owned.num_allocations += 1
-    owned.total_allocated += size
-    owned.allocated += size
-    if owned.allocated > owned.peak:
-        owned.peak = owned.allocated
-        owned.peak_live = max(owned.peak_live, len(owned.live))
+    if index or _num_placed:
+        _track_elsewhere(owner, index, storage)
+        return
+    life = Life(owner, _end)
+    life.size_bytes = size = owner.untyped_storage().nbytes()
+    life.chunk = None
+    _begin(life)
+    _FIRST.headroom -= _SMALL_STEP if size <= _SMALL_REQUEST else size + _LARGE_STEP
+    if _FIRST.headroom < 0 or size > _HOST_LARGE:
+        _look(_FIRST, life, size)
+
+
+def _track_elsewhere(owner: torch.Tensor, index: int, storage: int) -> None:
+    held = device(index)
+    life = PlacedLife(owner, _ended)
+    life.size_bytes = size = owner.untyped_storage().nbytes()
+    life.chunk, life.device, life.storage = None, held, storage
+    life.place = next((item[1:] for item in reversed(_PLACE.current) if item[0] == index), None)
+    held.log.append(life)
+    held.placed.add(life)
     if index:
         INDEX_OF_STORAGE[storage] = index
+    held.headroom -= size + _LARGE_STEP
+    if held.headroom < 0 or size > _HOST_LARGE:
+        _look(held, life, size)
+
+
+def _ended(life: PlacedLife) -> None:
+    if life.device.index:
+        INDEX_OF_STORAGE.pop(life.storage, None)
+    life.device.placed.discard(life)
+    life.device.log.append(life)
+
+
+def _look(held: Device, life: Life, size: int) -> None:
+    """Make sure a new storage fits into the device, and into this machine."""
+    if held.headroom < 0:
+        held.settle(life)
+    if size > _HOST_LARGE:
+        host_memory.check_left(size)
+
+
+def require(size_bytes: int, index: int = 0) -> None:
+    """Raise torch.OutOfMemoryError when a storage of this size would not fit, before any is made.
+
+    Raises HostMemoryError when it is this machine that has no room for it.
+    """
+    if size_bytes < _LARGE:
+        return
+    held = device(index)
+    if held.headroom < size_bytes + _LARGE_STEP:
+        held.settle()
+        if not held.allocator.fits(size_bytes):
+            refused = held.attempt(size_bytes)
+            if refused is not None:
+                raise_out_of_memory(held, refused)
+    if size_bytes > _HOST_LARGE:
+        host_memory.require(size_bytes)
+
+
+def charge(tensor: torch.Tensor, size_bytes: int) -> None:
+    """Count the storage of an npu tensor as this many bytes from now on: the padding of a private format.
+
+    Raises torch.OutOfMemoryError when it does not fit; then the old size stays counted. Tensors that have no
+    memory, or memory that is not the device's, are left alone.
+    """
+    held = device(index_of(tensor))
+    with held.lock:
+        life = held.life_of(tensor)
+        if life is None or life.chunk is None or life.chunk is NOTHING or life.size_bytes == size_bytes:
+            return
+        chunk, allocator = life.chunk, held.allocator
+        before, size, is_small = life.size_bytes, chunk.size, chunk.pool.is_small
+        allocator.free(chunk)
+        try:
+            life.size_bytes = size_bytes
+            life.chunk = held._malloc(life, True)
+        except DoesNotFitError as error:
+            life.size_bytes = before
+            life.chunk = held._malloc(life, False)
+            refused = error.size_bytes
+        else:
+            allocator.stats.forget(is_small, size, before)
+            held._grant()
+            return
+        allocator.stats.forget(life.chunk.pool.is_small, life.chunk.size, before)
+        held._grant()
+    raise_out_of_memory(held, refused)
 
 
 def index_of(tensor: torch.Tensor) -> int:
@@ -95,3 +335,87 @@ def index_of(tensor: torch.Tensor) -> int:
     if not STATE.multiple:
         return 0
     return INDEX_OF_STORAGE.get(tensor.untyped_storage()._cdata, 0)
+
+
+def settled(index: int) -> CachingAllocator:
+    """Return the allocator of a device, up to date."""
+    held = device(index)
+    held.settle()
+    return held.allocator
+
+
+def exchanged(first: int, second: int, index: int) -> None:
+    """Note that two storages of a device, given by the addresses of their StorageImpl, have exchanged their memory."""
+    for life in device(index).placed:
+        if life.storage in (first, second):
+            life.storage = second if life.storage == first else first
+
+
+def empty_cache(pool: PoolId | None = None) -> None:
+    """Give the cached memory of all devices back, or that of one memory pool."""
+    for held in tuple(DEVICES):
+        held.settle()
+        with held.lock:
+            held.allocator.empty_cache(pool)
+            held._grant()
+
+
+def refresh() -> None:
+    """Begin again with other settings: another device has no cached memory and no history."""
+    empty_cache()
+    for held in DEVICES:
+        held.configure()
+        held.allocator.stats.reset_peak()
+        held.allocator.stats.reset_sums()
+
+
+def set_fraction(fraction: float, index: int) -> None:
+    """Limit what this process may reserve to a share of the device."""
+    STATE.options[f"memory_fraction:{index}"] = fraction
+    device(index).configure()
+
+
+def enter_place(index: int, pool: PoolId, stream: int) -> None:
+    """Let this thread allocate from another memory pool or stream of a device, until `leave_place`."""
+    _PLACE.current = (*_PLACE.current, (index, pool, stream))
+    _num_placed.append(index)
+
+
+def leave_place() -> None:
+    """Undo the last `enter_place` of this thread."""
+    _PLACE.current = _PLACE.current[:-1]
+    _num_placed.pop()
+
+
+def raise_out_of_memory(held: Device, size_bytes: int) -> NoReturn:
+    """Raise the error of an NPU that is full, in torch_npu's words; `size_bytes` is the segment that was tried."""
+    allocator = held.allocator
+    used = format_size(allocator.stats.current(SIZE))
+    free = max(0, allocator.capacity_bytes - allocator.reserved)
+    allowed = "" if allocator.allowed_bytes is None else f"{format_size(allocator.allowed_bytes)} allowed; "
+    raise torch.OutOfMemoryError(
+        f"NPU out of memory. Tried to allocate {format_size(size_bytes)} (NPU {held.index}; "
+        f"{format_size(allocator.capacity_bytes)} total capacity; {used} already allocated; {used} current active; "
+        f"{format_size(free)} free; {allowed}{format_size(allocator.stats.current(RESERVED))} reserved in total by "
+        "PyTorch).If reserved memory is >> allocated memory try setting max_split_size_mb to avoid fragmentation."
+    )
+
+
+def format_size(size_bytes: int) -> str:
+    """Return a size as the allocator's messages give it."""
+    if size_bytes <= 1024:
+        return f"{size_bytes} bytes"
+    for unit, name in ((2**10, "KiB"), (2**20, "MiB")):
+        if size_bytes <= unit * 1024:
+            return f"{size_bytes / unit:.2f} {name}"
+    return f"{size_bytes / GIB:.2f} GiB"
+
+
+def _after_fork() -> None:
+    """Give a child process locks that nobody holds."""
+    for held in DEVICES:
+        held.lock, held.replaying = threading.RLock(), False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

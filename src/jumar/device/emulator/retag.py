@@ -31,20 +31,20 @@ _import = torch._C._from_dlpack
 
 # NOTE: one view of the address space as 64-bit words. Indexing it takes 0.05 us, where a ctypes call
 # to PyCapsule_GetPointer and two `from_address` objects take 0.5 us; this is the hottest line here.
-_words = (ctypes.c_int64 * 2**44).from_address(0)
+words = (ctypes.c_int64 * 2**44).from_address(0)
 
 
 def to_npu(tensor: torch.Tensor) -> torch.Tensor:
     """Return an npu tensor that owns the memory of this CPU tensor (same shape, strides and dtype)."""
     capsule = _export(tensor)
-    _words[(_words[(id(capsule) >> 3) + _CAPSULE_POINTER_WORD] >> 3) + _DEVICE_WORD] = NPU
+    words[(words[(id(capsule) >> 3) + _CAPSULE_POINTER_WORD] >> 3) + _DEVICE_WORD] = NPU
     return _import(capsule)
 
 
 def to_cpu(tensor: torch.Tensor) -> torch.Tensor:
     """Return a CPU tensor over the memory of this npu tensor; it keeps the npu tensor's memory alive."""
     capsule = _export(tensor)
-    _words[(_words[(id(capsule) >> 3) + _CAPSULE_POINTER_WORD] >> 3) + _DEVICE_WORD] = CPU
+    words[(words[(id(capsule) >> 3) + _CAPSULE_POINTER_WORD] >> 3) + _DEVICE_WORD] = CPU
     return _import(capsule)
 
 

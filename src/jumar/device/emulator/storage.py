@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import torch
 
+from jumar.device.emulator import memory, pinned_allocator, storage_swap
 from jumar.device.emulator.devices import index_from
-from jumar.device.emulator.memory import index_of, track
+from jumar.device.emulator.memory import track
 from jumar.device.emulator.plans import CPU_KEYS
-from jumar.device.emulator.retag import to_cpu, to_npu
+from jumar.device.emulator.retag import to_npu
+from jumar.device.emulator.state import STATE
 
 Tensor = torch.Tensor
 
 _set = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
-_as_strided = torch.library.get_kernel("aten::as_strided", "CPU").call_boxed
 _resize = torch.library.get_kernel("aten::resize_", "CPU").call_boxed
 
 
-def repoint(target: Tensor, memory: Tensor, index: int = 0) -> None:
-    """Make the npu tensor `target` show the CPU tensor `memory`: its memory, shape and strides.
+def repoint(target: Tensor, source: Tensor, index: int = 0) -> None:
+    """Make the npu tensor `target` show the CPU tensor `source`: its memory, shape and strides.
 
-    `memory` must not be an alias of `target` itself: see `reshape`.
+    `source` must not be an alias of `target` itself: see `reshape`.
     """
-    npu = to_npu(memory)
+    npu = to_npu(source)
     storage = npu.untyped_storage()
-    track(memory, index, storage._cdata if index else 0)
-    _set(CPU_KEYS, target, storage, 0, list(memory.shape), list(memory.stride()))
+    track(source, index, storage._cdata if index else 0)
+    _set(CPU_KEYS, target, storage, 0, list(source.shape), list(source.stride()))
 
 
 def reshape(target: Tensor, size: Any, stride: Any) -> None:
@@ -35,23 +37,14 @@ def reshape(target: Tensor, size: Any, stride: Any) -> None:
 
 
 def resize(target: Tensor, size: list[int], memory_format: torch.memory_format | None = None) -> Tensor:
-    """`resize_`: in place where the memory suffices, else in new memory that starts with the old contents.
-
-    Other tensors that share the storage keep the old memory, which PyTorch's own allocators would
-    have moved for them too; tensors with a storage of their own behave as on any device.
-    """
+    """`resize_`: the storage grows where its memory does not suffice, for all tensors that share it."""
     shape = torch.empty(size, dtype=target.dtype, device="meta", memory_format=memory_format or torch.contiguous_format)
     needed = (shape.numel() + target.storage_offset()) * target.element_size() if shape.numel() else 0
+    storage = target.untyped_storage()
+    if needed > storage.nbytes():
+        resize_storage(storage, int(needed))
     keywords = {} if memory_format is None else {"memory_format": memory_format}
-    if needed <= target.untyped_storage().nbytes():
-        _resize(CPU_KEYS, target, size, **keywords)
-        return target
-    whole = _as_strided(CPU_KEYS, target, (target.untyped_storage().nbytes() // target.element_size(),), (1,), 0)
-    offset = target.storage_offset()
-    grown = torch.empty(max(shape.numel() + offset, whole.numel()), dtype=target.dtype, device="cpu")
-    grown[: whole.numel()] = to_cpu(whole)
-    fresh = grown[offset:].as_strided(size, shape.stride())
-    repoint(target, fresh, index_of(target))
+    _resize(CPU_KEYS, target, size, **keywords)
     return target
 
 
@@ -62,17 +55,31 @@ def resize_kernel(target: Tensor, size: Any, *, memory_format: torch.memory_form
 
 def new_storage(size_bytes: int, index: int = 0) -> torch.UntypedStorage:
     """Return a storage of that many uninitialised bytes on the logical device `index`."""
-    memory = torch.empty(size_bytes, dtype=torch.uint8, device="cpu")
-    npu = to_npu(memory)
-    storage = npu.untyped_storage()
-    track(memory, index, storage._cdata if index else 0)
+    owner = torch.empty(size_bytes, dtype=torch.uint8, device="cpu")
+    storage = to_npu(owner).untyped_storage()
+    track(owner, index, storage._cdata if index else 0)
     return storage
+
+
+def resize_storage(storage: torch.UntypedStorage, size_bytes: int) -> None:
+    """Give an npu storage other memory of this size, which begins with the old contents.
+
+    Raises torch.OutOfMemoryError when the device has no room for both, as on the device.
+    """
+    index = memory.INDEX_OF_STORAGE.get(storage._cdata, 0)
+    memory.require(size_bytes, index)
+    fresh = new_storage(size_bytes, index)
+    num_kept = min(size_bytes, storage.nbytes())
+    if num_kept:
+        ctypes.memmove(fresh.data_ptr(), storage.data_ptr(), num_kept)
+    storage_swap.exchange(storage, fresh)
+    memory.exchanged(storage._cdata, fresh._cdata, index)
 
 
 def install() -> None:
     """Let `torch.UntypedStorage` be made and resized on the npu, for which C++ would ask an allocator."""
     plain: Any = torch.UntypedStorage
-    make, resize_storage = plain.__new__, plain.resize_
+    make, resize_plain = plain.__new__, plain.resize_
 
     def new(cls: type, *args: Any, device: Any = None, **kwargs: Any) -> Any:
         if device is None or torch.device(device).type != "npu":
@@ -84,13 +91,15 @@ def install() -> None:
         storage.copy_(plain(size))
         return storage
 
-    def resize(self: torch.UntypedStorage, size: int) -> Any:
-        if self.device.type != "npu" or size == self.nbytes():
-            return resize_storage(self, size)
-        raise NotImplementedError(
-            "the emulated NPU cannot resize a storage in place, because its memory belongs to a CPU tensor; "
-            "use resize_ on the tensor, or a new storage."
-        )
+    def resize_(self: torch.UntypedStorage, size: int) -> Any:
+        if self.device.type != "npu":
+            return resize_plain(self, size)
+        if size != self.nbytes():
+            resize_storage(self, size)
+        return self
 
     plain.__new__ = staticmethod(new)
-    plain.resize_ = resize
+    plain.resize_ = resize_
+    memory.refresh()
+    STATE.on_settings.append(memory.refresh)
+    pinned_allocator.install()

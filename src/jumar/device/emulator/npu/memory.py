@@ -1,21 +1,41 @@
-"""Memory statistics, in the names and keys of `torch.cuda.memory`. Sizes are in bytes.
-
-The emulated device gives memory back as soon as it is freed, so what is reserved equals what is
-allocated, and there is nothing to empty.
-"""
+"""Memory statistics of `torch.npu`. Sizes are in bytes; the figures are those of the simulated allocator."""
 
 from __future__ import annotations
 
 import collections
+import warnings
 from typing import Any
 
+from jumar.device.emulator import memory, pinned
+from jumar.device.emulator.allocator import Chunk, PoolId, parse
+from jumar.device.emulator.allocator.stats import NAMES, NUM, RESERVED, SEGMENTS, SIZE
 from jumar.device.emulator.devices import index_from
-from jumar.device.emulator.memory import Pool, pool
+from jumar.device.emulator.memory import capacity_bytes, empty_cache
+from jumar.device.emulator.npu.memory_summary import summary
+from jumar.device.emulator.npu.pools import (
+    MemPool,
+    NPUPluggableAllocator,
+    caching_allocator_alloc,
+    caching_allocator_delete,
+    change_current_allocator,
+    get_allocator_backend,
+    use_mem_pool,
+)
 from jumar.device.emulator.state import STATE
 
 __all__ = [
+    "MemPool",
+    "NPUPluggableAllocator",
+    "caching_allocator_alloc",
+    "caching_allocator_delete",
+    "change_current_allocator",
     "empty_cache",
+    "empty_virt_addr_cache",
+    "get_allocator_backend",
     "get_per_process_memory_fraction",
+    "host_empty_cache",
+    "host_memory_stats",
+    "host_memory_stats_as_nested_dict",
     "ipc_collect",
     "max_memory_allocated",
     "max_memory_cached",
@@ -28,108 +48,144 @@ __all__ = [
     "memory_stats",
     "memory_stats_as_nested_dict",
     "memory_summary",
+    "reset_accumulated_host_memory_stats",
     "reset_accumulated_memory_stats",
     "reset_max_memory_allocated",
     "reset_max_memory_cached",
+    "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "set_per_process_memory_fraction",
+    "use_mem_pool",
 ]
-
-DEFAULT_CAPACITY_BYTES = 64 * 2**30
-"""For a SoC whose memory is not public; the Atlas training cards have 32 or 64 GiB."""
-
-
-def _pool(device: Any) -> Pool:
-    return pool(index_from(device))
-
-
-def capacity_bytes() -> int:
-    """Return the memory of one device of the emulated SoC."""
-    return STATE.settings.memory_bytes or STATE.profile.memory_bytes or DEFAULT_CAPACITY_BYTES
 
 
 def memory_allocated(device: Any = None) -> int:
-    """Return the bytes of live storages."""
-    return _pool(device).allocated
+    """Return the bytes of live storages, each rounded up as the allocator does."""
+    return memory.settled(index_from(device)).stats.current(SIZE)
 
 
 def max_memory_allocated(device: Any = None) -> int:
-    """Return the most bytes that were live at once since the start or the last reset."""
-    return _pool(device).peak
+    """Return the most bytes that were allocated at once since the start or the last reset."""
+    return memory.settled(index_from(device)).stats.peaks[SIZE]
 
 
-memory_reserved = memory_cached = memory_allocated
-max_memory_reserved = max_memory_cached = max_memory_allocated
+def memory_reserved(device: Any = None) -> int:
+    """Return the bytes that the allocator holds, in use or cached."""
+    return memory.settled(index_from(device)).stats.current(RESERVED)
+
+
+def max_memory_reserved(device: Any = None) -> int:
+    """Return the most bytes that the allocator held at once since the start or the last reset."""
+    return memory.settled(index_from(device)).stats.peaks[RESERVED]
+
+
+def memory_cached(device: Any = None) -> int:
+    """Return `memory_reserved`, with the vendor's DeprecationWarning."""
+    _deprecated("torch_npu.npu.memory_cached has been renamed to torch_npu.npu.memory_reserved")
+    return memory_reserved(device)
+
+
+def max_memory_cached(device: Any = None) -> int:
+    """Return `max_memory_reserved`, with the vendor's DeprecationWarning."""
+    _deprecated("torch_npu.npu.max_memory_cached has been renamed to torch_npu.npu.max_memory_reserved")
+    return max_memory_reserved(device)
+
+
+def _deprecated(message: str) -> None:
+    warnings.warn(message, DeprecationWarning, stacklevel=3)
 
 
 def mem_get_info(device: Any = None) -> tuple[int, int]:
-    """Return the free and the total bytes of the device."""
+    """Return the free and the total bytes of the device; what this process reserved is not free."""
     total = capacity_bytes()
-    return max(0, total - _pool(device).allocated), total
+    return max(0, total - memory_reserved(device)), total
 
 
 def memory_stats_as_nested_dict(device: Any = None) -> dict[str, Any]:
-    """Return the statistics as nested dictionaries."""
-    used = _pool(device)
-    sizes = {
-        "current": used.allocated,
-        "peak": used.peak,
-        "allocated": used.total_allocated,
-        "freed": used.total_allocated - used.allocated,
-    }
-    counts = {
-        "current": used.num_live,
-        "peak": used.peak_live,
-        "allocated": used.num_allocations,
-        "freed": used.num_frees,
-    }
+    """Return the statistics as nested dictionaries, under the vendor's keys."""
+    allocator = memory.settled(index_from(device))
+    stats = allocator.stats
     return {
-        **{f"{name}_bytes": {"all": sizes} for name in ("allocated", "reserved", "active", "requested")},
-        **{name: {"all": counts} for name in ("allocation", "segment", "active")},
-        "num_alloc_retries": 0,
-        "num_ooms": 0,
+        "num_alloc_retries": stats.num_alloc_retries,
+        "num_ooms": stats.num_ooms,
+        "max_split_size": allocator.config.max_split_bytes if allocator.config.limits_split else -1,
+        "num_sync_all_streams": stats.num_sync_all_streams,
+        "num_device_alloc": stats.num_device_alloc,
+        "num_device_free": stats.num_device_free,
+        "num_oom_rejections": 0,
+        **{name: stats.figures(figure) for name, figure in NAMES.items()},
+        "oversize_allocations": stats.oversize.figures(NUM),
+        "oversize_segments": stats.oversize.figures(SEGMENTS),
     }
 
 
 def memory_stats(device: Any = None) -> dict[str, int]:
     """Return the statistics by dotted name, e.g. `allocated_bytes.all.peak`."""
-    flat: dict[str, int] = {}
+    return _flat(memory_stats_as_nested_dict(device))
+
+
+def _flat(nested: dict[str, Any]) -> dict[str, int]:
+    found: dict[str, int] = {}
 
     def add(prefix: str, value: Any) -> None:
         if not isinstance(value, dict):
-            flat[prefix] = value
+            found[prefix] = value
             return
         for key, item in value.items():
             add(f"{prefix}.{key}" if prefix else key, item)
 
-    add("", memory_stats_as_nested_dict(device))
-    return collections.OrderedDict(sorted(flat.items()))
+    add("", nested)
+    return collections.OrderedDict(sorted(found.items()))
 
 
-def memory_summary(device: Any = None, abbreviated: bool = False) -> str:  # noqa: ARG001 (PyTorch's signature)
-    """Return the statistics as a table for people."""
+def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
+    """Return the statistics as the vendor's table for people."""
     index = index_from(device)
-    stats = memory_stats(index)
-    rows = [("Allocated memory", "allocated_bytes"), ("Active memory", "active_bytes"), ("Allocations", "allocation")]
-    lines = [f"Memory of the emulated npu:{index} (bytes, counts)"]
-    lines.append(f"{'Metric':<20}" + "".join(f"{title:>16}" for title in ("Current", "Peak", "Total", "Freed")))
-    for title, key in rows:
-        cells = "".join(f"{stats[f'{key}.all.{column}']:>16}" for column in ("current", "peak", "allocated", "freed"))
-        lines.append(f"{title:<20}{cells}")
-    return "\n".join(lines)
+    return summary(index, memory_stats(index), abbreviated)
 
 
-def memory_snapshot(*_: Any, **__: Any) -> list[dict[str, Any]]:
-    """Return one entry for each live storage of all devices."""
+def memory_snapshot(mempool_id: PoolId | None = None) -> list[dict[str, Any]]:
+    """Return the segments of all devices with their blocks, or those of one memory pool."""
     return [
-        {"device": index, "total_size": block.size_bytes, "allocated_size": block.size_bytes}
-        for index in range(STATE.num_devices)
-        for block in tuple(pool(index).live)
+        _segment(index, chunks)
+        for index in range(len(memory.DEVICES))
+        for chunks in memory.settled(index).segments()
+        if mempool_id is None or chunks[0].pool.owner == tuple(mempool_id)
     ]
 
 
-def empty_cache() -> None:
-    """Do nothing: freed memory is given back at once."""
+def _segment(index: int, chunks: list[Chunk]) -> dict[str, Any]:
+    used = [chunk for chunk in chunks if chunk.used]
+    allocated = sum(chunk.size for chunk in used)
+    pool = chunks[0].pool
+    return {
+        "device": index,
+        "address": chunks[0].address,
+        "total_size": sum(chunk.size for chunk in chunks),
+        "allocated_size": allocated,
+        "active_size": allocated,
+        "requested_size": sum(chunk.requested for chunk in used),
+        "stream": pool.stream,
+        "segment_pool_id": pool.owner,
+        "segment_type": "small" if pool.is_small else "large",
+        "is_expandable": chunks[0].expandable,
+        "frames": [],
+        "blocks": [
+            {
+                "address": chunk.address,
+                "size": chunk.size,
+                "requested_size": chunk.requested if chunk.used else 0,
+                "state": "active_allocated" if chunk.used else "inactive",
+                "frames": [],
+            }
+            for chunk in chunks
+        ],
+    }
+
+
+def empty_virt_addr_cache() -> None:
+    """Give cached memory back, as `empty_cache` does: address ranges are not a resource here."""
+    empty_cache()
 
 
 def ipc_collect() -> None:
@@ -137,25 +193,79 @@ def ipc_collect() -> None:
 
 
 def reset_peak_memory_stats(device: Any = None) -> None:
-    """Let the peak begin again at what is allocated now."""
-    _pool(device).reset_peak()
+    """Let the peaks begin again at what is there now."""
+    memory.settled(index_from(device)).stats.reset_peak()
 
 
-reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+def reset_max_memory_allocated(device: Any = None) -> None:
+    """Reset all peaks, with the vendor's DeprecationWarning."""
+    _deprecated(_RESETS_ALL.format("allocated"))
+    reset_peak_memory_stats(device)
+
+
+def reset_max_memory_cached(device: Any = None) -> None:
+    """Reset all peaks, with the vendor's DeprecationWarning."""
+    _deprecated(_RESETS_ALL.format("cached"))
+    reset_peak_memory_stats(device)
+
+
+_RESETS_ALL = (
+    "torch_npu.npu.reset_max_memory_{} now calls torch_npu.npu.reset_peak_memory_stats, which resets /all/ peak "
+    "memory stats."
+)
 
 
 def reset_accumulated_memory_stats(device: Any = None) -> None:
-    """Let the totals begin again at what is live now."""
-    _pool(device).reset_totals()
+    """Let the sums, and the counts of retries and of out-of-memory errors, begin again at 0."""
+    memory.settled(index_from(device)).stats.reset_sums()
 
 
 def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None:
-    """Remember the fraction of a device's memory this process may use. Raises ValueError outside 0 to 1."""
+    """Limit what this process may reserve to a fraction of the device; beyond it, memory is out.
+
+    Raises TypeError for a fraction that is no float, ValueError outside 0 to 1.
+    """
+    if not isinstance(fraction, float):
+        raise TypeError("Invalid type for fraction argument, must be `float`")
     if not 0 <= fraction <= 1:
         raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
-    STATE.options[f"memory_fraction:{index_from(device)}"] = float(fraction)
+    memory.set_fraction(fraction, index_from(device))
 
 
 def get_per_process_memory_fraction(device: Any = None) -> float:
     """Return the fraction set with `set_per_process_memory_fraction`, 1.0 by default."""
     return float(STATE.options.get(f"memory_fraction:{index_from(device)}", 1.0))
+
+
+def _set_allocator_settings(settings: str) -> None:
+    """Switch `expandable_segments` for allocations from now on. Raises RuntimeError for any other option."""
+    key = settings.partition(":")[0].strip()
+    if key != "expandable_segments":
+        raise RuntimeError(f"torch_npu.npu.memory._set_allocator_settings() unsupported setting: {key}")
+    for index in range(len(memory.DEVICES)):
+        allocator = memory.settled(index)
+        allocator.config = parse(settings, allocator.config)
+
+
+def host_empty_cache() -> None:
+    """Do nothing: pinned host memory is not cached."""
+
+
+def host_memory_stats_as_nested_dict() -> dict[str, Any]:
+    """Return the statistics of pinned host memory."""
+    return pinned.statistics()
+
+
+def host_memory_stats() -> dict[str, int]:
+    """Return the statistics of pinned host memory by dotted name, e.g. `allocated_bytes.current`."""
+    return _flat(pinned.statistics())
+
+
+def reset_accumulated_host_memory_stats() -> None:
+    """Let the sums of pinned host memory begin again at 0."""
+    pinned.reset_sums()
+
+
+def reset_peak_host_memory_stats() -> None:
+    """Let the peaks of pinned host memory begin again at what is there now."""
+    pinned.reset_peaks()
