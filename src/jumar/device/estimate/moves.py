@@ -1,4 +1,4 @@
-"""Moving data: changes of format, strided tensors made contiguous, gathers, scatters, copies between host and device."""
+"""Moving data: changes of format, contiguous copies, gathers and scatters, copies between host and device."""
 
 from __future__ import annotations
 

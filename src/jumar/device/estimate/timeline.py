@@ -45,6 +45,8 @@ class KernelSpan:
     stream: StreamName
     kernel: Kernel | None
     device: int = 0
+    step: str = ""
+    """The step in which the host issued it."""
 
     @property
     def duration_us(self) -> float:
@@ -199,8 +201,9 @@ class Timeline:
         start = max(ready_us, free)
         end = start + duration_us
         self._free[device, stream] = end
-        span = KernelSpan(self._num_issued, name, start, end, start - free if free else 0.0, stream, kernel, device)
-        self.device.append(span)
+        step = self._steps[-1].name if self._steps and self._steps[-1].last < 0 else ""
+        wait = start - free if free else 0.0
+        self.device.append(KernelSpan(self._num_issued, name, start, end, wait, stream, kernel, device, step))
 
     def _wait(self, device: int, name: str) -> None:
         until = max((end for (owner, _), end in self._free.items() if owner == device), default=0.0)
