@@ -6,6 +6,9 @@ What the vendor's module has and this one does not is answered with a function o
 
 from __future__ import annotations
 
+import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -13,13 +16,13 @@ import torch
 from jumar.device.emulator.npu import (
     aclnn,
     amp,
+    attention_backends,
     graphs,
     memory,
     random,
     streams,
     utils,
 )
-from jumar.device.emulator.npu import attention_backends as backends
 from jumar.device.emulator.npu import autocast as autocast_utils
 from jumar.device.emulator.npu import config as npu_config
 from jumar.device.emulator.npu.autocast import (
@@ -28,7 +31,13 @@ from jumar.device.emulator.npu.autocast import (
     set_autocast_dtype,
     set_autocast_enabled,
 )
+from jumar.device.emulator.npu.backends import (
+    _CubeMathType,
+    conv,
+    matmul,
+)
 from jumar.device.emulator.npu.config import (
+    config,
     get_device_limit,
     get_mm_bmm_format_nd,
     get_option,
@@ -79,6 +88,15 @@ from jumar.device.emulator.npu.deterministic import (
     set_deterministic_level,
     set_op_timeout_ms,
     use_compatible_impl,
+)
+from jumar.device.emulator.npu.graphs import (
+    NPUGraph,
+    graph,
+    graph_pool_handle,
+    is_current_stream_capturing,
+    make_graphed_callables,
+    super_kernel_scope_begin,
+    super_kernel_scope_end,
 )
 from jumar.device.emulator.npu.legacy import (
     BFloat16Storage,
@@ -139,6 +157,10 @@ from jumar.device.emulator.npu.memory import (
 from jumar.device.emulator.npu.mstx import (
     mstx,
 )
+from jumar.device.emulator.npu.overflow import (
+    clear_npu_overflow_flag,
+    get_npu_overflow_flag,
+)
 from jumar.device.emulator.npu.properties import (
     get_device_capability,
     get_device_name,
@@ -173,8 +195,12 @@ from jumar.device.emulator.npu.utils import (
 )
 from jumar.device.emulator.refusals import refused
 from jumar.device.emulator.rng import default_generators as _default_generators
+from jumar.device.support.public_api import module_names
 
 OutOfMemoryError = torch.OutOfMemoryError
+CubeMathType = _CubeMathType
+backends: ModuleType = attention_backends
+"""The vendor's module of this name is about attention; the file `backends` here holds `matmul` and `conv`."""
 
 __all__ = [
     "BFloat16Storage",
@@ -185,6 +211,7 @@ __all__ = [
     "ByteTensor",
     "CharStorage",
     "CharTensor",
+    "CubeMathType",
     "DoubleStorage",
     "DoubleTensor",
     "Event",
@@ -199,6 +226,7 @@ __all__ = [
     "LongStorage",
     "LongTensor",
     "MemPool",
+    "NPUGraph",
     "NPUPluggableAllocator",
     "OutOfMemoryError",
     "ShortStorage",
@@ -216,6 +244,9 @@ __all__ = [
     "can_device_access_peer",
     "change_current_allocator",
     "check_uce_in_memory",
+    "clear_npu_overflow_flag",
+    "config",
+    "conv",
     "current_blas_handle",
     "current_device",
     "current_stream",
@@ -235,12 +266,15 @@ __all__ = [
     "get_device_name",
     "get_device_properties",
     "get_mm_bmm_format_nd",
+    "get_npu_overflow_flag",
     "get_option",
     "get_per_process_memory_fraction",
     "get_rng_state",
     "get_rng_state_all",
     "get_stream_limit",
     "get_sync_debug_mode",
+    "graph",
+    "graph_pool_handle",
     "graphs",
     "host_empty_cache",
     "host_memory_stats",
@@ -251,10 +285,13 @@ __all__ = [
     "is_autocast_enabled",
     "is_available",
     "is_bf16_supported",
+    "is_current_stream_capturing",
     "is_initialized",
     "is_jit_compile_false",
+    "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
+    "matmul",
     "max_memory_allocated",
     "max_memory_cached",
     "max_memory_reserved",
@@ -297,6 +334,8 @@ __all__ = [
     "stream",
     "streams",
     "stress_detect",
+    "super_kernel_scope_begin",
+    "super_kernel_scope_end",
     "synchronize",
     "use_compatible_impl",
     "use_mem_pool",
@@ -313,6 +352,8 @@ def _is_in_bad_fork() -> bool:
 def __getattr__(name: str) -> Any:
     if name == "default_generators":
         return _default_generators()
+    if f"torch_npu.npu.{name}" in module_names() and "torch_npu" in sys.modules:
+        return importlib.import_module(f"torch_npu.npu.{name}")
     stand_in = None if name.startswith("__") else refused(f"torch_npu.npu.{name}")
     if stand_in is None:
         raise AttributeError(

@@ -208,3 +208,20 @@ def get_stream_limit(stream: Any) -> dict[str, int | None]:
 def reset_stream_limit(stream: Any) -> None:
     """Take the limits of a stream back."""
     STATE.options.pop(_stream_key(stream), None)
+
+
+class _Config:
+    """`torch.npu.config`: switches that are attributes."""
+
+    @property
+    def allow_internal_format(self) -> bool:
+        """Whether operators may keep tensors in private formats: as set, else by the SoC (before Ascend910B1)."""
+        chosen = get_option("ALLOW_INTERNAL_FORMAT")
+        return not STATE.profile.is_aclnn_default if chosen is None else chosen == "enable"
+
+    @allow_internal_format.setter
+    def allow_internal_format(self, value: bool) -> None:
+        remember({"ALLOW_INTERNAL_FORMAT": "enable" if value else "disable"})
+
+
+config = _Config()

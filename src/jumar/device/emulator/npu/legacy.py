@@ -38,7 +38,7 @@ class _TypedMeta(type):
         return isinstance(instance, torch.Tensor) and instance.device.type == "npu" and instance.dtype == cls.dtype
 
     def __repr__(cls) -> str:
-        return f"<class 'torch.npu.{cls.__name__}'>"
+        return f"<class '{cls.__name__}'>"
 
 
 class _Typed(metaclass=_TypedMeta):
@@ -55,9 +55,9 @@ class _Typed(metaclass=_TypedMeta):
 
 
 def _make(name: str, dtype: torch.dtype) -> Any:
-    return _TypedMeta(
-        name, (_Typed,), {"dtype": dtype, "__doc__": f"Tensors of {dtype} on the npu.", "__module__": "torch.npu"}
-    )
+    # NOTE: `tensor.type(torch.npu.HalfTensor)` reads the C name of the class, which is its `__name__`.
+    contents = {"dtype": dtype, "__doc__": f"Tensors of {dtype} on the npu.", "__module__": "torch.npu"}
+    return _TypedMeta(f"torch.npu.{name}", (_Typed,), {**contents, "__qualname__": name})
 
 
 BFloat16Tensor = _make("BFloat16Tensor", torch.bfloat16)

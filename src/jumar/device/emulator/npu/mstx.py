@@ -192,3 +192,6 @@ class annotate:
 
 
 mstx.annotate = annotate  # type: ignore[attr-defined]
+mark, mstx_range = mstx.mark, mstx.mstx_range
+range_push, range_pop = mstx.range_push, mstx.range_pop
+range_start, range_end = mstx.range_start, mstx.range_end

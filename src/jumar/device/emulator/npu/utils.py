@@ -27,7 +27,7 @@ from jumar.device.emulator.npu.current_stream import (
 )
 from jumar.device.emulator.npu.deterministic import set_op_timeout_ms
 from jumar.device.emulator.npu.memory import ipc_collect
-from jumar.device.emulator.npu.overflow_for_now import (
+from jumar.device.emulator.npu.overflow import (
     clear_npu_overflow_flag,
     get_npu_overflow_flag,
     is_support_inf_nan,

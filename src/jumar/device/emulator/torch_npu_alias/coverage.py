@@ -114,7 +114,9 @@ def works(name: str) -> bool:
     last = name.rpartition(".")[2]
     if entry.kind == "operator":
         base = name.partition(".")[0]
-        return _implemented(base) or (hasattr(torch.ops.aten, base) and not hasattr(torch.ops.npu, base))
+        if hasattr(torch.ops.npu, base):
+            return _implemented(base) and _has_overload(name)
+        return hasattr(torch.ops.aten, base)
     if name == f"torch_npu.{last}" and _custom_names() and last in _custom_names():
         return _implemented(last)
     return not is_refused(resolve(name))
@@ -124,6 +126,11 @@ def _operator(name: str) -> Any:
     base, _, overload = name.partition(".")
     packet = getattr(torch.ops.npu, base) if hasattr(torch.ops.npu, base) else getattr(torch.ops.aten, base)
     return getattr(packet, overload) if overload else packet
+
+
+def _has_overload(name: str) -> bool:
+    base, _, overload = name.partition(".")
+    return not overload or overload in getattr(torch.ops.npu, base).overloads()
 
 
 def _splits(name: str) -> Iterator[tuple[list[str], list[str]]]:

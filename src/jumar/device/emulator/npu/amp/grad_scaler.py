@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.amp.grad_scaler import _refresh_per_optimizer_state
 
 from jumar.device.emulator.npu.amp.common import amp_definitely_not_available
-from jumar.device.emulator.npu.overflow_for_now import (
+from jumar.device.emulator.npu.overflow import (
     clear_npu_overflow_flag,
     get_npu_overflow_flag,
     is_support_inf_nan,

@@ -27,6 +27,9 @@ _AUTOCAST = torch._C.DispatchKeySet(_KEY)
 _ALLOCATIONS = frozenset({"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"})
 """Operators that compute nothing: their memory is the graph's, and other operators fill it."""
 
+_WRITTEN_WITHOUT_A_WORD = frozenset({"running_mean", "running_var"})
+"""Arguments of the batch norm operators that these write although their schema does not say so."""
+
 
 @dataclass(slots=True)
 class _Call:
@@ -133,6 +136,7 @@ def _held(value: Any) -> Any:
 
 def _written(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
     for position, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
+        is_declared = argument.alias_info is not None and argument.alias_info.is_write
+        if is_declared or argument.name in _WRITTEN_WITHOUT_A_WORD:
             value = args[position] if position < len(args) else kwargs.get(argument.name)
             yield from _tensors(value)

@@ -1,0 +1,1 @@
+"""Single rewrites of scripted modules."""

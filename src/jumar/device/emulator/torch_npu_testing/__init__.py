@@ -1,0 +1,1 @@
+"""`torch_npu.testing`: what tests of NPU code are written with."""
