@@ -13,18 +13,17 @@ from __future__ import annotations
 
 import functools
 import os
-import sys
 import time
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 import torch
 
 from jumar.device.emulator import events
 from jumar.device.emulator.alternatives import alternative
+from jumar.device.emulator.callers import user_frame
 from jumar.device.emulator.plans import Call, Plan
 from jumar.device.emulator.retag import to_npu
 from jumar.device.emulator.state import STATE
@@ -34,10 +33,9 @@ Action = Literal["device", "host", "doubtful", "refuse", "forbid"]
 """device: runs there; host: falls back; doubtful: the tables do not know; refuse: has no kernel; forbid: may not
 fall back."""
 
-PLUMBING = frozenset({"_efficientzerotensor", "_make_dep_token", "_resize_output", "_foobar"})
+PLUMBING = frozenset({"_efficientzerotensor", "_foobar", "_fused_sdp_choice", "_make_dep_token", "_resize_output"})
 """Operators of PyTorch's own machinery: nothing that a user called, so nothing is said about them."""
 
-_NOT_THE_USERS = (str(Path(__file__).parents[2]), str(Path(torch.__file__).parent))
 _WITHOUT = "TORCH_NPU_FALLBACK_CPU_DISABLE"
 
 _warned: set[tuple[str, str]] = set()
@@ -158,15 +156,7 @@ def _warn(found: Verdict) -> None:
         )
     else:
         message = f"The operator '{found.leaf}' {found.note}; whether it runs there, only an NPU can tell."
-    warnings.warn(message, UserWarning, stacklevel=_user_frame())
-
-
-def _user_frame() -> int:
-    """Return the stacklevel, for `warnings.warn` in the caller, of the innermost frame outside PyTorch and Jumar."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_NOT_THE_USERS):
-        level, frame = level + 1, frame.f_back
-    return level
+    warnings.warn(message, UserWarning, stacklevel=user_frame())
 
 
 def _tell(operator: str, tensors: list[torch.Tensor], transfer: events.Transfer) -> None:

@@ -12,6 +12,9 @@ from typing import Any
 
 import torch
 
+from jumar.device.emulator.numerics import arithmetic
+from jumar.device.emulator.state import STATE
+
 Tensor = torch.Tensor
 _FLASH = 1
 """sdp::SDPBackend::flash_attention."""
@@ -34,7 +37,7 @@ def attention(
     choice = aten._fused_sdp_choice(
         query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )
-    if choice == _FLASH and not needs_mask_gradient:
+    if choice == _FLASH and not needs_mask_gradient and not _is_composed():
         mask = _additive(attn_mask, query.dtype)
         return aten._scaled_dot_product_flash_attention_for_cpu(  # type: ignore[no-any-return]
             query, key, value, dropout_p, is_causal, attn_mask=mask, scale=scale
@@ -42,6 +45,11 @@ def attention(
     return aten._scaled_dot_product_attention_math(  # type: ignore[no-any-return]
         query, key, value, _additive(attn_mask, query.dtype), dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )[0]
+
+
+def _is_composed() -> bool:
+    """Return whether the chip has no attention kernel, and PyTorch's formula with its matrix products runs."""
+    return arithmetic.is_strict() and not STATE.profile.is_aclnn_default
 
 
 def _additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:

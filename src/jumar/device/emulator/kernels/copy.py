@@ -1,4 +1,4 @@
-"""Copies between devices."""
+"""Copies between devices and dtypes."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import torch
 
 from jumar.device.emulator import arguments, devices
 from jumar.device.emulator.memory import index_of
+from jumar.device.emulator.numerics import casts
 from jumar.device.emulator.plans import CPU_KEYS
 from jumar.device.emulator.state import STATE
 
@@ -20,10 +21,18 @@ def _to_copy(source: torch.Tensor, *, device: torch.device | None = None, **kwar
     """`_to_copy`: a copy on `device` (default: where the source is), always of new memory."""
     on_npu = not source.is_cpu
     to_npu = on_npu if device is None else device.type == "npu"
+    dtype: Any = kwargs.get("dtype")
+    is_cast = on_npu and to_npu and dtype is not None and dtype is not source.dtype
+    if is_cast:
+        kwargs["dtype"] = dtype = casts.replaced(dtype, source.dtype) if device is None else dtype
+        casts.check(source.dtype, dtype)
     kwargs["device"] = _CPU if device is None or to_npu else device
-    result = _call(CPU_KEYS, arguments.alias(source) if on_npu else source, **kwargs)
+    origin = arguments.alias(source) if on_npu else source
+    result = _call(CPU_KEYS, origin, **kwargs)
     if not to_npu:
         return result  # type: ignore[no-any-return]
+    if is_cast:
+        casts.settle(result, origin)
     index = 0
     if STATE.multiple or (device is not None and device.index):
         index = devices.index_of_argument(device, index_of(source) if on_npu else None) or 0

@@ -29,6 +29,8 @@ _KNOWN = (
 )  # fmt: skip
 """Dtypes that are judged; others have no kernel on most chips and are nobody's surprise."""
 
+_WITHOUT_BFLOAT16 = tuple(dtype for dtype in _KNOWN if dtype != "bfloat16")
+
 _INVALID = 161002
 """ACLNN_ERR_PARAM_INVALID."""
 
@@ -83,8 +85,13 @@ def _without_bfloat16(plan: Plan, argument: str) -> DtypeLimit:
     """Return the limit of a computing operator on a chip without bfloat16, where no table has one."""
     words = operators.base_name(plan.name).strip("_").split("_")
     function = "aclnn" + "".join(word.capitalize() for word in words)
-    dtypes = tuple(dtype for dtype in _KNOWN if dtype != "bfloat16")
-    return DtypeLimit(argument=argument, function=function, parameter=argument, dtypes=dtypes)
+    return DtypeLimit(argument=argument, function=function, parameter=argument, dtypes=_WITHOUT_BFLOAT16)
+
+
+def refuse_bfloat16(operator: str, function: str, parameter: str) -> NoReturn:
+    """Raise the RuntimeError of an operator that gets, or is to give, bfloat16 on a chip that has none."""
+    limit = DtypeLimit(argument=parameter, function=function, parameter=parameter, dtypes=_WITHOUT_BFLOAT16)
+    _refuse(operator, limit, torch.bfloat16)
 
 
 def _refuse(operator: str, limit: DtypeLimit, dtype: torch.dtype) -> NoReturn:
