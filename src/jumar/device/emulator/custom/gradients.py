@@ -244,12 +244,3 @@ def recording(implementation: Implementation, operator: Any) -> Callable[..., An
         return packed[0] if call.single else tuple(packed)
 
     return kernel
-
-
-def recording_inplace(functional: Any) -> Callable[..., Any]:
-    """Return the autograd kernel of an in-place form: the functional operator, then a copy that autograd follows."""
-
-    def kernel(target: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        return target.copy_(functional(target, *args, **kwargs))
-
-    return kernel

@@ -159,7 +159,7 @@ def complete() -> None:
             IMPLEMENTATIONS[name] = Implementation(
                 schema=schema,
                 function=source.function if is_out else _writing(source.function),
-                differentiable=not is_out and source.differentiable,
+                differentiable=False,
             )
 
 
@@ -177,13 +177,13 @@ def _writing(function: Function) -> Function:
 
 
 def arguments(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Return positional and keyword arguments with the defaults, which the dispatcher leaves out, filled in."""
-    positional, keywords = list(args), dict(kwargs)
+    """Return all arguments, in the order of the schema: the dispatcher leaves out what is at its default."""
+    positional, keywords = list(args), {}
     for position, argument in enumerate(schema.parsed.arguments):
         if argument.kwarg_only:
-            keywords.setdefault(argument.name, argument.default_value)
+            keywords[argument.name] = kwargs.get(argument.name, argument.default_value)
         elif position >= len(positional):
-            positional.append(keywords.pop(argument.name, argument.default_value))
+            positional.append(kwargs.get(argument.name, argument.default_value))
     return positional, keywords
 
 

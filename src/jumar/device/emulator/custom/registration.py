@@ -72,10 +72,6 @@ def provide(library: Any, backward: Any, implementation: Implementation) -> None
     library.impl(name, "Meta", shapes(implementation), False)
     if not implementation.differentiable:
         return
-    if schema.written:
-        functional = _overload(NAMESPACE, name.removesuffix("_"))
-        library.impl(name, "AutogradPrivateUse1", gradients.recording_inplace(functional), False)
-        return
     backward.define(gradients.backward_schema(implementation), "", ())
     formula = gradients.vector_jacobian(implementation)
     qualified = f"{gradients.NAMESPACE}::{name}"
