@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.cli.options import DEFAULT_SOC, exit_code, fail_on_option, json_option
+from jumar.errors import UsageError
 from jumar.findings import Severity
 
 if TYPE_CHECKING:
-    from jumar.assess import Assessment
+    from jumar.assess import Assessment, EmulatorCoverage, GroupCoverage
     from jumar.findings import Finding
 
 MAX_FINDINGS = 8
@@ -27,7 +28,8 @@ COLOURS = {
 
 
 @click.command()
-@click.argument("path", type=click.Path(path_type=Path))
+@click.argument("path", type=click.Path(path_type=Path), required=False)
+@click.option("--emulator", is_flag=True, help="Tell what of torch_npu the emulated NPU has; takes no PATH.")
 @click.option(
     "--soc",
     default=None,
@@ -39,7 +41,7 @@ COLOURS = {
 )
 @json_option
 @fail_on_option
-def command(path: Path, soc: str | None, torch_version: str, as_json: bool, fail_on: str) -> int:
+def command(path: Path | None, emulator: bool, soc: str | None, torch_version: str, as_json: bool, fail_on: str) -> int:
     """Tell which PyTorch calls of PATH the NPU supports, which run on the host, and which fail.
 
     PATH is a script (the modules beside it that it imports are read too), a folder of sources, or a
@@ -47,6 +49,11 @@ def command(path: Path, soc: str | None, torch_version: str, as_json: bool, fail
 
     Example: jumar assess train.py --soc Ascend910B3
     """
+    if emulator == (path is not None):
+        raise UsageError("jumar assess takes either a PATH or --emulator; try jumar assess train.py.")
+    if path is None:
+        _emulator(as_json)
+        return 0
     from jumar.recording.schema import RUN_FILE
 
     is_recording = (path / RUN_FILE).is_file()
@@ -70,6 +77,59 @@ def _of_source(path: Path, soc: str | None, torch_version: str) -> Assessment:
 
     files = local_modules(path) if path.is_file() else path
     return assess_source(files, soc or DEFAULT_SOC, torch_version)
+
+
+def _emulator(as_json: bool) -> None:
+    """Print what of torch_npu the emulated NPU has: a table by group, or all of it as JSON."""
+    from jumar.assess import assess_emulator
+
+    coverage = assess_emulator()
+    if as_json:
+        from jumar.report import json_text
+
+        click.echo(json_text(_coverage_document(coverage)), nl=False)
+        return
+    click.secho(
+        f"The emulated NPU has {coverage.total.num_working} of {coverage.total.num_names} public names of torch_npu "
+        f"{coverage.torch_npu_version} ({coverage.total.percent:.1f} %).",
+        bold=True,
+    )
+    click.echo("The others resolve, and raise NotImplementedError when they are used.\n")
+    width = max(len(group.group) for group in (*coverage.api, coverage.custom))
+    click.secho(f"{'group':<{width}}{'names':>8}{'working':>9}{'refused':>9}{'percent':>9}", dim=True)
+    for group in (*coverage.api, coverage.total):
+        click.echo(_coverage_row(group, width))
+    click.echo(f"\n{_coverage_row(coverage.custom, width)}   every operator of that namespace")
+    beside = ", ".join(f"{number} of the {name}" for name, number in coverage.num_unreachable.items())
+    click.secho(f"\nNot counted, because Python does not reach them: {beside}.", dim=True)
+    click.secho("--json names everything that is refused, and what comes near it.", dim=True)
+
+
+def _coverage_row(group: GroupCoverage, width: int) -> str:
+    return (
+        f"{group.group:<{width}}{group.num_names:>8}{group.num_working:>9}{len(group.refused):>9}{group.percent:>9.1f}"
+    )
+
+
+def _coverage_document(coverage: EmulatorCoverage) -> dict[str, object]:
+    def entry(group: GroupCoverage) -> dict[str, object]:
+        return {
+            "group": group.group,
+            "num_names": group.num_names,
+            "num_working": group.num_working,
+            "percent": round(group.percent, 1),
+            "refused": [{"name": item.name, "nearest": item.nearest} for item in group.refused],
+        }
+
+    return {
+        "torch_npu_version": coverage.torch_npu_version,
+        "num_names": coverage.total.num_names,
+        "num_working": coverage.total.num_working,
+        "percent": round(coverage.total.percent, 1),
+        "groups": [entry(group) for group in coverage.api],
+        "custom_operators": entry(coverage.custom),
+        "num_unreachable": dict(coverage.num_unreachable),
+    }
 
 
 def _print_json(assessment: Assessment) -> None:

@@ -21,8 +21,16 @@ WORKS: list[Callable[[str], bool]] = []
 
 
 def is_refused(value: Any) -> bool:
-    """Return whether this object stands for something that is not emulated."""
-    return MARK in getattr(value, "__dict__", {})
+    """Return whether this object stands for something that is not emulated, or says itself that it never returns."""
+    if MARK in getattr(value, "__dict__", {}):
+        return True
+    makers = (vars(value).get("__new__"), vars(value).get("__init__")) if isinstance(value, type) else (value,)
+    return any(_never_returns(maker) for maker in makers)
+
+
+def _never_returns(value: Any) -> bool:
+    annotations = getattr(getattr(value, "__func__", value), "__annotations__", {})
+    return annotations.get("return") in ("NoReturn", NoReturn)
 
 
 def refused(name: str) -> Any:

@@ -119,10 +119,6 @@ class NPUGraph:
             raise RuntimeError("Called NPUGraph::super_kernel_optimize without a preceding successful capture.")
 
 
-NPUGraph.update.__jumar_refused__ = "torch_npu.npu.NPUGraph.update"  # type: ignore[attr-defined]
-NPUGraph.debug_dump.__jumar_refused__ = "torch_npu.npu.NPUGraph.debug_dump"  # type: ignore[attr-defined]
-
-
 class graph:
     """Context manager that captures the operators of its block into a graph, on a stream of its own."""
 
