@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import nn
 
+from jumar import emulate
 from jumar.device import DevicePlan, activate
 from jumar.device.emulator import optim
 from jumar.device.emulator.events import listen
@@ -22,7 +23,10 @@ from jumar.device.emulator.optim.combine import (
 
 activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
+import torch_npu  # noqa: E402  # there once the device is
+
 Tensor = torch.Tensor
+FRACTAL_Z = 4
 ALL = [
     (optim.NpuFusedSGD, {"lr": 0.05, "momentum": 0.9}),
     (optim.NpuFusedAdam, {"amsgrad": True}),
@@ -276,6 +280,36 @@ def test_lamb_and_adamp_turn_gradients_on_for_their_closure(fused):
     optimizer.zero_grad()
     optimizer.step(lambda: backward(model, 1))
     assert all(torch.equal(a, b) for a, b in zip(values(model), values(plain), strict=True))
+
+
+def test_parameters_keep_their_private_format_and_their_storages():
+    npu: Any = torch_npu
+    with emulate("Ascend910A", numerics="exact", unsupported="fallback"):
+        model = nn.Sequential(nn.Conv2d(3, 5, 3), nn.BatchNorm2d(5)).to("npu")
+        formats = [npu.get_npu_format(parameter) for parameter in model.parameters()]
+        assert formats[0] == FRACTAL_Z
+        optimizer = optim.NpuFusedAdam(model.parameters())
+        for _ in range(2):
+            model(torch.ones(2, 3, 8, 8, device="npu")).pow(2).sum().backward()
+            optimizer.step()
+        assert formats == [npu.get_npu_format(parameter) for parameter in model.parameters()]
+        assert formats == [npu.get_npu_format(parameter.grad) for parameter in model.parameters()]
+    sizes = [parameter.untyped_storage().nbytes() // 4 for parameter in model.parameters()]
+    assert sizes == [parameter.numel() for parameter in model.parameters()]
+
+
+def test_combined_memory_is_freed_with_its_last_tensor():
+    npu: Any = torch.npu
+    before = npu.memory_allocated()
+    tensors = [torch.ones(1000, device="npu") for _ in range(3)]
+    alone = npu.memory_allocated() - before
+    combined = npu_combine_tensors(tensors)
+    assert npu.memory_allocated() - before < 1.2 * alone
+    del combined
+    assert npu.memory_allocated() - before > 0
+    assert torch.equal(tensors[2], torch.ones(1000, device="npu"))
+    del tensors
+    assert npu.memory_allocated() == before
 
 
 def test_parameters_on_another_device_are_updated_there():

@@ -13,9 +13,13 @@ import torch
 
 from jumar.device.emulator.formats import get_storage_size, state
 from jumar.device.emulator.memory import INDEX_OF_STORAGE, charge, index_of
+from jumar.device.emulator.plans import CPU_KEYS
 from jumar.device.emulator.retag import to_cpu, to_npu
 
 Tensor = torch.Tensor
+
+# NOTE: PyTorch's own kernel, called without the dispatcher: nothing runs on the device.
+_set = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
 
 __all__ = ["get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"]
 
@@ -100,8 +104,8 @@ def _show(tensor: Tensor, combined: Tensor, start: int) -> None:
     storage = to_npu(memory).untyped_storage()
     if index:
         INDEX_OF_STORAGE[storage._cdata] = index
-        weakref.finalize(memory, INDEX_OF_STORAGE.pop, storage._cdata, None)
-    tensor.set_(storage, 0, tensor.shape, tensor.stride())
+        weakref.finalize(storage, INDEX_OF_STORAGE.pop, storage._cdata, None)
+    _set(CPU_KEYS, tensor, storage, 0, list(tensor.shape), list(tensor.stride()))
     if layout is not None:
         # NOTE: not `state.set_format`, which would count the padding of this part again.
         setattr(tensor.untyped_storage(), state._ATTRIBUTE, layout)
