@@ -80,7 +80,7 @@ def _sampled(x: Tensor, offset: Tensor, geometry: _Geometry) -> Tensor:
             inside = (row >= 0) & (row < height) & (column >= 0) & (column < width)
             index = row.clamp(0, height - 1).long() * width + column.clamp(0, width - 1).long()
             index = index.flatten(2).unsqueeze(2).expand(-1, -1, flat.shape[2], -1)
-            values = flat.gather(3, index).unflatten(3, rows.shape[2:]) * (weight * inside).unsqueeze(2)
+            values = flat.gather(3, index).reshape(*flat.shape[:3], *rows.shape[2:]) * (weight * inside).unsqueeze(2)
             total = values if total is None else total + values
     assert total is not None, "four corners were added"
     if masks is not None:
