@@ -5,8 +5,11 @@ A name the vendor does not have at all is not made here: asking for it stays an 
 
 from __future__ import annotations
 
+import ast
 import difflib
 import functools
+import inspect
+import textwrap
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -21,16 +24,38 @@ WORKS: list[Callable[[str], bool]] = []
 
 
 def is_refused(value: Any) -> bool:
-    """Return whether this object stands for something that is not emulated, or says itself that it never returns."""
+    """Return whether this object stands for something that is not emulated, or does nothing but raise itself.
+
+    The latter is a function annotated `NoReturn`, or one whose only statement raises NotImplementedError or calls a
+    function annotated so; for a class its `__new__` and `__init__` count.
+    """
     if MARK in getattr(value, "__dict__", {}):
         return True
     makers = (vars(value).get("__new__"), vars(value).get("__init__")) if isinstance(value, type) else (value,)
-    return any(_never_returns(maker) for maker in makers)
+    functions = [getattr(maker, "__func__", maker) for maker in makers]
+    return any(_never_returns(found) or _only_refuses(found) for found in functions)
 
 
 def _never_returns(value: Any) -> bool:
-    annotations = getattr(getattr(value, "__func__", value), "__annotations__", {})
-    return annotations.get("return") in ("NoReturn", NoReturn)
+    return getattr(value, "__annotations__", {}).get("return") in ("NoReturn", NoReturn)
+
+
+def _only_refuses(value: Any) -> bool:
+    """Return whether the body of a function is one statement that refuses."""
+    if not inspect.isfunction(value) or not value.__module__.startswith("jumar."):
+        return False
+    tree = ast.parse(textwrap.dedent(inspect.getsource(value))).body[0]
+    body = [node for node in getattr(tree, "body", ()) if not _is_text(node)] if tree else []
+    if len(body) != 1:
+        return False
+    names = [node.id for node in ast.walk(body[0]) if isinstance(node, ast.Name)]
+    if isinstance(body[0], ast.Raise):
+        return "NotImplementedError" in names
+    return isinstance(body[0], ast.Expr) and any(_never_returns(value.__globals__.get(name)) for name in names)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def refused(name: str) -> Any:

@@ -10,17 +10,24 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jumar.device.emulator.dump import finalize_dump, init_dump, set_aoe, set_dump
+from jumar.device.emulator.formats.mode import allows_internal, is_online, keeps_matmul_dense
+from jumar.device.emulator.options import set_options
 from jumar.device.emulator.state import STATE
 
 __all__ = [
+    "finalize_dump",
     "get_device_limit",
     "get_mm_bmm_format_nd",
     "get_option",
     "get_stream_limit",
+    "init_dump",
     "is_jit_compile_false",
     "reset_stream_limit",
+    "set_aoe",
     "set_compile_mode",
     "set_device_limit",
+    "set_dump",
     "set_mm_bmm_format_nd",
     "set_option",
     "set_stream_limit",
@@ -107,11 +114,7 @@ def remember(options: Mapping[str, Any]) -> None:
         if STATE.profile.is_aclnn_only and name in _ONLY_DISABLED_WHERE_ACLNN_ONLY and value == "enable":
             chosen[name] = "disable"
             warnings.warn(f"{STATE.soc} only supports {name}=disable; enable has been reverted.", stacklevel=3)
-    if all(STATE.options.get(name) == value for name, value in chosen.items()):
-        return
-    STATE.options.update(chosen)
-    for told in STATE.on_settings:
-        told()
+    set_options(chosen)
 
 
 def get_option(name: str) -> str | None:
@@ -127,8 +130,7 @@ def set_compile_mode(jit_compile: bool = False) -> None:
 
 def is_jit_compile_false() -> bool:
     """Return whether online compilation is off: as set, else by the SoC (on before Ascend910B1)."""
-    chosen = STATE.options.get("jitCompile")
-    return STATE.profile.is_aclnn_default if chosen is None else chosen == "disable"
+    return not is_online()
 
 
 def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
@@ -138,7 +140,7 @@ def set_mm_bmm_format_nd(is_nd: bool = True) -> None:
 
 def get_mm_bmm_format_nd() -> bool:
     """Return whether mm and bmm compute in ND, True by default."""
-    return get_option("MM_BMM_ND_ENABLE") != "disable"
+    return keeps_matmul_dense()
 
 
 def _cores() -> dict[str, int | None]:
@@ -215,9 +217,8 @@ class _Config:
 
     @property
     def allow_internal_format(self) -> bool:
-        """Whether operators may keep tensors in private formats: as set, else by the SoC (before Ascend910B1)."""
-        chosen = get_option("ALLOW_INTERNAL_FORMAT")
-        return not STATE.profile.is_aclnn_default if chosen is None else chosen == "enable"
+        """Whether operators may keep tensors in private formats: as set, else by the SoC."""
+        return allows_internal()
 
     @allow_internal_format.setter
     def allow_internal_format(self, value: bool) -> None:

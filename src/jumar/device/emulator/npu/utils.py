@@ -26,6 +26,7 @@ from jumar.device.emulator.npu.current_stream import (
     stream,
 )
 from jumar.device.emulator.npu.deterministic import set_op_timeout_ms
+from jumar.device.emulator.npu.dump import finalize_dump, init_dump, set_dump
 from jumar.device.emulator.npu.memory import ipc_collect
 from jumar.device.emulator.npu.overflow import (
     clear_npu_overflow_flag,
@@ -46,14 +47,17 @@ __all__ = [
     "default_stream",
     "device",
     "device_of",
+    "finalize_dump",
     "get_cann_version",
     "get_npu_overflow_flag",
     "get_sync_debug_mode",
+    "init_dump",
     "ipc_collect",
     "is_bf16_supported",
     "is_support_inf_nan",
     "npu_check_overflow",
     "set_device",
+    "set_dump",
     "set_op_timeout_ms",
     "set_stream",
     "set_sync_debug_mode",
