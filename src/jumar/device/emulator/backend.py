@@ -11,6 +11,7 @@ from jumar.device.emulator import (
     autocast,
     compile_,
     custom,
+    dump,
     formats,
     hccl,
     kernels,
@@ -77,7 +78,20 @@ def bring_up() -> None:
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
     pinned.register(library.m)
-    for part in (storage, rng, accelerator, modules, hccl, ledger, formats, custom, compile_, single_device, numerics):
+    for part in (
+        storage,
+        rng,
+        accelerator,
+        modules,
+        hccl,
+        ledger,
+        formats,
+        custom,
+        compile_,
+        single_device,
+        numerics,
+        dump,
+    ):
         part.install()
     STATE.on_multiple.append(multiple.install)
     STATE.on_settings.append(plans.reset)

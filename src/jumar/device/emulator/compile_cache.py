@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 from collections.abc import Iterable
+from math import isfinite
 from typing import Any, NamedTuple
 
 import torch
@@ -59,6 +60,24 @@ def _inputs(operator: str) -> frozenset[int | str]:
         if any(kind in str(argument.real_type) for kind in kinds)
     ]
     return frozenset(part for pair in chosen for part in pair)
+
+
+def attributes_of(event: OperatorEvent) -> dict[str, Any]:
+    """Return the arguments of a call that are no tensors, by name, as JSON can hold them."""
+    given = {argument_name(event.operator, position): value for position, value in enumerate(event.args)}
+    return {name: _json(value) for name, value in {**given, **event.kwargs}.items() if not _has_tensors(value)}
+
+
+def _has_tensors(value: Any) -> bool:
+    items = value if isinstance(value, (list, tuple)) else (value,)
+    return any(isinstance(item, torch.Tensor) for item in items)
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_json(item) for item in value]
+    is_plain = value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and isfinite(value))
+    return value if is_plain else str(value)
 
 
 def _part(value: Any) -> Any:
@@ -115,7 +134,7 @@ def _sentence(keys: list[Key], times: int) -> str:
         for dim in range(len(shape)):
             sizes = sorted({key.tensors[index][1][dim] for key in keys})
             if len(sizes) > 1:
-                varying.append(f"dimension {dim} of {_argument(keys[0].operator, position)} takes {_list(sizes)}")
+                varying.append(f"dimension {dim} of {argument_name(keys[0].operator, position)} takes {_list(sizes)}")
     for index in range(len(keys[0].attributes)):
         values = sorted({str(key.attributes[index]) for key in keys})
         if len(values) > 1:
@@ -128,7 +147,8 @@ def _list(values: list[Any]) -> str:
     return f"{len(values)} values ({shown}{' …' if len(values) > 4 else ''})"
 
 
-def _argument(operator: str, position: int) -> str:
+def argument_name(operator: str, position: int) -> str:
+    """Return the name of an operator's argument; its position where the operator has no schema."""
     base, _, overload = operator.partition(".")
     try:
         return str(torch._C._get_schema(base, overload).arguments[position].name)

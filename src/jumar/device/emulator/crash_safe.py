@@ -1,13 +1,13 @@
-"""Files that are whole or not there: written under another name, then renamed."""
+"""Files that are whole or not there, and one sentence where the disk refuses them."""
 
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jumar.errors import OutputError
+from jumar.recording.files import write_atomically
 
 
 def write(file: Path, data: bytes) -> None:
@@ -16,18 +16,16 @@ def write(file: Path, data: bytes) -> None:
 
 
 def produce(file: Path, writer: Callable[[Path], object]) -> None:
-    """Let `writer` write a file of another name, then give it its own.
+    """Let `writer` write a file under another name, then give it its own.
 
     Raises OutputError where the folder cannot be written or the disk is full; nothing half-written is left.
     """
-    part = file.with_name(f".{file.name}.{os.getpid()}.part")
+
+    def fill(part: Path) -> None:
+        writer(part)
+
     with explained(file):
-        try:
-            writer(part)
-            part.replace(file)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        write_atomically(file, fill)
 
 
 def folder(path: Path) -> Path:

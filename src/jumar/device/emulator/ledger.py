@@ -32,6 +32,7 @@ __all__ = [
     "TransData",
     "counts",
     "follow",
+    "forget_compiled",
     "is_on",
     "mark_step",
     "recompiling",
@@ -158,6 +159,11 @@ def reset_counts() -> None:
     _BOOKS.done, _BOOKS.current, _BOOKS.compiled = [], StepCounts(), []
     _BOOKS.transdata_by_operator, _BOOKS.compiles_by_operator = Counter(), Counter()
     _BOOKS.cache.num_hits, _BOOKS.marks_itself = 0, True
+
+
+def forget_compiled() -> None:
+    """Have every operator compiled again, as a new process would."""
+    _BOOKS.cache.clear()
 
 
 def mark_step() -> None:

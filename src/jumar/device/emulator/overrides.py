@@ -7,7 +7,7 @@ import difflib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jumar.device.emulator.plans import CPU_KEYS, PLANS, Plan
+from jumar.device.emulator.plans import CPU_KEYS, LAYERS, PLANS, Call, Plan, reset
 from jumar.errors import DeviceError
 
 Replacement = Callable[..., Any]
@@ -22,15 +22,19 @@ def override(operator: str, replacement: Replacement) -> Iterator[None]:
     and results must have its form. Overrides nest. Raises DeviceError for an operator that the device
     does not run itself, because PyTorch composes it of others (`aten::linear`, views).
     """
-    plans = _plans(operator)
-    before = [plan.call for plan in plans]
-    for plan, call in zip(plans, before, strict=True):
-        plan.call = _calling(replacement, call)
+    # NOTE: a layer, because kernels are put together anew whenever settings change or somebody observes.
+    chosen = set(map(id, _plans(operator)))
+
+    def layer(plan: Plan, call: Call) -> Call:
+        return _calling(replacement, call) if id(plan) in chosen else call
+
+    LAYERS.append(layer)
+    reset()
     try:
         yield
     finally:
-        for plan, call in zip(plans, before, strict=True):
-            plan.call = call
+        LAYERS.remove(layer)
+        reset()
 
 
 def _plans(operator: str) -> list[Plan]:
