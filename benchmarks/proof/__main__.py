@@ -3,8 +3,9 @@
     python benchmarks/proof [--part operators|modules|optimizers] [--every N] [--only NAME] [--json FILE]
 
 The databases are `op_db`, `module_db` and `optim_db` of `torch.testing._internal`, which come with PyTorch.
-Numerics are `exact`, so results must be equal bit for bit. What the vendor's build has no NPU kernel for is
-counted as refused by the policy `error`; the values of such operators are compared all the same.
+Numerics are `exact`, so results must be equal bit for bit. Every operator's values are compared; which of
+them the vendor's build has no NPU kernel for, and so refuses or leaves to the host, is counted as refused by
+the policy `error`. `not_emulated` is what the emulator itself says it does not have.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ from typing import Any
 import torch
 from compare import Outcome
 from modules import module_database, try_module
-from operators import DTYPES, choose, try_operator
+from operators import DTYPES, choose, refusal, try_operator
 from optimizers import optimizer_database, try_optimizer
 
-from jumar.device import DevicePlan, activate
+from jumar.device import DevicePlan, activate, emulate
 
 Task = tuple[str, Callable[[], Outcome]]
 
@@ -56,19 +57,36 @@ def run(part: str, options: argparse.Namespace) -> dict[str, Any]:
         outcomes.append(trial())
         if outcomes[-1].trouble:
             print(f"{outcomes[-1].name}: {outcomes[-1].trouble}", flush=True)
+    refused = refusals(options) if part == "operators" else {}
+    missing = {item.name: item.not_emulated for item in outcomes if item.not_emulated}
     wrong = {item.name: item.trouble for item in outcomes if item.trouble}
     return {
         "num_tried": len(outcomes),
-        "num_agreeing": len(outcomes) - len(wrong),
+        "num_agreeing": len(outcomes) - len(wrong) - len(missing),
         "num_wrong": len(wrong),
-        "num_refused_by_policy": sum(bool(item.refused) for item in outcomes),
+        "num_not_emulated": len(missing),
+        "num_refused_by_policy": len(refused),
         "num_samples": sum(item.num_samples for item in outcomes),
         "num_samples_with_gradients": sum(item.num_gradients for item in outcomes),
         "num_samples_the_cpu_does_not_repeat": sum(item.num_unrepeatable for item in outcomes),
         "wrong": wrong,
-        "refused_by_policy": {item.name: item.refused for item in outcomes if item.refused},
+        "not_emulated": missing,
+        "refused_by_policy": refused,
         "duration_s": round(time.monotonic() - start),
     }
+
+
+def refusals(options: argparse.Namespace) -> dict[str, str]:
+    """Return what the policy `error` refuses, with its sentence, on the default chip."""
+    found = {}
+    with emulate(numerics="exact", unsupported="error"):
+        for number, (op, dtype) in enumerate(choose(None, 1)):
+            if number % options.every or (options.only and options.only not in op.name):
+                continue
+            sentence = refusal(op, dtype)
+            if sentence:
+                found[op.name] = sentence
+    return found
 
 
 def main() -> int:
@@ -98,8 +116,9 @@ def main() -> int:
         num_wrong += table["num_wrong"]
         print(
             f"{part}: {table['num_tried']} tried, {table['num_agreeing']} agree, {table['num_wrong']} wrong, "
-            f"{table['num_refused_by_policy']} refused by policy; {table['num_samples']} samples forward, "
-            f"{table['num_samples_with_gradients']} with gradients, in {table['duration_s']} s"
+            f"{table['num_not_emulated']} not emulated, {table['num_refused_by_policy']} refused by policy; "
+            f"{table['num_samples']} samples forward, {table['num_samples_with_gradients']} with gradients, "
+            f"in {table['duration_s']} s"
         )
     if options.json:
         options.json.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

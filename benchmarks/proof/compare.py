@@ -26,8 +26,8 @@ class Outcome:
     num_unrepeatable: int = 0
     """Samples in which the CPU does not agree with itself: LAPACK's results depend on the alignment of memory."""
     trouble: str = ""
-    refused: str = ""
-    """What the policy says where the vendor's build has no NPU kernel."""
+    not_emulated: str = ""
+    """What the emulator says where it has no such thing; nothing is compared then."""
 
 
 def prepare_imports() -> None:
@@ -36,6 +36,14 @@ def prepare_imports() -> None:
         stand_in: Any = types.ModuleType("expecttest")
         stand_in.TestCase = unittest.TestCase
         sys.modules["expecttest"] = stand_in
+
+
+def fail(outcome: Outcome, where: str, error: BaseException) -> None:
+    """Note what went wrong; a NotImplementedError is a refusal, not a wrong result."""
+    if isinstance(error, NotImplementedError):
+        outcome.not_emulated = f"{where}: {describe(error)}"
+    else:
+        outcome.trouble = f"{where}: {describe(error)}"
 
 
 def describe(error: BaseException) -> str:

@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import torch
-from compare import SEED, Outcome, describe, differences, gradients, prepare_imports, to_npu
+from compare import SEED, Outcome, differences, fail, gradients, prepare_imports, to_npu
 from torch.utils._pytree import tree_flatten, tree_map
 
 
@@ -30,7 +30,7 @@ def try_module(info: Any, max_samples: int) -> Outcome:
             try:
                 _try_input(info, item, training, outcome)
             except Exception as error:  # noqa: BLE001 (the point is to list what fails)
-                outcome.trouble = f"input {number} ({item.desc}): {describe(error)}"
+                fail(outcome, f"input {number} ({item.desc})", error)
                 return outcome
     return outcome
 

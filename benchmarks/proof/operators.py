@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from compare import SEED, Outcome, describe, differences, gradients, prepare_imports, same, to_npu
+from compare import SEED, Outcome, differences, fail, gradients, prepare_imports, same, to_npu
 from torch.utils._pytree import tree_flatten, tree_map
 
 INDETERMINATE = {
@@ -94,7 +94,7 @@ def try_operator(op: Any, dtype: torch.dtype, max_samples: int) -> Outcome:
         try:
             try_sample(op, sample, outcome)
         except Exception as error:  # noqa: BLE001 (the point is to list what fails)
-            outcome.trouble = f"sample {number}: {describe(error)}"
+            fail(outcome, f"sample {number}", error)
             break
     return outcome
 
@@ -141,6 +141,21 @@ def SampleInput(*args: Any, **kwargs: Any) -> Any:
 
 
 DTYPES = (torch.float32, torch.complex64, torch.int64, torch.bool)
+
+
+def refusal(op: Any, dtype: torch.dtype) -> str:
+    """Return what the policy `error` says of the operator's first samples: which operator has no NPU kernel."""
+    torch.manual_seed(SEED)
+    differentiable = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
+    for sample in list(op.sample_inputs("cpu", dtype, requires_grad=differentiable))[:2]:
+        moved = move_sample(op, as_leaves(sample))
+        try:
+            gradients(call(op, moved), leaves(moved))
+        except NotImplementedError as error:
+            return " ".join(str(error).split())
+        except Exception:  # noqa: BLE001 (the sample is compared elsewhere)
+            continue
+    return ""
 
 
 def choose(only: str | None, every: int, wanted: tuple[torch.dtype, ...] = DTYPES) -> list[tuple[Any, torch.dtype]]:

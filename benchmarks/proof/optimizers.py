@@ -6,7 +6,7 @@ import copy
 from typing import Any
 
 import torch
-from compare import SEED, Outcome, describe, differences, prepare_imports, to_npu
+from compare import SEED, Outcome, differences, fail, prepare_imports, to_npu
 from torch.utils._pytree import tree_map
 
 NUM_STEPS = 5
@@ -38,7 +38,7 @@ def try_optimizer(info: Any) -> Outcome:
             try:
                 _try_input(info, {**item.kwargs, **flags}, outcome)
             except Exception as error:  # noqa: BLE001 (the point is to list what fails)
-                outcome.trouble = f"configuration {number} ({item.desc}) {flags}: {describe(error)}"
+                fail(outcome, f"configuration {number} ({item.desc}) {flags}", error)
                 return outcome
     return outcome
 
