@@ -56,7 +56,7 @@ def intersection_area(first: Tensor, second: Tensor) -> Tensor:
     on one convex outline: sorted by their angle around their mean, they are its corners in order.
     """
     first, second = first.double(), second.double()
-    first, second = torch.broadcast_tensors(first, second)
+    first, second = first + torch.zeros_like(second), second + torch.zeros_like(first)
     eps = 1e-9 * max(1.0, float(torch.cat([first.flatten(), second.flatten()]).abs().max()) if first.numel() else 1.0)
     crossings, meets = _crossings(first, second)
     points = torch.cat([first, second, crossings], -2)

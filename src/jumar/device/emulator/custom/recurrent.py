@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from jumar.device.emulator.custom.checks import expect, refuse
-from jumar.device.emulator.custom.mechanism import implements
+from jumar.device.emulator.custom.mechanism import implements, instead
 from jumar.device.emulator.custom.pullback import like, pullback
 
 Tensor = torch.Tensor
@@ -290,3 +290,12 @@ def gru_backward(
 
     inputs = (weight_input, weight_hidden, x, bias_input, bias_hidden, h)
     return tuple(pullback(forward, inputs, (grad_y, grad_h)))
+
+
+instead(
+    "it is what torch.nn.LSTM and torch.nn.GRU call: use those",
+    "_lstm_npu",
+    "_lstm_npu_backward",
+    "_gru_npu",
+    "_gru_npu_backward",
+)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from jumar.device.emulator.custom.checks import expect, refuse
-from jumar.device.emulator.custom.mechanism import Step, derivative, implements
+from jumar.device.emulator.custom.mechanism import Step, derivative, implements, instead
 
 Tensor = torch.Tensor
 Sizes = Sequence[int]
@@ -213,3 +213,6 @@ def _plain_cast_gradient(step: Step) -> dict[str, Tensor]:
 def dtype_cast_into(x: Tensor, source: Tensor) -> Tensor:
     """Cast `source` into x. When both have the same dtype nothing is written, as in the vendor's adapter."""
     return x if x.dtype == source.dtype else x.copy_(source)
+
+
+instead("its channel offsets are of a private format: add slices of the tensors instead", "npu_stride_add")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 
 from jumar.device.emulator.custom.checks import expect
-from jumar.device.emulator.custom.mechanism import Step, derivative, implements
+from jumar.device.emulator.custom.mechanism import Step, derivative, implements, instead
 
 Tensor = torch.Tensor
 _SHORTEST = 0.1
@@ -183,3 +183,8 @@ def _ps_roi_pooling_gradient(step: Step) -> dict[str, Tensor]:
     x, *rest = step.arguments.values()
     operator = torch.ops.npu.npu_ps_roi_pooling_backward
     return {"self": operator(step.gradients[0], *rest, x.shape[2:])}
+
+
+instead("crop with slices and torch.nn.functional.interpolate, or npu_roi_align", "crop_and_resize")
+instead("normalise with torch operators: (image - mean) / deviation", "image_normalize", "image_normalize_")
+instead("make the tensor on the CPU with torchvision and move it with .npu()", "img_to_tensor", "decode_jpeg")
