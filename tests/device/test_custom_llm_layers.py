@@ -148,7 +148,7 @@ def test_activations(operator, reference):
 @pytest.mark.parametrize(
     ("backward", "forward", "arguments"),
     [
-        (npu.npu_silu_backward, lambda x: functional.silu(x), lambda x: (x, functional.silu(x))),
+        (npu.npu_silu_backward, functional.silu, lambda x: (x, functional.silu(x))),
         (npu.npu_mish_backward, functional.mish, lambda x: (x,)),
         (npu.npu_fast_gelu_backward, lambda x: x * torch.sigmoid(1.702 * x), lambda x: (x,)),
         (npu.npu_gelu_backward, functional.gelu, lambda x: (x,)),
@@ -183,7 +183,7 @@ def test_group_norm_swish_backward_operator():
 
 
 def test_an_odd_size_has_no_halves():
-    with pytest.raises(RuntimeError, match="must be even.*5"):
+    with pytest.raises(RuntimeError, match=r"must be even.*5"):
         npu.npu_swiglu(torch.randn(2, 5).npu())
 
 
@@ -352,7 +352,7 @@ def test_three_steps_of_adamw_are_those_of_torch_optim():
 
 def test_bert_adam_step_and_what_it_refuses():
     var, m, v, grad = torch.randn(4), torch.randn(4), torch.rand(4), torch.randn(4)
-    there = dict(zip("var m v".split(), (t.clone().npu() for t in (var, m, v)), strict=True))
+    there = dict(zip(("var", "m", "v"), (t.clone().npu() for t in (var, m, v)), strict=True))
     npu.npu_bert_apply_adam.out(0.1, 0.9, 0.99, 1e-6, grad.npu(), -1.0, 0.0, 0.01, **there)
     first, second = 0.9 * m + 0.1 * grad, 0.99 * v + 0.01 * grad**2
     torch.testing.assert_close(there["var"].cpu(), var - 0.1 * (first / (second.sqrt() + 1e-6) + 0.01 * var))

@@ -152,7 +152,7 @@ def test_compiled_functions_give_the_same_gradients(backend: str) -> None:
 
 
 def test_an_unknown_operator_is_refused_where_it_is_implemented() -> None:
-    with pytest.raises(LookupError, match="npu_rms_nrm.*npu_rms_norm"):
+    with pytest.raises(LookupError, match=r"npu_rms_nrm.*npu_rms_norm"):
         mechanism.implements("npu_rms_nrm")(lambda: None)
     with pytest.raises(ValueError, match="implemented by"):
         mechanism.implements("npu_rms_norm")(lambda: None)

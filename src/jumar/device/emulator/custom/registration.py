@@ -97,7 +97,7 @@ def _plan(qualified: str, shown: str, call: Callable[..., Any]) -> Plan:
 def computing(implementation: Implementation) -> Callable[..., Any]:
     """Return the operator on CPU tensors, in the form plans call."""
     schema, function = implementation.schema, implementation.function
-    is_new = [item.alias_info is None or not item.alias_info.before_set for item in schema.parsed.returns]
+    is_new = _is_new(schema)
     outs = {a.name for a in schema.parsed.arguments if a.kwarg_only and a.name in schema.written}
     hidden = set() if implementation.reads_out else outs
 
@@ -139,6 +139,7 @@ def shapes(implementation: Implementation) -> Callable[..., Any]:
     schema = implementation.schema
     outs = {a.name for a in schema.parsed.arguments if a.kwarg_only and a.name in schema.written}
     function = implementation.meta or implementation.function
+    is_new = _is_new(schema)
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         positional, keywords = arguments(schema, args, kwargs)
@@ -147,7 +148,9 @@ def shapes(implementation: Implementation) -> Callable[..., Any]:
             keywords = {name: value for name, value in keywords.items() if name not in outs}
         result = function(*positional, **keywords)
         if not outs:
-            return _dense(result)
+            if not isinstance(result, tuple):
+                return _fresh(result) if all(is_new) else result
+            return tuple(_fresh(item) if new else item for item, new in zip(result, is_new, strict=True))
         for target, item in zip(targets, gradients.flat_results(result), strict=True):
             target.resize_(item.shape)
         return targets[0] if len(targets) == 1 else tuple(targets)
@@ -155,11 +158,18 @@ def shapes(implementation: Implementation) -> Callable[..., Any]:
     return kernel
 
 
-def _dense(result: Any) -> Any:
-    """Return meta results with the strides that real ones have."""
+def _fresh(result: Any) -> Any:
+    """Return meta results with the strides of real ones, which share memory with nothing."""
     if isinstance(result, (list, tuple)):
-        return type(result)([_dense(item) for item in result])
-    return result.contiguous() if isinstance(result, Tensor) and not result.is_contiguous() else result
+        return [_fresh(item) for item in result]
+    if not isinstance(result, Tensor):
+        return result
+    return torch.empty(result.shape, dtype=result.dtype, device=result.device)
+
+
+def _is_new(schema: Schema) -> list[bool]:
+    """Return which results are no arguments."""
+    return [item.alias_info is None or not item.alias_info.before_set for item in schema.parsed.returns]
 
 
 def _kernel(plan: Plan, schema: Schema) -> Callable[..., Any]:
