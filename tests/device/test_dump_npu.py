@@ -161,6 +161,18 @@ def test_a_folder_that_cannot_be_written_is_told_in_one_sentence(tmp_path):
     finalize_dump()
 
 
+def test_dumps_do_not_share_a_folder(tmp_path):
+    x = torch.ones(2, device="npu")
+    for _ in range(3):
+        init_dump()
+        set_dump(configuration(tmp_path, dump_mode="output"))
+        x.relu()
+        finalize_dump()
+    files = list((tmp_path / "out").rglob("*.npy"))
+    assert (len(files), len({file.parent for file in files})) == (3, 3)
+
+
+@pytest.mark.slow
 def test_two_processes_do_not_share_a_folder(tmp_path):
     code = """
 import sys, torch

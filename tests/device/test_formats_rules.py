@@ -156,6 +156,22 @@ def test_later_chips_convert_nothing_by_default():
         assert (str(get_npu_format(y)), found) == ("ND", [])
 
 
+def test_later_chips_multiply_weights_in_nz_and_keep_results_dense():
+    with emulate("Ascend910B1"):
+        torch.npu.set_option({"ALLOW_INTERNAL_FORMAT": "enable"})
+        x, weight = dense(5, 40), dense(40, 7).npu_format_cast(29)
+        y, found = conversions(torch.mm, x, weight)
+        assert (str(get_npu_format(y)), found) == ("ND", [])
+
+
+def test_later_chips_use_blocks_in_convolutions_where_that_is_allowed():
+    with emulate("Ascend910B1"):
+        torch.npu.set_option({"ALLOW_INTERNAL_FORMAT": "enable"})
+        y, found = conversions(F.conv2d, dense(2, 3, 8, 8), dense(4, 3, 3, 3))
+        assert (str(get_npu_format(y)), len(found)) == ("NC1HWC0", 2)
+        assert conversions(F.max_pool2d, dense(2, 3, 8, 8), 2)[1] == []
+
+
 # What the migration guide changed in ShuffleNetV2, step by step, in its order.
 
 

@@ -3,8 +3,8 @@
     with follow(lambda execution: print(execution.event.operator, execution.transdata)):
         ...
 
-The ledger is always on where the SoC's default mode has private formats or online compilation (the first
-generation), and else only while somebody follows it: format state is kept only while it is on.
+The ledger is on where operators are compiled online or private formats are allowed (by default: on the first
+generation), and else only while somebody follows it: the formats of results are kept only while it is on.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def is_on() -> bool:
 
 def refresh() -> None:
     """Open or close the ledger, as the SoC, its switches and the subscribers want it."""
-    wanted = bool(_BOOKS.subscribers) or mode.is_recorded_by_default() or mode.uses_graph_operators()
+    wanted = bool(_BOOKS.subscribers) or mode.is_recorded()
     if wanted and _BOOKS.held is None:
         _BOOKS.held = contextlib.ExitStack()
         _BOOKS.held.enter_context(listen(_record))

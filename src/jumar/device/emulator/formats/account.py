@@ -65,10 +65,9 @@ def _mode(*_: Any) -> Mode:
     """Make the switches of a chip and its options: the arguments say when they have changed."""
     return Mode(
         online=modes.is_online(),
-        graph=modes.uses_graph_operators(),
         private=modes.allows_internal(),
         matmul_nd=modes.keeps_matmul_dense(),
-        any_matrix=STATE.profile.is_aclnn_default,
+        aclnn=STATE.profile.is_aclnn_default,
     )
 
 

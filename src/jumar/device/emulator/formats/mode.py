@@ -43,16 +43,11 @@ def allows_internal() -> bool:
     return allows_by_default(profile) if chosen is None else chosen in ("enable", "True")
 
 
-def uses_graph_operators() -> bool:
-    """Return whether operators run as single-operator graphs, which choose formats, rather than as aclnn kernels."""
-    return is_online() or allows_internal()
-
-
 def keeps_matmul_dense() -> bool:
     """Return whether matrix products take and give dense matrices where they can (`set_mm_bmm_format_nd`)."""
     return bool(STATE.options.get(MATMUL_ND, "enable") != "disable")
 
 
-def is_recorded_by_default() -> bool:
-    """Return whether the ledger is on without being followed: where the chip's defaults give it something to write."""
-    return compiles_by_default(STATE.profile) or allows_by_default(STATE.profile)
+def is_recorded() -> bool:
+    """Return whether the ledger is on without being followed: where the switches give it something to write."""
+    return is_online() or allows_internal() or not STATE.profile.is_aclnn_default

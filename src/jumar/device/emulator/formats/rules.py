@@ -42,13 +42,11 @@ class Mode(NamedTuple):
 
     online: bool
     """Operators are compiled for their shapes."""
-    graph: bool
-    """Operators are single-operator graphs, not aclnn kernels."""
     private: bool
     """Adapters may declare private formats."""
     matmul_nd: bool
-    any_matrix: bool
-    """Matrix products read dense matrices of any size: from Ascend910B1 on."""
+    aclnn: bool
+    """The chip has aclnn kernels, which take dense formats and matrices of any size: from Ascend910B1 on."""
 
 
 class Call(NamedTuple):
@@ -81,7 +79,7 @@ def choose(call: Call) -> Choice:
     family = family_of(call.operator)
     if family is Family.UNTOUCHED:
         return Choice((None,) * len(call.inputs), _held(call.outputs), _held(call.outputs))
-    if not call.mode.graph and not any(item.held in PRIVATE_FORMATS for item in call.inputs):
+    if not _is_graph(call, family):
         return _dense_kernels(call)
     chosen = _RULES[family](call)
     declared = tuple(
@@ -89,6 +87,18 @@ def choose(call: Call) -> Choice:
         for item, format in zip(call.outputs, chosen.declared, strict=True)
     )
     return replace(chosen, declared=declared)
+
+
+def _is_graph(call: Call, family: Family) -> bool:
+    """Return whether the operator runs as a graph of its own, which chooses formats, rather than as aclnn kernels.
+
+    Chips without aclnn kernels always do so; the others where operators are compiled, where an argument is in a
+    private format, and for convolutions where private formats are allowed (op-plugin's conditions).
+    """
+    mode = call.mode
+    if not mode.aclnn or mode.online or any(item.held in PRIVATE_FORMATS for item in call.inputs):
+        return True
+    return mode.private and family in (Family.CONVOLUTION, Family.CONVOLUTION_BACKWARD)
 
 
 def _dense_kernels(call: Call) -> Choice:
@@ -331,7 +341,7 @@ def _convolution_backward(call: Call) -> Choice:
 def _matmul(call: Call) -> Choice:
     """Matrix products: dense where sizes are whole blocks (any size from Ascend910B1 on), else FRACTAL_NZ inside."""
     matrices = [item for item in call.inputs if len(item.shape) >= 2][-2:]
-    if call.mode.any_matrix:
+    if call.mode.aclnn:
         reads = tuple(None if item.format is Format.FRACTAL_NZ else _dense(item) for item in call.inputs)
         return Choice(reads, tuple(_dense(item) for item in call.outputs), _densely(call))
     aligned = all(size % BLOCK == 0 for item in matrices for size in item.shape[-2:])
