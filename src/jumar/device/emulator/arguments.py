@@ -10,7 +10,7 @@ import torch
 from jumar.device.emulator.memory import track
 from jumar.device.emulator.placement import check_together, misplaced
 from jumar.device.emulator.plans import Plan
-from jumar.device.emulator.retag import to_cpu, to_npu
+from jumar.device.emulator.retag import take, to_cpu
 from jumar.device.emulator.rng import to_cpu_generator
 from jumar.device.emulator.scalars import tensor_of
 
@@ -121,8 +121,8 @@ def wrap(result: Any, index: int = 0) -> Any:
             raise NotImplementedError(
                 f"the emulated NPU has no tensors of layout {result.layout}; keep this tensor dense, or on the CPU"
             )
-        npu = to_npu(result)
-        track(result, index, npu.untyped_storage()._cdata if index else 0)
+        npu = take(result)
+        track(npu, index)
         return npu
     if isinstance(result, (list, tuple)):
         return type(result)([wrap(item, index) for item in result])

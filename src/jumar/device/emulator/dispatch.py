@@ -11,14 +11,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+
 from jumar.device.emulator import detour
 from jumar.device.emulator.arguments import Tensor, rewrap, unwrap, wrap, written
 from jumar.device.emulator.memory import track
 from jumar.device.emulator.placement import misplaced
 from jumar.device.emulator.plans import CPU_KEYS, Plan
-from jumar.device.emulator.retag import to_cpu, to_npu
+from jumar.device.emulator.retag import take, to_cpu
 from jumar.device.emulator.scalars import tensor_of
 from jumar.device.emulator.state import STATE
+
+_STRIDED = torch.strided
 
 Kernel = Callable[..., Any]
 Args = Sequence[Any]
@@ -55,9 +59,9 @@ def fresh(plan: Plan) -> Kernel:
             elif not zero_dim_ok or tensor.dim():
                 misplaced(plan, args, kwargs)
         result = plan.call(CPU_KEYS, *cpu)
-        if type(result) is Tensor and not result.is_sparse:
-            npu = to_npu(result)
-            track(result)
+        if type(result) is Tensor and result.layout is _STRIDED:
+            npu = take(result)
+            track(npu)
             return npu
         return wrap(result)
 

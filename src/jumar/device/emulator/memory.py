@@ -1,11 +1,11 @@
 """The memory of the emulated devices: which storages are alive, and what the NPU's allocator makes of them.
 
-The CPU tensor behind an npu storage is owned by that storage (see `retag`), so it dies exactly when
-the storage does, and a weak reference to it tells when. Each life is two entries in its device's log, made
-as cheaply as Python allows: the reference is appended when the storage begins and, by `list.append` as its
-callback, when it ends. The log is replayed in the simulated allocator when someone asks about the memory,
-and as soon as what was allocated since could be more than there is. Until then no allocation can fail, so
-nothing is lost by waiting, and the outcome is that of an allocator called each time.
+PyTorch keeps the Python object of a storage as long as the storage, so a weak reference to it tells when
+the memory is freed. Each life is two entries in its device's log, made as cheaply as Python allows: the
+reference is appended when the storage begins and, by `list.append` as its callback, when it ends. The log
+is replayed in the simulated allocator when someone asks about the memory, and as soon as what was allocated
+since could be more than there is. Until then no allocation can fail, so nothing is lost by waiting, and
+the outcome is that of an allocator called each time.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MOST_AHEAD = 4096 * _SMALL_STEP
 
 
 class Life(weakref.ref):  # type: ignore[type-arg]
-    """The life of one storage: a reference to the CPU tensor that owns the memory."""
+    """The life of one storage, to which it is a weak reference."""
 
     __slots__ = ("chunk", "size_bytes")
     size_bytes: int
@@ -69,7 +69,7 @@ class PlacedLife(Life):
 class Device:
     """The memory of one logical device. `headroom`: bytes that may still be allocated before the log is replayed."""
 
-    __slots__ = ("allocator", "headroom", "index", "lock", "log", "placed", "pointers", "replaying")
+    __slots__ = ("allocator", "headroom", "index", "lock", "log", "placed", "replaying")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -79,8 +79,6 @@ class Device:
         self.lock = threading.RLock()
         self.replaying = False
         self.allocator = CachingAllocator(DEFAULT_CAPACITY_BYTES, from_environment({}))
-        self.pointers: dict[int, Life] | None = None
-        """Lives by the address of their memory, kept once `charge` was called."""
         self.headroom = 0
 
     def settle(self, own: Life | None = None) -> None:
@@ -94,9 +92,7 @@ class Device:
                 events = self.log[:]
                 del self.log[: len(events)]
                 refused = self._replay(events, own)
-                if self.pointers is not None:
-                    self._remember(events)
-                self._grant()
+                self.grant()
             finally:
                 self.replaying = False
         if refused is not None:
@@ -110,9 +106,10 @@ class Device:
         allocator.config = from_environment(os.environ)
         fraction = STATE.options.get(f"memory_fraction:{self.index}", 1.0)
         allocator.allowed_bytes = int(fraction * allocator.capacity_bytes) if fraction < 1 else None
-        self._grant()
+        self.grant()
 
-    def _grant(self) -> None:
+    def grant(self) -> None:
+        """Set the headroom by what is reserved now."""
         self.headroom = min(_MOST_AHEAD, self.allocator.limit_bytes - self.allocator.reserved)
 
     def _replay(self, events: list[Life], own: Life | None) -> int | None:
@@ -175,28 +172,20 @@ class Device:
         self.allocator.stats.forget(chunk.pool.is_small, chunk.size, size_bytes)
         return None
 
-    def _remember(self, events: list[Life]) -> None:
-        pointers = self.pointers
-        assert pointers is not None, "called once pointers are kept"
-        for life in events:
-            owner = life()
-            if owner is not None:
-                pointers[owner.data_ptr()] = life
-        if len(pointers) > 2**16:
-            self.pointers = {pointer: life for pointer, life in pointers.items() if life() is not None}
+    def life_of(self, storage: torch.UntypedStorage) -> Life | None:
+        """Return the life of an npu storage of this device, up to date; None for one without memory of its own."""
+        self.settle()
+        found = next((item for item in weakref.getweakrefs(storage) if isinstance(item, Life)), None)
+        return None if found is None or found.chunk is None or found.chunk is NOTHING else found
 
-    def life_of(self, tensor: torch.Tensor) -> Life | None:
-        """Return the life of the storage of an npu tensor of this device."""
-        with self.lock:
-            if self.pointers is None:
-                self.settle()
-                self.pointers = {}
-                used = (chunk.used for segment in self.allocator.segments() for chunk in segment)
-                self._remember([life for life in used if isinstance(life, Life)])
-            else:
-                self.settle()
-            life = self.pointers.get(tensor.untyped_storage().data_ptr())
-            return None if life is None or life() is None else life
+    def give(self, life: Life, size_bytes: int) -> None:
+        """Let a life have memory of another size. Raises DoesNotFitError; then it has the old one still."""
+        before, life.size_bytes = life.size_bytes, size_bytes
+        try:
+            life.chunk = self._malloc(life, True)
+        except DoesNotFitError:
+            life.size_bytes = before
+            raise
 
 
 NOTHING = Chunk(0, 0, CachingAllocator(0, from_environment({})).default[0])
@@ -234,17 +223,17 @@ def capacity_bytes() -> int:
     return STATE.settings.memory_bytes or STATE.profile.memory_bytes or DEFAULT_CAPACITY_BYTES
 
 
-def track(owner: torch.Tensor, index: int = 0, storage: int = 0) -> None:
-    """Count the storage of the CPU tensor `owner` on device `index` until it is freed.
+def track(owner: torch.Tensor, index: int = 0) -> None:
+    """Count the storage of the npu tensor `owner` on device `index` until it is freed.
 
-    `storage` is the address of the npu StorageImpl; it must be given for a device other than 0. Raises
-    torch.OutOfMemoryError when the device has no room for it; then nothing is counted.
+    Raises torch.OutOfMemoryError when the device has no room for it; then nothing is counted.
     """
     if index or _num_placed:
-        _track_elsewhere(owner, index, storage)
+        _track_elsewhere(owner.untyped_storage(), index)
         return
-    life = Life(owner, _end)
-    life.size_bytes = size = owner.untyped_storage().nbytes()
+    storage = owner.untyped_storage()
+    life = Life(storage, _end)
+    life.size_bytes = size = storage.nbytes()
     life.chunk = None
     _begin(life)
     _FIRST.headroom -= _SMALL_STEP if size <= _SMALL_REQUEST else size + _LARGE_STEP
@@ -252,16 +241,16 @@ def track(owner: torch.Tensor, index: int = 0, storage: int = 0) -> None:
         _look(_FIRST, life, size)
 
 
-def _track_elsewhere(owner: torch.Tensor, index: int, storage: int) -> None:
+def _track_elsewhere(storage: torch.UntypedStorage, index: int) -> None:
     held = device(index)
-    life = PlacedLife(owner, _ended)
-    life.size_bytes = size = owner.untyped_storage().nbytes()
-    life.chunk, life.device, life.storage = None, held, storage
+    life = PlacedLife(storage, _ended)
+    life.size_bytes = size = storage.nbytes()
+    life.chunk, life.device, life.storage = None, held, storage._cdata
     life.place = next((item[1:] for item in reversed(_PLACE.current) if item[0] == index), None)
     held.log.append(life)
     held.placed.add(life)
     if index:
-        INDEX_OF_STORAGE[storage] = index
+        INDEX_OF_STORAGE[life.storage] = index
     held.headroom -= size + _LARGE_STEP
     if held.headroom < 0 or size > _HOST_LARGE:
         _look(held, life, size)
@@ -303,31 +292,53 @@ def require(size_bytes: int, index: int = 0) -> None:
 def charge(tensor: torch.Tensor, size_bytes: int) -> None:
     """Count the storage of an npu tensor as this many bytes from now on: the padding of a private format.
 
-    Raises torch.OutOfMemoryError when it does not fit; then the old size stays counted. Tensors that have no
-    memory, or memory that is not the device's, are left alone.
+    Raises torch.OutOfMemoryError when it does not fit; then the old size stays counted. A tensor whose memory is
+    not counted, because it has none or it is another's, is left alone.
     """
     held = device(index_of(tensor))
     with held.lock:
-        life = held.life_of(tensor)
-        if life is None or life.chunk is None or life.chunk is NOTHING or life.size_bytes == size_bytes:
+        life = held.life_of(tensor.untyped_storage())
+        if life is None or life.chunk is None or life.size_bytes == size_bytes:
             return
-        chunk, allocator = life.chunk, held.allocator
-        before, size, is_small = life.size_bytes, chunk.size, chunk.pool.is_small
-        allocator.free(chunk)
+        chunk, before, refused = life.chunk, life.size_bytes, None
+        held.allocator.free(chunk)
+        held.allocator.stats.forget(chunk.pool.is_small, chunk.size, before)
         try:
-            life.size_bytes = size_bytes
-            life.chunk = held._malloc(life, True)
+            held.give(life, size_bytes)
         except DoesNotFitError as error:
-            life.size_bytes = before
-            life.chunk = held._malloc(life, False)
+            refused = error.size_bytes
+            held.give(life, before)
+        held.grant()
+    if refused is not None:
+        raise_out_of_memory(held, refused)
+
+
+def replace(storage: torch.UntypedStorage, size_bytes: int) -> None:
+    """Count new memory of this size for an npu storage, and then its old memory as freed.
+
+    Raises torch.OutOfMemoryError when there is no room for both, as on the device; then nothing changes.
+    """
+    index = INDEX_OF_STORAGE.get(storage._cdata, 0)
+    held = device(index)
+    refused = None
+    with held.lock:
+        life = held.life_of(storage)
+        if life is None or life.chunk is None:
+            made = PlacedLife(storage, _ended)
+            made.device, made.storage, made.place, made.chunk, made.size_bytes = held, storage._cdata, None, None, 0
+            held.placed.add(made)
+            life = made
+        chunk = life.chunk
+        try:
+            held.give(life, size_bytes)
+        except DoesNotFitError as error:
             refused = error.size_bytes
         else:
-            allocator.stats.forget(is_small, size, before)
-            held._grant()
-            return
-        allocator.stats.forget(life.chunk.pool.is_small, life.chunk.size, before)
-        held._grant()
-    raise_out_of_memory(held, refused)
+            if chunk is not None:
+                held.allocator.free(chunk)
+        held.grant()
+    if refused is not None:
+        raise_out_of_memory(held, refused)
 
 
 def index_of(tensor: torch.Tensor) -> int:
@@ -344,20 +355,13 @@ def settled(index: int) -> CachingAllocator:
     return held.allocator
 
 
-def exchanged(first: int, second: int, index: int) -> None:
-    """Note that two storages of a device, given by the addresses of their StorageImpl, have exchanged their memory."""
-    for life in device(index).placed:
-        if life.storage in (first, second):
-            life.storage = second if life.storage == first else first
-
-
 def empty_cache(pool: PoolId | None = None) -> None:
     """Give the cached memory of all devices back, or that of one memory pool."""
     for held in tuple(DEVICES):
         held.settle()
         with held.lock:
             held.allocator.empty_cache(pool)
-            held._grant()
+            held.grant()
 
 
 def refresh() -> None:

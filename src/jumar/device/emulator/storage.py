@@ -11,7 +11,7 @@ from jumar.device.emulator import memory, pinned_allocator, storage_swap
 from jumar.device.emulator.devices import index_from
 from jumar.device.emulator.memory import track
 from jumar.device.emulator.plans import CPU_KEYS
-from jumar.device.emulator.retag import to_npu
+from jumar.device.emulator.retag import learn_layout, take, to_npu
 from jumar.device.emulator.state import STATE
 
 Tensor = torch.Tensor
@@ -26,9 +26,8 @@ def repoint(target: Tensor, source: Tensor, index: int = 0) -> None:
     `source` must not be an alias of `target` itself: see `reshape`.
     """
     npu = to_npu(source)
-    storage = npu.untyped_storage()
-    track(source, index, storage._cdata if index else 0)
-    _set(CPU_KEYS, target, storage, 0, list(source.shape), list(source.stride()))
+    track(npu, index)
+    _set(CPU_KEYS, target, npu.untyped_storage(), 0, list(source.shape), list(source.stride()))
 
 
 def reshape(target: Tensor, size: Any, stride: Any) -> None:
@@ -55,10 +54,9 @@ def resize_kernel(target: Tensor, size: Any, *, memory_format: torch.memory_form
 
 def new_storage(size_bytes: int, index: int = 0) -> torch.UntypedStorage:
     """Return a storage of that many uninitialised bytes on the logical device `index`."""
-    owner = torch.empty(size_bytes, dtype=torch.uint8, device="cpu")
-    storage = to_npu(owner).untyped_storage()
-    track(owner, index, storage._cdata if index else 0)
-    return storage
+    npu = take(torch.empty(size_bytes, dtype=torch.uint8, device="cpu"))
+    track(npu, index)
+    return npu.untyped_storage()
 
 
 def resize_storage(storage: torch.UntypedStorage, size_bytes: int) -> None:
@@ -66,14 +64,12 @@ def resize_storage(storage: torch.UntypedStorage, size_bytes: int) -> None:
 
     Raises torch.OutOfMemoryError when the device has no room for both, as on the device.
     """
-    index = memory.INDEX_OF_STORAGE.get(storage._cdata, 0)
-    memory.require(size_bytes, index)
-    fresh = new_storage(size_bytes, index)
+    memory.replace(storage, size_bytes)
+    fresh = take(torch.empty(size_bytes, dtype=torch.uint8, device="cpu")).untyped_storage()
     num_kept = min(size_bytes, storage.nbytes())
     if num_kept:
         ctypes.memmove(fresh.data_ptr(), storage.data_ptr(), num_kept)
     storage_swap.exchange(storage, fresh)
-    memory.exchanged(storage._cdata, fresh._cdata, index)
 
 
 def install() -> None:
@@ -100,6 +96,7 @@ def install() -> None:
 
     plain.__new__ = staticmethod(new)
     plain.resize_ = resize_
+    learn_layout()
     memory.refresh()
     STATE.on_settings.append(memory.refresh)
     pinned_allocator.install()

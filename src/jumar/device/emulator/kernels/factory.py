@@ -10,7 +10,7 @@ import torch
 from jumar.device.emulator import arguments, devices
 from jumar.device.emulator.memory import track
 from jumar.device.emulator.plans import CPU_KEYS
-from jumar.device.emulator.retag import to_npu
+from jumar.device.emulator.retag import take
 from jumar.device.emulator.state import STATE
 
 
@@ -32,8 +32,8 @@ def _making(name: str) -> Callable[..., Any]:
         index = 0
         if STATE.multiple or (device is not None and device.index):
             index = devices.index_of_argument(device, None) or 0
-        npu = to_npu(result)
-        track(result, index, npu.untyped_storage()._cdata if index else 0)
+        npu = take(result)
+        track(npu, index)
         return npu
 
     return kernel
