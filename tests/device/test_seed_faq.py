@@ -1,8 +1,9 @@
 """What the migration guide's FAQ tells about running models: it happens on the emulated NPU too, and so do the cures.
 
-Entries about installing, drivers, logs and firewalls are left out, and so is what later releases of torch_npu mended:
-one device a thread ("ExchangeDevice"), an initialised device 0 ("INTERNAL ASSERT"), subtraction that takes the type of
-its first operand ("MemCopySync"). That those scripts run now is tested instead.
+Entries about installing, drivers, logs and firewalls are left out. So is what later releases of torch_npu mended: one
+device a thread ("ExchangeDevice", "INTERNAL ASSERT"; the setting `single_device` brings that back, see
+`test_single_device.py`) and subtraction that takes the type of its first operand ("MemCopySync"). That those scripts
+run now is tested instead.
 """
 
 from __future__ import annotations
