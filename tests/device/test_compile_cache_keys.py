@@ -116,6 +116,15 @@ def test_marked_steps_take_the_place_of_the_optimizers():
     assert len(ledger.counts().steps) == 4
 
 
+def test_of_several_optimizers_the_first_ends_steps():
+    first, second = (torch.optim.SGD([nn.Parameter(ones(3))], lr=0.1) for _ in range(2))
+    for _ in range(3):
+        first.step()
+        second.step()
+        second.step()
+    assert len(ledger.counts().steps) == 4
+
+
 # On disk
 
 

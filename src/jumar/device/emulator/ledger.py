@@ -10,11 +10,13 @@ generation), and else only while somebody follows it: the formats of results are
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from jumar.device.emulator import compile_cache
@@ -98,6 +100,8 @@ class _Books:
     """What has been worked out about calls, by their signature."""
     marks_itself: bool = True
     """Whether optimizer steps end steps: until somebody marks them."""
+    leader: weakref.ref[torch.optim.Optimizer] | None = None
+    """The optimizer whose steps end steps: the first that stepped."""
     held: contextlib.ExitStack | None = None
     """The listener, while the ledger is on."""
 
@@ -158,7 +162,7 @@ def reset_counts() -> None:
     """Count from nothing again. What has been compiled stays compiled."""
     _BOOKS.done, _BOOKS.current, _BOOKS.compiled = [], StepCounts(), []
     _BOOKS.transdata_by_operator, _BOOKS.compiles_by_operator = Counter(), Counter()
-    _BOOKS.cache.num_hits, _BOOKS.marks_itself = 0, True
+    _BOOKS.cache.num_hits, _BOOKS.marks_itself, _BOOKS.leader = 0, True, None
 
 
 def forget_compiled() -> None:
@@ -169,7 +173,7 @@ def forget_compiled() -> None:
 def mark_step() -> None:
     """End a step: what is counted from now on belongs to the next.
 
-    Until this is first called, the step of an optimizer ends a step.
+    Until this is first called, every step of the optimizer that stepped first ends a step.
     """
     _BOOKS.marks_itself = False
     _end_step()
@@ -269,8 +273,14 @@ def refresh() -> None:
         _BOOKS.held = None
 
 
-def _optimizer_stepped(*_: Any) -> None:
-    if _BOOKS.held is not None and _BOOKS.marks_itself:
+def _optimizer_stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
+    """End a step where nobody marks them: at every step of the optimizer that stepped first."""
+    books = _BOOKS
+    if books.held is None or not books.marks_itself:
+        return
+    if books.leader is None or books.leader() is None:
+        books.leader = weakref.ref(optimizer)
+    if books.leader() is optimizer:
         _end_step()
 
 

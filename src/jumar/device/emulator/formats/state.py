@@ -103,7 +103,7 @@ def set_format(tensor: torch.Tensor, format: Format) -> None:
         return
     shape = tuple(tensor.shape) if before is None else before.shape
     if format in PRIVATE_FORMATS or (before is not None and before.format in PRIVATE_FORMATS):
-        _charge(tensor, storage_bytes(shape, format, tensor.element_size()))
+        memory.charge(tensor, storage_bytes(shape, format, tensor.element_size()))
     if format is base_of_rank(len(shape)):
         delattr(storage, _ATTRIBUTE)
     else:
@@ -113,14 +113,10 @@ def set_format(tensor: torch.Tensor, format: Format) -> None:
 def give(tensor: torch.Tensor, layout: Layout, size_bytes: int) -> None:
     """Say what the memory of a new tensor holds, and how much it counts as. A tensor with gaps stays dense."""
     if tensor.is_contiguous():
-        setattr(tensor.untyped_storage(), _ATTRIBUTE, layout)
-        _charge(tensor, size_bytes)
-
-
-def _charge(tensor: torch.Tensor, size_bytes: int) -> None:
-    charge = getattr(memory, "charge", None)
-    if charge is not None:
-        charge(tensor, size_bytes)
+        storage = tensor.untyped_storage()
+        setattr(storage, _ATTRIBUTE, layout)
+        if size_bytes != storage.nbytes():
+            memory.charge(tensor, size_bytes)
 
 
 def describe(tensor: torch.Tensor) -> Layout:
