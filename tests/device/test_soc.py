@@ -109,3 +109,46 @@ def test_a_wrong_profile_file_is_refused_in_one_sentence(tmp_path: Path, text: s
 def test_a_missing_profile_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match="must be a readable file"):
         get_soc(str(tmp_path / "none.toml"))
+
+
+@pytest.mark.parametrize(
+    ("name", "bits"), [("Ascend910A", None), ("Ascend310P3", None), ("Ascend910B4", 11), ("Ascend950", 10)]
+)
+def test_hf32_is_known_where_there_is_hf32(name: str, bits: int | None) -> None:
+    soc = get_soc(name)
+    assert (soc.has_hf32, soc.hf32_mantissa_bits) == (bits is not None, bits)
+
+
+@pytest.mark.parametrize(("name", "expected"), [("Ascend910A", False), ("Ascend910B1", True), ("Ascend310B1", None)])
+def test_a_matrix_unit_without_known_types_is_not_guessed(name: str, expected: bool | None) -> None:
+    assert get_soc(name).has_float32_cube is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("memory_bytes = -1", "must give memory_bytes a whole number above 0; got -1"),
+        ("memory_bytes = 1.5", "must give memory_bytes a whole number above 0; got 1.5"),
+        ("num_cube_cores = 0", "must give num_cube_cores a whole number above 0"),
+        ("memory_bandwidth = inf", "must give memory_bandwidth a number above 0"),
+        ("peak_float16 = nan", "must give peak_float16 a number above 0"),
+        ('cube_dtypes = ["float8"]', "must give cube_dtypes a list of float16, bfloat16, float32, int8"),
+        ("cube_dtypes = []", "must give cube_dtypes a list of"),
+        ('name = ""', "must give name a name"),
+        ('overflow_modes = ["wrap"]', "must give overflow_modes a list of saturation, inf_nan"),
+        ('base = "Ascend950"\noverflow = "saturation"', "must give overflow one of its overflow_modes"),
+        ("hf32_mantissa_bits = 23", "must give hf32_mantissa_bits below float32's 23"),
+    ],
+)
+def test_nonsense_in_a_profile_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text(text)
+    with pytest.raises(DeviceError, match=message):
+        get_soc(str(file))
+
+
+def test_a_profile_of_the_users_own_decides_the_arithmetic(tmp_path: Path) -> None:
+    file = tmp_path / "saturating.toml"
+    file.write_text('base = "Ascend910B1"\noverflow_modes = ["saturation"]\noverflow = "saturation"\n')
+    soc = get_soc(str(file))
+    assert (soc.overflow, soc.overflow_modes, soc.is_aclnn_default) == ("saturation", ("saturation",), True)

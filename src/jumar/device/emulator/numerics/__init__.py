@@ -5,13 +5,14 @@
 - `cube`: operands of the matrix unit are rounded to float16 or HF32, half results are rounded once;
 - `pooling`: pooling that the first generation computes in float16;
 - `saturation`: Inf and NaN become finite where the chip saturates, and the overflow flag is raised;
+- `loss_scale`: there, the check of a loss scaler reads that flag;
 - `dtypes`: tensors of a type that the chip's operator does not take are refused.
 """
 
 from __future__ import annotations
 
 from jumar.device.emulator import plans, policy
-from jumar.device.emulator.numerics import cube, dtypes, overflow, pooling, saturation
+from jumar.device.emulator.numerics import cube, dtypes, loss_scale, overflow, pooling, saturation
 from jumar.device.emulator.numerics.arithmetic import is_strict, saturates
 
 __all__ = ["install", "is_strict", "overflow", "saturates"]
@@ -19,4 +20,4 @@ __all__ = ["install", "is_strict", "overflow", "saturates"]
 
 def install() -> None:
     """Put the layers of the chip around the CPU kernels, and the policy around those. Called once."""
-    plans.LAYERS.extend([cube.layer, pooling.layer, saturation.layer, dtypes.layer, policy.layer])
+    plans.LAYERS.extend([cube.layer, pooling.layer, saturation.layer, loss_scale.layer, dtypes.layer, policy.layer])

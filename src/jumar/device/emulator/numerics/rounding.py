@@ -1,4 +1,4 @@
-"""Round float32 tensors to the operand formats of the matrix unit; the results stay float32 tensors.
+"""Round float32 tensors to HF32, an operand format of the matrix unit; the results stay float32 tensors.
 
 HF32 keeps the 8 exponent bits of float32 and 11 explicit mantissa bits on A2 and A3 (10 on Ascend950), rounded
 to nearest, ties away from zero. Source: the vendor's reference models of convolution (ops-nn, `conv2d_v2` and
@@ -39,29 +39,21 @@ def to_hf32(tensor: Tensor, mantissa_bits: int = 11, scratch: str = "") -> Tenso
     """
     drop = 23 - mantissa_bits
     half, mask = 1 << (drop - 1), -(1 << drop)
+    if tensor.numel() <= _BLOCK:
+        result = torch.nan_to_num(tensor, math.nan, math.inf, -math.inf)
+        result.view(torch.int32).add_(half).bitwise_and_(mask)
+        return result
     if not _is_dense(tensor):
         tensor = tensor.contiguous()
     result = _buffer(tensor, scratch)
-    source, target = _flat(tensor), _flat(result)
-    bits = target.view(torch.int32)
-    if source.numel() <= _BLOCK:
-        _round(source, target, bits, half, mask)
-        return result
-    for part, out, out_bits in zip(_split(source), _split(target), _split(bits), strict=True):
-        _round(part, out, out_bits, half, mask)
+    target = _flat(result)
+    parts = zip(_split(_flat(tensor)), _split(target), _split(target.view(torch.int32)), strict=True)
+    for part, out, bits in parts:
+        # NOTE: the first pass makes every NaN the canonical one. A NaN with all mantissa bits set, as CUDA writes
+        # it, would else carry into the sign and come out as zero.
+        torch.nan_to_num(part, math.nan, math.inf, -math.inf, out=out)
+        bits.add_(half).bitwise_and_(mask)
     return result
-
-
-def _round(source: Tensor, target: Tensor, bits: Tensor, half: int, mask: int) -> None:
-    # NOTE: the first pass makes every NaN the canonical one. A NaN with all mantissa bits set, as CUDA writes
-    # it, would else carry into the sign and come out as zero.
-    torch.nan_to_num(source, nan=math.nan, posinf=math.inf, neginf=-math.inf, out=target)
-    bits.add_(half).bitwise_and_(mask)
-
-
-def to_float16(tensor: Tensor) -> Tensor:
-    """Return a float32 tensor rounded to float16, to nearest even, as float32. Overflow gives Inf."""
-    return tensor.half().float()
 
 
 _is_dense = torch.ops.aten.is_non_overlapping_and_dense.default

@@ -94,14 +94,30 @@ class GradScaler(torch.amp.GradScaler):
         if not self._enabled:
             return
         before = self.get_scale()
-        if self._dynamic or new_scale is not None:
+        if new_scale is not None:
             super().update(new_scale)
-        else:
-            self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+        elif self._dynamic:
+            self._adapt()
+        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
         self._flag_is_clear = self._has_overflow = False
         if new_scale is None and before != self.get_scale():
             direction = "reducing" if self.get_scale() < before else "increasing"
             _log.info("Loss scaler %s loss scale to %s", direction, self.get_scale())
+
+    def _adapt(self) -> None:
+        """Adapt the scale by plain operators, as the vendor's scaler does: the fused one is no kernel of every chip."""
+        scale, growth = self._check_scale_growth_tracker("update")
+        found = [value for state in self._per_optimizer_states.values() for value in _found(state)]
+        assert found, "No inf checks were recorded prior to update."
+        if any(value.item() for value in found):
+            scale.mul_(self._backoff_factor)
+            growth.zero_()
+            return
+        growth.add_(1)
+        if growth.item() == self._growth_interval:
+            larger = scale * self._growth_factor
+            scale.copy_(larger if bool(larger.isfinite()) else scale)
+            growth.zero_()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state, with `dynamic`; empty when the scaler is off."""
@@ -116,6 +132,10 @@ class GradScaler(torch.amp.GradScaler):
 
     get_npu_overflow_flag = staticmethod(get_npu_overflow_flag)
     clear_npu_overflow_flag = staticmethod(clear_npu_overflow_flag)
+
+
+def _found(state: Mapping[str, Any]) -> list[torch.Tensor]:
+    return list(state["found_inf_per_device"].values())
 
 
 def _gradients(optimizer: Any) -> list[torch.Tensor]:
