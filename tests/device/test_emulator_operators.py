@@ -47,6 +47,16 @@ def test_a_sample_of_pytorchs_operators_gives_the_cpus_bits(seed):
     assert sum(item.num_gradients for item in outcomes) > NUM_OPERATORS / 2
 
 
+def test_a_sample_of_pytorchs_modules_gives_the_cpus_bits():
+    modules = proof("modules")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        sample = random.Random(0).sample(modules.module_database(), NUM_MODULES)
+        outcomes = [modules.try_module(info, 1) for info in sample]
+    assert trouble(outcomes) == []
+    assert sum(item.num_gradients for item in outcomes) > NUM_MODULES
+
+
 def test_pytorchs_optimizers_give_the_cpus_bits():
     optimizers = proof("optimizers")
     with warnings.catch_warnings():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jumar.device.emulator.kernels import attention, convolution, copy, factory, memory, normalization, recurrent
+from jumar.device.emulator.kernels import attention, convolution, copy, factory, memory, normalization, recurrent, rnn
 
 SPECIAL: dict[str, Callable[..., Any]] = {
     **convolution.KERNELS,
@@ -17,5 +17,5 @@ SPECIAL: dict[str, Callable[..., Any]] = {
 }
 """Kernel on the device's own key, by operator name."""
 
-COMPOSITES: dict[str, Callable[..., Any]] = {**attention.COMPOSITES}
+COMPOSITES: dict[str, Callable[..., Any]] = {**attention.COMPOSITES, **rnn.COMPOSITES}
 """Kernel on the device's autograd key, by operator name."""
