@@ -25,9 +25,14 @@ def contiguous(model: Model, tensor: TensorShape, kernel_type: str = "", role: R
     """Return the kernel that makes a strided tensor contiguous.
 
     On AI Core runs shorter than `strided_burst_bytes` waste the burst; the older adapter uses the AI CPU
-    ("PTCopy", "AsStrided"), which moves elements one by one.
+    ("PTCopy", "AsStrided"), which moves elements one by one, or GatherV2 over the sliced dimension, which is
+    taken to be the second.
     """
     target = TensorShape(tensor.shape, tensor.dtype, tensor.format)
+    if model.software.strided_copy == "GATHER":
+        row = product(tensor.shape[2:])
+        rows = row if row > 1 and tensor.run % row == 0 else tensor.run
+        return _gather(model, kernel_type or "GatherV2", [tensor], target, rows, 2 * target.stored_bytes, role)
     if model.software.strided_copy == "AI_CPU":
         return ai_cpu_kernel(model, kernel_type or "AsStrided", [tensor], [target], role=role)
     share = strided_share(model.prices, tensor.run * tensor.item_bytes)
@@ -67,20 +72,33 @@ def gather(model: Model, kernel_type: str, shape: OperatorShape) -> list[Kernel]
     masks = [tensor for tensor in inputs[1:] if tensor.dtype in ("bool", "uint8")]
     kernels = [ai_cpu_kernel(model, "NonZero", [mask], []) for mask in masks]
     row = row_elements(shape)
-    row_bytes = row * outputs[0].item_bytes
-    result = outputs[0].stored_bytes
-    indices = sum(tensor.stored_bytes for tensor in inputs[1:])
-    scalar = model.software.unaligned_gather == "scalar" and row_bytes % BLOCK_BYTES != 0
-    kernel = vector_kernel(
+    moved = 2 * outputs[0].stored_bytes + sum(tensor.stored_bytes for tensor in inputs[1:])
+    return [*kernels, _gather(model, kernel_type, inputs, outputs[0], row, moved)]
+
+
+def _gather(
+    model: Model,
+    kernel_type: str,
+    inputs: Sequence[TensorShape],
+    output: TensorShape,
+    row: int,
+    moved_bytes: int,
+    role: Role = "operator",
+) -> Kernel:
+    """Return the kernel that moves `output` in rows of `row` elements."""
+    soft = model.software
+    row_bytes = row * output.item_bytes
+    scalar = soft.unaligned_gather == "scalar" and row_bytes % BLOCK_BYTES != 0
+    return vector_kernel(
         model,
         kernel_type,
         inputs,
-        outputs,
-        moved_bytes=2 * result + indices,
-        scalar_elements=outputs[0].num_elements if scalar else 0,
-        share=strided_share(model.prices, max(BLOCK_BYTES, row_bytes)),
+        [output],
+        moved_bytes=moved_bytes,
+        scalar_elements=output.num_elements if scalar else 0,
+        share=strided_share(model.prices, max(BLOCK_BYTES, row_bytes)) if soft.gathers_waste_bursts else None,
+        role=role,
     )
-    return [*kernels, kernel]
 
 
 def scatter(model: Model, kernel_type: str, shape: OperatorShape) -> list[Kernel]:

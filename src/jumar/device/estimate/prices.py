@@ -12,7 +12,7 @@ from typing import Literal
 
 from jumar.device.soc import SocProfile
 
-StridedCopy = Literal["AI_CORE", "AI_CPU"]
+StridedCopy = Literal["AI_CORE", "AI_CPU", "GATHER"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +45,9 @@ class Prices:
     """The least share of the memory's rate that a strided access on AI Core gets."""
     ai_cpu_launch_us: float = 30.0
     """Start of a kernel on the AI CPU."""
-    ai_cpu_elements_per_us: float = 750.0
+    ai_cpu_elements_per_us: float = 250.0
     """Elements an AI CPU kernel handles with one simple step each. Set by the ShuffleNetV2 case."""
-    ai_cpu_scatter_elements_per_us: float = 200.0
+    ai_cpu_scatter_elements_per_us: float = 450.0
     """Elements an AI CPU kernel adds to an address each. Set by the ShuffleNetV2 case."""
     scalar_cycles: float = 11.0
     """Cycles a core's scalar unit takes to move one element. Set by the ShuffleNetV2 case."""
@@ -68,11 +68,13 @@ class Software:
     is_aclnn: bool = True
     """aclnn kernels; else the graph compiler's."""
     strided_copy: StridedCopy = "AI_CORE"
-    """Where a strided tensor is made contiguous."""
-    scatter_add: StridedCopy = "AI_CORE"
+    """How a strided tensor is made contiguous: a strided copy, element by element on the AI CPU, or GatherV2."""
+    scatter_add: Literal["AI_CORE", "AI_CPU"] = "AI_CORE"
     """Where `index_add` and its like run."""
     unaligned_gather: Literal["vector", "scalar"] = "vector"
     """How `index_select` moves rows whose bytes are no multiple of 32."""
+    gathers_waste_bursts: bool = True
+    """Rows shorter than a burst cost `index_select` a whole one."""
     casts_float32: bool = False
     """A float32 matrix product is cast to float16 and its result back (chips without a float32 cube)."""
     allow_hf32_convolution: bool = True
