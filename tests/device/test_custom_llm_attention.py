@@ -484,3 +484,50 @@ def test_quantised_keys_are_refused():
         npu.npu_fused_infer_attention_score(
             q, k, v, num_heads=N, input_layout="BNSD", key_antiquant_scale=torch.ones(1).npu()
         )
+
+
+@pytest.mark.parametrize("layout", ["SBH", "TND"])
+def test_attention_over_two_halves_of_the_keys_merges_to_the_whole(layout):
+    q, k, v = (t.detach() for t in tensors(keys=8))
+    if layout == "TND":
+        q, k, v = (t[:1] for t in (q, k, v))
+        arranged = [t.squeeze(0).transpose(0, 1).contiguous().npu() for t in (q, k, v)]
+    else:
+        arranged = [laid_out(t, "SBH").contiguous().npu() for t in (q, k, v)]
+
+    def part(start, end):
+        more = {}
+        if layout == "TND":
+            more = {"actual_seq_qlen": [S], "actual_seq_kvlen": [end - start], "softmax_layout": "TND"}
+        query, key, value = arranged[0], arranged[1][start:end], arranged[2][start:end]
+        return npu.npu_fusion_attention(query, key, value, N, layout, scale=0.4, **more)
+
+    whole, first, second = part(0, 8), part(0, 3), part(3, 8)
+    options = {"input_layout": layout}
+    if layout == "TND":
+        options |= {"actual_seq_qlen": torch.tensor([0, S]).npu(), "input_softmax_layout": "TND"}
+    merged = npu.npu_ring_attention_update(*first[:3], *second[:3], **options)
+    for mine, theirs in zip(merged, whole, strict=False):
+        torch.testing.assert_close(mine.cpu(), theirs.cpu())
+
+
+def test_attentions_merge_by_their_log_sum_exp():
+    q, k, v = (t.detach()[0, 0] for t in tensors(keys=8))
+    parts = [(slice(0, 3)), slice(3, 8)]
+    scores = [q @ k[part].t() for part in parts]
+    lse = [s.logsumexp(-1) for s in scores]
+    outs = [torch.softmax(s, -1) @ v[part] for s, part in zip(scores, parts, strict=True)]
+    found = npu.npu_attention_update([t.npu() for t in lse], [t.npu() for t in outs], 1)
+    torch.testing.assert_close(found[0].cpu(), torch.softmax(q @ k.t(), -1) @ v)
+    torch.testing.assert_close(found[1].cpu(), (q @ k.t()).logsumexp(-1))
+    assert npu.npu_attention_update([t.npu() for t in lse], [t.npu() for t in outs], 0)[1].numel() == 0
+
+
+def test_tokens_outside_the_greatest_and_the_nucleus_are_cut_off():
+    logits = torch.log(torch.tensor([[0.1, 0.4, 0.2, 0.3], [0.97, 0.01, 0.01, 0.01]]))
+    found = npu.npu_top_k_top_p(logits.npu(), torch.tensor([0.6, 0.5]).npu(), torch.tensor([3, 4]).npu()).cpu()
+    kept = [[False, True, False, True], [True, False, False, False]]
+    assert torch.isfinite(found).tolist() == kept
+    torch.testing.assert_close(found[torch.tensor(kept)], logits[torch.tensor(kept)])
+    by_k = npu.npu_top_k_top_p(logits[:1].npu(), None, torch.tensor([2]).npu()).cpu()
+    assert torch.isfinite(by_k).tolist() == [[False, True, False, True]]

@@ -284,3 +284,84 @@ def test_a_feed_forward_layer_with_experts():
     torch.testing.assert_close(single, inner @ second[0].double(), rtol=4e-3, atol=4e-3)
     with pytest.raises(NotImplementedError, match="geglu"):
         npu.npu_ffn(x.npu(), first[0].npu(), second[0].npu(), "geglu")
+
+
+@pytest.mark.parametrize("renorm", [0, 1])
+def test_second_version_of_gating_by_softmax(renorm):
+    x = torch.randn(5, 8)
+    values, experts, everything = npu.npu_moe_gating_top_k_softmax_v2(x.npu(), k=3, renorm=renorm, output_softmax=True)
+    top = x.topk(3)
+    expected = torch.softmax(top.values, -1) if renorm else torch.softmax(x, -1).gather(1, top.indices)
+    torch.testing.assert_close(values.cpu(), expected)
+    assert torch.equal(experts.cpu(), top.indices.int())
+    assert everything.numel() == (0 if renorm else 40)
+
+
+@pytest.mark.parametrize("by_row", [0, 1])
+def test_routing_to_some_of_the_experts(by_row):
+    x, expert = torch.randn(4, 3), torch.tensor([[0, 5], [2, 1], [5, 2], [1, 3]], dtype=torch.int32)
+    expanded, rows, counts, _ = npu.npu_moe_init_routing_v2(
+        x.npu(),
+        expert.npu(),
+        expert_num=6,
+        active_expert_range=[1, 4],
+        expert_tokens_num_type=1,
+        expert_tokens_num_flag=True,
+        row_idx_type=by_row,
+    )
+    order = [3, 6, 2, 5, 7]  # choices of the experts 1, 1, 2, 2 and 3
+    assert counts.tolist() == [2, 2, 1]
+    torch.testing.assert_close(expanded[:5].cpu(), x[[choice // 2 for choice in order]])
+    assert expanded[5:].abs().sum() == 0
+    if by_row:
+        assert rows.tolist()[:5] == order
+    else:
+        assert rows.tolist() == [order.index(c) if c in order else -1 for c in range(8)]
+
+
+def test_routing_that_quantises_tokens():
+    x, expert = torch.randn(4, 8).half(), torch.tensor([[1], [0], [1], [0]], dtype=torch.int32)
+    expanded, _, ends, scales = npu.npu_moe_init_routing_v2(
+        x.npu(), expert.npu(), expert_num=2, active_expert_range=[0, 2], expert_tokens_num_flag=True, quant_mode=1
+    )
+    sorted_x = x[[1, 3, 0, 2]].float()
+    steps = sorted_x.abs().amax(-1) / 127
+    assert torch.equal(expanded.cpu(), (sorted_x / steps.unsqueeze(1)).round().to(torch.int8))
+    torch.testing.assert_close(scales.cpu(), steps)
+    assert ends.tolist() == [2, 4]
+
+
+@pytest.mark.parametrize("kept", [None, 6])
+def test_backward_operators_of_permutation_can_be_called_by_name(kept):
+    tokens, probs = leaf(5, 3), torch.rand(5, 2, requires_grad=True)
+    indices = torch.randint(0, 4, (5, 2), dtype=torch.int32)
+    order = torch.argsort(indices.flatten(), stable=True)[:kept]
+    seed = torch.randn(len(order), 3)
+    expected = torch.autograd.grad(tokens[order // 2], tokens, seed)[0]
+    _, places = npu.npu_moe_token_permute(on_npu(tokens), indices.npu(), kept)
+    found = npu.npu_moe_token_permute_grad_v2(seed.npu(), places, 5, torch.float32, 2)
+    torch.testing.assert_close(found.cpu(), expected)
+    found = npu.npu_moe_token_permute_grad(on_npu(tokens), seed.npu(), indices.npu(), places)
+    torch.testing.assert_close(found.cpu(), expected)
+
+    permuted, seed = leaf(len(order), 3), torch.randn(5, 3)
+    inside = torch.zeros(10, 3).index_copy(0, order, permuted).view(5, 2, 3)
+    expected = torch.autograd.grad((inside * probs.unsqueeze(-1)).sum(1), (permuted, probs), seed)
+    found = npu.npu_moe_token_unpermute_grad(on_npu(permuted), seed.npu(), places, on_npu(probs))
+    again = npu.npu_moe_token_unpermute_grad_v2(
+        seed.npu(), places, len(order), torch.float32, on_npu(probs), permuted_tokens=on_npu(permuted)
+    )
+    for mine, other, theirs in zip(found, again, expected, strict=True):
+        torch.testing.assert_close(mine.cpu(), theirs)
+        assert torch.equal(mine.cpu(), other.cpu())
+
+
+def test_gradients_of_grouped_weights_are_accumulated():
+    y, x, weight = torch.randn(8, 5), torch.randn(6, 4).half(), torch.randn(6, 5).half()
+    groups = [(0, 2), (2, 6)]
+    expected = y + torch.cat([x[a:b].float().t() @ weight[a:b].float() for a, b in groups])
+    target = y.npu()
+    found = npu.npu_grouped_matmul_add(target, x.npu(), weight.npu(), torch.tensor([2, 6]).npu())
+    torch.testing.assert_close(found.cpu(), expected)
+    npu.npu_grouped_matmul_add_(target, x.npu(), weight.npu(), torch.tensor([2, 4]).npu(), group_list_type=1)
+    torch.testing.assert_close(target.cpu(), expected)

@@ -180,3 +180,32 @@ def _collected(results: list[Tensor], x: Tensors, kind: int, split_item: int) ->
         # NOTE: rows behind the last group are not computed; their memory holds anything on the device.
         whole = torch.cat([whole, whole.new_zeros(missing, whole.shape[1])])
     return [whole]
+
+
+@implements("npu_grouped_matmul_add", differentiable=False)
+def grouped_matmul_add(
+    y: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    group_list: Tensor,
+    *,
+    transpose_x: bool,
+    transpose_weight: bool,
+    group_type: int,
+    group_list_type: int | None,
+) -> Tensor:
+    """`y` (E * M, N) in float32 plus, for each group of rows, `x_group^T @ weight_group`: gradients of experts.
+
+    x is (K, M), weight (K, N), their rows cut by `group_list`.
+    """
+    operator = "npu_grouped_matmul_add"
+    if not transpose_x or transpose_weight or group_type != _SHARED:
+        refuse(
+            operator, "other operands than x transposed, in groups of rows", "leave these arguments at their defaults"
+        )
+    if x.is_meta:
+        return y.new_empty(y.shape)
+    ends = _ends(group_list, group_list_type or 0) or []
+    pairs = zip([0, *ends[:-1]], ends, strict=True)
+    products = [x[start:end].float().t() @ weight[start:end].float() for start, end in pairs]
+    return (y + torch.stack(products).reshape(y.shape)).to(y.dtype)

@@ -1,15 +1,13 @@
-"""Choosing experts for tokens, and bringing tokens to experts and back, as inference does it.
+"""Choosing experts for tokens.
 
 Sources: the adapter's pages of these operators, which give them as NumPy programs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 
-from jumar.device.emulator.custom.checks import FLOATING, expect, refuse, refuse_given, require_dtype, wide
+from jumar.device.emulator.custom.checks import FLOATING, expect, refuse_given, require_dtype, wide
 from jumar.device.emulator.custom.gradients import gradient as gradient_of
 from jumar.device.emulator.custom.mechanism import implements
 
@@ -40,6 +38,27 @@ def gating_top_k_softmax(x: Tensor, finished: Tensor | None, k: int) -> tuple[Te
     num_tokens = values.numel() // k
     rows = torch.arange(num_tokens * k, dtype=torch.int32, device=x.device).reshape(k, num_tokens)
     return values, experts.int(), rows.t().reshape(values.shape)
+
+
+@implements("npu_moe_gating_top_k_softmax_v2", differentiable=False)
+def gating_top_k_softmax_v2(
+    x: Tensor, *, k: int, finished: Tensor | None, renorm: int | None, output_softmax: bool | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Softmax, then the k greatest, or with `renorm` 1 the other way round; values, experts, and all of softmax.
+
+    All of softmax (float32) comes with `output_softmax` and without `renorm`, else an empty tensor.
+    """
+    operator = "npu_moe_gating_top_k_softmax_v2"
+    require_dtype(operator, FLOATING, x=x)
+    expect(x.dim() in (2, 3), operator, "x must have 2 or 3 dimensions", x.dim())
+    expect(renorm in (0, 1), operator, "renorm must be 0 or 1", renorm)
+    everything = torch.softmax(wide(x), -1)
+    experts = _top(x if renorm else everything, k)
+    values = torch.softmax(wide(x).gather(-1, experts), -1) if renorm else everything.gather(-1, experts)
+    if finished is not None:
+        experts = experts.masked_fill(finished.unsqueeze(-1).bool(), x.shape[-1])
+    wanted = output_softmax and not renorm
+    return values.to(x.dtype), experts.int(), everything if wanted else everything.new_empty(0)
 
 
 @implements("npu_moe_gating_top_k", outputs=(0,))
@@ -120,106 +139,3 @@ def gating_top_k_backward(
     else:
         found = scores * (by_scores - (by_scores * scores).sum(-1, keepdim=True))
     return found.to(gradient.dtype)
-
-
-@implements("npu_moe_init_routing", differentiable=False)
-def init_routing(x: Tensor, row_idx: Tensor, expert_idx: Tensor, active_num: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Sort tokens (T, H) by their experts (T, k).
-
-    Results: the expanded rows (active * k, H) in order of expert; for each row index where it went; the
-    sorted experts. `row_idx` numbers the choices as `npu_moe_gating_top_k_softmax` does.
-    """
-    num_rows, k = expert_idx.shape
-    expect(x.shape[0] == num_rows, "npu_moe_init_routing", f"x must have {num_rows} rows", x.shape[0])
-    sorted_experts, order = expert_idx.reshape(-1).sort(stable=True)
-    sources = row_idx.reshape(-1).index_select(0, order).long()
-    places = torch.arange(num_rows * k, dtype=torch.int32, device=x.device)
-    went = torch.zeros_like(places).scatter(0, sources, places)
-    active = min(active_num, num_rows) * k
-    return x.index_select(0, sources[:active] % num_rows), went, sorted_experts.int()
-
-
-@implements("npu_moe_compute_expert_tokens", differentiable=False)
-def compute_expert_tokens(sorted_experts: Tensor, num_experts: int) -> Tensor:
-    """How many of the sorted experts are at or below each expert: ends of the groups, int32."""
-    experts = torch.arange(num_experts, device=sorted_experts.device, dtype=sorted_experts.dtype)
-    return torch.searchsorted(sorted_experts.contiguous(), experts, right=True).int()
-
-
-@implements("npu_moe_finalize_routing", differentiable=False)
-def finalize_routing(
-    expanded: Tensor,
-    skip1: Tensor | None,
-    skip2: Tensor | None,
-    bias: Tensor | None,
-    scales: Tensor | None,
-    places: Tensor,
-    experts: Tensor | None,
-    drop_pad_mode: int | None,
-    k: int | None,
-) -> Tensor:
-    """Add up each token's expert results: `skip1 + skip2 + sum_k scales * (expanded[place] + bias[expert])`.
-
-    `places` holds for choice j of token i, at `j * tokens + i`, the row of `expanded`, or -1 for none. In
-    the modes 2 and 3 it is at `i * k + j`.
-    """
-    operator = "npu_moe_finalize_routing"
-    mode = drop_pad_mode or 0
-    expect(mode in range(4), operator, "drop_pad_mode must be in the range [0, 3]", mode)
-    choices = scales.shape[1] if scales is not None else (k or 1)
-    num_rows = places.numel() // choices
-    rows = wide(expanded.reshape(-1, expanded.shape[-1]))
-    order = places.reshape(num_rows, choices).t() if mode >= 2 else places.reshape(choices, num_rows)
-    found = rows.index_select(0, order.reshape(-1).clamp(min=0).long()).reshape(choices, num_rows, -1)
-    found = found.masked_fill((order < 0).unsqueeze(-1), 0.0)
-    if bias is not None:
-        if experts is None:
-            expect(False, operator, "bias needs the experts of the rows", "None")
-        else:
-            found = found + wide(bias).index_select(0, experts.t().reshape(-1).long()).reshape(found.shape)
-    if scales is not None:
-        found = found * wide(scales).t().unsqueeze(-1)
-    total = found.sum(0)
-    for skip in (skip1, skip2):
-        if skip is not None:
-            total = total + wide(skip)
-    return total.to(expanded.dtype)
-
-
-@implements("npu_moe_re_routing", differentiable=False)
-def re_routing(
-    tokens: Tensor,
-    counts: Tensor,
-    *,
-    per_token_scales: Tensor | None,
-    expert_token_num_type: int,
-    idx_type: int,
-    tokens_dtype: int | None,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Bring tokens that are ordered by rank, then expert, into the order by expert, then rank.
-
-    `counts` is (ranks, experts). Results: the tokens, their scales, where each came from (int32), and the
-    tokens of each expert.
-    """
-    operator = "npu_moe_re_routing"
-    if expert_token_num_type != 1 or idx_type != 0 or tokens_dtype is not None:
-        refuse(operator, "other modes than the default", "leave expert_token_num_type, idx_type and tokens_dtype")
-    num_ranks, num_experts = counts.shape
-    sizes = counts.reshape(-1).long()
-    experts = torch.arange(num_experts, device=tokens.device).repeat(num_ranks)
-    if tokens.is_meta:
-        order = torch.empty(tokens.shape[0], dtype=torch.int64, device=tokens.device)
-    else:
-        order = torch.argsort(experts.repeat_interleave(sizes), stable=True)
-    scales = per_token_scales
-    if scales is None:
-        scales = torch.zeros(tokens.shape[0], dtype=torch.float32, device=tokens.device)
-    else:
-        scales = scales.index_select(0, order)
-    return tokens.index_select(0, order), scales, order.int(), counts.sum(0).to(counts.dtype)
-
-
-def restored(shape: Sequence[int] | None, operator: str) -> list[int]:
-    """Return the shape to restore. Raises RuntimeError when it was not given."""
-    expect(shape is not None, operator, "padded tokens need restore_shape", "None")
-    return list(shape or ())

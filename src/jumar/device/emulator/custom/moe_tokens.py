@@ -11,9 +11,14 @@ import torch
 
 from jumar.device.emulator.custom.checks import expect, refuse, wide
 from jumar.device.emulator.custom.mechanism import implements
-from jumar.device.emulator.custom.moe_gating import restored
 
 Tensor = torch.Tensor
+
+
+def _restored(shape: Sequence[int] | None, operator: str) -> list[int]:
+    """Return the shape to restore. Raises RuntimeError when it was not given."""
+    expect(shape is not None, operator, "padded tokens need restore_shape", "None")
+    return list(shape or ())
 
 
 @implements("npu_moe_token_permute", outputs=(0,), backward="npu_moe_token_permute_grad_v2")
@@ -58,7 +63,7 @@ def token_unpermute(
     wider = wide(permuted)
     if padded_mode:
         weighted = wider if probs is None else wider * probs.reshape(-1, 1)
-        shape = restored(restore_shape, operator)
+        shape = _restored(restore_shape, operator)
         empty = torch.zeros(shape, dtype=weighted.dtype, device=permuted.device)
         return empty.index_add(0, places.reshape(-1).long(), weighted).to(permuted.dtype)
     choices = 1 if probs is None else probs.shape[1]
