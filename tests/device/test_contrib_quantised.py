@@ -159,6 +159,22 @@ def test_a_quantised_convolution_is_an_integer_convolution_scaled(stride, paddin
     torch.testing.assert_close(result.cpu().double(), sums * scale.view(-1, 1, 1), rtol=1e-2, atol=2e-2)
 
 
+def test_a_quantised_convolution_pads_with_a_value_and_takes_the_number_of_a_dtype():
+    x, weight = whole(1, 1, 3, 3), torch.ones(1, 1, 3, 3, dtype=torch.int8)
+    half = 5  # the number of torch.float16 in the vendor's schema
+    layer = module.QuantConv2d(1, 1, 3, half, padding=1, offset_x=7, bias=False)
+    filled(layer, weight=weight, scale=torch.ones(1))
+    padded = functional.pad(x.float(), (1, 1, 1, 1), value=7.0)
+    expected = functional.avg_pool2d(padded, 3, 1, divisor_override=1)
+    assert torch.equal(layer(x.npu()).cpu(), expected.half())
+
+
+def test_a_quantised_convolution_of_other_numbers_is_refused():
+    layer = filled(module.QuantConv2d(1, 1, 3, torch.float16, bias=False), scale=torch.ones(1))
+    with pytest.raises(NotImplementedError, match=r"dequantise and use torch\.nn\.Conv2d"):
+        layer(torch.ones(1, 1, 4, 4).npu())
+
+
 def test_a_quantised_convolution_has_no_offset():
     with pytest.raises(ValueError, match="offset must be False"):
         module.QuantConv2d(4, 6, 3, torch.float16, offset=True)
