@@ -34,8 +34,10 @@ class PublicName:
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """Names of the parameters in order, `self` and `cls` left out, with the stars of `*args` and `**kwargs`."""
-        return tuple(name for name in _parameters(self.signature) if name not in ("self", "cls", "*", "/"))
+        """Names of the parameters in order, with the stars of `*args` and `**kwargs`; a method's `self` is left out."""
+        names = [name for name in _parameters(self.signature) if name not in ("*", "/")]
+        is_method = self.name.rpartition(".")[0] in class_names()
+        return tuple(names[1:] if is_method and names[:1] and names[0] in ("self", "cls", "ctx") else names)
 
 
 @functools.cache

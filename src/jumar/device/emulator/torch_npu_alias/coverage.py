@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ import torch
 
 from jumar.device.emulator.nearest import nearest_by_hand
 from jumar.device.emulator.refusals import is_refused
-from jumar.device.emulator.torch_npu_alias.homes import CUSTOM, is_module
+from jumar.device.emulator.torch_npu_alias.homes import CUSTOM, ROOT_MODULES, is_module
 from jumar.device.support.data import table
 from jumar.device.support.public_api import PublicName, public_names
 
@@ -117,9 +116,10 @@ def works(name: str) -> bool:
         if hasattr(torch.ops.npu, base):
             return _implemented(base) and _has_overload(name)
         return hasattr(torch.ops.aten, base)
-    if name == f"torch_npu.{last}" and _custom_names() and last in _custom_names():
-        return _implemented(last)
-    return not is_refused(resolve(name))
+    found = resolve(name)
+    if name == f"torch_npu.{last}" and last in importlib.import_module(CUSTOM).names():
+        return _implemented(last) or any(last in importlib.import_module(module).__all__ for module in ROOT_MODULES)
+    return not is_refused(found)
 
 
 def _operator(name: str) -> Any:
@@ -139,14 +139,8 @@ def _splits(name: str) -> Iterator[tuple[list[str], list[str]]]:
     return ((parts[:length], parts[length:]) for length in range(len(parts) - 1, 0, -1))
 
 
-def _custom_names() -> frozenset[str]:
-    if importlib.util.find_spec(CUSTOM) is None:
-        return frozenset()
-    return frozenset(importlib.import_module(CUSTOM).names())
-
-
 def _implemented(name: str) -> bool:
-    return name in _custom_names() and bool(importlib.import_module(CUSTOM).is_implemented(name))
+    return bool(importlib.import_module(CUSTOM).is_implemented(name))
 
 
 def _advice(name: str) -> str:

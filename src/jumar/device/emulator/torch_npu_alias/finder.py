@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 import types
 from collections.abc import Callable, Sequence
@@ -46,18 +45,16 @@ def fallback(module: str) -> Callable[[str], Any]:
 
 
 def _root(name: str) -> Any:
-    """Return a name of `torch_npu` itself."""
+    """Return a name of `torch_npu` itself: an operator before a function that does the same for the emulator."""
     if name in ROOT_NAMES:
         return getattr(importlib.import_module(ROOT_NAMES[name]), name)
-    for module in filter(importlib.util.find_spec, ROOT_MODULES):
-        found = importlib.import_module(module)
-        if name in getattr(found, "__all__", ()):
-            return getattr(found, name)
-    if importlib.util.find_spec(CUSTOM) is not None:
-        custom = importlib.import_module(CUSTOM)
-        if name in custom.names():
-            return custom.function(name)
-    return fallback("torch_npu")(name)
+    custom = importlib.import_module(CUSTOM)
+    if custom.is_implemented(name):
+        return custom.function(name)
+    for module in map(importlib.import_module, ROOT_MODULES):
+        if name in module.__all__:
+            return getattr(module, name)
+    return custom.function(name) if name in custom.names() else fallback("torch_npu")(name)
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

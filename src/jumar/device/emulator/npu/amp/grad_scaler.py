@@ -13,6 +13,7 @@ import torch.distributed as dist
 from torch.amp.grad_scaler import _refresh_per_optimizer_state
 
 from jumar.device.emulator.npu.amp.common import amp_definitely_not_available
+from jumar.device.emulator.npu.amp.unscaling import Unscaling
 from jumar.device.emulator.npu.overflow import (
     clear_npu_overflow_flag,
     get_npu_overflow_flag,
@@ -24,7 +25,7 @@ __all__ = ["GradScaler"]
 _log = logging.getLogger("torch_npu.amp")
 
 
-class GradScaler(torch.amp.GradScaler):
+class GradScaler(Unscaling):
     """`torch.amp.GradScaler("npu")` with what the vendor's adds.
 
     `dynamic=False` keeps the scale fixed and lets every step happen. Where float16 saturates instead of giving
