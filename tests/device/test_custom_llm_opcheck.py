@@ -15,6 +15,7 @@ MODULES = {
     "attention",
     "attention_inference",
     "attention_update",
+    "attention_v2",
     "caches",
     "grouped_matmul",
     "loss",
@@ -26,6 +27,7 @@ MODULES = {
     "optimizer_steps",
     "quant_matmul",
     "quantisation",
+    "quantised_layers",
     "rope",
 }
 NOT_SAMPLED = {"npu_apply_adam", "npu_apply_adam_w", "npu_bert_apply_adam"}

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from jumar.device.emulator.custom import attention_core as core
-from jumar.device.emulator.custom.attention import lengths
+from jumar.device.emulator.custom.attention_call import lengths
 from jumar.device.emulator.custom.checks import HALF, expect, refuse, refuse_given, require_dtype
 from jumar.device.emulator.custom.mechanism import implements
 

@@ -1,18 +1,15 @@
-"""Quantising and dequantising activations, alone and after a normalisation or an activation.
+"""Quantising and dequantising activations.
 
 Sources: the adapter's pages of these operators. Values are rounded half to even (rint).
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from jumar.device.emulator.custom import low_bits
-from jumar.device.emulator.custom.checks import FLOATING, HALF, expect, refuse, refuse_given, require_dtype, wide
+from jumar.device.emulator.custom.checks import FLOATING, HALF, expect, refuse, require_dtype, wide
 from jumar.device.emulator.custom.mechanism import implements
-from jumar.device.emulator.custom.norm import rms_scaled
 
 Tensor = torch.Tensor
 
@@ -49,7 +46,7 @@ def quantize(x: Tensor, scales: Tensor, zero_points: Tensor | None, dtype: int, 
     return values.clamp(limits.min, limits.max).to(target)
 
 
-def _smoothed(x: Tensor, smooth: Tensor | None, group_index: Tensor | None) -> Tensor:
+def smoothed(x: Tensor, smooth: Tensor | None, group_index: Tensor | None) -> Tensor:
     """Return `x` in float32 times its smoothing scales: one row for all, or one a group of rows."""
     wider = wide(x)
     if smooth is None:
@@ -70,7 +67,7 @@ def _dims(operator: str, mode: str, x: Tensor) -> list[int]:
     return {"pertoken": [-1], "perchannel": [-2], "pertensor": list(range(x.dim()))}[mode]
 
 
-def _target(operator: str, number: int | None) -> tuple[bool, float, float]:
+def target_of(operator: str, number: int | None) -> tuple[bool, float, float]:
     """Return whether results have 4 bits, the greatest of them, and how many steps there are."""
     if number in (None, low_bits.INT8, 12):
         return False, 127.0, 255.0
@@ -80,7 +77,8 @@ def _target(operator: str, number: int | None) -> tuple[bool, float, float]:
     raise AssertionError
 
 
-def _stored(values: Tensor, four_bits: bool, operator: str) -> Tensor:
+def stored(values: Tensor, four_bits: bool, operator: str) -> Tensor:
+    """Return rounded values as int8, or as 4-bit integers in words."""
     return low_bits.pack_int4(values.clamp(-8, 7), operator) if four_bits else low_bits.to_int8(values)
 
 
@@ -102,12 +100,12 @@ def dynamic_quant(
     require_dtype(operator, HALF, input=x, smooth_scales=smooth_scales)
     if dst_type_max:
         refuse(operator, "dst_type_max", "leave it at 0")
-    four_bits, greatest, _ = _target(operator, dst_type)
-    values = _smoothed(x, smooth_scales, group_index)
+    four_bits, greatest, _ = target_of(operator, dst_type)
+    values = smoothed(x, smooth_scales, group_index)
     dims = _dims(operator, quant_mode, x)
     scale = values.abs().amax(dims, keepdim=True) / greatest
     result = (values / scale).masked_fill(scale == 0, 0.0).round()
-    return _stored(result, four_bits, operator), _squeezed(scale, dims, x)
+    return stored(result, four_bits, operator), _squeezed(scale, dims, x)
 
 
 def _squeezed(scale: Tensor, dims: list[int], x: Tensor) -> Tensor:
@@ -132,14 +130,14 @@ def dynamic_quant_asymmetric(
     require_dtype(operator, HALF, input=x, smooth_scales=smooth_scales)
     if dst_type_max:
         refuse(operator, "dst_type_max", "leave it at 0")
-    four_bits, greatest, num_steps = _target(operator, dst_type)
-    values = _smoothed(x, smooth_scales, group_index)
+    four_bits, greatest, num_steps = target_of(operator, dst_type)
+    values = smoothed(x, smooth_scales, group_index)
     dims = _dims(operator, quant_mode, x)
     top = values.amax(dims, keepdim=True)
     scale = (top - values.amin(dims, keepdim=True)) / num_steps
     offset = greatest - top / scale
     result = (values / scale + offset).round()
-    return _stored(result, four_bits, operator), _squeezed(scale, dims, x), _squeezed(offset, dims, x)
+    return stored(result, four_bits, operator), _squeezed(scale, dims, x), _squeezed(offset, dims, x)
 
 
 @implements("npu_anti_quant", differentiable=False)
@@ -204,115 +202,3 @@ def dequant_bias(
     if bias is not None and bias.dtype != torch.int32:
         values = values + wide(bias)
     return values.to(output_dtype or torch.float16)
-
-
-@implements("npu_rms_norm_quant", differentiable=False)
-def rms_norm_quant(
-    x: Tensor, gamma: Tensor, beta: Tensor, scale: Tensor, offset: Tensor, epsilon: float, *, dst_dtype: int | None
-) -> Tensor:
-    """`round((rms_norm(x) * gamma + beta) * scale + offset)` as int8; scale and offset have one element."""
-    operator = "npu_rms_norm_quant"
-    four_bits, _, _ = _target(operator, dst_dtype)
-    scaled, _ = rms_scaled(operator, x, gamma, epsilon)
-    values = (scaled * wide(gamma) + wide(beta)) * wide(scale) + offset.float()
-    return _stored(values.round(), four_bits, operator)
-
-
-@implements("npu_add_rms_norm_quant", differentiable=False)
-def add_rms_norm_quant(
-    x1: Tensor,
-    x2: Tensor,
-    gamma: Tensor,
-    scales1: Tensor,
-    zero_points1: Tensor | None,
-    beta: Tensor | None,
-    scales2: Tensor | None,
-    zero_points2: Tensor | None,
-    *,
-    axis: int,
-    epsilon: float,
-    div_mode: bool,
-    dst_type: int | None,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """RMS norm of `x1 + x2`, quantised by one or two sets of scales; results: y1, y2, the sum.
-
-    With `div_mode` values are divided by the scales, else multiplied. Without `scales2`, y2 is zeros.
-    """
-    operator = "npu_add_rms_norm_quant"
-    expect(axis == -1, operator, "axis must be -1", axis)
-    four_bits, _, _ = _target(operator, dst_type)
-    added = x1 + x2
-    scaled, _ = rms_scaled(operator, added, gamma, epsilon)
-    y = scaled * wide(gamma) if beta is None else scaled * wide(gamma) + wide(beta)
-
-    def quantised(scales: Tensor, zeros: Tensor | None) -> Tensor:
-        values = y / wide(scales) if div_mode else y * wide(scales)
-        return _stored((values if zeros is None else values + zeros.float()).round(), four_bits, operator)
-
-    first = quantised(scales1, zero_points1)
-    second = torch.zeros_like(first) if scales2 is None else quantised(scales2, zero_points2)
-    return first, second, added
-
-
-@implements("npu_add_rms_norm_dynamic_quant", differentiable=False)
-def add_rms_norm_dynamic_quant(
-    x1: Tensor,
-    x2: Tensor,
-    gamma: Tensor,
-    *,
-    smooth_scale1: Tensor | None,
-    smooth_scale2: Tensor | None,
-    beta: Tensor | None,
-    epsilon: float,
-    **others: Any,
-) -> tuple[Tensor, ...]:
-    """RMS norm of `x1 + x2`, quantised a token at a time; results: y1, y2, the sum, scale1, scale2.
-
-    y2 and scale2 are what `smooth_scale2` gives, else empty.
-    """
-    operator = "npu_add_rms_norm_dynamic_quant"
-    refuse_given(operator, "leave it out", **others)
-    added = x1 + x2
-    scaled, _ = rms_scaled(operator, added, gamma, epsilon)
-    y = scaled * wide(gamma) if beta is None else scaled * wide(gamma) + wide(beta)
-
-    def quantised(smooth: Tensor | None) -> tuple[Tensor, Tensor]:
-        values = y if smooth is None else y * wide(smooth)
-        scale = values.abs().amax(-1, keepdim=True) / 127.0
-        return low_bits.to_int8((values / scale).masked_fill(scale == 0, 0.0)), scale.squeeze(-1)
-
-    first, scale1 = quantised(smooth_scale1)
-    if smooth_scale2 is None:
-        return first, first.new_empty(0), added, scale1, scale1.new_empty(0)
-    second, scale2 = quantised(smooth_scale2)
-    return first, second, added, scale1, scale2
-
-
-@implements("npu_swiglu_quant", differentiable=False)
-def swiglu_quant(
-    x: Tensor,
-    *,
-    smooth_scales: Tensor | None,
-    offsets: Tensor | None,
-    group_index: Tensor | None,
-    activate_left: bool,
-    quant_mode: int,
-    group_list_type: int,
-    dst_type: torch.dtype | None,
-) -> tuple[Tensor, Tensor]:
-    """SwiGLU of the last dimension, then dynamic quantisation to int8 a token at a time; results: y, scales.
-
-    `activate_left` says which half goes through silu. `group_index` holds the ends of the groups that share
-    a row of `smooth_scales`, or their sizes with `group_list_type` 1.
-    """
-    operator = "npu_swiglu_quant"
-    if quant_mode != 1 or dst_type not in (None, torch.int8):
-        refuse(operator, "static quantisation and 4-bit results", "use quant_mode=1 and int8")
-    refuse_given(operator, "leave it out", offsets=offsets)
-    left, right = wide(x).chunk(2, -1)
-    active, other = (left, right) if activate_left else (right, left)
-    values = torch.nn.functional.silu(active) * other
-    ends = group_index.cumsum(0) if group_index is not None and group_list_type == 1 else group_index
-    values = _smoothed(values, smooth_scales if ends is not None or smooth_scales is None else smooth_scales[0], ends)
-    scale = values.abs().amax(-1, keepdim=True) / 127.0
-    return low_bits.to_int8((values / scale).masked_fill(scale == 0, 0.0)), scale.squeeze(-1)
