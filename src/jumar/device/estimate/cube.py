@@ -2,8 +2,8 @@
 
 Formulas: cycles are blocks of M, K and N, each rounded up (github.com/hicann/ge `tbe_info/estimator`; that
 counts neither cores nor memory, which are added here). A product is cut into base tiles; the time is the
-best over the sizes the vendor's own tiling banks hold (github.com/hicann/ops-nn MatMulV3 and facts there:
-128 x 128, 128 x 256, 256 x 128 are the commonest), each the slower of computing and of reading its operands.
+best over the sizes that the accumulators hold (the vendor's tiling banks, github.com/hicann/ops-nn MatMulV3,
+mostly hold 128 x 128, 128 x 256 and 256 x 128), each the slower of computing and of reading its operands.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from jumar.device.estimate.cost import Bound, Kernel
 from jumar.device.estimate.shapes import BLOCK, OperatorShape, TensorShape, ceil_div, padded
 from jumar.device.estimate.units import Model, finished, num_bytes, vector_kernel
 
-_TILES = ((8, 16), (16, 8), (8, 8), (8, 4), (4, 8), (4, 4), (2, 4), (4, 2), (2, 2), (1, 2), (2, 1), (1, 1))
-"""Base tiles in blocks of 16: rows, columns."""
+_SIDES = (1, 2, 4, 8, 16, 32, 64)
+_TILES = tuple((rows, columns) for rows in _SIDES for columns in _SIDES if rows * columns <= 128)
+"""Base tiles in blocks of 16, rows and columns: what fits into the accumulators (128 KiB of float32)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,8 @@ class Product:
     k: int
     n: int
     batch: int = 1
+    reuse: int = 1
+    """How often each element of the left operand is used once it is in a core: a convolution's kernel size."""
 
     @property
     def macs(self) -> int:
@@ -43,13 +46,11 @@ def product_us(model: Model, product: Product, dtype: str, item_bytes: int) -> t
     per_block_us = 1.0 / (chip.frequency_mhz * chip.cube_ratio(dtype) * (BLOCK / c0) * model.prices.cube_share)
     best, best_cores = math.inf, 1
     for rows, columns in _TILES:
-        if (rows > m1 and rows > 1) or (columns > n1 and columns > 1):
-            continue
         tiles = ceil_div(m1, rows) * ceil_div(n1, columns) * product.batch
-        split_k = max(1, min(chip.num_cube_cores // max(tiles, 1), k1 // 8))
+        split_k = max(1, min(chip.num_cube_cores // tiles, k1)) if tiles else 1
         rounds = ceil_div(tiles * split_k, chip.num_cube_cores)
         compute = rounds * rows * columns * ceil_div(k1, split_k) * per_block_us
-        operand_bytes = tiles * (rows + columns) * BLOCK * k1 * c0 * item_bytes
+        operand_bytes = tiles * (rows / product.reuse + columns) * BLOCK * k1 * c0 * item_bytes
         time = max(compute, operand_bytes / chip.l2_bytes_per_us)
         if time < best:
             best, best_cores = time, min(tiles * split_k, chip.num_cube_cores)
@@ -168,15 +169,18 @@ class Convolution:
 
     def forward(self) -> Product:
         """Return the product that computes the output."""
-        return Product(self.positions, padded(self.channels_in, BLOCK) * self.kernel, self.channels_out, self.blocks)
+        inner = padded(self.channels_in, BLOCK) * self.kernel
+        return Product(self.positions, inner, self.channels_out, self.blocks, self.kernel)
 
     def input_gradient(self) -> Product:
         """Return the product that computes the input's gradient."""
-        return Product(self.positions, padded(self.channels_out, BLOCK) * self.kernel, self.channels_in, self.blocks)
+        inner = padded(self.channels_out, BLOCK) * self.kernel
+        return Product(self.positions, inner, self.channels_in, self.blocks, self.kernel)
 
     def weight_gradient(self) -> Product:
         """Return the product that computes the weight's gradient: the sum runs over the positions."""
-        return Product(padded(self.channels_in, BLOCK) * self.kernel, self.positions, self.channels_out, self.blocks)
+        rows = padded(self.channels_in, BLOCK) * self.kernel
+        return Product(rows, self.positions, self.channels_out, self.blocks, self.kernel)
 
 
 def convolution(model: Model, kernel_type: str, shape: OperatorShape) -> list[Kernel]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import torch
 
 from jumar.device.emulator.events import OperatorEvent
-from jumar.device.emulator.formats.mode import uses_graph_operators
+from jumar.device.emulator.formats.mode import allows_internal, is_online
 from jumar.device.emulator.ledger import Execution, runs
 from jumar.device.emulator.operands import inputs_of, outputs_of
 from jumar.device.emulator.state import STATE
@@ -175,7 +175,7 @@ def _falls_back(operator: str, soc: str) -> bool:
 
 def current_software() -> Software:
     """Return what runs on the emulated chip now: the route and the precision switches as they are set."""
-    found = software(STATE.profile, not uses_graph_operators())
+    found = software(STATE.profile, not (is_online() or allows_internal()))
     options = STATE.options
     return replace(
         found,

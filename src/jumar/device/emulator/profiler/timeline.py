@@ -25,6 +25,7 @@ PROGRAM_GAP_US = 1000.0
 """What the program does between two operators counts from this length on (assumed)."""
 COMPUTE_STREAM, COMMUNICATION_STREAM = 2, 3
 _STEP = "ProfilerStep#"
+_EMULATOR = "jumar/device/emulator/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,16 +179,38 @@ def _kernel(played: Played, soft: Software, span: KernelSpan, task: int) -> Kern
 
 
 def _host(watched: Watched, played: Played) -> list[HostRow]:
-    """Return PyTorch's events without what the CPU did inside a device's operator, and the steps."""
+    """Return PyTorch's events without what the CPU, or the emulator, did inside a device's operator."""
     inside = _Inside(played.operators)
-    rows = []
+    seen = []
     for event in watched.host_events:
         start, end = event.start_ns() - watched.epoch_ns, event.end_ns() - watched.epoch_ns
-        if end < watched.start_ns or start > watched.end_ns or inside.hides(start, end):
+        if end < watched.start_ns or start > watched.end_ns or inside.hides(start, end) or _is_own(event):
             continue
-        start, end = max(start, watched.start_ns), min(end, watched.end_ns)
-        rows.append(_host_row(event, played, inside.operator_of(event.name(), start, end), start, end))
-    return rows
+        seen.append((max(start, watched.start_ns), min(end, watched.end_ns), event))
+    seen.sort(key=lambda item: (item[0], -item[1]))
+    return [
+        _host_row(event, played, inside.operator_of(event.name(), start, end), start, end, stack)
+        for (start, end, event), stack in zip(seen, _stacks(seen), strict=True)
+    ]
+
+
+def _is_own(event: Any) -> bool:
+    """Return whether a frame is of the emulator, or a built-in function's: neither says where the program is."""
+    return event.is_python_function() and (_EMULATOR in event.name() or event.name().startswith("<built-in"))
+
+
+def _stacks(seen: Sequence[tuple[int, int, Any]]) -> list[str]:
+    """Return for each event, in order of start, the Python frames around it in its thread, the innermost first."""
+    open_frames: dict[int, list[tuple[int, str]]] = {}
+    stacks = []
+    for start, end, event in seen:
+        frames = open_frames.setdefault(event.start_thread_id(), [])
+        while frames and frames[-1][0] <= start:
+            frames.pop()
+        stacks.append(";\r\n".join(name for _, name in reversed(frames)))
+        if event.is_python_function():
+            frames.append((end, event.name()))
+    return stacks
 
 
 class _Inside:
@@ -214,7 +237,7 @@ class _Inside:
         return self._numbers[position] if is_call else -1
 
 
-def _host_row(event: Any, played: Played, operator: int, start_ns: int, end_ns: int) -> HostRow:
+def _host_row(event: Any, played: Played, operator: int, start_ns: int, end_ns: int, stack: str) -> HostRow:
     shapes = event.shapes() if event.shapes() else []
     kind = "python_function" if event.is_python_function() else "cpu_op"
     if event.is_user_annotation() and not event.name().startswith(_STEP):
@@ -229,7 +252,7 @@ def _host_row(event: Any, played: Played, operator: int, start_ns: int, end_ns: 
         event.fwd_thread_id(),
         ";".join(",".join(map(str, _flat(shape))) for shape in shapes),
         ";".join(event.dtypes()) if shapes else "",
-        ";\r\n".join(event.stack()),
+        "" if kind == "python_function" else stack,
         operator,
         int(event.flops() or 0),
     )
