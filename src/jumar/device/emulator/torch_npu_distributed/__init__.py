@@ -8,6 +8,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from jumar.device.emulator.npu.control import current_device
+
 __all__ = [
     "all_gather_into_tensor_uneven",
     "is_available",
@@ -99,4 +101,4 @@ def _global_rank(group: Any, rank: int) -> int:
 
 def _done(group: Any) -> Any:
     """Return a work that is done once all ranks have come here, which they have."""
-    return dist.barrier(group, async_op=True)
+    return dist.barrier(group, async_op=True, device_ids=[current_device()])

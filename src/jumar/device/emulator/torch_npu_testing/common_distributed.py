@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch.distributed as dist
 
-from jumar.device.emulator.npu.control import device_count, is_available, set_device
+from jumar.device.emulator.npu.control import current_device, device_count, is_available, set_device
 
 __all__ = ["TestSkip", "init_pg", "skipIfUnsupportMultiNPU", "with_comms"]
 
@@ -67,7 +67,7 @@ def with_comms(func: Test) -> Test:
         init_pg("hccl" if enough else "gloo", self.world_size, self.rank, f"file://{self.file_name}")
         try:
             result = func(self, *args, **kwargs)
-            dist.barrier()
+            dist.barrier(device_ids=[current_device()] if enough else None)
         finally:
             dist.destroy_process_group()
         return result
