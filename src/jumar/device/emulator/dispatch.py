@@ -11,18 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
-
 from jumar.device.emulator import detour
 from jumar.device.emulator.arguments import Tensor, rewrap, unwrap, wrap, written
-from jumar.device.emulator.memory import track
+from jumar.device.emulator.memory import require_shape, track
 from jumar.device.emulator.placement import misplaced
 from jumar.device.emulator.plans import CPU_KEYS, Plan
-from jumar.device.emulator.retag import take, to_cpu
+from jumar.device.emulator.retag import to_cpu, turn
 from jumar.device.emulator.scalars import tensor_of
 from jumar.device.emulator.state import STATE
-
-_STRIDED = torch.strided
 
 Kernel = Callable[..., Any]
 Args = Sequence[Any]
@@ -59,10 +55,9 @@ def fresh(plan: Plan) -> Kernel:
             elif not zero_dim_ok or tensor.dim():
                 misplaced(plan, args, kwargs)
         result = plan.call(CPU_KEYS, *cpu)
-        if type(result) is Tensor and result.layout is _STRIDED:
-            npu = take(result)
-            track(npu)
-            return npu
+        if type(result) is Tensor and turn(result):
+            track(result)
+            return result
         return wrap(result)
 
     def careful(*args: Any, **kwargs: Any) -> Any:
@@ -77,8 +72,13 @@ def factory(plan: Plan) -> Kernel:
     """Kernel of an operator with a `device` argument, which says where its new result goes."""
     position = plan.device_at or 0
     name = plan.names[position]
+    size_at = plan.names.index("size") if "size" in plan.names else None
+    like_at = plan.names.index("self") if "self" in plan.names else None
 
     def general(args: Args, kwargs: Keywords, index: int = 0) -> Any:
+        like = None if like_at is None else args[like_at] if like_at < len(args) else kwargs.get("self")
+        size = None if size_at is None else args[size_at] if size_at < len(args) else kwargs.get("size")
+        require_shape(like.shape if size is None and like is not None else size, kwargs.get("dtype"), like, index)
         cpu, keywords = unwrap(plan, args, kwargs)
         result = plan.call(CPU_KEYS, *cpu, **keywords)
         device = args[position] if position < len(args) else kwargs.get(name)

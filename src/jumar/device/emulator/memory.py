@@ -10,9 +10,11 @@ the outcome is that of an allocator called each time.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import weakref
+from collections.abc import Sequence
 from typing import NoReturn
 
 import torch
@@ -36,6 +38,8 @@ DEFAULT_CAPACITY_BYTES = 64 * GIB
 """For a SoC whose memory is not public; the Atlas training cards have 32 or 64 GiB."""
 _LARGE = 16 * MIB
 """From this size on it pays to look before the host allocates."""
+_LARGE_NUMEL = _LARGE // 16
+"""The same in elements of the largest type."""
 _HOST_LARGE = 64 * MIB
 """From this size on the memory of the machine is looked at."""
 _SMALL_REQUEST, _SMALL_STEP, _LARGE_STEP = MIB - PADDING, 2 * MIB, 20 * MIB
@@ -287,6 +291,18 @@ def require(size_bytes: int, index: int = 0) -> None:
                 raise_out_of_memory(held, refused)
     if size_bytes > _HOST_LARGE:
         host_memory.require(size_bytes)
+
+
+def require_shape(
+    shape: Sequence[int] | None, dtype: torch.dtype | None = None, like: torch.Tensor | None = None, index: int = 0
+) -> None:
+    """`require` for a new tensor of this shape; its dtype is `dtype`, else that of `like`, else the default one."""
+    if not shape:
+        return
+    num = math.prod(shape)
+    if num >= _LARGE_NUMEL:
+        known = dtype or (torch.get_default_dtype() if like is None else like.dtype)
+        require(num * known.itemsize, index)
 
 
 def charge(tensor: torch.Tensor, size_bytes: int) -> None:

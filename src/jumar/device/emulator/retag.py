@@ -7,7 +7,7 @@ the struct begins with `void* data; int32 device_type; int32 device_id`). The wa
 tensor that shares the memory and keeps the npu tensor alive. One call takes about two microseconds.
 
 A CPU tensor that nobody else holds, which is what an operator returns, needs no second tensor around
-it: `take` gives it the dispatch keys and the device of an npu tensor where it stands, which takes a third
+it: `turn` gives it the dispatch keys and the device of an npu tensor where it stands, which takes a third
 of the time. What to write and where is read off a tensor that came through DLPack.
 """
 
@@ -49,7 +49,7 @@ halves = (ctypes.c_uint16 * 2**46).from_address(0)
 """The same by 16 bits: a device is a byte for its type and one for its index."""
 
 
-# Where PyTorch keeps what `take` changes: positions in a TensorImpl and a StorageImpl, by words or halves of a
+# Where PyTorch keeps what `turn` changes: positions in a TensorImpl and a StorageImpl, by words or halves of a
 # word. They are module variables because those are the fastest to read; `learn_layout` fills them in.
 _cpu_keys = -1
 """Dispatch keys of a plain dense CPU tensor; any other tensor goes through DLPack. -1: not known."""
@@ -71,26 +71,31 @@ def to_cpu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def take(tensor: torch.Tensor) -> torch.Tensor:
-    """Return an npu tensor that owns the memory of this CPU tensor, which the caller gives up: it may be the same.
+    """Return an npu tensor that owns the memory of this CPU tensor, which the caller gives up: it may be the same."""
+    return tensor if turn(tensor) else to_npu(tensor)
 
-    Only a tensor that nobody else refers to, and whose memory no other tensor shows, is turned in place.
+
+def turn(tensor: torch.Tensor) -> bool:
+    """Turn a CPU tensor into an npu tensor where it stands; return whether that was possible.
+
+    It is with a plain dense tensor that nobody else refers to, and whose memory no other tensor shows.
     """
     address = tensor._cdata
     word = address >> 3
     if words[word + _keys_at] != _cpu_keys or words[word + 1] & _COUNT != 1:
-        return to_npu(tensor)
+        return False
     storage = words[word + _storage_at]
     if words[(storage >> 3) + 1] & _COUNT != 1:
-        return to_npu(tensor)
+        return False
     words[word + _keys_at] = _npu_keys
     halves[(address >> 1) + _device_at] = _NPU_DEVICE
     halves[(storage >> 1) + _storage_device_at] = _NPU_DEVICE
     halves[(storage >> 1) + _flags_at] = 0
-    return tensor
+    return True
 
 
 def learn_layout() -> None:
-    """Find out what `take` has to write. Where this PyTorch is laid out otherwise, `take` goes on using DLPack."""
+    """Find out what `turn` has to write. Where this PyTorch is laid out otherwise, it turns nothing."""
     global _cpu_keys, _npu_keys, _keys_at, _device_at, _storage_at, _storage_device_at, _flags_at  # noqa: PLW0603 (see there)
     shape = (3, 5)
     pair = torch.empty(shape, device="cpu"), to_npu(torch.empty(shape, device="cpu"))

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from jumar.device.emulator import arguments, devices
-from jumar.device.emulator.memory import index_of
+from jumar.device.emulator.memory import index_of, require_shape
 from jumar.device.emulator.numerics import casts
 from jumar.device.emulator.plans import CPU_KEYS
 from jumar.device.emulator.state import STATE
@@ -28,14 +28,15 @@ def _to_copy(source: torch.Tensor, *, device: torch.device | None = None, **kwar
         casts.check(source.dtype, dtype)
     kwargs["device"] = _CPU if device is None or to_npu else device
     origin = arguments.alias(source) if on_npu else source
-    result = _call(CPU_KEYS, origin, **kwargs)
     if not to_npu:
-        return result  # type: ignore[no-any-return]
-    if is_cast:
-        casts.settle(result, origin)
+        return _call(CPU_KEYS, origin, **kwargs)  # type: ignore[no-any-return]
     index = 0
     if STATE.multiple or (device is not None and device.index):
         index = devices.index_of_argument(device, index_of(source) if on_npu else None) or 0
+    require_shape(source.shape, dtype, source, index)
+    result = _call(CPU_KEYS, origin, **kwargs)
+    if is_cast:
+        casts.settle(result, origin)
     return arguments.wrap(result, index)  # type: ignore[no-any-return]
 
 
