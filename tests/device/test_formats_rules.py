@@ -17,7 +17,6 @@ from jumar.device.emulator.formats import get_npu_format  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def first_generation():
-    torch.set_num_threads(1)
     with emulate("Ascend910A", numerics="exact", unsupported="fallback"):
         yield
 

@@ -47,7 +47,9 @@ def cast_weight(module: nn.Module, device: Any = "npu") -> None:
 def _cast_own(module: nn.Module) -> None:
     for name, format in formats_of_weights(module):
         tensor = getattr(module, name, None)
-        if isinstance(tensor, Tensor) and tensor.device.type == "npu" and state.layout_of(tensor) is None:
+        if not isinstance(tensor, Tensor) or nn.parameter.is_lazy(tensor):
+            continue
+        if tensor.device.type == "npu" and state.layout_of(tensor) is None:
             with torch.no_grad():
                 cast.npu_format_cast_(tensor, format)
 
