@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import pytest
 import torch
 from torch import nn
 
+from jumar import emulate
 from jumar.device import DevicePlan, activate
 
 activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
+from jumar.device.emulator import events  # noqa: E402 - needs the device
 from jumar.device.emulator import profiler as torch_npu_profiler  # noqa: E402 - needs the device
 from jumar.device.emulator.npu import mstx as marks  # noqa: E402 - needs the device
 from jumar.device.emulator.profiler.profiler import analyse  # noqa: E402 - needs the device
@@ -268,3 +271,36 @@ def test_stacks_and_a_trace_can_be_exported_alone(tmp_path: Path, monkeypatch: p
     )
     assert "test_profiler_files.py" in (tmp_path / "stacks.txt").read_text("utf-8")
     assert {path.name for path in tmp_path.iterdir()} == {"trace.json", "stacks.txt"}
+
+
+def test_collectives_have_a_stream_and_a_file_of_their_own(tmp_path: Path) -> None:
+    config = P._ExperimentalConfig(profiler_level=P.ProfilerLevel.Level1)
+    tensor = torch.ones(2**20, device="npu")
+    with P.profile(experimental_config=config, on_trace_ready=P.tensorboard_trace_handler(str(tmp_path))):
+        tensor.mul(2)
+        events.tell("hccl::allreduce", ([tensor],), {"num_ranks": 8}, [tensor], time.perf_counter_ns())
+    (found,) = tmp_path.glob("*_ascend_pt")
+    (row,) = table(found, "step_trace_time.csv")
+    assert float(row["Communication"]) > float(row["Computing"]) > 0
+    collective = json.loads((output(found) / "communication.json").read_text("utf-8"))["step"]["collective"]
+    name = next(name for name in collective if name.startswith("hcom_allReduce_"))
+    assert collective[name]["Communication Bandwidth Info"]["HCCS"]["Transit Size(MB)"] == 4
+    trace = json.loads((output(found) / "trace_view.json").read_text("utf-8"))
+    assert len(list(spans(trace, "Communication"))) == 1
+    assert "Communication(Not Overlapped)" in {event["name"] for event in spans(trace, "Overlap Analysis")}
+
+
+def test_a_first_generation_chip_shows_conversions_casts_and_its_own_counters(tmp_path: Path) -> None:
+    config = P._ExperimentalConfig(profiler_level=P.ProfilerLevel.Level1, aic_metrics=P.AiCMetrics.PipeUtilization)
+    with emulate("Ascend910A", numerics="exact", unsupported="fallback"):
+        trained = Trained()
+        with P.profile(experimental_config=config, on_trace_ready=P.tensorboard_trace_handler(str(tmp_path))):
+            trained.step()
+    (found,) = tmp_path.glob("*_ascend_pt")
+    rows = table(found, "kernel_details.csv")
+    assert {"TransData", "Cast", "Conv2D", "BNTrainingReduce"} <= {row["Type"] for row in rows}
+    assert {"NC1HWC0"} <= {part for row in rows for part in row["Input Formats"].split(";")}
+    assert header(found, "kernel_details.csv").endswith("icache_miss_rate,memory_bound")
+    assert {row["OP State"] for row in rows} == {"static"}
+    info = json.loads((found / "profiler_info.json").read_text("utf-8"))
+    assert (info["jumar_estimate"]["soc"], info["jumar_estimate"]["assumed"]) == ("Ascend910A", [])
