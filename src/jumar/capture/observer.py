@@ -45,6 +45,8 @@ class ObserverOptions:
     steps: tuple[int, int] | None = None
     stop_after: int | None = None
     """Raise `StopRun` in the script after this many completed steps."""
+    on_end: Callable[[int], None] | None = None
+    """Called with the number of each step that has ended, recorded or not."""
 
 
 class Observer:
@@ -134,6 +136,8 @@ class Observer:
         with notebook.own_work():
             if notebook.is_open and (self._on_step is None or not self._on_step(self.step, notebook.end_step())):
                 self._wanted = False
+        if self._options.on_end is not None:
+            self._options.on_end(self.step)
         self.step += 1
         self._calls.gradients.end_step()
         self._attribution.end_step()

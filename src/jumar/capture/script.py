@@ -39,7 +39,7 @@ def run_script(
     processes that the script starts (torchrun, spawn) record as further ranks. A script that raises
     has its traceback on stderr and in `RunEnd.error`, without Jumar's frames. With `stop_after` the
     run is ended cleanly after so many completed steps: its finally-blocks run. `on_step` is told the number of
-    each recorded step.
+    each recorded step, or of each step without a plan.
 
     Raises ScriptError when the script is not there or does not parse, OutputError when the
     recording cannot be written there.

@@ -32,7 +32,7 @@ class Session:
     """Observes this process. With `plan=None` it only counts steps and stops after `stop_after`.
 
     Raises OutputError when the recording's folder cannot be used, UsageError when a session is
-    under way already. `on_step` is told the number of each recorded step.
+    under way already. `on_step` is told the number of each recorded step, or of each step without a plan.
     """
 
     current: Session | None = None
@@ -62,6 +62,7 @@ class Session:
             levels=plan.levels if plan is not None else (),
             steps=plan.steps if plan is not None else None,
             stop_after=stop_after,
+            on_end=on_step if plan is None else None,
         )
         probes = probes_for(plan.values, folder) if plan is not None else []
         self.observer = Observer(options, probes, self._write if plan is not None else None, model)

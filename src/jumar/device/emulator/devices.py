@@ -75,7 +75,10 @@ def index_of_argument(device: Any, own: int | None) -> int | None:
 
 
 def set_current(index: int) -> None:
-    """Make the logical device `index` current in this thread. Raises RuntimeError where the thread is held to another."""
+    """Make the logical device `index` current in this thread.
+
+    Raises RuntimeError where the thread is held to another.
+    """
     single_device.bind(index)
     if index:
         use_multiple()

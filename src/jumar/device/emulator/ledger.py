@@ -24,6 +24,7 @@ from jumar.device.emulator.events import OperatorEvent, listen
 from jumar.device.emulator.formats import account, mode
 from jumar.device.emulator.formats.account import TransData
 from jumar.device.emulator.plans import PLANS
+from jumar.device.emulator.policy import runs_on_host
 from jumar.device.emulator.signature import signature_of
 from jumar.device.emulator.state import STATE
 
@@ -244,7 +245,7 @@ def _count(event: OperatorEvent, entry: _Entry) -> bool:
     if not entry.is_run:
         return False
     step.num_executions += 1
-    return entry.call.mode.online and _compile(entry.key)
+    return entry.call.mode.online and not runs_on_host(event.operator) and _compile(entry.key)
 
 
 def _compile(key: compile_cache.Key) -> bool:

@@ -2,7 +2,8 @@
 
 Moving a parameter assigns `parameter.data`, which PyTorch allows only between the devices it knows to
 be alike; for another one `Module._apply` puts a new Parameter in the old one's place, and an optimizer
-made before would go on with the old. Here the two exchange their contents afterwards. A parameter without a shape yet would lose its class, and stay without.
+made before would go on with the old. Here the two exchange their contents afterwards. A
+parameter without a shape yet would lose its class, and stay without.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import warnings
 from typing import Any
 
 from jumar.device.emulator import memory, pinned
-from jumar.device.emulator.allocator import Chunk, PoolId, parse
+from jumar.device.emulator.allocator import parse
 from jumar.device.emulator.allocator.stats import NAMES, NUM, RESERVED, SEGMENTS, SIZE
 from jumar.device.emulator.devices import index_from
 from jumar.device.emulator.memory import capacity_bytes, empty_cache
@@ -21,6 +21,7 @@ from jumar.device.emulator.npu.pools import (
     get_allocator_backend,
     use_mem_pool,
 )
+from jumar.device.emulator.npu.snapshot import memory_snapshot
 from jumar.device.emulator.state import STATE
 
 __all__ = [
@@ -142,45 +143,6 @@ def memory_summary(device: Any = None, abbreviated: bool = False) -> str:
     """Return the statistics as the vendor's table for people."""
     index = index_from(device)
     return summary(index, memory_stats(index), abbreviated)
-
-
-def memory_snapshot(mempool_id: PoolId | None = None) -> list[dict[str, Any]]:
-    """Return the segments of all devices with their blocks, or those of one memory pool."""
-    return [
-        _segment(index, chunks)
-        for index in range(len(memory.DEVICES))
-        for chunks in memory.settled(index).segments()
-        if mempool_id is None or chunks[0].pool.owner == tuple(mempool_id)
-    ]
-
-
-def _segment(index: int, chunks: list[Chunk]) -> dict[str, Any]:
-    used = [chunk for chunk in chunks if chunk.used]
-    allocated = sum(chunk.size for chunk in used)
-    pool = chunks[0].pool
-    return {
-        "device": index,
-        "address": chunks[0].address,
-        "total_size": sum(chunk.size for chunk in chunks),
-        "allocated_size": allocated,
-        "active_size": allocated,
-        "requested_size": sum(chunk.requested for chunk in used),
-        "stream": pool.stream,
-        "segment_pool_id": pool.owner,
-        "segment_type": "small" if pool.is_small else "large",
-        "is_expandable": chunks[0].expandable,
-        "frames": [],
-        "blocks": [
-            {
-                "address": chunk.address,
-                "size": chunk.size,
-                "requested_size": chunk.requested if chunk.used else 0,
-                "state": "active_allocated" if chunk.used else "inactive",
-                "frames": [],
-            }
-            for chunk in chunks
-        ],
-    }
 
 
 def empty_virt_addr_cache() -> None:

@@ -13,6 +13,7 @@ import torch
 from jumar.device.emulator import memory
 from jumar.device.emulator.allocator import PoolId
 from jumar.device.emulator.devices import index_from
+from jumar.device.emulator.npu.snapshot import memory_snapshot
 from jumar.device.emulator.state import CURRENT
 from jumar.device.emulator.storage import new_storage
 
@@ -66,8 +67,6 @@ class MemPool:
 
     def snapshot(self) -> list[dict[str, Any]]:
         """Return the segments of the pool, as `memory_snapshot` does."""
-        from jumar.device.emulator.npu.memory import memory_snapshot  # that module offers this one's names
-
         return memory_snapshot(self._id)
 
 
