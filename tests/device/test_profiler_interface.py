@@ -111,6 +111,22 @@ def test_each_repetition_is_a_folder_of_its_own(tmp_path: Path) -> None:
     assert len(folders(tmp_path)) == 2
 
 
+def test_nothing_is_written_where_no_handler_asks_for_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ASCEND_WORK_PATH", raising=False)
+    with P.profile():
+        work()
+    plain = P._KinetoProfile()
+    plain.start()
+    work()
+    plain.stop()
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("ASCEND_WORK_PATH", str(tmp_path))
+    with P.profile():
+        work()
+    assert len(folders(tmp_path / "profiling_data")) == 1
+
+
 def test_nothing_is_watched_outside_the_recorded_steps() -> None:
     prof = P.profile(schedule=P.schedule(wait=2, warmup=0, active=1, repeat=1))
     before = len(STATE.listeners)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -14,7 +13,6 @@ from jumar.device.emulator.profiler.messages import warn
 OUTPUT = "ASCEND_PROFILER_OUTPUT"
 FRAMEWORK = "FRAMEWORK"
 _MAX_WORKER_NAME = 226
-_EXPORT_ONLY = "export_only_prof_dir"
 
 
 @dataclass(slots=True)
@@ -24,7 +22,7 @@ class PathCreator:
     worker_name: str | None = None
     folder: Path | None = None
     export_only: bool = False
-    """Nothing but an export was asked for: the folder goes away with the profiler."""
+    """Nothing but an export was asked for, which is made from memory: there is no folder."""
 
     def configure(
         self, worker_name: str | None = None, dir_name: str | None = None, *, export_only: bool = False
@@ -41,30 +39,24 @@ class PathCreator:
         elif dir_name is not None:
             warn("Invalid parameter dir_name, reset it to default.")
 
-    def create(self) -> Path:
-        """Make the folder of a profile that begins now and return it."""
+    def create(self) -> Path | None:
+        """Make the folder of a profile that begins now and return it; None where nothing is to be kept."""
+        parent = self._parent()
+        if parent is None:
+            return None
         worker = f"{self.worker_name or socket.gethostname()}_{os.getpid()}"
         now = datetime.now(tz=timezone.utc).astimezone().strftime("%Y%m%d%H%M%S%f")[:-3]
-        path = self._parent() / f"{worker}_{now}_ascend_pt"
+        path = parent / f"{worker}_{now}_ascend_pt"
         path.mkdir(parents=True, exist_ok=True)
         return path
 
-    def _parent(self) -> Path:
+    def _parent(self) -> Path | None:
         if self.folder is not None:
             return self.folder
         work = os.environ.get("ASCEND_WORK_PATH")
         if work:
-            self.export_only = False
             return Path(work).resolve() / "profiling_data"
-        return Path.cwd() / _EXPORT_ONLY if self.export_only else Path.cwd()
-
-    def discard(self, path: Path | None) -> None:
-        """Remove the folder of a profile of which only an export was wanted."""
-        if path is None or not self.export_only or path.parent.name != _EXPORT_ONLY:
-            return
-        shutil.rmtree(path, ignore_errors=True)
-        if path.parent.is_dir() and not any(path.parent.iterdir()):
-            path.parent.rmdir()
+        return None if self.export_only else Path.cwd()
 
 
 CREATOR = PathCreator()

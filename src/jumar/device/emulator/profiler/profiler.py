@@ -215,8 +215,6 @@ class profile(_KinetoProfile):
         self._end_step()
         self.action_controller.transit(self.current_action, None)
         self.stopped = True
-        if self.on_trace_ready is None:
-            CREATOR.discard(Path(self.prof_if.prof_path) if self.prof_if.prof_path else None)
         if self.execution_trace_observer is not None:
             self.execution_trace_observer.stop()
 

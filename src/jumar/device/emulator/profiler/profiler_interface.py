@@ -89,8 +89,9 @@ class _ProfInterface:
         self.collector: Collector | None = None
 
     def init_trace(self) -> None:
-        """Make the folder."""
-        self.prof_path = str(CREATOR.create())
+        """Make the folder, where one is wanted."""
+        folder = CREATOR.create()
+        self.prof_path = "" if folder is None else str(folder)
         self.trace_id = self._trace_id()
         self.profile = None
 
