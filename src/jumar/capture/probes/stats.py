@@ -2,7 +2,8 @@
 
 On the CPU (and on an emulated device, whose memory is the CPU's) three passes of PyTorch's vector
 kernels give all six numbers of a tensor that is finite; only others take the careful way. On a real
-device one small tensor of six numbers is computed per tensor and all are read back once a step.
+device one small tensor of six numbers is computed per tensor and all are read back once a step; its
+norm is summed in float32, so one below 1e-19 may read as 0.
 """
 
 from __future__ import annotations
