@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from jumar.device.emulator import compile_cache
@@ -217,8 +218,13 @@ class _Entry:
         self.key = compile_cache.key_of(event, self.call)
 
 
+_LAZY = (UninitializedParameter, UninitializedBuffer)
+
+
 def _record(event: OperatorEvent) -> None:
     books = _BOOKS
+    if event.args and type(event.args[0]) in _LAZY:  # it has no shape yet, and nothing to run on
+        return
     signature = (signature_of(event), event.transfer, account.switches())
     entry = books.known.get(signature)
     if entry is None:
