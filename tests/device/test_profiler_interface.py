@@ -19,7 +19,7 @@ activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 from jumar.device.emulator import ledger  # noqa: E402 - needs the device
 from jumar.device.emulator import profiler as P  # noqa: E402 - needs the device; as users import it
 from jumar.device.emulator.npu import profiling  # noqa: E402 - needs the device
-from jumar.device.emulator.profiler import autograd_profile, dynamic_profile  # noqa: E402 - needs the device
+from jumar.device.emulator.profiler import dynamic_profile  # noqa: E402 - needs the device
 from jumar.device.emulator.profiler.collector import Collector, Options  # noqa: E402 - needs the device
 from jumar.device.emulator.profiler.executions import operator_shape, strided_layout  # noqa: E402 - needs the device
 from jumar.device.emulator.profiler.timeline import Clock, play  # noqa: E402 - needs the device
@@ -261,19 +261,19 @@ def test_the_older_calls_want_their_order(tmp_path: Path) -> None:
 
 
 def test_autograds_profiler_takes_use_npu(tmp_path: Path) -> None:
-    with autograd_profile.profile(use_npu=True, record_shapes=True) as prof:
+    with profiling.AutogradProfile(use_npu=True, record_shapes=True) as prof:
         work()
     text = str(prof)
     assert all(name in text for name in ("Self NPU %", "NPU time avg", "aten::mm", "Input Shapes", "estimates"))
     prof.export_chrome_trace(str(tmp_path / "trace.json"))
     assert "torch_to_npu" in (tmp_path / "trace.json").read_text("utf-8")
-    with autograd_profile.profile(use_npu=True, use_npu_simple=True) as prof:
+    with profiling.AutogradProfile(use_npu=True, use_npu_simple=True) as prof:
         work()
     assert "aten::matmul" not in str(prof)
 
 
 def test_autograds_profiler_is_pytorchs_own_without_use_npu() -> None:
-    with autograd_profile.profile() as prof:
+    with profiling.AutogradProfile() as prof:
         work()
     assert "Self NPU" not in str(prof)
     assert "aten::mm" in str(prof)

@@ -10,13 +10,18 @@
     torch.npu.prof_finalize()
 
 They write the same files as `torch_npu.profiler`, with estimated times. A newer torch_npu has none of them.
+The profiler itself is imported when one of them is used: bringing up the device does not wait for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+import torch
+
+from jumar.device.emulator.state import STATE
 from jumar.errors import UsageError
 
 __all__ = [
@@ -143,3 +148,85 @@ class profile:
     def __exit__(self, *_: object) -> None:
         prof_stop()
         prof_finalize()
+
+
+_PyTorchs: Any = torch.autograd.profiler.profile
+
+
+class AutogradProfile(_PyTorchs):  # type: ignore[misc]
+    """`torch.autograd.profiler.profile` with `use_npu` and `use_npu_simple` (only the device's operators), both False.
+
+    Without `use_npu` it is PyTorch's own. With it, `print(prof)` shows host and device columns and
+    `export_chrome_trace` writes the estimated trace.
+    """
+
+    def __init__(
+        self, enabled: bool = True, *, use_npu: bool = False, use_npu_simple: bool = False, **kwargs: Any
+    ) -> None:
+        self.use_npu = bool(use_npu and enabled)
+        self.use_npu_simple = use_npu_simple
+        self.npu_profile: Any = None
+        self._npu_collector: Any = None
+        if self.use_npu:
+            kwargs.setdefault("use_kineto", True)
+        super().__init__(enabled, **kwargs)
+
+    def __enter__(self) -> Any:
+        entered = super().__enter__()
+        if self.use_npu:
+            from jumar.device.emulator.profiler.collector import Collector, Options
+
+            self._npu_collector = Collector(Options(host=False, profile_memory=bool(self.profile_memory)))
+            self._npu_collector.start()
+        return entered
+
+    def __exit__(self, *error: object) -> Any:
+        collector, self._npu_collector = self._npu_collector, None
+        watched = collector.stop() if collector is not None else None
+        left = super().__exit__(*error)
+        if watched is not None:
+            from jumar.device.emulator.profiler.executions import current_software
+            from jumar.device.emulator.profiler.timeline import build
+
+            watched.host_events = list(self.kineto_results.events())
+            self.npu_profile = _empty(watched.epoch_ns + watched.start_ns, has_memory=bool(self.profile_memory))
+            build(watched, STATE.profile, current_software(), self.npu_profile)
+        return left
+
+    def __str__(self) -> str:
+        if self.npu_profile is None:
+            return str(super().__str__())
+        from jumar.device.emulator.profiler.table import table
+
+        return table(self.npu_profile, by_shape=bool(self.record_shapes), leaves_only=self.use_npu_simple)
+
+    __repr__ = __str__
+
+    def export_chrome_trace(self, path: str) -> Any:
+        """Write the trace: with `use_npu` the estimated one of host and device."""
+        if self.npu_profile is None:
+            return super().export_chrome_trace(path)
+        from jumar.device.emulator.profiler.files import write_chrome_trace
+
+        return write_chrome_trace(Path(path), self.npu_profile)
+
+
+def _empty(epoch_ns: int, *, has_memory: bool) -> Any:
+    from jumar.device.emulator.profiler.collected import Profile
+    from jumar.device.emulator.profiler.experimental_config import AiCMetrics, ProfilerLevel
+
+    return Profile(
+        epoch_ns=epoch_ns,
+        soc=STATE.soc,
+        level=ProfilerLevel.Level0,
+        metrics=AiCMetrics.AiCoreNone,
+        has_host=True,
+        has_device=True,
+        has_memory=has_memory,
+        is_first_generation=STATE.profile.family == "A1",
+    )
+
+
+def install() -> None:
+    """Put `AutogradProfile` in the place of PyTorch's class. Called once, when the backend comes up."""
+    torch.autograd.profiler.profile = AutogradProfile  # type: ignore[misc]
