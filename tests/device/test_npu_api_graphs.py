@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -235,7 +235,74 @@ def test_a_module_with_hooks_is_not_graphed() -> None:
         torch.npu.make_graphed_callables(network, (torch.ones(1, 2, device="npu"),))
 
 
-@pytest.mark.parametrize("name", ["update", "debug_dump"])
-def test_what_a_graph_cannot_do_here_is_refused(name: str) -> None:
-    with pytest.raises(NotImplementedError, match=f"NPUGraph.{name} is not emulated"):
-        getattr(torch.npu.NPUGraph(), name)([])
+def test_arguments_of_operators_with_a_handler_are_exchanged() -> None:
+    library = torch.library.Library("api_test", "DEF")
+    library.define("scale(Tensor x, int times, *, float plus=0.) -> Tensor")
+    library.impl("scale", lambda x, times, *, plus=0.0: x * times + plus, "CompositeExplicitAutograd")
+
+    @torch.npu.register_npu_graph_handler(["scale.default"])
+    class Scale(torch.npu.NpuGraphOpHandler):
+        UPDATE_SPECS: ClassVar[Any] = {"scale.default": [("arg", 1, "times")]}
+
+    x, graph = torch.ones(2, device="npu"), torch.npu.NPUGraph()
+    with torch.npu.graph(graph, auto_dispatch_capture=True):
+        y = torch.ops.api_test.scale(x, 2) + torch.ops.api_test.scale(x, 3, plus=1.0)
+    graph.replay()
+    assert y.tolist() == [6, 6]
+    graph.update([{"times": 5}, {"plus": 2.0}])
+    graph.replay()
+    assert y.tolist() == [10, 10]
+    graph.update([{"times": 1}])
+    graph.replay()
+    assert y.tolist() == [4, 4]
+    with pytest.raises(RuntimeError, match="2 operators of the graph can be updated"):
+        graph.update([{}, {}, {}])
+
+
+def test_a_graph_without_handlers_takes_no_update() -> None:
+    x = torch.ones(2, device="npu")
+    graph, _ = captured(lambda: x + 1)
+    with pytest.raises(RuntimeError, match="auto_dispatch_capture=True"):
+        graph.update([{}])
+
+
+def test_the_lengths_of_attention_are_exchanged_by_name() -> None:
+    from jumar.device.emulator.npu.graphs.handlers import HANDLERS
+
+    name = "npu_fused_infer_attention_score.default"
+    keys = [key for _, _, key in HANDLERS[name].get_update_specs(name)]
+    assert keys == ["actual_seq_lengths", "actual_seq_lengths_kv"]
+
+
+def test_a_task_group_takes_new_arguments() -> None:
+    x, out, stream = torch.ones(2, device="npu"), torch.zeros(2, device="npu"), torch.npu.Stream()
+    graph = torch.npu.NPUGraph()
+    with torch.npu.graph(graph, stream=stream):
+        torch.npu.graph_task_group_begin(stream)
+        torch.add(x, 1, out=out)
+        handle = torch.npu.graph_task_group_end(stream)
+        y = out * 10
+    graph.replay()
+    assert y.tolist() == [20, 20]
+    torch.npu.graph_task_update_begin(stream, handle)
+    torch.add(x, 4, out=out)
+    torch.npu.graph_task_update_end(stream)
+    assert out.tolist() == [2, 2]
+    graph.replay()
+    assert (out.tolist(), y.tolist()) == ([5, 5], [50, 50])
+    torch.npu.graph_task_update_begin(stream, handle)
+    torch.mul(x, 4, out=out)
+    with pytest.raises(RuntimeError, match=r"which are aten\.add\.out; got aten\.mul\.out"):
+        torch.npu.graph_task_update_end(stream)
+
+
+def test_a_task_group_belongs_to_a_capture() -> None:
+    stream = torch.npu.Stream()
+    for call in (torch.npu.graph_task_group_begin, torch.npu.graph_task_group_end, torch.npu.graph_task_update_end):
+        with pytest.raises(RuntimeError, match="on this stream"):
+            call(stream)
+
+
+def test_a_dump_of_a_graph_is_refused() -> None:
+    with pytest.raises(NotImplementedError, match=r"NPUGraph\.debug_dump is not emulated"):
+        torch.npu.NPUGraph().debug_dump("graph.json")

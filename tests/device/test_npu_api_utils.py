@@ -318,3 +318,37 @@ def test_samples_of_operators_are_pytorchs_and_more() -> None:
     shapes = [tuple(sample.input.shape) for sample in sample_inputs_median_custom(median, "npu", torch.float32, False)]
     assert shapes[:2] == [(2, 0), (0, 2)]
     assert len(shapes) > 2
+
+
+@pytest.mark.parametrize("kind", ["TORCH", "ASCEND_PROFILER"])
+def test_one_step_is_profiled_and_ends_the_program(kind: str, tmp_path: Path) -> None:
+    from jumar.device.emulator.torch_npu_utils.profiler import _Profile
+
+    profile = _Profile(start_step=2, save_path=str(tmp_path / "profile"), profile_type=kind)
+    x = torch.ones(4, 4, device="npu")
+    profile.start()
+    _ = x @ x
+    profile.end()
+    profile.start()
+    _ = x @ x
+    with pytest.raises(SystemExit):
+        profile.end()
+    assert any((tmp_path / "profile").iterdir())
+    with pytest.raises(RuntimeError, match="before end"):
+        profile.end()
+
+
+def test_a_profile_that_nobody_asked_for_does_nothing() -> None:
+    from torch_npu.utils.profiler import Profile, Singleton
+
+    from jumar.device.emulator.torch_npu_utils.profiler import _Profile
+
+    first = Profile()
+    assert Profile(start_step=3) is first
+    first.start()
+    with pytest.raises(RuntimeError, match="only be called once"):
+        first.start()
+    first.end()
+    assert Singleton(list)("ab") == ["a", "b"]
+    with pytest.raises(ValueError, match="invalid"):
+        _Profile(profile_type="TORCH", schedule=None)

@@ -99,7 +99,7 @@ class GradScaler(Unscaling):
             super().update(new_scale)
         elif self._dynamic:
             self._adapt()
-        self._per_optimizer_states = defaultdict(_refresh_per_optimizer_state)
+        self._per_optimizer_states: Any = defaultdict(_refresh_per_optimizer_state)
         self._flag_is_clear = self._has_overflow = False
         if new_scale is None and before != self.get_scale():
             direction = "reducing" if self.get_scale() < before else "increasing"

@@ -9,14 +9,27 @@ from jumar.device.emulator.npu.graphs.graph import (
     graph_pool_handle,
     is_current_stream_capturing,
 )
+from jumar.device.emulator.npu.graphs.handlers import NpuGraphOpHandler, register_npu_graph_handler
 from jumar.device.emulator.npu.graphs.scopes import super_kernel_scope_begin, super_kernel_scope_end
+from jumar.device.emulator.npu.graphs.tasks import (
+    graph_task_group_begin,
+    graph_task_group_end,
+    graph_task_update_begin,
+    graph_task_update_end,
+)
 
 __all__ = [
     "NPUGraph",
+    "NpuGraphOpHandler",
     "graph",
     "graph_pool_handle",
+    "graph_task_group_begin",
+    "graph_task_group_end",
+    "graph_task_update_begin",
+    "graph_task_update_end",
     "is_current_stream_capturing",
     "make_graphed_callables",
+    "register_npu_graph_handler",
     "super_kernel_scope_begin",
     "super_kernel_scope_end",
 ]

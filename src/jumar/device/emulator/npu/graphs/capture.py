@@ -17,6 +17,7 @@ from torch.utils import _python_dispatch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from jumar.device.emulator.arguments import alias
+from jumar.device.emulator.npu.graphs.handlers import HANDLERS, NpuGraphOpHandler
 from jumar.device.emulator.npu.sync import is_synchronizing
 
 Tensor = torch.Tensor
@@ -32,10 +33,12 @@ _WRITTEN_WITHOUT_A_WORD = frozenset({"running_mean", "running_var"})
 
 
 @dataclass(slots=True)
-class _Call:
-    function: Any
+class Call:
+    """One recorded operator; the names are those that handlers know."""
+
+    op_cache_entry: Any
     """The operator's overload."""
-    args: tuple[Any, ...]
+    args: list[Any]
     kwargs: dict[str, Any]
     results: list[Tensor | None]
     """Tensors that a replay fills again; None for a result that shares the memory of an argument."""
@@ -45,12 +48,14 @@ class _Call:
 class Recording:
     """What one capture holds: it keeps every tensor it needs alive, as a graph's private pool does."""
 
-    calls: list[_Call] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
     made: set[int] = field(default_factory=set)
     """Addresses of the storages that the capture allocated."""
     before: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     """Memory that was there before and was written, with its old contents, in order of the writes."""
     kept: list[Tensor] = field(default_factory=list)
+    updatable: list[tuple[type[NpuGraphOpHandler], Call]] = field(default_factory=list)
+    """Operators that have a handler, in order."""
     generator_state: Tensor = field(default_factory=torch.default_generator.get_state)
 
     def put_back(self) -> None:
@@ -67,7 +72,7 @@ class Recording:
         """Run the operators again, in order."""
         with torch._C._AutoDispatchBelowAutograd(), torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
             for call in self.calls:
-                fresh = _tensors(call.function(*call.args, **call.kwargs))
+                fresh = _tensors(call.op_cache_entry(*call.args, **call.kwargs))
                 for target, value in zip(call.results, fresh, strict=True):
                     if target is not None:
                         _memory(target).copy_(_memory(value))
@@ -76,15 +81,24 @@ class Recording:
 class Recorder(_Mode):  # type: ignore[misc]
     """Sees every operator below autograd, in the capturing thread and in the backward it starts."""
 
-    def __init__(self, recording: Recording) -> None:
+    def __init__(self, recording: Recording, with_handlers: bool = False) -> None:
         super().__init__()
-        self.recording = recording
+        self.recording, self.with_handlers = recording, with_handlers
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         """Run one operator and record it. Raises RuntimeError for one that waits for the device."""
-        kwargs = kwargs or {}
+        handler = HANDLERS.get(func.__name__) if self.with_handlers else None
+        if handler is None:
+            return self._run(func, args, kwargs or {})[0]
+        func, args, kwargs = handler.prepare_capture(func, args, kwargs or {})
+        result, call = self._run(func, args, kwargs)
+        if call is not None:
+            self.recording.updatable.append((handler, call))
+        return handler.postprocess_result(result, kwargs)
+
+    def _run(self, func: Any, args: Any, kwargs: Any) -> tuple[Any, Call | None]:
         recording = self.recording
         for tensor in _written(func, args, kwargs):
             if _address(tensor) not in recording.made:
@@ -97,18 +111,20 @@ class Recorder(_Mode):  # type: ignore[misc]
                 f"{name} makes the host wait for the device, which is not permitted while the stream is capturing. "
                 "Move it out of the captured block."
             )
-        self._record(func, held_args, held_kwargs, result)
-        return result
+        return result, self._record(func, held_args, held_kwargs, result)
 
-    def _record(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+    def _record(self, func: Any, args: Any, kwargs: dict[str, Any], result: Any) -> Call | None:
         shared = {_address(tensor) for tensor in _tensors((args, kwargs))}
         held = [None if _address(tensor) in shared else tensor.detach() for tensor in _tensors(result)]
         own = [tensor for tensor in held if tensor is not None]
         self.recording.made |= {_address(tensor) for tensor in own}
         self.recording.kept += own
         only_geometry = torch.Tag.inplace_view in func.tags or not (own or func._schema.is_mutable)
-        if not only_geometry and func._schema.name.rpartition("::")[2] not in _ALLOCATIONS:
-            self.recording.calls.append(_Call(func, args, kwargs, held))
+        if only_geometry or func._schema.name.rpartition("::")[2] in _ALLOCATIONS:
+            return None
+        call = Call(func, list(args), kwargs, held)
+        self.recording.calls.append(call)
+        return call
 
 
 def _tensors(value: Any) -> list[Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from jumar.device.emulator.npu.control import synchronize
@@ -67,7 +68,7 @@ class NPUGraph:
             raise RuntimeError("another graph is being captured in this process; end that capture first.")
         self._pool, self._stream = pool or graph_pool_handle(), stream
         self._recording = Recording()
-        self._recorder = Recorder(self._recording)
+        self._recorder = Recorder(self._recording, self.auto_dispatch_capture)
         _capturing[stream] = self
         self._recorder.__enter__()
 
@@ -99,9 +100,27 @@ class NPUGraph:
             raise RuntimeError("Called NPUGraph::pool() without a preceding successful capture.")
         return self._pool
 
-    def update(self, cpu_update_input: Any) -> NoReturn:
-        """Refuse: arguments of a recorded operator cannot be exchanged here."""
-        refuse("torch_npu.npu.NPUGraph.update")
+    def update(self, cpu_update_input: Sequence[Mapping[str, Any]]) -> None:
+        """Exchange arguments of the operators that have a handler (`register_npu_graph_handler`), for later replays.
+
+        One dictionary for each such operator in order, or one for all. Raises RuntimeError for another number,
+        and where the capture was not made with `auto_dispatch_capture=True`.
+        """
+        if not self.auto_dispatch_capture or self._recording is None:
+            raise RuntimeError(
+                "The current graph configuration does not support update. Try to capture by setting "
+                "auto_dispatch_capture=True during capture."
+            )
+        updatable = self._recording.updatable
+        given = list(cpu_update_input) * (len(updatable) if len(cpu_update_input) == 1 else 1)
+        if len(given) != len(updatable):
+            raise RuntimeError(
+                f"{len(updatable)} operators of the graph can be updated, and there are {len(given)} elements in the "
+                "incoming cpu_update_input list."
+            )
+        for (handler, call), values in zip(updatable, given, strict=True):
+            call.kwargs.update({key: value for key, value in values.items() if key in call.kwargs})
+            handler.update_args(call, values)
 
     def debug_dump(self, debug_path: str) -> NoReturn:
         """Refuse: there is no graph of the runtime to write."""
@@ -117,6 +136,14 @@ class NPUGraph:
                 raise RuntimeError(f"{name} param must be dict or None.")
         if not self._is_captured:
             raise RuntimeError("Called NPUGraph::super_kernel_optimize without a preceding successful capture.")
+
+
+def capturing_recording(stream: Any) -> Recording:
+    """Return the record of the graph that captures this stream. Raises RuntimeError where none does."""
+    graph = _capturing.get(stream)
+    if graph is None or graph._recording is None:
+        raise RuntimeError("no graph is being captured on this stream.")
+    return graph._recording
 
 
 class graph:
