@@ -158,10 +158,15 @@ def test_training_goes_on_from_a_checkpoint_on_another_device(tmp_path, target):
     torch.testing.assert_close(values(resumed), values(model), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.xfail(reason="the CPU's kernel of nll_loss wants int64 labels, which the NPU's does not", strict=True)
-def test_labels_are_taken_as_int32():
+@pytest.mark.parametrize("shape", [(4, 5), (2, 5, 3), (2, 5, 3, 3)])
+def test_labels_are_taken_as_int32(shape):
     """The guide casts labels to int32 on the way to the device."""
-    logits, labels = torch.randn(4, 5), torch.tensor([0, 4, 2, 2])
+    logits = torch.randn(shape, requires_grad=True)
+    labels = torch.randint(5, (shape[0], *shape[2:]))
     expected = functional.cross_entropy(logits, labels)
-    loss = nn.CrossEntropyLoss().to("npu:0")(logits.npu(), labels.to(torch.int32).to("npu:0", non_blocking=True))
+    expected.backward()
+    on_npu = logits.detach().npu().requires_grad_()
+    loss = nn.CrossEntropyLoss().to("npu:0")(on_npu, labels.to(torch.int32).to("npu:0", non_blocking=True))
+    loss.backward()
     torch.testing.assert_close(loss.cpu(), expected)
+    torch.testing.assert_close(on_npu.grad.cpu(), logits.grad)

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from jumar.device.emulator import plans, policy
+from jumar.device.emulator import labels, plans, policy
 from jumar.device.emulator.numerics import cube, dtypes, loss_scale, overflow, pooling, saturation
 from jumar.device.emulator.numerics.arithmetic import is_strict, saturates
 
@@ -20,4 +20,5 @@ __all__ = ["install", "is_strict", "overflow", "saturates"]
 
 def install() -> None:
     """Put the layers of the chip around the CPU kernels, and the policy around those. Called once."""
-    plans.LAYERS.extend([cube.layer, pooling.layer, saturation.layer, loss_scale.layer, dtypes.layer, policy.layer])
+    of_the_chip = [cube.layer, pooling.layer, saturation.layer, loss_scale.layer, dtypes.layer]
+    plans.LAYERS.extend([labels.layer, *of_the_chip, policy.layer])
