@@ -14,6 +14,7 @@ from jumar.device import DevicePlan, activate
 from jumar.device.emulator import refusals
 from jumar.device.emulator.torch_npu_alias import coverage
 from jumar.device.support.public_api import class_names, module_names, public_names, python_names
+from jumar.migrate import api_map
 
 activate(DevicePlan(real="never"))
 
@@ -134,6 +135,13 @@ def test_a_name_the_vendor_does_not_have_is_an_attribute_error(expression: str) 
 def test_a_module_the_vendor_does_not_have_does_not_import(module: str) -> None:
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module(module)
+
+
+def test_every_name_that_a_conversion_may_write_is_there() -> None:
+    table = api_map.table()
+    written = {row["npu"] for row in table["names"] if row["npu"]} | set(table["npu_only"])
+    assert len(written) > 150
+    assert [name for name in sorted(written) if not hasattr(torch.npu, name)] == []
 
 
 def test_the_modules_of_both_names_are_the_same() -> None:

@@ -97,6 +97,17 @@ def test_the_switches_that_are_attributes_set_options() -> None:
     assert (torch.npu.conv.allow_hf32, STATE.options["ALLOW_CONV_HF32"]) == (False, "disable")
 
 
+def test_the_level_of_the_task_queue_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TASK_QUEUE_ENABLE", raising=False)
+    assert torch.npu.get_task_queue_enable() == 1
+    monkeypatch.setenv("TASK_QUEUE_ENABLE", "0")
+    assert torch.npu.get_task_queue_enable() == 0
+    torch.npu.set_task_queue_enable(2)
+    assert torch.npu.get_task_queue_enable() == 2
+    with pytest.raises(ValueError, match="0, 1 or 2"):
+        torch.npu.set_task_queue_enable(3)
+
+
 def test_the_cores_of_a_device_can_be_limited_once() -> None:
     assert torch.npu.get_device_limit(0) == {"cube_core_num": 24, "vector_core_num": 48}
     torch.npu.set_device_limit(0, cube_num=12)

@@ -43,6 +43,7 @@ from jumar.device.emulator.npu.config import (
     get_mm_bmm_format_nd,
     get_option,
     get_stream_limit,
+    get_task_queue_enable,
     init_dump,
     is_jit_compile_false,
     reset_stream_limit,
@@ -53,6 +54,7 @@ from jumar.device.emulator.npu.config import (
     set_mm_bmm_format_nd,
     set_option,
     set_stream_limit,
+    set_task_queue_enable,
 )
 from jumar.device.emulator.npu.control import (
     _lazy_call as _lazy_call,
@@ -295,6 +297,7 @@ __all__ = [
     "get_rng_state_all",
     "get_stream_limit",
     "get_sync_debug_mode",
+    "get_task_queue_enable",
     "graph",
     "graph_pool_handle",
     "graph_task_group_begin",
@@ -369,6 +372,7 @@ __all__ = [
     "set_stream",
     "set_stream_limit",
     "set_sync_debug_mode",
+    "set_task_queue_enable",
     "stream",
     "streams",
     "stress_detect",

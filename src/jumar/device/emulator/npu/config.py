@@ -6,6 +6,7 @@ parts of the emulator that an option concerns look there.
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -21,6 +22,7 @@ __all__ = [
     "get_mm_bmm_format_nd",
     "get_option",
     "get_stream_limit",
+    "get_task_queue_enable",
     "init_dump",
     "is_jit_compile_false",
     "reset_stream_limit",
@@ -31,6 +33,7 @@ __all__ = [
     "set_mm_bmm_format_nd",
     "set_option",
     "set_stream_limit",
+    "set_task_queue_enable",
 ]
 
 _SWITCH = ("enable", "disable")
@@ -210,6 +213,25 @@ def get_stream_limit(stream: Any) -> dict[str, int | None]:
 def reset_stream_limit(stream: Any) -> None:
     """Take the limits of a stream back."""
     STATE.options.pop(_stream_key(stream), None)
+
+
+TASK_QUEUE = "TASK_QUEUE_ENABLE"
+
+
+def set_task_queue_enable(level: int) -> None:
+    """Keep how far launches of operators are queued: 0 not, 1 or 2. There is no queue here.
+
+    The name is in the vendor's wheel and in none of its documents; that it takes the levels of the environment
+    variable TASK_QUEUE_ENABLE is a reading of its name. Raises ValueError for another level.
+    """
+    if level not in (0, 1, 2):
+        raise ValueError(f"the level of the task queue must be 0, 1 or 2; got {level!r}.")
+    remember({TASK_QUEUE: str(int(level))})
+
+
+def get_task_queue_enable() -> int:
+    """Return the level as set, else the environment's, else 1."""
+    return int(get_option(TASK_QUEUE) or os.environ.get(TASK_QUEUE) or 1)
 
 
 class _Config:
