@@ -173,3 +173,17 @@ def test_no_list_of_a_chip_without_bfloat16_has_it():
 )
 def test_dtypes_have_canns_names(dtype, expected):
     assert acl_name(dtype) == expected
+
+
+REPORTED = {
+    "aten::expm1": "DT_FLOAT,DT_FLOAT16,DT_INT64,DT_BOOL,DT_BFLOAT16",
+    "aten::repeat_interleave.self_int": "DT_UINT8,DT_INT8,DT_INT16,DT_INT32,DT_INT64,DT_BOOL,DT_FLOAT16,DT_FLOAT,"
+    "DT_BFLOAT16",
+}
+"""Lists in error messages that users of a 910B have posted."""
+
+
+@pytest.mark.parametrize("operator", REPORTED)
+def test_lists_are_those_that_users_have_seen(operator):
+    limits = {limit.argument: limit for limit in dtype_limits(get_soc("Ascend910B3"), operator)}
+    assert ",".join(acl_name(dtype) for dtype in limits["self"].dtypes) == REPORTED[operator]
