@@ -301,11 +301,6 @@ def test_storages():
     assert (storage.nbytes(), x.shape) == (0, (3,))
 
 
-def test_sparse_tensors_are_refused_in_a_sentence():
-    with pytest.raises(NotImplementedError, match="no tensors of layout torch"):
-        torch.eye(2, device="npu").to_sparse()
-
-
 def test_an_operator_nobody_has_is_named():
     with pytest.raises(NotImplementedError, match="Could not run 'aten::_cudnn_init_dropout_state'"):
         torch.ops.aten._cudnn_init_dropout_state(0.5, True, 1, dtype=torch.uint8, device=torch.device("npu"))

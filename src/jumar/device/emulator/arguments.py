@@ -17,6 +17,9 @@ from jumar.device.emulator.scalars import tensor_of
 Tensor = torch.Tensor
 _CPU = torch.device("cpu")
 
+LAYOUTS: dict[torch.layout, Callable[[Tensor, int], Tensor]] = {}
+"""How a CPU result of a layout that is not strided comes onto a logical device."""
+
 
 def alias(tensor: Tensor) -> Tensor:
     """Return the CPU tensor over an npu tensor's memory, lazy conjugation and negation kept."""
@@ -118,8 +121,10 @@ def wrap(result: Any, index: int = 0) -> Any:
         if result.is_neg():
             result = result.resolve_neg()
         if result.layout is not torch.strided:
+            return _wrap_layout(result, index)
+        if result.is_quantized:
             raise NotImplementedError(
-                f"the emulated NPU has no tensors of layout {result.layout}; keep this tensor dense, or on the CPU"
+                "the emulated NPU has no tensors of PyTorch's quantized types; use torch_npu.npu_quantize and integers"
             )
         npu = take(result)
         track(npu, index)
@@ -127,6 +132,14 @@ def wrap(result: Any, index: int = 0) -> Any:
     if isinstance(result, (list, tuple)):
         return type(result)([wrap(item, index) for item in result])
     return result
+
+
+def _wrap_layout(result: Tensor, index: int) -> Tensor:
+    if result.layout not in LAYOUTS:
+        raise NotImplementedError(
+            f"the emulated NPU has no tensors of layout {result.layout}; keep this tensor dense, or on the CPU"
+        )
+    return LAYOUTS[result.layout](result, index)
 
 
 def written(plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

@@ -26,7 +26,9 @@ from jumar.device.emulator import (
     retag,
     rng,
     scalars,
+    sharing,
     single_device,
+    sparse,
     storage,
 )
 from jumar.device.emulator.state import STATE
@@ -78,8 +80,10 @@ def bring_up() -> None:
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
     pinned.register(library.m)
+    sparse.register(library.m, fallback)
     for part in (
         storage,
+        sharing,
         rng,
         accelerator,
         modules,

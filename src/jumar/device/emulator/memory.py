@@ -15,6 +15,7 @@ import os
 import threading
 import weakref
 from collections.abc import Sequence
+from dataclasses import replace as replace_fields
 from typing import NoReturn
 
 import torch
@@ -107,7 +108,9 @@ class Device:
         allocator = self.allocator
         allocator.capacity_bytes = capacity_bytes()
         allocator.padding = 0 if STATE.profile.family == "950" else PADDING
-        allocator.config = from_environment(os.environ)
+        config = from_environment(os.environ)
+        remains = any(chunk.expandable for chunk in allocator.heads.values())
+        allocator.config = replace_fields(config, is_plain=config.is_plain and not remains)
         fraction = STATE.options.get(f"memory_fraction:{self.index}", 1.0)
         allocator.allowed_bytes = int(fraction * allocator.capacity_bytes) if fraction < 1 else None
         self.grant()

@@ -74,9 +74,11 @@ def _copy(tensor: Tensor, target: int | None) -> Tensor:
 def _device(self: Tensor) -> torch.device:
     """The device, with its logical index."""
     plain: torch.device = _plain_device.__get__(self)
-    if plain.type != "npu" or not torch._C._has_storage(self):
+    if plain.type != "npu":
         return plain
-    return _DEVICES[index_of(self)]
+    if self.is_sparse:
+        return _DEVICES[index_of(self._values())]
+    return _DEVICES[index_of(self)] if torch._C._has_storage(self) else plain
 
 
 def _get_device(self: Tensor) -> int:

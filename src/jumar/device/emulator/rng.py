@@ -48,7 +48,17 @@ _known: weakref.WeakValueDictionary[int, NpuGenerator] = weakref.WeakValueDictio
 """Live npu generators by the address of the C++ generator, which is all that a kernel sees of them."""
 
 
-class _Generator(torch._C.Generator):
+class _GeneratorType(type(torch._C.Generator)):  # type: ignore[misc]
+    """Makes every generator an instance of `torch.Generator`, and every class of them a subclass."""
+
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, (torch._C.Generator, _DefaultGenerator))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return issubclass(subclass, (torch._C.Generator, _DefaultGenerator))
+
+
+class _Generator(torch._C.Generator, metaclass=_GeneratorType):
     """`torch.Generator`, which also makes generators for the npu."""
 
     def __new__(cls, device: Any = "cpu") -> Any:

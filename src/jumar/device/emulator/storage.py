@@ -54,6 +54,7 @@ def resize_kernel(target: Tensor, size: Any, *, memory_format: torch.memory_form
 
 def new_storage(size_bytes: int, index: int = 0) -> torch.UntypedStorage:
     """Return a storage of that many uninitialised bytes on the logical device `index`."""
+    memory.require(size_bytes, index)
     npu = take(torch.empty(size_bytes, dtype=torch.uint8, device="cpu"))
     track(npu, index)
     return npu.untyped_storage()

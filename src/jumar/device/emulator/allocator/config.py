@@ -94,7 +94,9 @@ def parse(text: str, start: AllocatorConfig | None = None) -> AllocatorConfig:
             "please set `expandable_segments` to `False`."
         )
     changes = config.limits_split or config.garbage_collection_threshold or config.expandable_segments
-    return replace(config, is_plain=not (changes or config.roundup_power2_divisions))
+    # NOTE: chunks that were made under other options stay, so what was not plain stays so.
+    was_plain = start is None or start.is_plain
+    return replace(config, is_plain=was_plain and not (changes or config.roundup_power2_divisions))
 
 
 def _whole(key: str, value: str) -> int:

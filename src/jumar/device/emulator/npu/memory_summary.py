@@ -54,7 +54,7 @@ def summary(index: int, stats: Mapping[str, int], abbreviated: bool) -> str:
         single,
         f"  {'':9} NPU OOMs: {stats['num_ooms']:<13d} | {'':6} npuMalloc retries: {stats['num_alloc_retries']:<9d}  ",
         double,
-        "        Metric         | " + " | ".join(f"{title:<10}" for title in _TITLES) + "  ",
+        "        Metric         | " + " | ".join(f"{title:<10}" for title in _TITLES) + " ",
     ]
     pools = [("all", "")]
     if not abbreviated:
