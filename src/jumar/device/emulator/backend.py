@@ -11,6 +11,7 @@ from jumar.device.emulator import (
     autocast,
     compile_,
     custom,
+    data_parallel,
     dump,
     formats,
     hccl,
@@ -93,6 +94,7 @@ def bring_up() -> None:
         custom,
         compile_,
         single_device,
+        data_parallel,
         numerics,
         dump,
     ):
