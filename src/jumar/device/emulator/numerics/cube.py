@@ -12,15 +12,15 @@ float16 on later chips that are told to compute in float16, not on the first gen
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 
 from jumar.device.emulator import policy
-from jumar.device.emulator.numerics import arithmetic, saturation
+from jumar.device.emulator.numerics import arithmetic, dtypes, saturation
 from jumar.device.emulator.numerics.half import HALVES, in_float32
-from jumar.device.emulator.numerics.operators import base_name
+from jumar.device.emulator.numerics.operators import CONVOLUTION_BACKWARD, MATMULS, base_name, is_cube
 from jumar.device.emulator.numerics.rounding import to_hf32
 from jumar.device.emulator.plans import Call, Plan
 from jumar.device.emulator.state import STATE
@@ -28,23 +28,7 @@ from jumar.device.soc import SocProfile
 
 Tensor = torch.Tensor
 
-MATMULS: dict[str, tuple[str, str]] = {
-    "mm": ("self", "mat2"),
-    "bmm": ("self", "mat2"),
-    "mv": ("self", "vec"),
-    "addmm": ("mat1", "mat2"),
-    "_addmm_activation": ("mat1", "mat2"),
-    "addmv": ("mat", "vec"),
-    "addbmm": ("batch1", "batch2"),
-    "baddbmm": ("batch1", "batch2"),
-}
-"""Matrix products: the two operands of the matrix unit, by operator name without overload and underscore."""
-
-CONVOLUTIONS = frozenset({"convolution", "_convolution", "conv_tbc"})
-"""Operators whose first two arguments are input and weight, and whose third is the bias."""
-
 _INPUT, _WEIGHT, _BIAS = range(3)
-_WEIGHT_GRADIENT = 1
 
 
 class Unit:
@@ -72,36 +56,38 @@ class Unit:
 
 def layer(plan: Plan, call: Call) -> Call:
     """Round what the matrix unit rounds; other operators keep their call."""
-    base = base_name(plan.name)
-    is_one = base in MATMULS or base in CONVOLUTIONS or base == "convolution_backward"
-    if not is_one or not arithmetic.is_strict() or policy.runs_on_host(plan.name):
+    if not is_cube(plan.name) or not arithmetic.is_strict() or policy.runs_on_host(plan.name):
         return call
     unit = Unit(STATE.profile, plan.name)
+    base = base_name(plan.name)
     if base in MATMULS:
         return _matmul(plan, call, unit, MATMULS[base])
-    return _backward(plan, call, unit) if base == "convolution_backward" else _convolution(plan, call, unit)
+    return (_backward if base == CONVOLUTION_BACKWARD else _convolution)(plan, call, unit)
 
 
-def _chosen(choose: Callable[..., arithmetic.CubeMath], profile: SocProfile) -> Callable[[], arithmetic.CubeMath]:
-    """Return a function that gives the math of the moment: options are read at every call, and are mostly none."""
-    plain = choose(profile, {})
+def _of_other_dtypes(plan: Plan, call: Call, takes_halves: bool = True) -> Call:
+    """Return what runs the operator on anything but float32: halves in float32, the rest as it is or not at all."""
+    check = dtypes.checker(plan)
 
-    def math() -> arithmetic.CubeMath:
-        return choose(profile, STATE.options) if STATE.options else plain
+    def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if check is not None:
+            check(args)
+        if takes_halves and args[0].dtype in HALVES:
+            return in_float32(plan, call, keys, args, kwargs)
+        return call(keys, *args, **kwargs)
 
-    return math
+    return run
 
 
 def _matmul(plan: Plan, call: Call, unit: Unit, operands: tuple[str, str]) -> Call:
     left, right = (plan.names.index(name) for name in operands)
-    math = _chosen(arithmetic.matmul_math, unit.profile)
+    usual = arithmetic.matmul_math(unit.profile, {})
     narrows = bool(unit.profile.has_float32_cube)
-    has_out_dtype = "out_dtype" in plan.names
+    others = _of_other_dtypes(plan, call, takes_halves="out_dtype" not in plan.names)
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        dtype = args[left].dtype
-        if dtype is torch.float32:
-            wanted = math()
+        if args[left].dtype is torch.float32:
+            wanted = arithmetic.matmul_math(unit.profile, STATE.options) if STATE.options else usual
             if wanted == "keep":
                 return call(keys, *args, **kwargs)
             rounded = list(args)
@@ -111,9 +97,7 @@ def _matmul(plan: Plan, call: Call, unit: Unit, operands: tuple[str, str]) -> Ca
             if wanted == "float16" and narrows:
                 result.copy_(unit.through_float16(result))
             return result
-        if dtype in HALVES and not has_out_dtype:
-            return in_float32(plan, call, keys, args, kwargs)
-        return call(keys, *args, **kwargs)
+        return others(keys, *args, **kwargs)
 
     return run
 
@@ -129,12 +113,12 @@ def _check_float32(unit: Unit, math: arithmetic.CubeMath) -> None:
 
 
 def _convolution(plan: Plan, call: Call, unit: Unit) -> Call:
-    math = _chosen(arithmetic.convolution_math, unit.profile)
+    usual = arithmetic.convolution_math(unit.profile, {})
+    others = _of_other_dtypes(plan, call)
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        dtype = args[_INPUT].dtype
-        if dtype is torch.float32:
-            wanted = math()
+        if args[_INPUT].dtype is torch.float32:
+            wanted = arithmetic.convolution_math(unit.profile, STATE.options) if STATE.options else usual
             _check_float32(unit, wanted)
             if wanted == "keep":
                 return call(keys, *args, **kwargs)
@@ -146,26 +130,22 @@ def _convolution(plan: Plan, call: Call, unit: Unit) -> Call:
             if len(args) > _BIAS and args[_BIAS] is not None:
                 rounded[_BIAS] = unit.through_float16(args[_BIAS])
             return unit.through_float16(call(keys, *rounded, **kwargs))
-        if dtype in HALVES:
-            return in_float32(plan, call, keys, args, kwargs)
-        return call(keys, *args, **kwargs)
+        return others(keys, *args, **kwargs)
 
     return run
 
 
 def _backward(plan: Plan, call: Call, unit: Unit) -> Call:
-    math = _chosen(arithmetic.convolution_math, unit.profile)
+    usual = arithmetic.convolution_math(unit.profile, {})
+    others = _of_other_dtypes(plan, call)
     mask_at = plan.names.index("output_mask")
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
-        dtype = args[0].dtype
-        if dtype is torch.float32:
-            wanted = math()
+        if args[0].dtype is torch.float32:
+            wanted = arithmetic.convolution_math(unit.profile, STATE.options) if STATE.options else usual
             _check_float32(unit, wanted)
             return call(keys, *args, **kwargs) if wanted == "keep" else rounding(keys, wanted, args, kwargs)
-        if dtype in HALVES:
-            return in_float32(plan, call, keys, args, kwargs)
-        return call(keys, *args, **kwargs)
+        return others(keys, *args, **kwargs)
 
     def rounding(keys: Any, wanted: arithmetic.CubeMath, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         gradient, source, weight, *rest = args

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 MOVEMENT = frozenset(
     """
     _efficientzerotensor _local_scalar_dense _reshape_alias _unsafe_index _unsafe_view alias arange argmax argmin
@@ -33,6 +35,30 @@ ATOMIC_ADDS = frozenset(
 
 A convolution's weight gradient is the best known of them.
 """
+
+
+MATMULS: Mapping[str, tuple[str, str]] = {
+    "mm": ("self", "mat2"),
+    "bmm": ("self", "mat2"),
+    "mv": ("self", "vec"),
+    "addmm": ("mat1", "mat2"),
+    "_addmm_activation": ("mat1", "mat2"),
+    "addmv": ("mat", "vec"),
+    "addbmm": ("batch1", "batch2"),
+    "baddbmm": ("batch1", "batch2"),
+}
+"""Matrix products: the two operands of the matrix unit, by operator name without overload and underscore."""
+
+CONVOLUTIONS = frozenset({"convolution", "_convolution", "conv_tbc"})
+"""Operators whose first two arguments are input and weight, and whose third is the bias."""
+
+CONVOLUTION_BACKWARD = "convolution_backward"
+
+
+def is_cube(name: str) -> bool:
+    """Return whether an operator runs on the matrix unit."""
+    base = base_name(name)
+    return base in MATMULS or base in CONVOLUTIONS or base == CONVOLUTION_BACKWARD
 
 
 def base_name(name: str) -> str:
