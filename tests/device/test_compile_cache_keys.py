@@ -11,7 +11,8 @@ from jumar.errors import OutputError
 
 activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
-from jumar.device.emulator import ledger  # noqa: E402  # the emulator's parts need the device
+from jumar.device.emulator import compile_cache, ledger  # noqa: E402  # the emulator's parts need the device
+from jumar.device.emulator.events import OperatorEvent  # noqa: E402
 
 
 @pytest.fixture(autouse=True)
@@ -165,3 +166,12 @@ def test_a_folder_that_is_not_there_is_told(tmp_path):
     use(tmp_path / "none")
     with pytest.raises(OutputError, match="ACL_OP_COMPILER_CACHE_DIR must be a folder that exists"):
         ones(3, 7).relu()
+
+
+def test_a_storage_is_one_attribute_of_an_operator():
+    x = ones(4)
+    empty = torch.empty(0, device="npu")
+    assert empty.set_(x.untyped_storage(), 0, (4,), (1,)).tolist() == [1.0] * 4
+    assert compile_cache.attributes_of(
+        OperatorEvent("aten::set_.source_Storage", (empty, x.untyped_storage()), {}, empty, 0, 0)
+    ) == {"source": "storage of 16 bytes"}

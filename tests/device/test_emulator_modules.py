@@ -130,6 +130,30 @@ def test_moving_a_module_keeps_its_parameters_identity_gradients_and_ties():
     assert first.device.type == "cpu"
 
 
+def test_hooks_and_the_class_of_a_parameter_survive_the_move_of_its_module():
+    module, seen = nn.Linear(3, 2), []
+    module.weight.register_hook(lambda gradient: seen.append(gradient.device.type))
+    module.to("npu")(torch.ones(1, 3).npu()).sum().backward()
+    assert seen == ["npu"]
+    for lazy in (nn.LazyLinear(2).npu(), nn.LazyLinear(2).to("npu")):
+        assert isinstance(lazy.weight, nn.UninitializedParameter)
+        assert lazy(torch.ones(1, 3).npu()).device.type == "npu"
+
+
+def test_data_may_be_assigned_across_devices():
+    parameter = nn.Parameter(torch.ones(2))
+    (parameter * 2).sum().backward()
+    on_npu = torch.full((3,), 4.0).npu()
+    parameter.data, parameter.grad = on_npu, None
+    (parameter * 2).sum().backward()
+    assert (str(parameter.device), parameter.data_ptr(), parameter.is_leaf) == ("npu:0", on_npu.data_ptr(), True)
+    assert parameter.grad.tolist() == [2.0] * 3
+    parameter.data = torch.zeros(1)
+    assert (parameter.device.type, on_npu.tolist()) == ("cpu", [4.0] * 3)
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        parameter.data = torch.zeros(2).npu().cpu().to_sparse()
+
+
 def test_state_dicts_load_into_recurrent_modules():
     source, target = nn.LSTM(3, 4), nn.LSTM(3, 4).npu()
     target.load_state_dict(source.state_dict())

@@ -88,6 +88,48 @@ def test_a_scaler_with_a_fixed_scale_always_steps() -> None:
     assert one_step(scaler, float("inf")) == (float("-inf"), 8.0)
 
 
+def fused_step(scaler: Any, *gradients: float, dtype: torch.dtype = torch.float32) -> list[float]:
+    """Step a fused optimizer once over parameters of 1 whose gradients are these; return the parameters."""
+    import torch_npu
+
+    parameters = [nn.Parameter(torch.ones((), device="npu", dtype=dtype)) for _ in gradients]
+    optimizer = torch_npu.optim.NpuFusedSGD(parameters, lr=1.0)
+    loss = sum((p.float() * gradient for p, gradient in zip(parameters, gradients, strict=True)), start=torch.zeros(()))
+    scaler.scale(loss.npu()).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    return [parameter.item() for parameter in parameters]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_the_scaler_divides_gradients_where_a_fused_optimizer_keeps_them(dtype: torch.dtype) -> None:
+    scaler = torch.npu.amp.GradScaler(init_scale=8.0)
+    assert fused_step(scaler, 0.25, 0.5, dtype=dtype) == [0.75, 0.5]
+    assert fused_step(scaler, 0.25, float("inf"), dtype=dtype) == [1.0, 1.0]
+    assert scaler.get_scale() == 4.0
+    assert fused_step(torch.npu.amp.GradScaler(init_scale=8.0, dynamic=False), 0.25, dtype=dtype) == [0.75]
+
+
+def test_an_overflow_of_one_optimizer_stops_those_after_it() -> None:
+    scaler = torch.npu.amp.GradScaler(init_scale=8.0)
+    values = []
+    for gradient in (0.25, float("inf"), 0.25):
+        parameter = nn.Parameter(torch.ones((), device="npu"))
+        optimizer = torch.optim.SGD([parameter], lr=1.0)
+        scaler.scale(parameter * gradient).backward()
+        scaler.step(optimizer)
+        values.append(parameter.item())
+    assert values == [0.75, 1.0, 1.0]
+
+
+def test_a_step_without_gradients_is_a_step() -> None:
+    scaler = torch.npu.amp.GradScaler(init_scale=8.0, growth_interval=1)
+    scaler.scale(torch.ones((), device="npu"))
+    scaler.step(torch.optim.SGD([nn.Parameter(torch.ones((), device="npu"))], lr=1.0))
+    scaler.update()
+    assert scaler.get_scale() == 16.0
+
+
 def test_the_positions_of_the_scalers_arguments_are_the_vendors() -> None:
     scaler = torch.npu.amp.GradScaler(4.0, 2.0, 0.5, 10, False, True)
     assert scaler.is_enabled()

@@ -15,7 +15,7 @@ from jumar import emulate
 from jumar.device import DevicePlan, activate
 from jumar.device.emulator import optim
 from jumar.device.emulator.events import listen
-from jumar.device.emulator.optim.combine import (
+from jumar.device.emulator.torch_npu_utils.combine_tensors import (
     get_part_combined_tensor,
     is_combined_tensor_valid,
     npu_combine_tensors,

@@ -24,6 +24,8 @@ from jumar.words import counted
 
 Tensors = tuple[tuple[int, tuple[int, ...], str, str], ...]
 
+_STORAGES = (torch.UntypedStorage, torch.storage.TypedStorage)
+
 
 class Key(NamedTuple):
     """What decides whether a compiled operator can be used again."""
@@ -77,7 +79,7 @@ def _json(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_json(item) for item in value]
     is_plain = value is None or isinstance(value, (bool, int, str)) or (isinstance(value, float) and isfinite(value))
-    return value if is_plain else str(value)
+    return value if is_plain else _text(value)
 
 
 def _part(value: Any) -> Any:
@@ -85,7 +87,12 @@ def _part(value: Any) -> Any:
         return tuple([_part(item) for item in value])
     if value is None or isinstance(value, (int, str)):
         return value
-    return "tensor" if isinstance(value, torch.Tensor) else str(value)
+    return "tensor" if isinstance(value, torch.Tensor) else _text(value)
+
+
+def _text(value: Any) -> str:
+    # NOTE: a storage's `str` reads its bytes by operators on a tensor made of it, which come here again.
+    return f"storage of {value.nbytes()} bytes" if isinstance(value, _STORAGES) else str(value)
 
 
 class CompileCache:

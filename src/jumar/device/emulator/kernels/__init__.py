@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jumar.device.emulator.kernels import attention, convolution, copy, factory, memory, normalization, recurrent, rnn
+from jumar.device.emulator.kernels import (
+    assignment,
+    attention,
+    convolution,
+    copy,
+    factory,
+    memory,
+    normalization,
+    recurrent,
+    rnn,
+)
 
 SPECIAL: dict[str, Callable[..., Any]] = {
     **convolution.KERNELS,
@@ -17,5 +27,5 @@ SPECIAL: dict[str, Callable[..., Any]] = {
 }
 """Kernel on the device's own key, by operator name."""
 
-COMPOSITES: dict[str, Callable[..., Any]] = {**attention.COMPOSITES, **rnn.COMPOSITES}
+COMPOSITES: dict[str, Callable[..., Any]] = {**assignment.COMPOSITES, **attention.COMPOSITES, **rnn.COMPOSITES}
 """Kernel on the device's autograd key, by operator name."""

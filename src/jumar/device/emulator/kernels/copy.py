@@ -33,7 +33,7 @@ def _to_copy(source: torch.Tensor, *, device: torch.device | None = None, **kwar
     index = 0
     if STATE.multiple or (device is not None and device.index):
         index = devices.index_of_argument(device, index_of(source) if on_npu else None) or 0
-    require_shape(source.shape, dtype, source, index)
+    require_shape(source.size(), dtype, source, index)
     result = _call(CPU_KEYS, origin, **kwargs)
     if is_cast:
         casts.settle(result, origin)

@@ -24,7 +24,7 @@ import torch
 from torch.optim import Optimizer
 
 from jumar.device.emulator.formats import format_of
-from jumar.device.emulator.optim.combine import get_part_combined_tensor, npu_combine_tensors
+from jumar.device.emulator.torch_npu_utils.combine_tensors import get_part_combined_tensor, npu_combine_tensors
 
 Tensor = torch.Tensor
 Group = dict[str, Any]

@@ -1,52 +1,58 @@
-"""Several tensors in one piece of memory, so that one operator can update all of them."""
+"""Combined tensors: several tensors moved into one flat buffer, each keeping its identity and its values.
+
+The fused optimizers of `torch_npu.optim` are built on them. Every tensor gets a storage of its own over its
+part of the buffer's memory, so that it keeps its format and is saved by itself.
+"""
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 import torch
 
-__all__ = ["get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"]
+from jumar.device.emulator.formats import get_storage_size, state
+from jumar.device.emulator.memory import INDEX_OF_STORAGE, charge, index_of
+from jumar.device.emulator.plans import CPU_KEYS
+from jumar.device.emulator.retag import to_cpu, to_npu
 
 Tensor = torch.Tensor
 
+# NOTE: PyTorch's own kernel, called without the dispatcher: nothing runs on the device.
+_set = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
 
-def npu_combine_tensors(list_of_tensor: Sequence[Tensor], require_copy_value: bool = True) -> Tensor | None:
-    """Move tensors into one new tensor (1-d) and let them show its parts; None where there is nothing to combine.
+__all__ = ["get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"]
 
-    Without `require_copy_value` their values are lost: all become 0. Raises RuntimeError for tensors of several
-    dtypes, not on the npu, or not contiguous.
+
+@torch.no_grad()
+def npu_combine_tensors(list_of_tensor: Sequence[Tensor | None], require_copy_value: bool = True) -> Tensor | None:
+    """Move tensors into one new flat tensor and return it, or None when they hold no element.
+
+    Afterwards each tensor shows its part of the result, in order; with `require_copy_value=False` the
+    parts are zero. Raises RuntimeError unless all are contiguous npu tensors of one dtype.
     """
-    if len(list_of_tensor) == 0:
+    tensors = _checked(list_of_tensor)
+    num_elements = sum(tensor.numel() for tensor in tensors)
+    if num_elements == 0:
         return None
-    if any(tensor is None for tensor in list_of_tensor):
-        raise RuntimeError("Tensors to combine must not have `None`.")
-    dtype = list_of_tensor[0].dtype
-    for tensor in list_of_tensor:
-        if tensor.dtype != dtype:
-            raise RuntimeError("Tensors to combine must have the same dtype.")
-        if tensor.device.type != "npu":
-            raise RuntimeError(f"Tensors to combine must be on NPU, got {tensor.device.type}.")
-        if not tensor.is_contiguous():
-            raise RuntimeError("Tensors to combine must be contiguous.")
-    total = sum(tensor.numel() for tensor in list_of_tensor)
-    if total == 0:
-        return None
-    combined = torch.zeros(total, dtype=dtype, device=list_of_tensor[0].device)
+    combined = torch.zeros(num_elements, dtype=tensors[0].dtype, device=tensors[0].device)
+    size_bytes = sum(map(_num_items, tensors)) * combined.element_size()
+    if size_bytes > combined.nbytes:
+        charge(combined, size_bytes)
     start = 0
-    for tensor in list_of_tensor:
-        part = combined[start : start + tensor.numel()].view(tensor.shape)
+    for tensor in tensors:
         if require_copy_value:
-            part.copy_(tensor.detach())
-        tensor.data = part
+            combined[start : start + tensor.numel()].copy_(tensor.view(-1))
+        _show(tensor, combined, start)
         start += tensor.numel()
     return combined
 
 
+@torch.no_grad()
 def get_part_combined_tensor(combined_tensor: Tensor | None, index: int, size: int) -> Tensor | None:
-    """Return elements `index` to `index + size` as a tensor over the same memory; None for none.
+    """Return a flat tensor over `size` elements of a combined tensor from `index` on; None for nothing.
 
-    Raises RuntimeError when there are not so many.
+    Raises RuntimeError when the combined tensor ends before the part does.
     """
     if combined_tensor is None or size == 0:
         return None
@@ -54,12 +60,14 @@ def get_part_combined_tensor(combined_tensor: Tensor | None, index: int, size: i
         raise RuntimeError(
             f"(index + size) ({index + size}) > torch_npu.get_storage_size(combined_tensor) ({combined_tensor.numel()})"
         )
-    return combined_tensor.detach()[index : index + size]
+    part = torch.empty(size, dtype=combined_tensor.dtype, device=combined_tensor.device)
+    _show(part, combined_tensor, index)
+    return part
 
 
 def is_combined_tensor_valid(combined_tensor: Tensor | None, list_of_tensor: Sequence[Tensor | None]) -> bool:
-    """Return whether all tensors of the list still lie in the combined one, contiguous."""
-    if len(list_of_tensor) == 0:
+    """Return whether every tensor still lies contiguously within the combined tensor's memory."""
+    if not list_of_tensor:
         return True
     if combined_tensor is None:
         return False
@@ -68,3 +76,36 @@ def is_combined_tensor_valid(combined_tensor: Tensor | None, list_of_tensor: Seq
     return all(
         tensor is not None and start <= tensor.data_ptr() < end and tensor.is_contiguous() for tensor in list_of_tensor
     )
+
+
+def _checked(tensors: Sequence[Tensor | None]) -> list[Tensor]:
+    present = [tensor for tensor in tensors if tensor is not None]
+    if len(present) < len(tensors):
+        raise RuntimeError("Tensors to combine must not have `None`.")
+    for tensor in present:
+        if tensor.dtype != present[0].dtype:
+            raise RuntimeError("Tensors to combine must have the same dtype.")
+        if tensor.device.type != "npu":
+            raise RuntimeError(f"Tensors to combine must be on NPU, got {tensor.device.type}.")
+        if not tensor.is_contiguous():
+            raise RuntimeError("Tensors to combine must be contiguous.")
+    return present
+
+
+def _num_items(tensor: Tensor) -> int:
+    """Return how many items a tensor takes, the padding of a private format included."""
+    return tensor.numel() if state.layout_of(tensor) is None else get_storage_size(tensor)
+
+
+def _show(tensor: Tensor, combined: Tensor, start: int) -> None:
+    """Let `tensor` show the combined tensor's memory from element `start` on, in its own shape and format."""
+    layout, index = state.layout_of(tensor), index_of(combined)
+    memory = to_cpu(combined)[start : start + tensor.numel()].view(tensor.shape)
+    storage = to_npu(memory).untyped_storage()
+    if index:
+        INDEX_OF_STORAGE[storage._cdata] = index
+        weakref.finalize(storage, INDEX_OF_STORAGE.pop, storage._cdata, None)
+    _set(CPU_KEYS, tensor, storage, 0, list(tensor.shape), list(tensor.stride()))
+    if layout is not None:
+        # NOTE: not `state.set_format`, which would count the padding of this part again.
+        setattr(tensor.untyped_storage(), state._ATTRIBUTE, layout)

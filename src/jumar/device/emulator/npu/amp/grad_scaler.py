@@ -65,27 +65,35 @@ class GradScaler(Unscaling):
         return super().scale(outputs)
 
     def _unscale_grads_(self, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: bool) -> Any:
-        if not self._dynamic:
-            return self._unscale_always(optimizer, inv_scale, found_inf, allow_fp16)
-        if not is_support_inf_nan():
+        if self._dynamic and not is_support_inf_nan():
             self._has_overflow = self._has_overflow or _on_any_rank(get_npu_overflow_flag(), found_inf.device)
-        found = super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
+        if hasattr(optimizer, "is_fused_optimizer"):
+            found = self._unscale_combined(optimizer, inv_scale, found_inf)
+        elif self._dynamic:
+            found = super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
+        else:
+            found = _unscale_always(_gradients(optimizer, allow_fp16), inv_scale)
+        found.setdefault(found_inf.device, found_inf)
+        if self._dynamic and any(value.item() for value in found.values()):
+            self._has_overflow = True
         if self._has_overflow:
             found[found_inf.device] = torch.ones_like(found_inf)
         return found
 
-    def _unscale_always(self, optimizer: Any, inv_scale: Any, found_inf: Any, allow_fp16: bool) -> Any:
-        """Divide the gradients without asking whether they are finite."""
-        with torch.no_grad():
-            for gradient in _gradients(optimizer):
-                if not allow_fp16 and gradient.dtype == torch.float16:
-                    raise TypeError("Attempting to unscale FP16 gradients.")
-                gradient.mul_(inv_scale.to(gradient.device))
+    @torch.no_grad()
+    def _unscale_combined(self, optimizer: Any, inv_scale: Any, found_inf: Any) -> Any:
+        """Divide the gradients of a fused optimizer where it keeps them, float16 ones too."""
+        optimizer._maybe_init_combined_params_and_grads()
+        gradients = [gradient for gradient in optimizer.get_combined_grads() if gradient is not None]
+        if not self._dynamic:
+            return _unscale_always(gradients, inv_scale)
+        for gradient in gradients:
+            torch._amp_foreach_non_finite_check_and_unscale_([gradient], found_inf, inv_scale)
         return {found_inf.device: found_inf}
 
     def _maybe_opt_step(self, optimizer: Any, optimizer_state: Any, *args: Any, **kwargs: Any) -> Any:
         found = sum(value.item() for value in optimizer_state["found_inf_per_device"].values())
-        if found and self._dynamic:
+        if self._dynamic and (found or self._has_overflow):
             _log.info("Gradient overflow. Skipping step")
             return None
         return optimizer.step(*args, **kwargs)
@@ -139,10 +147,20 @@ def _found(state: Mapping[str, Any]) -> list[torch.Tensor]:
     return list(state["found_inf_per_device"].values())
 
 
-def _gradients(optimizer: Any) -> list[torch.Tensor]:
+def _gradients(optimizer: Any, allow_fp16: bool) -> list[torch.Tensor]:
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     found = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not allow_fp16 and any(gradient.dtype == torch.float16 for gradient in found):
+        raise TypeError("Attempting to unscale FP16 gradients.")
     return [gradient._values() if gradient.is_sparse else gradient for gradient in found]
+
+
+@torch.no_grad()
+def _unscale_always(gradients: list[torch.Tensor], inv_scale: torch.Tensor) -> dict[torch.device, torch.Tensor]:
+    """Divide the gradients without asking whether they are finite."""
+    for gradient in gradients:
+        gradient.mul_(inv_scale.to(gradient.device))
+    return {}
 
 
 def _on_any_rank(overflow: bool, device: torch.device) -> bool:
