@@ -43,6 +43,11 @@ def tables() -> str:
     activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
     from jumar.device.emulator.custom import gradients, mechanism, schemas
 
+    def is_differentiable(name: str) -> bool:
+        if name in mechanism.OWN:
+            return mechanism.OWN[name].autograd is not None
+        return mechanism.IMPLEMENTATIONS[name].differentiable or name in gradients.DERIVATIVES
+
     homes: dict[str, str] = {}
     for name, implementation in sorted(mechanism.IMPLEMENTATIONS.items()):
         source = mechanism.IMPLEMENTATIONS.get(name.removesuffix(".out").removesuffix("_"), implementation)
@@ -50,13 +55,14 @@ def tables() -> str:
         if function.__module__ == mechanism.__name__:
             function = source.function
         homes[name] = function.__module__.rpartition(".")[2]
+    homes |= dict.fromkeys(mechanism.OWN, "formats")
     groups: dict[str, list[str]] = defaultdict(list)
     for name, home in homes.items():
-        mark = " ∇" if mechanism.IMPLEMENTATIONS[name].differentiable or name in gradients.DERIVATIVES else ""
+        mark = " ∇" if is_differentiable(name) else ""
         groups[home].append(f"`{name}`{mark}")
     lines = [f"{len(homes)} of {len(schemas.schemas())} overloads are implemented; ∇ marks those with a gradient.", ""]
     lines += ["| file | operators |", "|---|---|"]
-    lines += [f"| `custom/{home}.py` | {', '.join(groups[home])} |" for home in sorted(groups)]
+    lines += [f"| `custom/{home}.py` | {', '.join(sorted(groups[home], key=lambda item: item.strip('`_')))} |" for home in sorted(groups)]
     missing = sorted(set(schemas.schemas()) - set(homes))
     lines += ["", "Not implemented:", ", ".join(f"`{name}`" for name in missing) + ".", ""]
     return "\n".join(lines)

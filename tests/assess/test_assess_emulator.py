@@ -69,3 +69,23 @@ def test_json_names_what_is_refused(coverage: EmulatorCoverage, capsys: pytest.C
 def test_it_takes_a_path_or_the_emulator(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["assess", *arguments]) == 2
     assert "either a PATH or --emulator" in capsys.readouterr().err
+
+
+def test_a_custom_operator_that_is_refused_comes_with_what_its_refusal_says(coverage: EmulatorCoverage) -> None:
+    import torch
+
+    nearest = {item.name: item.nearest for item in coverage.custom.refused}
+    assert all(nearest.values())
+    advice = nearest["torch.ops.npu.npu_stride_add"]
+    with pytest.raises(NotImplementedError) as refusal:
+        torch.ops.npu.npu_stride_add(*[torch.ones(1, 16, 1, 1, device="npu")] * 2, 0, 0, 1)
+    assert str(refusal.value).endswith(f"{advice}.")
+
+
+def test_advice_by_hand_is_for_names_that_are_refused(coverage: EmulatorCoverage) -> None:
+    from jumar.device.emulator import nearest
+
+    refused = {item.name for group in coverage.api for item in group.refused}
+    assert set(nearest._BY_NAME) <= refused
+    idle = [prefix for prefix in nearest._BY_PREFIX if not any(name.startswith(prefix) for name in refused)]
+    assert idle == []

@@ -98,6 +98,8 @@ def test_record_of_a_failing_script_keeps_what_was_finished(
         (["record", "train.py"], "Missing option '-o'"),
         (["run", "nothing.py"], "jumar: nothing.py cannot be read: No such file"),
         (["run", "--steps", "0", "train.py"], "--steps"),
+        (["run", "--numeric", "exact", "train.py"], '"--numeric" is neither an option of this command nor a script'),
+        (["run", "--npu-memory", "lots", "train.py"], '"--npu-memory lots" must be a size such as 32GB'),
     ],
 )
 def test_wrong_use_is_one_sentence_and_code_2(jumar, capsys, arguments: list[str], said: str) -> None:

@@ -44,6 +44,7 @@ TORCH_FREE = [
     "jumar.assess",
     "jumar.cli.main",
     "jumar.device",
+    "jumar.device.estimate",
     "jumar.doctor",
     "jumar.export",
     "jumar.device.soc",

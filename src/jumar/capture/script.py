@@ -81,6 +81,11 @@ def read_script(script: Path) -> types.CodeType:
     """Return the compiled script. Raises ScriptError when it is missing, a folder, or does not parse."""
     if script.is_dir():
         raise ScriptError(f"{script} is a folder. Name the script in it that starts the run.")
+    if str(script).startswith("-") and not script.exists():
+        raise ScriptError(
+            f'"{script}" is neither an option of this command nor a script: see its --help; options of the script '
+            "follow the name of the script."
+        )
     try:
         with io.open_code(str(script.resolve())) as file:
             source = file.read()

@@ -55,10 +55,15 @@ class DevicePlan:
         if self.unsupported not in get_args(Unsupported):
             choices = ", ".join(get_args(Unsupported))
             raise DeviceError(f"`unsupported` must be one of {choices}; got {self.unsupported!r}.")
-        if self.memory_bytes is not None and self.memory_bytes < 1:
-            raise DeviceError(f"`memory_bytes` must be positive, or None for the SoC's own; got {self.memory_bytes}.")
-        if not 1 <= self.num_devices <= MAX_DEVICES:
-            raise DeviceError(f"`num_devices` must be between 1 and {MAX_DEVICES}; got {self.num_devices}.")
+        if self.memory_bytes is not None and not (isinstance(self.memory_bytes, int) and self.memory_bytes >= 1):
+            raise DeviceError(
+                "`memory_bytes` must be a positive whole number, or None for the SoC's own; "
+                f"got {self.memory_bytes!r}. For 32 GB give 32 * 2**30."
+            )
+        if not (isinstance(self.num_devices, int) and 1 <= self.num_devices <= MAX_DEVICES):
+            raise DeviceError(
+                f"`num_devices` must be a whole number between 1 and {MAX_DEVICES}; got {self.num_devices!r}."
+            )
         get_soc(self.soc)
 
     def to_environment(self) -> dict[str, str]:

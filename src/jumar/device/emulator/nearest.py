@@ -11,6 +11,10 @@ _BY_NAME = {
     "torch_npu.multiprocessing.reductions.rebuild_npu_tensor": "tensor.cpu() before it goes to another process",
     "torch_npu.npu.NPUGraph.debug_dump": "jumar record, which writes every operator of a run",
     "torch_npu.npu.graphs.NPUGraph.debug_dump": "jumar record, which writes every operator of a run",
+    "torch_npu.npu.NPUPluggableAllocator": "torch.npu.MemPool, or PYTORCH_NPU_ALLOC_CONF",
+    "torch_npu.npu.change_current_allocator": "torch.npu.MemPool, or PYTORCH_NPU_ALLOC_CONF",
+    "torch_npu.npu.memory.NPUPluggableAllocator": "torch.npu.MemPool, or PYTORCH_NPU_ALLOC_CONF",
+    "torch_npu.npu.memory.change_current_allocator": "torch.npu.MemPool, or PYTORCH_NPU_ALLOC_CONF",
     "torch_npu.npu.npurt": "tensor.pin_memory(), for memory that the device can read",
     "torch_npu.npu.restart_device": "a new process",
     "torch_npu.npu.stop_device": "torch.npu.synchronize()",
@@ -19,13 +23,10 @@ _BY_NAME = {
 
 _BY_PREFIX = {
     "torch_npu.HiFloat8Tensor.": "torch.float8_e5m2 tensors of PyTorch",
-    "torch_npu.contrib.": "the same computation in plain torch operators",
     "torch_npu.distributed.rpc.": "torch.distributed.rpc with tensors moved to the CPU",
     "torch_npu.npu.npugraph_ex.": 'torch.compile(backend="aot_eager")',
     "torch_npu.npu.obfuscation_": "plain tensors",
     "torch_npu.npu.utils.obfuscation_": "plain tensors",
-    "torch_npu.optim.": "the optimizer of the same name in torch.optim",
-    "torch_npu.profiler.": "torch.profiler.profile, which times the host",
 }
 
 

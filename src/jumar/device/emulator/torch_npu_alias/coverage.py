@@ -74,7 +74,10 @@ def custom_operators() -> list[Entry]:
     """Return every operator of the namespace `npu` in the vendor's operator library."""
     names = sorted({*table("npu_operators")["custom"], *table("npu_operators")["adapter_custom"]})
     bases = sorted({name.partition(".")[0] for name in names})
-    return [Entry(f"torch.ops.npu.{name}", "torch.ops.npu", _implemented(name)) for name in bases]
+    return [
+        Entry(f"torch.ops.npu.{name}", "torch.ops.npu", _implemented(name), "" if _implemented(name) else _instead(name))
+        for name in bases
+    ]
 
 
 def unreachable() -> dict[str, int]:
@@ -144,4 +147,13 @@ def _implemented(name: str) -> bool:
 
 
 def _advice(name: str) -> str:
-    return "" if works(name) else nearest_by_hand(name) or ""
+    if works(name):
+        return ""
+    last = name.removeprefix("torch_npu.").partition(".")[0]
+    is_operator = last in importlib.import_module(CUSTOM).names()
+    return nearest_by_hand(name) or (_instead(last) if is_operator else "")
+
+
+def _instead(operator: str) -> str:
+    """Return what the refusal of a custom operator says to do."""
+    return str(importlib.import_module(f"{CUSTOM}.mechanism").nearest(operator))
