@@ -78,6 +78,7 @@ def test_what_sharded_training_is_made_of_works_on_several_ranks(num_ranks):
             "from the left": (rank - 1) % num_ranks,
             "all_to_all_single": [10 * other + rank for other in range(num_ranks)],
             "sharded product": sum(range(4 * num_ranks)) * 3,
+            "product over all ranks": [[2 * num_ranks] * 2] * 2,
             "a CPU tensor": "No backend type associated with device type cpu",
         }
         assert found["ddp"]["equal on all ranks"]

@@ -35,7 +35,6 @@ OTHER_PARAMETERS = {
     "torch_npu.npu.memory.empty_cache": "takes a pool, as PyTorch's does",
     "torch_npu.npu.memory_snapshot": "takes a pool, as PyTorch's does",
     "torch_npu.npu.memory.memory_snapshot": "takes a pool, as PyTorch's does",
-    "torch_npu.npu_format_cast": "one function for the operator's two overloads, by position only",
     "torch_npu.profiler.ProfilerAction": "an enumeration; Python's own signature of it has grown",
     "torch_npu.profiler.scheduler.ProfilerAction": "an enumeration; Python's own signature of it has grown",
     "torch_npu.profiler.profile": "takes PyTorch's execution_trace_observer",
@@ -46,7 +45,6 @@ OTHER_PARAMETERS = {
 
 
 LACKING = {
-    "torch_npu.npu_format_cast": {"self", "acl_format", "customize_dtype"},
     "torch_npu.testing.decorator.instantiate_tests": {"**kwargs"},
 }
 """Parameters of the vendor's that are not there."""

@@ -84,6 +84,9 @@ def more(rank: int, size: int, device: torch.device) -> dict[str, object]:
     rows = distribute_tensor(torch.arange(4.0 * size).reshape(2 * size, 2).npu(), mesh, [Shard(0)])
     columns = distribute_tensor(torch.ones(2, 3).npu(), mesh, [Replicate()])
     found["sharded product"] = (rows @ columns).full_tensor().sum().item()
+    name = dist.group.WORLD._get_backend(torch.device("npu")).get_hccl_comm_name(rank)
+    halves = torch.ones(2, 2, dtype=torch.float16, device=device)
+    found["product over all ranks"] = torch.ops.npu.npu_mm_all_reduce_base(halves, halves, name).tolist()
     try:
         dist.all_reduce(torch.ones(2))
     except RuntimeError as error:

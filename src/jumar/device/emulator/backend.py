@@ -32,6 +32,7 @@ from jumar.device.emulator import (
     sparse,
     storage,
 )
+from jumar.device.emulator.npu import profiling
 from jumar.device.emulator.state import STATE
 from jumar.errors import DeviceError
 
@@ -97,6 +98,7 @@ def bring_up() -> None:
         data_parallel,
         numerics,
         dump,
+        profiling,
     ):
         part.install()
     STATE.on_multiple.append(multiple.install)

@@ -52,23 +52,23 @@ class _Move(torch.autograd.Function):
     """A copy to another logical device, whose gradient goes back to where the input was."""
 
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, target: int | None) -> Tensor:
+    def forward(ctx: Any, tensor: Tensor, target: int | None, how: dict[str, Any]) -> Tensor:
         ctx.source = None if tensor.is_cpu else index_of(tensor)
-        return _copy(tensor, target)
+        return _copy(tensor, target, **how)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _copy(gradient, ctx.source), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _copy(gradient, ctx.source), None, None
 
 
-def _move(tensor: Tensor, target: int | None) -> Tensor:
-    moved: Tensor = _Move.apply(tensor, target)  # type: ignore[no-untyped-call]
+def _move(tensor: Tensor, target: int | None, **how: Any) -> Tensor:
+    moved: Tensor = _Move.apply(tensor, target, how)  # type: ignore[no-untyped-call]
     return moved
 
 
-def _copy(tensor: Tensor, target: int | None) -> Tensor:
+def _copy(tensor: Tensor, target: int | None, **how: Any) -> Tensor:
     where = torch.device("cpu") if target is None else torch.device("npu", target or EXPLICIT_ZERO)
-    return torch.ops.aten._to_copy.default(tensor, device=where)  # type: ignore[no-any-return]
+    return torch.ops.aten._to_copy.default(tensor, device=where, **how)  # type: ignore[no-any-return]
 
 
 def _device(self: Tensor) -> torch.device:
@@ -112,7 +112,10 @@ def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if source == target:
         keywords = {key: value for key, value in kwargs.items() if key not in ("device", "other", "dtype")}
         return _plain_to(self, self.dtype if dtype is None else dtype, *rest, **keywords)
-    moved: Tensor = _move(self, target)
+    how = {key: value for key, value in kwargs.items() if key in ("non_blocking", "memory_format")}
+    if rest and isinstance(rest[0], bool):
+        how["non_blocking"] = rest[0]
+    moved: Tensor = _move(self, target, **how)
     return moved if dtype is None else _plain_to(moved, dtype)
 
 

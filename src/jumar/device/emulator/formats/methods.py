@@ -65,12 +65,13 @@ def _after_moving() -> None:
     nn.Module._apply = _apply  # type: ignore[method-assign]
 
 
-def format_cast(tensor: Tensor, format_or_tensor: Any, **dtypes: int | None) -> Tensor:
+def format_cast(self: Tensor, acl_format: Any, customize_dtype: int | None = None) -> Tensor:
     """Return a tensor in another format, or in that of another tensor: `torch_npu.npu_format_cast`."""
     operator = torch.ops.npu.npu_format_cast
     # NOTE: choosing among overloads, PyTorch prints the arguments that do not fit: a tensor copied to the host.
-    chosen = operator.Tensor if isinstance(format_or_tensor, Tensor) else operator.default
-    result: Tensor = chosen(tensor, format_or_tensor, **dtypes)
+    if isinstance(acl_format, Tensor):
+        return operator.Tensor(self, acl_format)  # type: ignore[no-any-return]
+    result: Tensor = operator.default(self, acl_format, customize_dtype=customize_dtype)
     return result
 
 

@@ -84,6 +84,21 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
         """Take the description of the group."""
         self._description = description
 
+    supports_splitting = supports_coalescing = supports_time_estimate = False
+
+    def _get_backend(self, device: Any) -> Any:
+        """Return the group itself for npu tensors, as the vendor's backend has the methods below; Gloo's else."""
+        return self if torch.device(device).type == "npu" else super()._get_backend(device)
+
+    def get_hccl_comm_name(self, rank: int, init_comm: bool = True) -> str:
+        """Return the communicator's name, which fused communication operators take."""
+        return f"jumar_{self._name}"
+
+    def sum_on_host(self, values: Tensor) -> Tensor:
+        """Sum a CPU tensor over all ranks, in place: what fused communication operators are made of."""
+        self._gloo.allreduce([values], c10d.AllreduceOptions()).wait()
+        return values
+
     def _start_coalescing(self, device: Any) -> None:
         """Collect the works of the collectives that follow."""
         self._started = []
