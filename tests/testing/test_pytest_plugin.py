@@ -119,6 +119,23 @@ def test_workers_of_xdist_and_child_processes_have_the_device(suite):
     run(suite, "-n", "2", "--device", "npu", passed=5)
 
 
+def test_a_marked_test_may_come_after_a_backward_pass_on_the_cpu(suite):
+    suite.makepyfile("""
+        import pytest, torch
+
+        def step(device):
+            x = torch.ones(3, device=device, requires_grad=True)
+            (x * 2).sum().backward()
+            return x.grad.tolist()
+
+        def test_cpu(): assert step("cpu") == [2, 2, 2]
+
+        @pytest.mark.npu
+        def test_npu(): assert step("npu") == [2, 2, 2]
+    """)
+    run(suite, passed=2)
+
+
 def test_emulate_decorates_a_test(suite):
     suite.makepyfile("""
         import jumar

@@ -21,7 +21,7 @@ from jumar.errors import JumarError
 if TYPE_CHECKING:
     import torch
 
-    from jumar.device import ActiveDevice, DevicePlan
+    from jumar.device import DevicePlan
 
 OPTION, LONG_OPTION = "--device", "--jumar-device"
 DEVICES = ("cpu", "cuda", "npu")
@@ -74,7 +74,21 @@ def pytest_configure(config: pytest.Config) -> None:
     """Bring the device up before test modules are imported, so that they may use it at import time."""
     config.addinivalue_line("markers", MARK)
     if _chosen(config) == "npu":
-        _bring_up(config, {})
+        plan = _bring_up(config)
+        os.environ.update(plan.to_environment())  # for the processes that tests start
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Bring the device up before the first test when any test wants it.
+
+    PyTorch starts a thread for each device with the first backward pass of a process, and none later.
+    """
+    if any(_wants_npu(item) for item in items) and config.stash.get(_ACTIVE, None) is None:
+        _bring_up(config)
+
+
+def _wants_npu(item: pytest.Item) -> bool:
+    return item.get_closest_marker("npu") is not None or "npu" in getattr(item, "fixturenames", ())
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
@@ -94,25 +108,17 @@ def _chosen(config: pytest.Config) -> str:
     return "cpu"
 
 
-def _plan(config: pytest.Config, settings: Mapping[str, Any]) -> DevicePlan:
-    from jumar.device import DevicePlan
-
-    soc = config.getoption("--soc", default=None)
-    return DevicePlan(**{**({"soc": soc} if soc else {}), **settings})
-
-
-def _bring_up(config: pytest.Config, settings: Mapping[str, Any]) -> ActiveDevice:
-    """Activate the NPU in this process, and in those that tests start. Raises UsageError with one sentence."""
-    from jumar.device import activate
+def _bring_up(config: pytest.Config) -> DevicePlan:
+    """Activate the NPU in this process and return the plan. Raises UsageError with one sentence."""
+    from jumar.device import DevicePlan, activate
 
     try:
-        plan = _plan(config, settings)
-        active = activate(plan)
+        soc = config.getoption("--soc", default=None)
+        plan = DevicePlan(soc=soc) if soc else DevicePlan()
+        config.stash[_ACTIVE] = activate(plan)
     except JumarError as error:
         raise pytest.UsageError(str(error)) from error
-    os.environ.update(plan.to_environment())
-    config.stash[_ACTIVE] = active
-    return active
+    return plan
 
 
 def _settings(mark: pytest.Mark) -> dict[str, Any]:
@@ -129,7 +135,7 @@ def _settings(mark: pytest.Mark) -> dict[str, Any]:
 @contextlib.contextmanager
 def _block(config: pytest.Config, settings: Mapping[str, Any]) -> Iterator[None]:
     """Have the NPU of these settings: the emulated one takes them, the real one must be of that chip."""
-    active = config.stash.get(_ACTIVE, None) or _bring_up(config, settings)
+    active = config.stash[_ACTIVE]
     if active.description != "npu (emulated)":
         wanted = settings.get("soc")
         if wanted and wanted.lower() != active.soc.lower():

@@ -11,6 +11,10 @@ from typing import Any
 import torch
 
 from jumar.device.emulator.state import CURRENT, STATE
+from jumar.errors import DeviceError
+
+_NO_THREAD = "device_ready_queues_"
+"""Part of the engine's own assertion about a device it has no thread for."""
 
 
 def bind(index: int) -> None:
@@ -37,6 +41,14 @@ def install() -> None:
 
     def engine(*args: Any, **kwargs: Any) -> Any:
         bind(CURRENT.device)
-        return run(*args, **kwargs)
+        try:
+            return run(*args, **kwargs)
+        except RuntimeError as error:
+            if _NO_THREAD not in str(error):
+                raise
+            raise DeviceError(
+                "a backward pass on the NPU needs a thread that PyTorch starts with the first backward pass of a "
+                "process; that one came before the NPU was there. Bring the NPU up at the start of the program."
+            ) from error
 
     module._engine_run_backward = engine
