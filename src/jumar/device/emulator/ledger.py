@@ -209,13 +209,14 @@ def runs(event: OperatorEvent) -> bool:
 class _Entry:
     """What is known of calls of one signature."""
 
-    __slots__ = ("call", "is_run", "key", "outcome")
+    __slots__ = ("call", "is_compiled", "is_run", "key", "outcome")
 
     def __init__(self, event: OperatorEvent) -> None:
         self.is_run = runs(event)
         self.call = account.call_of(event)
         self.outcome = account.outcome_of(self.call)
         self.key = compile_cache.key_of(event, self.call)
+        self.is_compiled = self.call.mode.online and not runs_on_host(event.operator)
 
 
 _LAZY = (UninitializedParameter, UninitializedBuffer)
@@ -225,7 +226,7 @@ def _record(event: OperatorEvent) -> None:
     books = _BOOKS
     if event.args and type(event.args[0]) in _LAZY:  # it has no shape yet, and nothing to run on
         return
-    signature = (signature_of(event), event.transfer, account.switches())
+    signature = (signature_of(event), event.transfer, account.switches(), STATE.settings.unsupported)
     entry = books.known.get(signature)
     if entry is None:
         if len(books.known) >= MAX_SIGNATURES:
@@ -251,7 +252,7 @@ def _count(event: OperatorEvent, entry: _Entry) -> bool:
     if not entry.is_run:
         return False
     step.num_executions += 1
-    return entry.call.mode.online and not runs_on_host(event.operator) and _compile(entry.key)
+    return entry.is_compiled and _compile(entry.key)
 
 
 def _compile(key: compile_cache.Key) -> bool:

@@ -53,10 +53,13 @@ def layer(plan: Plan, call: Call) -> Call:
     if plan.form == "view" or policy.runs_on_host(plan.name) or not (is_copy or operators.computes(plan.name)):
         return call
     writes = _written_names(plan)
+    gives_new = plan.form == "fresh"
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
         result = call(keys, *args, **kwargs)
         if is_copy and args[0].dtype is args[1].dtype:
+            return result
+        if gives_new and type(result) is Tensor and is_finite(result):
             return result
         written, read = _parted(plan, writes, args, kwargs)
         fresh = () if plan.form in ("inplace", "out") else _tensors((result,))
