@@ -10,5 +10,5 @@ from torch.nn.parameter import UninitializedParameter
 
 def install() -> None:
     """Add `Tensor.npu` to what a parameter without a shape allows."""
-    allowed: list[Any] = UninitializedParameter._allowed_methods
-    allowed.append(torch.Tensor.npu)  # type: ignore[attr-defined]
+    lazy: Any = UninitializedParameter
+    lazy._allowed_methods.append(torch.Tensor.npu)  # type: ignore[attr-defined]
