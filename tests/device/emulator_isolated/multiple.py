@@ -34,6 +34,14 @@ def test_tensors_keep_their_index_through_operators_views_and_factories():
     assert torch.ones(2).device.type == "cpu"
 
 
+@pytest.mark.parametrize("name", ["npu:1", "meta", "cpu"])
+def test_a_default_device_is_for_everything_that_is_made(name):
+    torch.ones(1, device="npu:1")
+    with torch.device(name):
+        made = torch.tensor(1), torch.rand(2), nn.Linear(2, 2).weight
+    assert {str(tensor.device) for tensor in made} == {name}
+
+
 def test_tensors_of_two_devices_do_not_mix():
     a, b = torch.ones(2, 2, device="npu:0"), torch.ones(2, 2, device="npu:1")
     with pytest.raises(RuntimeError, match="found at least two devices, npu:0 and npu:1!"):

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import torch
+from torch.utils import _device as _default_device
 
 from jumar.device.emulator.devices import EXPLICIT_ZERO, index_from
 from jumar.device.emulator.memory import INDEX_OF_STORAGE, index_of
@@ -162,6 +163,8 @@ def _explicit(function: Any) -> Any:
 def install() -> None:
     """Teach Python's view of tensors the logical devices. Called once, by `devices.use_multiple`."""
     _DEVICES.extend(torch.device("npu", index) for index in range(EXPLICIT_ZERO))
+    # NOTE: PyTorch looks its factories up once, for `with torch.device(...)`; it has to find its own, not these.
+    _default_device._device_constructors()
     for name in FACTORIES:
         setattr(torch, name, _explicit(getattr(torch, name)))
     for name in METHODS:
