@@ -62,7 +62,10 @@ def tables() -> str:
         groups[home].append(f"`{name}`{mark}")
     lines = [f"{len(homes)} of {len(schemas.schemas())} overloads are implemented; ∇ marks those with a gradient.", ""]
     lines += ["| file | operators |", "|---|---|"]
-    lines += [f"| `custom/{home}.py` | {', '.join(sorted(groups[home], key=lambda item: item.strip('`_')))} |" for home in sorted(groups)]
+    lines += [
+        f"| `custom/{home}.py` | {', '.join(sorted(groups[home], key=lambda item: item.strip('`_')))} |"
+        for home in sorted(groups)
+    ]
     missing = sorted(set(schemas.schemas()) - set(homes))
     lines += ["", "Not implemented:", ", ".join(f"`{name}`" for name in missing) + ".", ""]
     return "\n".join(lines)

@@ -28,6 +28,17 @@ def test_a_file_of_isolated_tests_passes(name):
     assert " passed" in output
 
 
+def test_the_first_block_of_a_process_leaves_no_settings_behind():
+    code = """
+import jumar
+with jumar.emulate("Ascend910A", num_devices=2, memory_bytes=2**30) as active:
+    import torch
+    print(active.soc, torch.npu.device_count(), torch.npu.mem_get_info()[1])
+print(torch.npu.get_device_name(), torch.npu.device_count(), torch.npu.mem_get_info()[1])
+"""
+    assert run(sys.executable, "-c", code).splitlines() == [f"Ascend910A 2 {2**30}", f"Ascend910B1 8 {2**36}"]
+
+
 def ranks(size: int, *more: str) -> list[dict[str, Any]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -163,7 +163,8 @@ def emulate(
     )
     if _active and _active[0].description != "npu (emulated)":
         raise DeviceError(f"this process already has {_active[0].description}; emulate() needs a process of its own.")
-    active = activate(plan)
+    # NOTE: not with `plan`: what the device came up with is what stays when the block ends.
+    active = activate(DevicePlan(real="never"))
     before = STATE.saved()
     STATE.apply(_settings(plan))
     try:

@@ -75,7 +75,9 @@ def custom_operators() -> list[Entry]:
     names = sorted({*table("npu_operators")["custom"], *table("npu_operators")["adapter_custom"]})
     bases = sorted({name.partition(".")[0] for name in names})
     return [
-        Entry(f"torch.ops.npu.{name}", "torch.ops.npu", _implemented(name), "" if _implemented(name) else _instead(name))
+        Entry(
+            f"torch.ops.npu.{name}", "torch.ops.npu", _implemented(name), "" if _implemented(name) else _instead(name)
+        )
         for name in bases
     ]
 
