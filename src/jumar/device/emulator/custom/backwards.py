@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
+from jumar.device.emulator.custom.gradients import differentiate, gradient
 from jumar.device.emulator.custom.mechanism import implements
-from jumar.device.emulator.custom.pullback import pullback
 
 Tensor = torch.Tensor
 _MEAN = 1
@@ -45,7 +45,7 @@ def _kl_div(grad: Tensor, x: Tensor, target: Tensor, reduction: int, log_target:
         value = b.exp() * (b - a) if log_target else torch.xlogy(b, b) - b * a
         return value.mean() if reduction == _MEAN else value.sum() if reduction else value
 
-    return pullback(loss, (x, target), (grad,))
+    return differentiate(loss, (x, target), (grad,))
 
 
 @implements("npu_binary_cross_entropy_with_logits_backward", differentiable=False, meta=_like_self)
@@ -58,13 +58,13 @@ def binary_cross_entropy_with_logits_backward(
         kind = _REDUCTIONS[reduction]
         return functional.binary_cross_entropy_with_logits(value, target, weight, reduction=kind, pos_weight=pos_weight)
 
-    return pullback(loss, (x,), (grad,))[0]
+    return gradient(loss, x, grad)
 
 
 @implements("npu_renorm_backward", differentiable=False, meta=_like_self)
 def renorm_backward(grad: Tensor, x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The gradient of the input of `torch.renorm`."""
-    return pullback(lambda value: torch.renorm(value, p, dim, maxnorm), (x,), (grad,))[0]
+    return gradient(lambda value: torch.renorm(value, p, dim, maxnorm), x, grad)
 
 
 @implements("stft_backward", differentiable=False, meta=_like_self)
@@ -89,7 +89,7 @@ def stft_backward(
         )
         return found if as_complex else torch.view_as_real(found)
 
-    return pullback(transform, (x,), (grad,))[0]
+    return gradient(transform, x, grad)
 
 
 @implements("fft_r2c_backward", differentiable=False)
@@ -139,5 +139,5 @@ def matmul_double_backward(
     def backward(grad: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
         return torch.autograd.grad(torch.matmul(a, b), (a, b), grad, create_graph=True)
 
-    found = pullback(backward, (grad_out, first, second), (by_first, by_second))
+    found = differentiate(backward, (grad_out, first, second), (by_first, by_second))
     return tuple(gradient if wanted else None for gradient, wanted in zip(found, mask, strict=True))

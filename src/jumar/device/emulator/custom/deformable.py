@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from jumar.device.emulator.custom.checks import expect
+from jumar.device.emulator.custom.gradients import differentiate, like
 from jumar.device.emulator.custom.mechanism import Step, derivative, implements
-from jumar.device.emulator.custom.pullback import like, pullback
 
 Tensor = torch.Tensor
 _NAME = "npu_deformable_conv2d"
@@ -146,12 +146,12 @@ def deformable_conv2d_backward(
     """Gradients of the input, the weight, the offsets and the bias, in float32."""
     geometry = _Geometry(kernel_size, stride, padding, dilation, deformable_groups, modulated)
     seed = grad.float()
-    by_samples, by_weight = pullback(
+    by_samples, by_weight = differentiate(
         lambda values, kernel: _convolved(values, kernel, None, geometry, groups),
         (samples.float(), weight.float()),
         (seed,),
     )
-    by_x, by_offset = pullback(
+    by_x, by_offset = differentiate(
         lambda image, moves: _sampled(image, moves, geometry), (x.float(), offset.float()), (by_samples,)
     )
     return by_x, by_weight, by_offset, seed.sum((0, 2, 3))

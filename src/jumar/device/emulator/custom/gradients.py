@@ -36,18 +36,29 @@ def differentiate(
 ) -> list[Any]:
     """Return the gradients of `function(*inputs)` for the gradients `seeds` of its results; None for a None.
 
-    On meta tensors only their shapes are computed.
+    A seed of None is a result without a gradient; an input that no result depends on gets zeros. On meta
+    tensors only their shapes are computed.
     """
     if any(tensor is not None and tensor.is_meta for tensor in inputs):
         return [None if tensor is None else torch.empty_like(tensor) for tensor in inputs]
     with autograd():
         leaves = [None if tensor is None else tensor.detach().requires_grad_() for tensor in inputs]
         results = flat_results(function(*leaves))
-        pairs = [(result, seed) for result, seed in zip(results, seeds, strict=False) if seed is not None]
+        pairs = [
+            (result, seed)
+            for result, seed in zip(results, seeds, strict=False)
+            if seed is not None and result.requires_grad
+        ]
+        if not pairs:
+            return [None if leaf is None else torch.zeros_like(leaf) for leaf in leaves]
         wanted = [leaf for leaf in leaves if leaf is not None]
         found = iter(
             torch.autograd.grad(
-                [result for result, _ in pairs], wanted, [seed for _, seed in pairs], materialize_grads=True
+                [result for result, _ in pairs],
+                wanted,
+                [seed for _, seed in pairs],
+                allow_unused=True,
+                materialize_grads=True,
             )
         )
     return [None if leaf is None else next(found).contiguous() for leaf in leaves]
@@ -57,6 +68,11 @@ def gradient(function: Callable[[Tensor], Any], x: Tensor, seed: Tensor) -> Tens
     """Return the gradient of `function(x)`, whose only result has the gradient `seed`."""
     found: Tensor = differentiate(function, [x], [seed])[0]
     return found
+
+
+def like(*tensors: Tensor | None) -> tuple[Tensor, ...]:
+    """Return tensors shaped like these, as a shape function of their gradients; None gives an empty one."""
+    return tuple(torch.empty(0) if tensor is None else torch.empty_like(tensor) for tensor in tensors)
 
 
 def backward_schema(implementation: Implementation) -> str:

@@ -13,8 +13,8 @@ from typing import Any
 import torch
 
 from jumar.device.emulator.custom.checks import expect, refuse
+from jumar.device.emulator.custom.gradients import differentiate, like
 from jumar.device.emulator.custom.mechanism import implements, instead
-from jumar.device.emulator.custom.pullback import like, pullback
 
 Tensor = torch.Tensor
 Steps = tuple[Tensor, ...]
@@ -130,7 +130,7 @@ def lstm_backward(
         *given, first_h, first_c = inputs
         return _lstm(given[0], given[1], given[2], _state(first_h), _state(first_c), None)[:3]
 
-    return tuple(pullback(forward, (x, weight, bias, h, c), (grad_y, grad_h, grad_c)))
+    return tuple(differentiate(forward, (x, weight, bias, h, c), (grad_y, grad_h, grad_c)))
 
 
 def _data_shapes(_y: Any, _h: Any, _c: Any, x: Tensor, _sizes: Tensor, *rest: Tensor) -> Steps:
@@ -161,7 +161,7 @@ def lstm_data_backward(
         *given, first_h, first_c = inputs
         return _lstm(given[0], given[1], given[2], _state(first_h), _state(first_c), mask)[:3]
 
-    return tuple(pullback(forward, (x, weight, bias, h, c), (grad_y, grad_h, grad_c)))
+    return tuple(differentiate(forward, (x, weight, bias, h, c), (grad_y, grad_h, grad_c)))
 
 
 @implements("npu_lstm_cell", outputs=(0, 1, 2))
@@ -289,7 +289,7 @@ def gru_backward(
         return _gru(values, w, u, b, d, _state(state))[:2]
 
     inputs = (weight_input, weight_hidden, x, bias_input, bias_hidden, h)
-    return tuple(pullback(forward, inputs, (grad_y, grad_h)))
+    return tuple(differentiate(forward, inputs, (grad_y, grad_h)))
 
 
 instead(

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from jumar.device.emulator.custom.checks import expect, refuse
+from jumar.device.emulator.custom.gradients import differentiate, like
 from jumar.device.emulator.custom.mechanism import Step, derivative, implements
-from jumar.device.emulator.custom.pullback import like, pullback
 
 Tensor = torch.Tensor
 _SIDE = 0.01
@@ -144,7 +144,7 @@ def ciou(boxes: Tensor, gt_boxes: Tensor, trans: bool, is_cross: bool, mode: int
 def _pulled(
     loss: Callable[[Tensor, Tensor], Tensor], grad: Tensor, boxes: Tensor, gt_boxes: Tensor
 ) -> tuple[Tensor, Tensor]:
-    by_boxes, by_gt = pullback(loss, (boxes.float(), gt_boxes.float()), (grad.float().reshape(-1),))
+    by_boxes, by_gt = differentiate(loss, (boxes.float(), gt_boxes.float()), (grad.float().reshape(-1),))
     return _half_if(by_boxes, boxes, gt_boxes), _half_if(by_gt, boxes, gt_boxes)
 
 
