@@ -130,6 +130,10 @@ def test_giou_takes_boxes_by_column_too():
 # Coding of boxes --------------------------------------------------------------------------------------------
 
 
+HALF = {"rtol": 1e-3, "atol": 2e-3}
+"""The coder computes in float16, three roundings."""
+
+
 def encoded(anchors: Tensor, boxes: Tensor, means: Tensor, deviations: Tensor) -> Tensor:
     """Deltas of the first detectors, whose boxes include their last pixel."""
     a, b = centred(anchors), centred(boxes)
@@ -144,7 +148,7 @@ def test_encoding_gives_the_deltas_of_anchors_in_float32(dtype):
     anchors, boxes = corners(6, 0), corners(6, 1)
     deltas = function.npu_bbox_coder_encode_xyxy2xywh(anchors.to(dtype).npu(), boxes.to(dtype).npu())
     assert deltas.dtype == torch.float32
-    torch.testing.assert_close(deltas.cpu(), encoded(anchors, boxes, torch.zeros(4), torch.ones(4)))
+    torch.testing.assert_close(deltas.cpu(), encoded(anchors, boxes, torch.zeros(4), torch.ones(4)), **HALF)
 
 
 def test_encoding_takes_means_deviations_and_normalized_boxes():
@@ -154,7 +158,7 @@ def test_encoding_takes_means_deviations_and_normalized_boxes():
         anchors.npu() / 512, boxes.npu() / 512, means, deviations, is_normalized=True, normalized_scale=512.0
     )
     expected = encoded(anchors, boxes, torch.tensor(means), torch.tensor(deviations))
-    torch.testing.assert_close(deltas.cpu(), expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(deltas.cpu(), expected, **HALF)
 
 
 def test_decoding_undoes_encoding():
@@ -162,7 +166,7 @@ def test_decoding_undoes_encoding():
     means, deviations = [0.1, -0.2, 0.3, 0.0], [0.1, 0.2, 0.5, 2.0]
     deltas = function.npu_bbox_coder_encode_xyxy2xywh(anchors.npu(), boxes.npu(), means, deviations)
     decoded = function.npu_bbox_coder_decode_xywh2xyxy(anchors.npu(), deltas, means, deviations, wh_ratio_clip=1 / 1000)
-    torch.testing.assert_close(decoded.cpu(), boxes, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(decoded.cpu(), boxes, rtol=1e-3, atol=0.5)
 
 
 def test_decoding_clips_to_the_image_and_the_change_of_size():

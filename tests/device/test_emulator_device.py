@@ -86,7 +86,7 @@ def test_device_calls():
         assert torch.npu.current_device() == 0
     with pytest.raises(RuntimeError, match="Invalid NPU device id 8"):
         torch.npu.set_device(8)
-    with pytest.raises(ValueError, match="Expected an npu device"):
+    with pytest.raises(ValueError, match="Expected a npu device"):
         torch.npu.set_device("cpu")
     properties = torch.npu.get_device_properties(0)
     assert (properties.name, properties.total_memory) == ("Ascend910B1", torch.npu.mem_get_info()[1])

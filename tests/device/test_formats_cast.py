@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 
 import pytest
@@ -77,6 +78,13 @@ def test_assigning_data_takes_the_format_along():
     gradient = torch.ones(2, 16, 4, 4, device="npu").npu_format_cast(3)
     gradient.data = gradient.data.npu_format_cast(0)
     assert get_npu_format(gradient) is Format.NCHW
+
+
+def test_a_deep_copy_keeps_the_format():
+    x = npu.npu_format_cast(torch.rand(3, 3).npu(), 29)
+    y, plain = copy.deepcopy((x, torch.rand(3, 3).npu()))
+    assert (get_npu_format(y), get_npu_format(plain), y.data_ptr() == x.data_ptr()) == (29, Format.ND, False)
+    assert torch.equal(x.cpu(), y.cpu())
 
 
 def test_padding_counts_as_memory_until_the_tensor_goes():

@@ -30,6 +30,13 @@ def test_antialiased_resizing_in_half_is_rounded_once(dtype):
     assert torch.equal(resized.cpu(), expected.to(dtype))
 
 
+@pytest.mark.parametrize("dtype", HALVES)
+def test_a_sum_clamped_at_zero_takes_halves(dtype):
+    x, y = torch.tensor([1.0, 2.0], dtype=dtype).npu(), torch.tensor([2.0, -3.0], dtype=dtype).npu()
+    assert torch._add_relu(x, y, alpha=2).tolist() == [5.0, 0.0]
+    assert torch._add_relu_(x, y).tolist() == x.tolist() == [3.0, 0.0]
+
+
 def test_an_output_in_half_is_written():
     values = torch.rand(1, 1, 4, 4, 4).half()
     out = torch.empty(1, 1, 2, 2, 2, dtype=torch.float16, device="npu")

@@ -31,7 +31,7 @@ def index_from(device: Any) -> int:
         device = torch.device(device)
     if isinstance(device, torch.device):
         if device.type != "npu":
-            raise ValueError(f"Expected an npu device, but got: {device}")
+            raise ValueError(f"Expected a npu device, but got: {device}")
         index = CURRENT.device if device.index is None else device.index
     else:
         index = int(device)

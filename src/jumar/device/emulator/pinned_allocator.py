@@ -37,6 +37,11 @@ class _Allocator:
     """Position of the allocator in a StorageImpl, in 8-byte words."""
 
 
+def is_installed() -> bool:
+    """Return whether C++ has the allocator."""
+    return bool(_Allocator.address)
+
+
 def is_from_pinned(storage: torch.UntypedStorage) -> bool:
     """Return whether C++ took this CPU storage from the pinned allocator."""
     return bool(_Allocator.address) and words[(storage._cdata >> 3) + _Allocator.word] == _Allocator.address

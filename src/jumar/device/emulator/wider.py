@@ -25,7 +25,7 @@ _INTEGERS: Widths = dict.fromkeys(
 )
 
 _WITHOUT_HALVES = """
-    _cdist_backward _cdist_forward _ctc_loss _ctc_loss_backward _pdist_backward _pdist_forward
+    _add_relu _add_relu_ _cdist_backward _cdist_forward _ctc_loss _ctc_loss_backward _pdist_backward _pdist_forward
     _upsample_bicubic2d_aa _upsample_bicubic2d_aa_backward _upsample_bilinear2d_aa _upsample_bilinear2d_aa_backward
     avg_pool3d avg_pool3d_backward multi_margin_loss multi_margin_loss_backward multilabel_margin_loss_backward
     multilabel_margin_loss_forward rrelu_with_noise rrelu_with_noise_ rrelu_with_noise_backward

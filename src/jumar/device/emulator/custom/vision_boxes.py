@@ -27,17 +27,22 @@ def _centres(boxes: Tensor) -> tuple[Tensor, Tensor]:
     return (boxes[:, :2] + boxes[:, 2:]) * 0.5, boxes[:, 2:] - boxes[:, :2] + 1
 
 
+def _half(x: Tensor) -> Tensor:
+    return x.half().float()
+
+
 @implements("npu_bounding_box_encode", differentiable=False)
 def bounding_box_encode(anchors: Tensor, gt_boxes: Tensor, *coefficients: float) -> Tensor:
     """Offsets of (n, 4) corner boxes from their anchors, minus four means and divided by four deviations.
 
-    Offsets are (dx, dy) of the centres in sizes of the anchor, and the logarithms of the ratios of the sizes.
+    Offsets are (dx, dy) of the centres in sizes of the anchor, and the logarithms of the ratios of the sizes. They
+    are rounded to float16 after each step, whatever the dtype: the vendor's published results are such numbers.
     """
     _boxes("npu_bounding_box_encode", anchor_box=anchors, ground_truth_box=gt_boxes)
     (centre, size), (gt_centre, gt_size) = _centres(wide(anchors)), _centres(wide(gt_boxes))
     offsets = torch.cat([(gt_centre - centre) / size, torch.log(gt_size / size)], 1)
     means, deviations = offsets.new_tensor(coefficients[:4]), offsets.new_tensor(coefficients[4:])
-    return ((offsets - means) / deviations).to(anchors.dtype)
+    return _half(_half(_half(offsets) - means) * _half(1 / deviations)).to(anchors.dtype)
 
 
 @implements("npu_bounding_box_decode", differentiable=False)

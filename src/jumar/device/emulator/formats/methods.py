@@ -65,6 +65,19 @@ def _after_moving() -> None:
     nn.Module._apply = _apply  # type: ignore[method-assign]
 
 
+def _after_deep_copy() -> None:
+    plain: Any = Tensor.__deepcopy__
+
+    def __deepcopy__(self: Tensor, memo: dict[int, Any]) -> Tensor:
+        copy: Tensor = plain(self, memo)
+        layout = state.layout_of(self) if self.device.type == "npu" and not self.is_sparse else None
+        if layout is not None and state.layout_of(copy) is None and state.fills(copy, layout):
+            state.set_format(copy, layout.format)
+        return copy
+
+    Tensor.__deepcopy__ = __deepcopy__  # type: ignore[method-assign]
+
+
 def format_cast(self: Tensor, acl_format: Any, customize_dtype: int | None = None) -> Tensor:
     """Return a tensor in another format, or in that of another tensor: `torch_npu.npu_format_cast`."""
     operator = torch.ops.npu.npu_format_cast
@@ -98,6 +111,7 @@ def _storage_format(self: Any) -> int:
 def install() -> None:
     """Add the methods. Called once, when the device comes up."""
     _after_moving()
+    _after_deep_copy()
     tensor: Any = Tensor
     tensor.npu_format_cast, tensor.npu_format_cast_ = format_cast, format_cast_
     tensor.copy_memory_ = _copy_memory_

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from jumar.device.emulator import arguments, devices
+from jumar.device.emulator import arguments, devices, pinned_allocator
 from jumar.device.emulator.memory import index_of, require_shape
 from jumar.device.emulator.numerics import casts
 from jumar.device.emulator.plans import CPU_KEYS
@@ -15,6 +15,8 @@ from jumar.device.emulator.state import STATE
 
 _CPU = torch.device("cpu")
 _call = torch.library.get_kernel("aten::_to_copy", "CPU").call_boxed
+_empty = torch.library.get_kernel("aten::empty_like", "CPU").call_boxed
+_copy = torch.library.get_kernel("aten::copy_", "CPU").call_boxed
 
 
 def _to_copy(source: torch.Tensor, *, device: torch.device | None = None, **kwargs: Any) -> torch.Tensor:
@@ -29,6 +31,8 @@ def _to_copy(source: torch.Tensor, *, device: torch.device | None = None, **kwar
     kwargs["device"] = _CPU if device is None or to_npu else device
     origin = arguments.alias(source) if on_npu else source
     if not to_npu:
+        if on_npu and kwargs.get("non_blocking") and kwargs["device"] == _CPU:
+            return _to_pinned(origin, dtype, kwargs.get("memory_format"))
         return _call(CPU_KEYS, origin, **kwargs)  # type: ignore[no-any-return]
     index = 0
     if STATE.multiple or (device is not None and device.index):
@@ -38,6 +42,15 @@ def _to_copy(source: torch.Tensor, *, device: torch.device | None = None, **kwar
     if is_cast:
         casts.settle(result, origin)
     return arguments.wrap(result, index)  # type: ignore[no-any-return]
+
+
+def _to_pinned(origin: torch.Tensor, dtype: Any, memory_format: Any) -> torch.Tensor:
+    """Return a copy on the host that may still be under way: in pinned memory, as from any accelerator."""
+    if not pinned_allocator.is_installed():
+        return _call(CPU_KEYS, origin, dtype=dtype, memory_format=memory_format)  # type: ignore[no-any-return]
+    result: torch.Tensor = _empty(CPU_KEYS, origin, dtype=dtype, pin_memory=True, memory_format=memory_format)
+    _copy(CPU_KEYS, result, origin)
+    return result
 
 
 KERNELS: dict[str, Callable[..., Any]] = {"aten::_to_copy": _to_copy}

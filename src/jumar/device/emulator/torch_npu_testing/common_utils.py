@@ -95,7 +95,7 @@ def create_common_tensor(
     item: Sequence[Any], minValue: float, maxValue: float, device: Any = None
 ) -> tuple[Tensor, Tensor]:
     """Return uniform numbers on the CPU and on the npu; `item` is a NumPy dtype, a format (-1 for none), a shape."""
-    dtype, npu_format, shape = item
+    dtype, npu_format, shape = item[:3]  # some suites put more behind it, for themselves
     values = np.random.uniform(minValue, maxValue, shape).astype(dtype)
     return _on_both(values, npu_format, device)
 
