@@ -9,6 +9,7 @@ import torch
 from jumar.device.emulator import (
     accelerator,
     autocast,
+    backward,
     compile_,
     custom,
     data_parallel,
@@ -86,6 +87,7 @@ def bring_up() -> None:
     for part in (
         storage,
         sharing,
+        backward,
         rng,
         accelerator,
         modules,
