@@ -170,3 +170,10 @@ def test_training_goes_on_finite_where_ieee_would_not(first):
     layer = nn.Linear(4, 4).half().npu()
     y = layer(torch.full((2, 4), 60000.0, dtype=torch.float16).npu()) * 1000
     assert bool(y.isfinite().all())
+
+
+def test_sparse_tensors_are_made_on_a_chip_that_saturates(first):
+    dense = torch.tensor([[0.0, 3.0], [2.0, 0.0]]).npu()
+    sparse = dense.to_sparse()
+    assert sparse._values().tolist() == [3.0, 2.0]
+    assert dense.to_sparse_csr().to_dense().tolist() == sparse.to_dense().tolist() == [[0.0, 3.0], [2.0, 0.0]]

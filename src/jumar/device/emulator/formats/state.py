@@ -27,6 +27,8 @@ class Layout(NamedTuple):
 
 def layout_of(tensor: torch.Tensor) -> Layout | None:
     """Return what the storage of this npu tensor holds; None for a dense one that nobody has cast."""
+    if tensor.layout is not torch.strided:
+        return None  # a sparse tensor has no storage
     return getattr(tensor.untyped_storage(), _ATTRIBUTE, None)
 
 

@@ -25,10 +25,13 @@ _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64
 
 
 def is_finite(tensor: Tensor) -> bool:
-    """Return whether all elements of a dense tensor are finite; integers are, complex numbers count as such."""
-    if tensor.dtype not in _FLOATS or not tensor.numel():
+    """Return whether all elements are finite; integers are, complex numbers count as such."""
+    if tensor.dtype not in _FLOATS:
         return True
-    low, high = torch.aminmax(tensor)
+    stored = _stored(tensor)
+    if not stored.numel():
+        return True
+    low, high = torch.aminmax(stored)
     return math.isfinite(low.item()) and math.isfinite(high.item())
 
 
@@ -41,7 +44,14 @@ def settle(result: Tensor, inputs: Iterable[Tensor], operator: str) -> None:
         return
     if all(is_finite(tensor) for tensor in inputs):
         overflow.record(operator, _kind(operator), saturating=True)
-    result.nan_to_num_()
+    _stored(result).nan_to_num_()
+
+
+def _stored(tensor: Tensor) -> Tensor:
+    """Return the dense tensor that holds the elements: of a sparse tensor its values, else the tensor itself."""
+    if tensor.layout is torch.strided:
+        return tensor
+    return tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()
 
 
 def layer(plan: Plan, call: Call) -> Call:
