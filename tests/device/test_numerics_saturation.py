@@ -176,4 +176,4 @@ def test_sparse_tensors_are_made_on_a_chip_that_saturates(first):
     dense = torch.tensor([[0.0, 3.0], [2.0, 0.0]]).npu()
     sparse = dense.to_sparse()
     assert sparse._values().tolist() == [3.0, 2.0]
-    assert dense.to_sparse_csr().to_dense().tolist() == sparse.to_dense().tolist() == [[0.0, 3.0], [2.0, 0.0]]
+    assert sparse.to_dense().tolist() == [[0.0, 3.0], [2.0, 0.0]]
