@@ -20,6 +20,11 @@ from jumar.errors import DeviceError
 active_device = activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
 
+def test_another_kind_of_device_needs_a_process_of_its_own():
+    with pytest.raises(DeviceError, match=r"already has npu \(emulated\), .* a plan for cuda-stand-in"):
+        activate(DevicePlan(kind="cuda-stand-in"))
+
+
 def test_activation_says_what_is_up_and_happens_once():
     assert active_device == ActiveDevice(
         device_type="npu", description="npu (emulated)", soc="Ascend910B1", torch_npu_version=VERSION

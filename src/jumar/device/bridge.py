@@ -26,7 +26,8 @@ _active: list[ActiveDevice] = []
 def activate(plan: DevicePlan) -> ActiveDevice:
     """Bring up the planned device in this process; a second call for the same device does nothing.
 
-    Raises DeviceError when the device cannot be had here, or another one is already up.
+    The first plan's settings stay; `emulate` changes them for a block. Raises DeviceError
+    when the device cannot be had here, or another one is already up.
     """
     # NOTE: not at the top: `import torch` loads Jumar's own entry point, which may call this function.
     import torch
@@ -39,6 +40,11 @@ def activate(plan: DevicePlan) -> ActiveDevice:
         return ActiveDevice(device_type="cuda", description="cuda", soc=torch.cuda.get_device_name())
     if not _active:
         _active.append(_bring_up(plan))
+    if _active[0].device_type != ("cuda" if plan.kind == "cuda-stand-in" else "npu"):
+        raise DeviceError(
+            f"this process already has {_active[0].description}, and PyTorch takes one extra device; got a plan for "
+            f"{plan.kind}. Use a process of its own for it."
+        )
     return _active[0]
 
 
