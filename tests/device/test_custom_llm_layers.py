@@ -259,6 +259,11 @@ def test_rotary_embedding_with_positions_on_three_axes(mode):
     )
     for mine, theirs in zip(found, (query, key), strict=True):
         torch.testing.assert_close(mine.cpu(), reference(theirs))
+    rounded = [value.bfloat16().npu() for value in (query, key, cache)]
+    options = {"mrope_section": [1, 1, 1], "rotary_mode": mode}
+    found = npu.npu_mrope(positions.npu(), *rounded, 8, **options)
+    wide = npu.npu_mrope(positions.npu(), *(value.float() for value in rounded), 8, **options)
+    assert all(torch.equal(one, other.bfloat16()) for one, other in zip(found, wide, strict=True)), "rounded once"
 
 
 def test_scaled_masked_softmax():

@@ -163,8 +163,8 @@ def test_pinned_memory_is_made_and_known(make):
 
 def test_a_copy_to_the_host_that_may_still_be_under_way_is_in_pinned_memory():
     x = torch.arange(6.0).reshape(2, 3).t().npu()
-    for copy in (x.to("cpu", non_blocking=True), x.to("cpu", torch.float16, non_blocking=True)):
-        assert (copy.is_pinned(), copy.stride(), copy.tolist()) == (True, x.stride(), x.tolist())
+    for moved in (x.to("cpu", non_blocking=True), x.to("cpu", torch.float16, non_blocking=True)):
+        assert (moved.is_pinned(), moved.stride(), moved.tolist()) == (True, x.stride(), x.tolist())
     assert not x.to("cpu").is_pinned()
     assert not x.cpu().to("cpu", torch.float16, non_blocking=True).is_pinned()
 

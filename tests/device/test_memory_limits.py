@@ -36,6 +36,11 @@ def test_the_error_says_what_the_vendors_says():
     del x
 
 
+def test_sizes_beyond_all_memory_are_not_told():
+    with pytest.raises(torch.OutOfMemoryError, match="Tried to allocate more than 1EB memory"):
+        torch.empty(2**60, dtype=torch.uint8, device="npu")
+
+
 @pytest.mark.parametrize(
     "make",
     [

@@ -148,8 +148,34 @@ def test_the_capability_is_what_the_environment_says(monkeypatch: pytest.MonkeyP
     assert torch.npu.get_device_capability() is None
     monkeypatch.setenv("TORCH_NPU_DEVICE_CAPABILITY", "9.0")
     assert torch.npu.get_device_capability(0) == (9, 0)
+    assert torch.npu.get_device_capability(torch.npu.get_device_name()) == (9, 0)  # any argument, and no use of it
     monkeypatch.setenv("TORCH_NPU_DEVICE_CAPABILITY", "nine")
     assert torch.npu.get_device_capability() is None
+
+
+def test_figures_of_other_devices_are_there_and_none() -> None:
+    first, second = (torch.npu.get_device_properties(index) for index in range(2))
+    assert (first.major, first.minor, first.warp_size, first.gcnArchName) == (None,) * 4
+    assert first.uuid == torch.npu.get_device_properties("npu:0").uuid != second.uuid
+
+
+def test_kernels_of_attention_are_chosen_under_the_devices_name_too() -> None:
+    torch.npu.enable_math_sdp(False)
+    try:
+        assert (torch.npu.math_sdp_enabled(), torch.npu.flash_sdp_enabled()) == (False, True)
+        with torch.npu.sdp_kernel(enable_flash=False):
+            assert (torch.npu.math_sdp_enabled(), torch.npu.flash_sdp_enabled()) == (True, False)
+    finally:
+        torch.npu.enable_math_sdp(True)
+    with pytest.warns(UserWarning, match="isn't implemented"):
+        assert torch.npu.preferred_linalg_library("magma") == torch._C._LinalgBackend.Default
+
+
+def test_the_switch_of_convolutions_is_set_for_a_block() -> None:
+    before = torch.npu.conv.allow_hf32
+    with torch.npu.aclnn.flags(allow_hf32=not before):
+        assert torch.npu.aclnn.allow_hf32 == torch.npu.conv.allow_hf32 == (not before)
+    assert torch.npu.aclnn.allow_hf32 == before
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -66,8 +67,20 @@ def test_an_external_stream_only_takes_work(use: Callable[[Any], Any]) -> None:
         use(stream)
 
 
+def test_a_stream_may_be_entered_again_while_it_is_current() -> None:
+    before, first, second = torch.npu.current_stream(), torch.npu.Stream(), torch.Stream()
+    with first, second:
+        with first, first:
+            assert torch.npu.current_stream() == first
+        assert torch.npu.current_stream() == second
+    assert torch.npu.current_stream() == before
+
+
 def test_events_tell_their_time() -> None:
     start, end = torch.npu.Event(enable_timing=True), torch.npu.Event(enable_timing=True)
+    for error in (RuntimeError, ValueError):  # torch.npu.Event raises the one, torch.Event the other
+        with pytest.raises(error, match="Both events must be recorded"):
+            start.elapsed_time(end)
     with pytest.raises(RuntimeError, match="must be recorded before getting"):
         start.recorded_time()
     start.record()
@@ -163,8 +176,10 @@ def test_the_sync_debug_mode_may_only_warn() -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             x.sum().item()
-    with pytest.raises(RuntimeError, match="invalid value of debug_mode"):
+    with pytest.raises(RuntimeError, match="invalid value of debug_mode, expected one of `default`"):
         torch.npu.set_sync_debug_mode("loud")
+    with pytest.raises(RuntimeError, match="invalid value of debug_mode, expected one of 0,1,2"):
+        torch.npu.set_sync_debug_mode(3)
 
 
 @pytest.mark.filterwarnings("ignore:TypedStorage is deprecated")
@@ -184,6 +199,8 @@ def test_the_old_types_convert() -> None:
     assert torch.ones(2, device="npu").type(torch.npu.HalfTensor).dtype == torch.float16
     assert torch.ones(2, device="npu").type() == "torch.npu.FloatTensor"
     assert isinstance(torch.npu.LongTensor([1, 2]), torch.npu.LongTensor)
+    assert torch.npu.FloatTensor(np.array([1, 2])).tolist() == [1.0, 2.0]
+    assert torch.npu.FloatTensor(2, 3).shape == torch.npu.FloatTensor(torch.Size([2, 3])).shape == (2, 3)
 
 
 def test_erasing_a_stream_takes_tensors_and_streams_only() -> None:

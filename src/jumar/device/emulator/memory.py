@@ -34,7 +34,7 @@ from jumar.device.emulator.allocator import (
 from jumar.device.emulator.allocator.stats import RESERVED, SIZE
 from jumar.device.emulator.state import STATE
 
-MIB, GIB = 2**20, 2**30
+MIB, GIB, EXABYTE = 2**20, 2**30, 2**60
 DEFAULT_CAPACITY_BYTES = 64 * GIB
 """For a SoC whose memory is not public; the Atlas training cards have 32 or 64 GiB."""
 _LARGE = 16 * MIB
@@ -412,6 +412,8 @@ def leave_place() -> None:
 
 def raise_out_of_memory(held: Device, size_bytes: int) -> NoReturn:
     """Raise the error of an NPU that is full, in torch_npu's words; `size_bytes` is the segment that was tried."""
+    if size_bytes >= EXABYTE:
+        raise torch.OutOfMemoryError("NPU out of memory. Tried to allocate more than 1EB memory.")
     allocator = held.allocator
     used = format_size(allocator.stats.current(SIZE))
     free = max(0, allocator.capacity_bytes - allocator.reserved)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import torch
 
-from jumar.device.emulator.custom.checks import FLOATING, expect, refuse, require_dtype
+from jumar.device.emulator.custom.checks import FLOATING, expect, refuse, require_dtype, wide
 from jumar.device.emulator.custom.gradients import differentiate
 from jumar.device.emulator.custom.mechanism import Step, derivative, implements
 
@@ -110,7 +110,7 @@ def mrope(
     if cache_mode != "default":
         refuse(operator, f"the cache mode {cache_mode!r}", "use 'default'")
     rotary_dim = cos_sin_cache.shape[-1]
-    angles = cos_sin_cache.index_select(0, positions.flatten().long())
+    angles = wide(cos_sin_cache).index_select(0, positions.flatten().long())
     cos, sin = angles.reshape(*positions.shape, rotary_dim).chunk(2, -1)
     if positions.dim() == 2:
         sections = list(mrope_section or [])
@@ -123,7 +123,7 @@ def mrope(
     cos, sin = repeats(cos).unsqueeze(-2), repeats(sin).unsqueeze(-2)
 
     def turn(value: Tensor) -> Tensor:
-        heads = value.reshape(value.shape[0], -1, head_size)
+        heads = wide(value).reshape(value.shape[0], -1, head_size)
         moved, kept = heads[..., :rotary_dim], heads[..., rotary_dim:]
         moved = moved * cos + rotated(moved, rotary_mode or "half") * sin
         return torch.cat((moved, kept), -1).reshape(value.shape).to(value.dtype)

@@ -25,6 +25,16 @@ from jumar.device.emulator.npu import (
 )
 from jumar.device.emulator.npu import autocast as autocast_utils
 from jumar.device.emulator.npu import config as npu_config
+from jumar.device.emulator.npu.attention_backends import (
+    enable_flash_sdp,
+    enable_math_sdp,
+    enable_mem_efficient_sdp,
+    flash_sdp_enabled,
+    math_sdp_enabled,
+    mem_efficient_sdp_enabled,
+    preferred_linalg_library,
+    sdp_kernel,
+)
 from jumar.device.emulator.npu.autocast import (
     get_autocast_dtype,
     is_autocast_enabled,
@@ -211,6 +221,9 @@ from jumar.device.emulator.npu.sync import (
     set_sync_debug_mode,
 )
 from jumar.device.emulator.npu.utils import (
+    _get_device_index as _get_device_index,
+)
+from jumar.device.emulator.npu.utils import (
     check_uce_in_memory,
     current_blas_handle,
     stress_detect,
@@ -281,7 +294,11 @@ __all__ = [
     "empty_cache",
     "empty_virt_addr_cache",
     "enable_deterministic_with_backward",
+    "enable_flash_sdp",
+    "enable_math_sdp",
+    "enable_mem_efficient_sdp",
     "finalize_dump",
+    "flash_sdp_enabled",
     "get_allocator_backend",
     "get_amp_supported_dtype",
     "get_autocast_dtype",
@@ -323,10 +340,12 @@ __all__ = [
     "make_graphed_callables",
     "manual_seed",
     "manual_seed_all",
+    "math_sdp_enabled",
     "matmul",
     "max_memory_allocated",
     "max_memory_cached",
     "max_memory_reserved",
+    "mem_efficient_sdp_enabled",
     "mem_get_info",
     "memory",
     "memory_allocated",
@@ -338,6 +357,7 @@ __all__ = [
     "memory_summary",
     "mstx",
     "npu_config",
+    "preferred_linalg_library",
     "prof_finalize",
     "prof_init",
     "prof_start",
@@ -353,6 +373,7 @@ __all__ = [
     "reset_peak_host_memory_stats",
     "reset_peak_memory_stats",
     "reset_stream_limit",
+    "sdp_kernel",
     "seed",
     "seed_all",
     "set_aoe",

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 
@@ -14,6 +16,7 @@ __all__ = [
     "flash_sdp_enabled",
     "math_sdp_enabled",
     "mem_efficient_sdp_enabled",
+    "preferred_linalg_library",
     "sdp_kernel",
 ]
 
@@ -59,6 +62,13 @@ def sdp_kernel(
         yield
     finally:
         _set(*before)
+
+
+def preferred_linalg_library(backend: Any = None) -> torch._C._LinalgBackend:
+    """Return PyTorch's default after a warning, as the vendor's function does: there is nothing to choose from."""
+    del backend
+    warnings.warn("torch.npu.preferred_linalg_library isn't implemented!", stacklevel=2)
+    return torch._C._LinalgBackend.Default
 
 
 def _set(flash: bool, math: bool, mem_efficient: bool) -> None:

@@ -47,7 +47,7 @@ class _Typed(metaclass=_TypedMeta):
     def __new__(cls, *args: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], torch.Tensor):
             return args[0].to("npu", cls.dtype)
-        if len(args) == 1 and isinstance(args[0], (list, tuple)) and not isinstance(args[0], torch.Size):
+        if len(args) == 1 and not isinstance(args[0], (int, torch.Size)):  # a sequence or an array of numbers
             return torch.tensor(args[0], dtype=cls.dtype, device="npu")
         return (
             torch.empty(*args, dtype=cls.dtype, device="npu") if args else torch.empty(0, dtype=cls.dtype, device="npu")

@@ -25,7 +25,12 @@ _HANDLE = struct.Struct("<8sq")
 _HANDLE_MARK = b"jumarevt"
 
 
+class _NotRecordedError(RuntimeError, ValueError):
+    """What `torch.npu.Event` raises (RuntimeError) and what `torch.Event` raises (ValueError): here they are one."""
+
+
 class _StreamBase(torch.Stream):
+    _entered: list[StreamContext]
     npu_index: int
     npu_stream: int
     is_sync_launch = False
@@ -93,12 +98,13 @@ class _StreamBase(torch.Stream):
         return event
 
     def __enter__(self) -> Any:
-        self._entered = StreamContext(self)
-        self._entered.__enter__()
+        context = StreamContext(self)
+        context.__enter__()
+        self.__dict__.setdefault("_entered", []).append(context)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._entered.__exit__()
+        self._entered.pop().__exit__()
 
     def __eq__(self, other: object) -> bool:
         same_kind = isinstance(other, _StreamBase) and self.is_sync_launch == other.is_sync_launch
@@ -218,12 +224,12 @@ class Event(torch.Event):
     def elapsed_time(self, end_event: Event) -> float:  # type: ignore[override]
         """Return the host time from this event to `end_event`, in milliseconds.
 
-        Raises ValueError when timing was not enabled, RuntimeError when one was not recorded.
+        Raises ValueError when timing was not enabled, RuntimeError (also a ValueError) when one was not recorded.
         """
         if not (self.enable_timing and end_event.enable_timing):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self.recorded_ns is None or end_event.recorded_ns is None:
-            raise RuntimeError("Both events must be recorded before calculating elapsed time.")
+            raise _NotRecordedError("Both events must be recorded before calculating elapsed time.")
         return (end_event.recorded_ns - self.recorded_ns) * _MILLISECONDS_PER_NANOSECOND
 
     def recorded_time(self) -> int:

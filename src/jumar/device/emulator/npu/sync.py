@@ -32,7 +32,8 @@ def set_sync_debug_mode(debug_mode: str | Literal[0, 1, 2]) -> None:
     """
     mode = _MODES.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
     if mode not in (0, 1, 2):
-        raise RuntimeError("invalid value of debug_mode, expected one of `default`, `warn`, `error`")
+        expected = "`default`, `warn`, `error`" if isinstance(debug_mode, str) else "0,1,2"
+        raise RuntimeError(f"invalid value of debug_mode, expected one of {expected}")
     STATE.options[_OPTION] = mode
     _listen_or_not()
 

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from types import ModuleType
 
 from jumar.device.emulator.npu.aclnn.backends import version
 from jumar.device.emulator.npu.backends import conv
 
-__all__ = ["version"]
+__all__ = ["flags", "set_flags", "version"]
+
+
+def set_flags(_allow_hf32: bool | None = None) -> tuple[bool]:
+    """Set the switch unless it is None; return what it was."""
+    before = bool(conv.allow_hf32)
+    if _allow_hf32 is not None:
+        conv.allow_hf32 = _allow_hf32
+    return (before,)
+
+
+@contextlib.contextmanager
+def flags(allow_hf32: bool = True) -> Iterator[None]:
+    """Within the block, convolutions may compute in HF32, or not."""
+    before = set_flags(allow_hf32)
+    try:
+        yield
+    finally:
+        set_flags(*before)
 
 
 class _Module(ModuleType):
