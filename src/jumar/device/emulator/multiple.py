@@ -54,7 +54,7 @@ class _Move(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, tensor: Tensor, target: int | None, how: dict[str, Any]) -> Tensor:
-        ctx.source = None if tensor.is_cpu else index_of(tensor)
+        ctx.source = None if tensor.is_cpu else _device(tensor).index
         return _copy(tensor, target, **how)
 
     @staticmethod
@@ -79,6 +79,10 @@ def _device(self: Tensor) -> torch.device:
         return plain
     if self.is_sparse:
         return _DEVICES[index_of(self._values())]
+    if type(self) is not Tensor and hasattr(self, "__tensor_flatten__"):  # a DTensor, for one: its memory is a part's
+        names, _ = self.__tensor_flatten__()
+        device: torch.device = getattr(self, names[0]).device
+        return device
     return _DEVICES[index_of(self)] if torch._C._has_storage(self) else plain
 
 
@@ -103,7 +107,7 @@ def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     if wanted is None or isinstance(wanted, torch.dtype):
         return _plain_to(self, *args, **kwargs)
     device = torch.device(wanted)
-    source = index_of(self) if self.device.type == "npu" else None
+    source = self.device.index if self.device.type == "npu" else None
     target = index_from(device) if device.type == "npu" else None
     if (not source and not target and source is target) or device.type not in ("npu", "cpu"):
         return _plain_to(self, *args, **kwargs)
@@ -122,7 +126,7 @@ def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 def _cpu(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`Tensor.cpu` whose gradient goes back to the right device."""
-    if self.device.type == "npu" and index_of(self):
+    if self.device.type == "npu" and self.device.index:
         return _move(self, None)
     return _plain_cpu(self, *args, **kwargs)
 

@@ -1,6 +1,7 @@
 """`init_process_group("hccl")`: collectives of emulated devices over Gloo.
 
-`group` is the process group, `work` what its calls return, `limits` what HCCL does not take.
+`group` is the process group, `work` what its calls return, `limits` what HCCL does not take, `sharded_random` the
+random numbers of DTensors.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 import torch.distributed as dist
+
+from jumar.device.emulator.hccl import sharded_random
 
 __all__ = ["install"]
 
@@ -23,3 +26,4 @@ def install() -> None:
     """Register the backend `hccl` for npu tensors."""
     if dist.is_available() and "HCCL" not in dir(dist.Backend):
         dist.Backend.register_backend("hccl", _create, devices=["npu"])
+        sharded_random.install()

@@ -16,8 +16,8 @@ from jumar.device.emulator.numerics import arithmetic
 from jumar.device.emulator.state import STATE
 
 Tensor = torch.Tensor
-_FLASH = 1
-"""sdp::SDPBackend::flash_attention."""
+_MATH, _FLASH = 0, 1
+"""Of sdp::SDPBackend."""
 
 
 def attention(
@@ -34,9 +34,12 @@ def attention(
     """`scaled_dot_product_attention`; shapes and semantics as in its documentation."""
     aten = torch.ops.aten
     needs_mask_gradient = attn_mask is not None and attn_mask.requires_grad
-    choice = aten._fused_sdp_choice(
-        query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
-    )
+    try:
+        choice = aten._fused_sdp_choice(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
+        )
+    except NotImplementedError:  # a kind of tensor that cannot be asked, such as a DTensor
+        choice = _MATH
     if choice == _FLASH and not needs_mask_gradient and not _is_composed():
         mask = _additive(attn_mask, query.dtype)
         return aten._scaled_dot_product_flash_attention_for_cpu(  # type: ignore[no-any-return]

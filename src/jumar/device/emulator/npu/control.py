@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from jumar.device.emulator import memory
 from jumar.device.emulator.devices import index_from, num_visible, set_current
 from jumar.device.emulator.state import CURRENT, STATE
 
@@ -36,17 +37,28 @@ def is_available() -> bool:
     return num_visible() > 0
 
 
+_used: list[bool] = []
+"""Not empty once a device was chosen, or asked for."""
+
+
 def is_initialized() -> bool:
-    """Return True: there is nothing to initialise."""
-    return True
+    """Return whether this process has used a device: chosen one, or had a tensor there.
+
+    PyTorch asks this before it chooses a device itself, for a mesh of devices from the local rank.
+    """
+    if not _used and any(held.log or held.allocator.reserved for held in memory.DEVICES):
+        _used.append(True)
+    return bool(_used)
 
 
 def init() -> None:
-    """Do nothing: there is nothing to initialise."""
+    """Make the device count as used; there is nothing else to do."""
+    if not _used:
+        _used.append(True)
 
 
 def _lazy_init() -> None:
-    """Do nothing: there is nothing to initialise."""
+    """Do nothing: PyTorch calls this already when the emulated device comes up."""
 
 
 def _lazy_call(cb: Callable[[], Any]) -> None:
@@ -76,6 +88,7 @@ def set_device(device: Any) -> None:
     Raises RuntimeError for an index that there is not.
     """
     set_current(index_from(device))
+    init()
 
 
 def synchronize(device: Any = None) -> None:
