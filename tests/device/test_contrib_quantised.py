@@ -169,10 +169,22 @@ def test_a_quantised_convolution_pads_with_a_value_and_takes_the_number_of_a_dty
     assert torch.equal(layer(x.npu()).cpu(), expected.half())
 
 
+def test_the_operator_of_a_quantised_convolution_wants_a_dtype_of_floats():
+    x, scale = torch.ones(1, 1, 4, 4, dtype=torch.int8).npu(), torch.ones(1).npu()
+    for given, words in ((None, "cannot be None"), (torch.int8, "must be float16")):
+        with pytest.raises(RuntimeError, match=words):
+            torch.ops.npu.npu_quant_conv2d(x, x, scale, output_dtype=given)
+    found = torch.ops.npu.npu_quant_conv2d(x, x, scale, output_dtype=torch.bfloat16)
+    assert (found.dtype, found.item()) == (torch.bfloat16, 16.0)
+
+
 def test_a_quantised_convolution_of_other_numbers_is_refused():
     layer = filled(module.QuantConv2d(1, 1, 3, torch.float16, bias=False), scale=torch.ones(1))
-    with pytest.raises(NotImplementedError, match=r"dequantise and use torch\.nn\.Conv2d"):
+    with pytest.raises(RuntimeError, match="input must be one of int8"):
         layer(torch.ones(1, 1, 4, 4).npu())
+    x, scale = torch.ones(1, 1, 4, 4, dtype=torch.int8).npu(), torch.ones(1).npu()
+    with pytest.raises(NotImplementedError, match="hifloat8"):
+        torch.ops.npu.npu_quant_conv2d(x, x, scale, output_dtype=5, input_dtype=290, weight_dtype=290)
 
 
 def test_a_quantised_convolution_has_no_offset():

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import nn
-from torch.nn import functional
 from torch.nn.modules.utils import _pair
-
-from jumar.device.emulator.custom import is_implemented
-from jumar.device.emulator.custom.low_bits import dtype_of, scale_of
 
 Tensor = torch.Tensor
 Size = int | tuple[int, int]
@@ -64,8 +58,7 @@ class QuantConv2d(nn.Module):
         scale: Tensor = self.scale
         if scale.dtype == torch.float32:
             scale = torch.ops.npu.npu_trans_quant_param(scale)
-        call: Any = torch.ops.npu.npu_quant_conv2d if is_implemented("npu_quant_conv2d") else _composed
-        result: Tensor = call(
+        result: Tensor = torch.ops.npu.npu_quant_conv2d(
             quant_conv2d_input,
             self.weight,
             scale,
@@ -82,37 +75,6 @@ class QuantConv2d(nn.Module):
             self.weight_dtype,
         )
         return result
-
-
-def _composed(
-    x: Tensor,
-    weight: Tensor,
-    scale: Tensor,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    groups: int,
-    offset_x: int,
-    round_mode: str,
-    output_dtype: Any,
-    bias: Tensor | None,
-    offset: Tensor | None,
-    input_dtype: Any,
-    weight_dtype: Any,
-) -> Tensor:
-    """`npu_quant_conv2d` of torch operators: (convolution + bias) * scale, sums exact below 2**24."""
-    if input_dtype is not None or weight_dtype is not None or {x.dtype, weight.dtype} != {torch.int8}:
-        raise NotImplementedError(
-            f"QuantConv2d is emulated for int8, not for an input of {x.dtype} ({input_dtype}) and a weight of "
-            f"{weight.dtype} ({weight_dtype}); dequantise and use torch.nn.Conv2d."
-        )
-    del round_mode, offset  # of requantisation to int8, which the layer does not offer
-    padded = functional.pad(x.float(), (padding[1], padding[1], padding[0], padding[0]), value=float(offset_x))
-    sums = functional.conv2d(padded, weight.float(), None, stride, 0, dilation, groups)
-    if bias is not None:
-        sums = sums + bias.float().view(-1, 1, 1)
-    dtype = output_dtype if isinstance(output_dtype, torch.dtype) else dtype_of(output_dtype, x.dtype, "QuantConv2d")
-    return (sums * scale_of(scale).view(-1, 1, 1)).to(dtype)
 
 
 def _frozen(tensor: Tensor) -> nn.Parameter:
