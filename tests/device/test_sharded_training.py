@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
 from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -63,4 +64,14 @@ def test_attention_of_tensors_that_cannot_be_asked_is_the_formula():
     expected = functional.scaled_dot_product_attention(values, values, values)
     with Mute():
         found = functional.scaled_dot_product_attention(values.npu(), values.npu(), values.npu())
+    torch.testing.assert_close(found.cpu(), expected)
+
+
+@pytest.mark.parametrize("num_key_heads", [2, 1])
+def test_there_a_causal_mask_hides_what_comes_later(num_key_heads):
+    query, key = torch.randn(2, 2, 4, 8), torch.randn(2, num_key_heads, 4, 8)
+    expected = functional.scaled_dot_product_attention(query, key, key, is_causal=True, enable_gqa=True)
+    with Mute():
+        q, k = query.npu(), key.npu()
+        found = functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True)
     torch.testing.assert_close(found.cpu(), expected)

@@ -40,6 +40,8 @@ def attention(
         )
     except NotImplementedError:  # a kind of tensor that cannot be asked, such as a DTensor
         choice = _MATH
+        if is_causal:  # the formula would make its mask a plain tensor
+            attn_mask, is_causal = _causal(query, key), False
     if choice == _FLASH and not needs_mask_gradient and not _is_composed():
         mask = _additive(attn_mask, query.dtype)
         return aten._scaled_dot_product_flash_attention_for_cpu(  # type: ignore[no-any-return]
@@ -48,6 +50,13 @@ def attention(
     return aten._scaled_dot_product_attention_math(  # type: ignore[no-any-return]
         query, key, value, _additive(attn_mask, query.dtype), dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
     )[0]
+
+
+def _causal(query: Tensor, key: Tensor) -> Tensor:
+    """Return the causal mask (..., L, S) as the kind of tensor that the arguments are."""
+    repeats = query.shape[-3] // key.shape[-3] if query.dim() > 2 else 1
+    keys = key.repeat_interleave(repeats, -3) if repeats > 1 else key
+    return torch.ones_like(query.detach() @ keys.detach().transpose(-2, -1), dtype=torch.bool).tril()
 
 
 def _is_composed() -> bool:
