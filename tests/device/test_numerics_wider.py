@@ -57,3 +57,15 @@ def test_what_falls_back_to_the_host_keeps_the_limits_of_the_cpu():
         pytest.raises(NotImplementedError, match="not implemented for 'Half'"),
     ):
         functional.multi_margin_loss(scores, labels)
+
+
+@pytest.mark.parametrize("name", ["_softmax", "_log_softmax"])
+def test_softmax_takes_half_and_gives_float32(name):
+    values, seed = torch.randn(2, 5).half(), torch.randn(2, 5)
+    forward, backward = getattr(torch.ops.aten, name), getattr(torch.ops.aten, f"{name}_backward_data")
+    found, expected = forward(values.npu(), 1, True), forward(values.float(), 1, False)
+    assert torch.equal(found.cpu(), expected)
+    gradient = backward(seed.npu(), found, 1, torch.float16)
+    assert torch.equal(gradient.cpu(), backward(seed, expected, 1, torch.float32).half())
+    with pytest.raises(RuntimeError, match="half to float conversion is not supported"):
+        forward(values.float().npu(), 1, True)

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from jumar.device.emulator import plans, policy, wider
+from jumar.device.emulator import half_softmax, plans, policy, wider
 from jumar.device.emulator.numerics import cube, dtypes, loss_scale, overflow, pooling, saturation
 from jumar.device.emulator.numerics.arithmetic import is_strict, saturates
 
@@ -21,4 +21,4 @@ __all__ = ["install", "is_strict", "overflow", "saturates"]
 def install() -> None:
     """Put the layers of the chip around the CPU kernels, and the policy around those. Called once."""
     of_the_chip = [cube.layer, pooling.layer, saturation.layer, loss_scale.layer, dtypes.layer]
-    plans.LAYERS.extend([wider.layer, *of_the_chip, policy.layer])
+    plans.LAYERS.extend([wider.layer, half_softmax.layer, *of_the_chip, policy.layer])
