@@ -115,12 +115,6 @@ def test_bytes_that_are_no_handle_make_no_event(handle: bytes) -> None:
         torch.npu.Event.from_ipc_handle("npu:0", handle)
 
 
-def test_a_tensor_does_not_go_to_another_process_and_says_so() -> None:
-    with pytest.raises(NotImplementedError, match=r"tensor\.cpu\(\) before it goes"):
-        ForkingPickler.dumps(torch.ones(2, device="npu"))
-    assert pickle.loads(ForkingPickler.dumps(torch.ones(2))).tolist() == [1, 1]
-
-
 def test_a_neutral_event_can_be_waited_for() -> None:
     start, end = (torch.Event(device="npu", enable_timing=True) for _ in range(2))
     start.record()

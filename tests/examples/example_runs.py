@@ -58,7 +58,7 @@ class Run:
 
 
 def plan(kind: str) -> DevicePlan:
-    return DevicePlan(kind=kind, real="never", num_devices=2)
+    return DevicePlan(kind=kind, real="never", num_devices=2, numerics="exact")
 
 
 def start_worker(kind: str) -> None:

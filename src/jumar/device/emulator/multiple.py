@@ -149,6 +149,11 @@ def _grouped(tensor_lists: list[list[Tensor | None]], with_indices: bool = False
     return groups
 
 
+def _is_tracing() -> bool:
+    """Return whether tensors are fake now: PyTorch itself compares their devices, and knows `npu:0` only."""
+    return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
+
+
 def _explicit(function: Any) -> Any:
     """Return a factory that marks an `npu:0` its caller wrote, so that it is not taken for C++'s own 0."""
 
@@ -157,7 +162,7 @@ def _explicit(function: Any) -> Any:
         device = kwargs.get("device")
         if device is not None:
             device = torch.device(device)
-            if device.type == "npu" and device.index == 0:
+            if device.type == "npu" and device.index == 0 and not _is_tracing():
                 kwargs["device"] = torch.device("npu", EXPLICIT_ZERO)
         return function(*args, **kwargs)
 
