@@ -202,10 +202,10 @@ class AutogradProfile(_PyTorchs):  # type: ignore[misc]
 
     __repr__ = __str__
 
-    def export_chrome_trace(self, path: str) -> Any:
+    def export_chrome_trace(self, path: str, *args: Any, **kwargs: Any) -> Any:
         """Write the trace: with `use_npu` the estimated one of host and device."""
         if self.npu_profile is None:
-            return super().export_chrome_trace(path)
+            return super().export_chrome_trace(path, *args, **kwargs)
         from jumar.device.emulator.profiler.files import write_chrome_trace
 
         return write_chrome_trace(Path(path), self.npu_profile)
