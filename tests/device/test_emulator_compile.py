@@ -87,3 +87,20 @@ def test_an_exported_program_runs_on_the_npu_and_survives_a_file():
     result = loaded.module()(x)
     assert result.device.type == "npu"
     assert torch.equal(result, model(x))
+
+
+def written(x, indices):
+    y = x * 2
+    torch.ops.npu.npu_silu_(y)
+    torch.ops.npu.npu_scatter_nd_update_(x, indices, y[:1])
+    return x + y
+
+
+@pytest.mark.parametrize("transform", [torch.compile(backend="aot_eager"), torch.func.functionalize])
+def test_custom_operators_that_write_their_argument_are_replaced_by_those_that_do_not(transform):
+    indices = torch.tensor([[2]]).npu()
+    x = torch.arange(6.0).reshape(3, 2).npu()
+    same = x.clone()
+    expected, found = written(x, indices), transform(written)(same, indices)
+    assert torch.equal(found.cpu(), expected.cpu())
+    assert torch.equal(same.cpu(), x.cpu()), "the caller's tensor is written too"

@@ -9,7 +9,7 @@ import torch
 
 from jumar.device.emulator import detour, register
 from jumar.device.emulator.arguments import unwrap
-from jumar.device.emulator.custom import gradients
+from jumar.device.emulator.custom import functional, gradients
 from jumar.device.emulator.custom.mechanism import (
     IMPLEMENTATIONS,
     OWN,
@@ -44,6 +44,7 @@ def register_all() -> None:
             refuse(library.m, schema)
         else:
             provide(library.m, backward.m, implementation)
+    functional.register(library.m)
 
 
 def refuse(library: Any, schema: Schema) -> None:
