@@ -37,7 +37,7 @@ def _types(schema: Schema) -> list[tuple[str, str]]:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor) and torch._is_functional_tensor(value):
-        torch._sync(value)  # type: ignore[no-untyped-call]
+        torch._sync(value)  # type: ignore[no-untyped-call, attr-defined]
         return torch._from_functional_tensor(value)
     return value
 
