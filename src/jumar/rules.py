@@ -41,6 +41,8 @@ class Rule:
     safety: Safety | None = None
     """Safety of the rule's edits; None when it makes none."""
     lifecycle: Lifecycle = "stable"
+    opt_in: bool = False
+    """Whether the rule is applied only where it is asked for by code or name."""
 
     def __post_init__(self) -> None:
         if not CODE_PATTERN.fullmatch(self.code):

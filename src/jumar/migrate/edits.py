@@ -47,6 +47,8 @@ class Proposal:
     why: str = ""
     confidence: str = "certain"
     evidence: Mapping[str, Json] = field(default_factory=dict)
+    requires: tuple[str, ...] = ()
+    """Statements the edit needs at module level (`import os`); each is added once, where it is missing."""
 
 
 class EditSet:

@@ -8,8 +8,10 @@ import warnings
 
 from jumar.findings import Finding
 from jumar.migrate.edits import EditSet, Proposal, to_finding
+from jumar.migrate.files import kind_of
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure, Outcome, Skip, Success
+from jumar.migrate.project_facts import ALONE, ProjectFacts
 from jumar.migrate.rules import CHECKS, Context
 from jumar.migrate.rules.unparsable_source import report, sentence
 from jumar.migrate.source import Source, SourceError, parse
@@ -23,8 +25,21 @@ _TRIGGER = re.compile(
 )
 
 
-def convert_source(source: str | bytes, path: str, options: ConvertOptions | None = None) -> Outcome:
-    """Convert one source; `path` is only named in the findings.
+def convert_file(
+    data: bytes, path: str, options: ConvertOptions | None = None, project: ProjectFacts = ALONE
+) -> Outcome | None:
+    """Convert one file of any kind, None for a kind that holds nothing to convert and is only copied."""
+    options = options or ConvertOptions()
+    if path.endswith((".py", ".pyw")):
+        return convert_source(data, path, options, project)
+    kind = kind_of(path, data)
+    return None if kind is None else kind.convert(data, path, options, project)
+
+
+def convert_source(
+    source: str | bytes, path: str, options: ConvertOptions | None = None, project: ProjectFacts = ALONE
+) -> Outcome:
+    """Convert one Python source; `path` is only named in the findings.
 
     Success (perhaps without a change), Skip when nothing in it belongs to CUDA, Failure when it
     cannot be read as Python. Never raises for what the source holds, never prints.
@@ -35,16 +50,17 @@ def convert_source(source: str | bytes, path: str, options: ConvertOptions | Non
         if not _TRIGGER.search(data):
             _check_syntax(data, path)
             return Skip(path=path, before=data, reason="nothing in it belongs to CUDA")
-        return _convert(parse(data, path), options)
+        return _convert(parse(data, path), options, project)
     except SourceError as error:
         return Failure(path=path, before=data, error=sentence(path, error), findings=(report(path, error),))
 
 
-def _convert(source: Source, options: ConvertOptions) -> Outcome:
-    context = Context(source, options)
-    for check in CHECKS:
-        for proposal in list(check(context)):
-            context.add(proposal)
+def _convert(source: Source, options: ConvertOptions, project: ProjectFacts) -> Outcome:
+    context = Context(source, options, project)
+    for rule, check in CHECKS:
+        if options.checks(rule):
+            for proposal in list(check(context)):
+                context.add(proposal)
     edits = EditSet()
     findings = [_apply(proposal, edits, source, options) for proposal in context.proposals]
     findings.sort(key=lambda finding: (finding.where.line or 0, finding.where.column or 0, finding.code))
@@ -56,7 +72,7 @@ def _convert(source: Source, options: ConvertOptions) -> Outcome:
 
 
 def _apply(proposal: Proposal, edits: EditSet, source: Source, options: ConvertOptions) -> Finding:
-    wanted = bool(proposal.replacements) and options.applies(proposal.safety)
+    wanted = bool(proposal.replacements) and options.makes(proposal.rule, proposal.safety)
     applied = wanted and edits.accept(proposal.replacements)
     return to_finding(proposal, source.text, source.path, applied=applied)
 

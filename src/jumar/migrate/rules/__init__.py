@@ -1,12 +1,16 @@
 """The conversion rules: `RULES` for the registry, `CHECKS` in the order they run.
 
 The order is precedence: a place that an earlier check claimed (converted, or left on purpose) is not
-touched by a later one. The last two see everything before them.
+touched by a later one. The last two see everything before them. Groups of rules are packages of this
+one, each with its own `MODULES`.
 """
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from jumar.migrate.rules import (
+    affinity,
     cuda_amp,
     cuda_device_guard,
     cuda_device_string,
@@ -15,56 +19,50 @@ from jumar.migrate.rules import (
     cuda_profiler,
     cudnn_flag,
     data_parallel,
+    distributed,
     import_torch_npu,
     is_cuda,
     load_without_map_location,
+    manual,
     nccl_backend,
+    residue,
     tensor_cuda_method,
     third_party_cuda,
     torch_cuda_api,
     torch_cuda_import,
     unparsable_source,
+    user,
 )
 from jumar.migrate.rules.context import Check, Context
 from jumar.rules import Rule
 
 __all__ = ["CHECKS", "RULES", "Check", "Context"]
 
-CHECKS: tuple[Check, ...] = (
-    torch_cuda_import.check,
-    third_party_cuda.check,
-    cuda_environment.check,
-    cuda_device_guard.check,
-    cuda_amp.check,
-    torch_cuda_api.check,
-    cuda_profiler.check,
-    nccl_backend.check,
-    tensor_cuda_method.check,
-    is_cuda.check,
-    cuda_device_string.check,
-    cudnn_flag.check,
-    load_without_map_location.check,
-    data_parallel.check,
-    import_torch_npu.check,
-    cuda_left_over.check,
+_MODULES: tuple[ModuleType, ...] = (
+    *user.MODULES,
+    *distributed.MODULES,
+    torch_cuda_import,
+    third_party_cuda,
+    *affinity.MODULES,
+    *manual.MODULES,
+    cuda_environment,
+    cuda_device_guard,
+    cuda_amp,
+    torch_cuda_api,
+    cuda_profiler,
+    nccl_backend,
+    tensor_cuda_method,
+    is_cuda,
+    cuda_device_string,
+    cudnn_flag,
+    load_without_map_location,
+    data_parallel,
+    *residue.MODULES,
+    import_torch_npu,
+    cuda_left_over,
 )
+"""Modules with a `RULE` and a `check`, in the order they run."""
 
-RULES: tuple[Rule, ...] = (
-    torch_cuda_api.RULE,
-    cuda_device_string.RULE,
-    tensor_cuda_method.RULE,
-    is_cuda.RULE,
-    nccl_backend.RULE,
-    cuda_amp.RULE,
-    import_torch_npu.RULE,
-    cuda_device_guard.RULE,
-    cuda_environment.RULE,
-    cudnn_flag.RULE,
-    third_party_cuda.RULE,
-    load_without_map_location.RULE,
-    data_parallel.RULE,
-    cuda_left_over.RULE,
-    unparsable_source.RULE,
-    torch_cuda_import.RULE,
-    cuda_profiler.RULE,
-)
+CHECKS: tuple[tuple[Rule, Check], ...] = tuple((module.RULE, module.check) for module in _MODULES)
+
+RULES: tuple[Rule, ...] = (*(rule for rule, _ in CHECKS), unparsable_source.RULE)

@@ -13,6 +13,7 @@ import libcst as cst
 from jumar.migrate.devices import device_identifiers
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.options import ConvertOptions
+from jumar.migrate.project_facts import ALONE, ProjectFacts
 from jumar.migrate.source import Reference, Source
 from jumar.migrate.spans import Span
 
@@ -23,6 +24,7 @@ class Context:
 
     source: Source
     options: ConvertOptions
+    project: ProjectFacts = ALONE
     proposals: list[Proposal] = field(default_factory=list)
     _covered: set[Span] = field(default_factory=set)
     _starts: set[int] = field(default_factory=set)
