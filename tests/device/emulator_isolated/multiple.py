@@ -129,3 +129,15 @@ def test_tied_weights_move_once_and_train_with_clipped_gradients():
     devices = {str(norm.device), *(str(value.device) for value in optimizer.state[model.head.weight].values())}
     assert devices - {"cpu"} == {"npu:1"}  # AdamW keeps its step counter on the CPU
     assert model.head.weight.grad.norm().item() <= 1.001e-3
+
+
+def test_a_lazy_module_moves_before_its_parameters_have_shapes():
+    module = nn.LazyLinear(3).to("npu:1")
+    assert isinstance(module.weight, nn.UninitializedParameter)
+    assert str(module(torch.ones(2, 5, device="npu:1")).device) == "npu:1"
+
+
+def test_a_copy_to_the_host_that_may_still_be_under_way_is_pinned_whatever_its_dtype():
+    x = torch.arange(3.0, device="npu:1")
+    copies = [x.to("cpu", dtype, non_blocking=True) for dtype in (torch.float32, torch.float16)]
+    assert [(copy.is_pinned(), copy.dtype) for copy in copies] == [(True, torch.float32), (True, torch.float16)]

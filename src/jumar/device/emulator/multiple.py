@@ -69,7 +69,8 @@ def _move(tensor: Tensor, target: int | None, **how: Any) -> Tensor:
 
 def _copy(tensor: Tensor, target: int | None, **how: Any) -> Tensor:
     where = torch.device("cpu") if target is None else torch.device("npu", target or EXPLICIT_ZERO)
-    return torch.ops.aten._to_copy.default(tensor, device=where, **how)  # type: ignore[no-any-return]
+    with torch._C.DisableTorchFunctionSubclass():  # an uninitialized parameter lets nothing but `to` near it
+        return torch.ops.aten._to_copy.default(tensor, device=where, **how)  # type: ignore[no-any-return]
 
 
 def _device(self: Tensor) -> torch.device:
@@ -83,7 +84,10 @@ def _device(self: Tensor) -> torch.device:
         names, _ = self.__tensor_flatten__()
         device: torch.device = getattr(self, names[0]).device
         return device
-    return _DEVICES[index_of(self)] if torch._C._has_storage(self) else plain
+    if not torch._C._has_storage(self):
+        return plain
+    with torch._C.DisableTorchFunctionSubclass():  # an uninitialized parameter does not show its storage
+        return _DEVICES[index_of(self)]
 
 
 def _get_device(self: Tensor) -> int:
@@ -120,6 +124,8 @@ def _to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     how = {key: value for key, value in kwargs.items() if key in ("non_blocking", "memory_format")}
     if rest and isinstance(rest[0], bool):
         how["non_blocking"] = rest[0]
+    if dtype is not None and target is None:  # converted where it is, so that the copy to the host is the last step
+        return _move(_plain_to(self, dtype), target, **how)
     moved: Tensor = _move(self, target, **how)
     return moved if dtype is None else _plain_to(moved, dtype)
 
