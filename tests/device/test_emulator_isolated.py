@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from jumar.device import DevicePlan
+
 FOLDER = Path(__file__).parent / "emulator_isolated"
 
 
@@ -98,3 +100,11 @@ def test_what_sharded_training_is_made_of_works_on_several_ranks(num_ranks):
 @pytest.mark.slow
 def test_a_lost_rank_is_an_error_for_the_others():
     assert ranks(2, "lose") == [{"rank": 0, "errors": ["RuntimeError", "RuntimeError"]}]
+
+
+def test_a_child_process_may_import_torch_npu_before_torch():
+    code = "import torch_npu, torch; print(torch_npu.__version__, torch.ones(2).npu().device)"
+    environment = {**os.environ, **DevicePlan(real="never").to_environment()}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.stdout.split() == ["2.13.0+jumar", "npu:0"], done.stderr

@@ -84,6 +84,22 @@ def test_the_mark_gives_a_test_its_chip_and_ends_with_it(suite):
     run(suite, passed=4)
 
 
+def test_a_process_that_a_marked_test_starts_has_its_npu(suite):
+    suite.makepyfile("""
+        import os, subprocess, sys
+        import pytest
+
+        @pytest.mark.npu(soc="Ascend910A")
+        def test_child():
+            code = "import torch; print(torch.npu.get_device_name())"
+            assert subprocess.check_output([sys.executable, "-c", code], text=True).strip() == "Ascend910A"
+
+        def test_no_mark():
+            assert "JUMAR_DEVICE_PLAN" not in os.environ
+    """)
+    run(suite, passed=2)
+
+
 def test_a_wrong_mark_or_chip_is_said_in_one_sentence(suite):
     suite.makepyfile("""
         import pytest

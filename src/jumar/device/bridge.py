@@ -6,14 +6,20 @@ import contextlib
 import dataclasses
 import importlib
 import importlib.metadata
-import importlib.util
 import logging
 import os
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from jumar.device.plan import PLUGIN_VARIABLE, ActiveDevice, DevicePlan, Numerics, Unsupported
+from jumar.device.plan import (
+    PLUGIN_VARIABLE,
+    ActiveDevice,
+    DevicePlan,
+    Numerics,
+    Unsupported,
+    is_torch_npu_installed,
+)
 from jumar.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -62,7 +68,7 @@ def _bring_up(plan: DevicePlan) -> ActiveDevice:
 
 def _vendor() -> ActiveDevice | None:
     """Return the vendor's device, or None after a sentence on the log when torch_npu is there and fails."""
-    if importlib.util.find_spec("torch_npu") is None:
+    if not is_torch_npu_installed():
         return None
     try:
         torch_npu = importlib.import_module("torch_npu")

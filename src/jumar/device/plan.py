@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from pathlib import Path
 from typing import Literal, get_args
 
 from jumar.device.soc import get_soc
@@ -22,6 +25,18 @@ Numerics = Literal["strict", "exact"]
 Unsupported = Literal["warn", "error", "fallback"]
 
 MAX_DEVICES = 64
+
+_SHIM = str(Path(__file__).parent / "import_shim")
+"""On the module path of child processes: a `torch_npu` that imports torch, whose autoload brings the emulator up."""
+
+
+def is_torch_npu_installed() -> bool:
+    """Tell whether the vendor's torch_npu can be found; what answers for it in an emulated process does not count."""
+    finders = (finder for finder in sys.meta_path if not type(finder).__module__.startswith("jumar."))
+    specs = (finder.find_spec("torch_npu", None) for finder in finders)
+    return any(
+        spec is not None and spec.origin is not None and str(Path(spec.origin).parent) != _SHIM for spec in specs
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,8 +82,14 @@ class DevicePlan:
         get_soc(self.soc)
 
     def to_environment(self) -> dict[str, str]:
-        """Return the variables that make a child process activate this plan."""
-        return {VARIABLE: json.dumps(asdict(self))}
+        """Return the variables that make a child process activate this plan, also one that imports torch_npu first."""
+        return {VARIABLE: json.dumps(asdict(self)), **self._module_path()}
+
+    def _module_path(self) -> dict[str, str]:
+        path = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+        if self.kind != "npu" or _SHIM in path or (self.real != "never" and is_torch_npu_installed()):
+            return {}
+        return {"PYTHONPATH": os.pathsep.join([*path, _SHIM])}
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> DevicePlan | None:

@@ -142,11 +142,27 @@ def _block(config: pytest.Config, settings: Mapping[str, Any]) -> Iterator[None]
             pytest.skip(f"needs {wanted}; this machine has {active.soc}")
         yield
         return
-    from jumar.device import emulate
+    from jumar.device import DevicePlan, emulate
 
     soc = config.getoption("--soc", default=None)
-    with emulate(**{**({"soc": soc} if soc else {}), **settings}):
+    wished = {**({"soc": soc} if soc else {}), **settings}
+    with emulate(**wished), _environment(DevicePlan(real="never", **wished).to_environment()):
         yield
+
+
+@contextlib.contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Set these variables, for the processes that a test starts."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 @pytest.fixture(autouse=True)
