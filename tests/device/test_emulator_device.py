@@ -82,9 +82,9 @@ def test_a_plugin_named_in_the_environment_is_called(monkeypatch):
 def test_device_calls():
     assert (torch.npu.is_available(), torch.npu.device_count(), torch.npu.current_device()) == (True, 8, 0)
     assert torch.get_device_module("npu") is torch.npu
-    assert torch.npu.is_initialized()
     assert torch.npu.is_bf16_supported()
     torch.npu.init()
+    assert torch.npu.is_initialized()
     torch.npu.synchronize()
     torch.npu.set_device("npu:0")
     with torch.npu.device(0), torch.npu.device_of(torch.ones(1, device="npu")), torch.npu.device(None):
