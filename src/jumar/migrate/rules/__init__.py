@@ -20,6 +20,7 @@ from jumar.migrate.rules import (
     cudnn_flag,
     data_parallel,
     distributed,
+    files,
     import_torch_npu,
     is_cuda,
     load_without_map_location,
@@ -65,4 +66,4 @@ _MODULES: tuple[ModuleType, ...] = (
 
 CHECKS: tuple[tuple[Rule, Check], ...] = tuple((module.RULE, module.check) for module in _MODULES)
 
-RULES: tuple[Rule, ...] = (*(rule for rule, _ in CHECKS), unparsable_source.RULE)
+RULES: tuple[Rule, ...] = (*(rule for rule, _ in CHECKS), unparsable_source.RULE, *files.RULES)
