@@ -26,6 +26,7 @@ from jumar.migrate.rules import (
     load_without_map_location,
     manual,
     nccl_backend,
+    proof,
     residue,
     tensor_cuda_method,
     third_party_cuda,
@@ -66,4 +67,4 @@ _MODULES: tuple[ModuleType, ...] = (
 
 CHECKS: tuple[tuple[Rule, Check], ...] = tuple((module.RULE, module.check) for module in _MODULES)
 
-RULES: tuple[Rule, ...] = (*(rule for rule, _ in CHECKS), unparsable_source.RULE, *files.RULES)
+RULES: tuple[Rule, ...] = (*(rule for rule, _ in CHECKS), unparsable_source.RULE, *files.RULES, *proof.RULES)
