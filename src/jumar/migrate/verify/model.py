@@ -6,6 +6,7 @@ import ast
 import json
 import re
 import warnings
+from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -37,6 +38,24 @@ class Code:
                 return ast.parse(self.text)
             except (SyntaxError, ValueError, RecursionError):
                 return None
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """Every node of the tree, outermost first; empty without a tree."""
+        return [] if self.tree is None else list(ast.walk(self.tree))
+
+    @cached_property
+    def stored(self) -> Counter[str]:
+        """How often each name is bound: assigned, imported, or a parameter; definitions are left out."""
+        found: Counter[str] = Counter()
+        for node in self.nodes:
+            if isinstance(node, ast.Name):
+                found[node.id] += not isinstance(node.ctx, ast.Load)
+            elif isinstance(node, ast.arg):
+                found[node.arg] += 1
+            elif isinstance(node, ast.alias):
+                found[(node.asname or node.name).partition(".")[0]] += 1
+        return found
 
     @cached_property
     def source(self) -> Source | None:
