@@ -3,33 +3,31 @@
 from __future__ import annotations
 
 import ast
-import re
+import functools
 import warnings
+from pathlib import PurePosixPath
 
 from jumar.findings import Finding
 from jumar.migrate.edits import EditSet, Proposal, to_finding
 from jumar.migrate.files import kind_of
+from jumar.migrate.ignores import Ignores, skip_of
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure, Outcome, Skip, Success
 from jumar.migrate.project_facts import ALONE, ProjectFacts
-from jumar.migrate.rules import CHECKS, Context
+from jumar.migrate.rules import CHECKS, MODULES, Context
 from jumar.migrate.rules.unparsable_source import report, sentence
 from jumar.migrate.source import Source, SourceError, parse
 from jumar.migrate.text import SourceText
-
-_TRIGGER = re.compile(
-    rb"cuda|nccl|nvidia|nvml|apex|amp_c|flash_attn|flash_attention|bitsandbytes|xformers|triton|cupy|tensorrt|dali\b"
-    rb"|transformer_engine|dataparallel|gradscaler|cudnn|cublas|8bit|torch_scatter|spconv|mamba_ssm|causal_conv1d"
-    rb"|\bload\b.{0,8}\(|import\s+load\b",
-    re.IGNORECASE,
-)
-
+from jumar.migrate.triggers import Triggers
 
 def convert_file(
     data: bytes, path: str, options: ConvertOptions | None = None, project: ProjectFacts = ALONE
 ) -> Outcome | None:
     """Convert one file of any kind, None for a kind that holds nothing to convert and is only copied."""
     options = options or ConvertOptions()
+    skip = skip_of(data, path)
+    if skip is not None:
+        return skip
     if path.endswith((".py", ".pyw")):
         return convert_source(data, path, options, project)
     kind = kind_of(path, data)
@@ -46,8 +44,11 @@ def convert_source(
     """
     options = options or ConvertOptions()
     data = source.encode() if isinstance(source, str) else source
+    skip = skip_of(data, path)
+    if skip is not None:
+        return skip
     try:
-        if not _TRIGGER.search(data):
+        if not _TRIGGER.search(data) and not options.user_rules.concern(data):
             _check_syntax(data, path)
             return Skip(path=path, before=data, reason="nothing in it belongs to CUDA")
         return _convert(parse(data, path), options, project)
@@ -57,12 +58,15 @@ def convert_source(
 
 def _convert(source: Source, options: ConvertOptions, project: ProjectFacts) -> Outcome:
     context = Context(source, options, project)
+    ignores = Ignores.of(source.text)
     for rule, check in CHECKS:
         if options.checks(rule):
             for proposal in list(check(context)):
-                context.add(proposal)
+                context.add(ignores.filtered(proposal))
     edits = EditSet()
-    findings = [_apply(proposal, edits, source, options) for proposal in context.proposals]
+    wanted = [proposal for proposal in context.proposals if not ignores.ignores(proposal)]
+    findings = [_apply(proposal, edits, source, options) for proposal in wanted]
+    findings += ignores.unused(source.path, options, tuple(rule for rule, _ in CHECKS))
     findings.sort(key=lambda finding: (finding.where.line or 0, finding.where.column or 0, finding.code))
     after = source.text.encode(edits.apply(source.text.text))
     before = source.text.data

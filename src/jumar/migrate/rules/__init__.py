@@ -33,14 +33,15 @@ from jumar.migrate.rules import (
     torch_cuda_api,
     torch_cuda_import,
     unparsable_source,
+    unused_ignore,
     user,
 )
 from jumar.migrate.rules.context import Check, Context
 from jumar.rules import Rule
 
-__all__ = ["CHECKS", "RULES", "Check", "Context"]
+__all__ = ["CHECKS", "MODULES", "RULES", "Check", "Context"]
 
-_MODULES: tuple[ModuleType, ...] = (
+MODULES: tuple[ModuleType, ...] = (
     *user.MODULES,
     *distributed.MODULES,
     torch_cuda_import,
@@ -63,8 +64,14 @@ _MODULES: tuple[ModuleType, ...] = (
     import_torch_npu,
     cuda_left_over,
 )
-"""Modules with a `RULE` and a `check`, in the order they run."""
+"""Modules with a `RULE`, a `check` and perhaps a `TRIGGER` (see `jumar.migrate.triggers`), in the order they run."""
 
-CHECKS: tuple[tuple[Rule, Check], ...] = tuple((module.RULE, module.check) for module in _MODULES)
+CHECKS: tuple[tuple[Rule, Check], ...] = tuple((module.RULE, module.check) for module in MODULES)
 
-RULES: tuple[Rule, ...] = (*(rule for rule, _ in CHECKS), unparsable_source.RULE, *files.RULES, *proof.RULES)
+RULES: tuple[Rule, ...] = (
+    *(rule for rule, _ in CHECKS),
+    unparsable_source.RULE,
+    unused_ignore.RULE,
+    *files.RULES,
+    *proof.RULES,
+)
