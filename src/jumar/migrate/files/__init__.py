@@ -2,25 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from jumar.migrate.options import ConvertOptions
-from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ProjectFacts
+from jumar.migrate.files import scripts
+from jumar.migrate.files.kind import FileKind
 
+__all__ = ["KINDS", "FileKind", "kind_of"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileKind:
-    """One kind of file: how it is told by its name and first bytes, and how it is converted."""
-
-    name: str
-    matches: Callable[[PurePosixPath, bytes], bool]
-    convert: Callable[[bytes, str, ConvertOptions, ProjectFacts], Outcome]
-
-
-KINDS: tuple[FileKind, ...] = ()
+KINDS: tuple[FileKind, ...] = (scripts.SHELL, scripts.MAKE)
 
 
 def kind_of(path: str, data: bytes) -> FileKind | None:
