@@ -491,3 +491,31 @@ def test_it_is_refused_where_cuda_is_available(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a real GPU")
     with pytest.raises(DeviceError, match="a real GPU"):
         cuda_stand_in.install()
+
+
+def apex_with_cuda_kernels() -> tuple[list[float], str, list[float]]:
+    from apex import amp, normalization, optimizers
+
+    runs = []
+    for make in (torch.optim.AdamW, optimizers.FusedAdam):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(4, 8), normalization.FusedLayerNorm(8), nn.Linear(8, 1)).cuda()
+        optimizer = make(model.parameters(), lr=0.01, weight_decay=0.01)
+        model, optimizer = amp.initialize(model, optimizer, opt_level="O2", loss_scale=128.0, verbosity=0)
+        losses = []
+        for _ in range(3):
+            loss = model(torch.ones(2, 4, device="cuda")).square().sum()
+            optimizer.zero_grad()
+            with amp.scale_loss(loss, optimizer) as scaled:
+                scaled.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        runs.append(losses)
+    return runs[0], raised(lambda: optimizers.FusedLAMB([])), runs[1]
+
+
+def test_apex_trains_with_what_has_a_counterpart_in_pytorch(stand_in):
+    plain, refused, fused = stand_in(apex_with_cuda_kernels)
+    assert plain == fused
+    assert plain[0] > plain[-1]
+    assert "requires cuda extensions" in refused

@@ -77,6 +77,8 @@ def test_two_ranks_on_hccl():
     assert first["ddp"] == {"equal on all ranks": True, "gradient on": "npu:0"}
     assert second["ddp"] == {"equal on all ranks": True, "gradient on": "npu:1"}
     assert first["sync"]["far from one process"] < 1e-6
+    assert first["apex"]["weights"] == second["apex"]["weights"]
+    assert first["apex"]["apart"] < 1e-3
 
 
 @pytest.mark.slow

@@ -87,7 +87,7 @@ def _vendor() -> ActiveDevice | None:
 
 def _emulated(plan: DevicePlan) -> ActiveDevice:
     _check_torch()
-    from jumar.device.emulator import backend, torch_npu_alias
+    from jumar.device.emulator import apex_finder, backend, torch_npu_alias
     from jumar.device.emulator.state import STATE
 
     STATE.apply(_settings(plan))
@@ -99,6 +99,7 @@ def _emulated(plan: DevicePlan) -> ActiveDevice:
         active = ActiveDevice(device_type="cuda", description="cuda (CPU kernels standing in)", soc=plan.soc)
     else:
         torch_npu_alias.install()
+        apex_finder.install()
         active = ActiveDevice(
             device_type="npu",
             description="npu (emulated)",

@@ -119,6 +119,30 @@ def train(rank: int, size: int, device: torch.device, *, synchronised: bool = Fa
     return found
 
 
+def train_with_apex(rank: int, device: torch.device, *, combine_ddp: bool) -> torch.Tensor:
+    """Train with apex's O2, gradients averaged by apex or by DistributedDataParallel; return a weight."""
+    from apex import amp
+
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)).to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model, optimizer = amp.initialize(
+        model, optimizer, opt_level="O2", loss_scale=64.0, combine_ddp=combine_ddp, verbosity=0
+    )
+    network = model if combine_ddp else DistributedDataParallel(model, device_ids=[rank])
+    for batch in torch.randn(3, 2, 4, 4):
+        optimizer.zero_grad()
+        with amp.scale_loss(network(batch[rank % 2].to(device)).square().mean(), optimizer) as scaled:
+            scaled.backward()
+        optimizer.step()
+    return model[0].weight.detach().float().cpu()
+
+
+def apex(rank: int, device: torch.device) -> dict[str, object]:
+    by_apex, by_ddp = (train_with_apex(rank, device, combine_ddp=way) for way in (True, False))
+    return {"apart": float((by_apex - by_ddp).abs().max()), "weights": by_apex.flatten().tolist()}
+
+
 def one_process(model: nn.Module, data: torch.Tensor) -> torch.Tensor:
     """Train the same model on whole batches on the CPU, with ordinary batch normalisation."""
     plain = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
@@ -162,6 +186,7 @@ def main(rank: int, size: int, port: str, lose: bool) -> None:
         "ddp": train(rank, size, device),
         "sync": train(rank, size, device, synchronised=True) if size > 1 else {},
         "more": more(rank, size, device) if size > 1 else {},
+        "apex": apex(rank, device) if size > 1 else {},
         "backend": dist.get_backend(),
     }
     dist.barrier()

@@ -55,6 +55,7 @@ def install() -> None:
 def _install() -> None:
     from jumar.device.cuda_stand_in import (
         accelerator,
+        apex_,
         autocast,
         compile_,
         cuda_module,
@@ -80,3 +81,4 @@ def _install() -> None:
     compile_.install()
     extensions.install()
     redirect.install()
+    apex_.install()
