@@ -1,13 +1,15 @@
 """## What it does
-Reports switches of cuDNN and of CUDA's own backends: `torch.backends.cudnn.*`,
-`torch.backends.cuda.*` and `torch.set_float32_matmul_precision` stay as they are.
+Reports switches of cuDNN and of CUDA's own libraries, `torch.backends.cudnn.*` and `torch.backends.cuda.*`, each
+with what it means on an NPU: nothing (`benchmark`), another switch (`allow_tf32`, `deterministic`), or a kernel
+choice that other code makes there (`sdp_kernel`, `enable_flash_sdp`).
 
 ## Why it matters
-They have no effect on an NPU: determinism, TF32 and algorithm search are set elsewhere there. A
-program that relies on `cudnn.deterministic` is not deterministic on the NPU because of it.
+A program that relies on `cudnn.deterministic` is not deterministic on an NPU because of it, and one that allows
+TF32 gets float32 products until HF32 is allowed.
 
 ## Example
 ```python
+torch.backends.cudnn.benchmark = True
 torch.backends.cudnn.deterministic = True
 torch.backends.cuda.matmul.allow_tf32 = True
 ```
@@ -19,11 +21,12 @@ torch.npu.matmul.allow_hf32 = True
 ```
 
 ## Fix safety
-No fix: the flags do no harm where they are.
+No fix here: the flags do no harm where they are. With similar interfaces allowed (`-sim`), JM148 writes the NPU's
+switches.
 
 ## References
 - https://pytorch.org/docs/stable/backends.html
-- torch_npu 2.13 (`torch.npu.matmul`, `torch.npu.conv`)
+- torch_npu 2.13 (`torch.npu.matmul`, `torch.npu.conv`), Ascend/pytorch `docs/zh/api/native_api/pytorch_2-13-0`
 """
 
 from __future__ import annotations
@@ -43,12 +46,38 @@ RULE = Rule(
     doc=__doc__,
 )
 
+TRIGGER = (b"cudnn", b"backends", b"float32_matmul_precision")
+
 _PREFIXES = ("torch.backends.cudnn.", "torch.backends.cuda.")
-_NOTES = {
-    "torch.backends.cudnn.deterministic": (Severity.ADVICE, "Call torch.use_deterministic_algorithms(True)."),
-    "torch.backends.cudnn.allow_tf32": (Severity.INFO, "The NPU's counterpart is torch.npu.conv.allow_hf32."),
-    "torch.backends.cuda.matmul.allow_tf32": (Severity.INFO, "The NPU's counterpart is torch.npu.matmul.allow_hf32."),
-    "torch.backends.cuda.sdp_kernel": (Severity.ADVICE, "It chooses among CUDA kernels; use torch.nn.attention."),
+_CUDNN = "torch.backends.cudnn."
+_CUDA = "torch.backends.cuda."
+_SDP = "The NPU's attention has one kernel: leave the choice out there, or use torch.nn.attention.sdpa_kernel."
+_NOTES: dict[str, tuple[Severity, str]] = {
+    f"{_CUDNN}deterministic": (Severity.ADVICE, "Call torch.use_deterministic_algorithms(True)."),
+    f"{_CUDNN}benchmark": (Severity.INFO, "Nothing to do: there is no search for algorithms; AOE tunes operators."),
+    f"{_CUDNN}benchmark_limit": (Severity.INFO, "Nothing to do: there is no search for algorithms."),
+    f"{_CUDNN}allow_tf32": (Severity.INFO, "The NPU's counterpart is torch.npu.conv.allow_hf32 (on by default, too)."),
+    f"{_CUDNN}enabled": (Severity.INFO, "Nothing to do: it switches cuDNN only."),
+    f"{_CUDNN}flags": (Severity.INFO, "The block has no effect; for determinism use use_deterministic_algorithms."),
+    f"{_CUDNN}version": (Severity.ADVICE, "It returns None without cuDNN: guard comparisons."),
+    f"{_CUDNN}is_available": (Severity.ADVICE, "It is False on an NPU; check which code that switches off."),
+    f"{_CUDNN}is_acceptable": (Severity.ADVICE, "It is False on an NPU; check which code that switches off."),
+    f"{_CUDNN}rnn": (Severity.ADVICE, "Private to cuDNN's RNNs; remove it."),
+    f"{_CUDA}matmul.allow_tf32": (
+        Severity.INFO,
+        "The NPU's counterpart is torch.npu.matmul.allow_hf32 (off by default, too).",
+    ),
+    f"{_CUDA}matmul.allow_fp16_reduced_precision_reduction": (Severity.INFO, "Nothing to do: it is cuBLAS's."),
+    f"{_CUDA}matmul.allow_bf16_reduced_precision_reduction": (Severity.INFO, "Nothing to do: it is cuBLAS's."),
+    f"{_CUDA}is_built": (Severity.ADVICE, "It is False on an NPU machine; check which code that switches off."),
+    f"{_CUDA}sdp_kernel": (Severity.ADVICE, _SDP),
+    f"{_CUDA}enable_flash_sdp": (Severity.INFO, _SDP),
+    f"{_CUDA}enable_mem_efficient_sdp": (Severity.INFO, _SDP),
+    f"{_CUDA}enable_math_sdp": (Severity.INFO, _SDP),
+    f"{_CUDA}enable_cudnn_sdp": (Severity.INFO, _SDP),
+    f"{_CUDA}flash_sdp_enabled": (Severity.ADVICE, "It tells of CUDA's kernels; check which code it switches."),
+    f"{_CUDA}preferred_linalg_library": (Severity.INFO, "Nothing to do: it chooses among CUDA's libraries."),
+    f"{_CUDA}cufft_plan_cache": (Severity.INFO, "The NPU's counterpart is torch.npu.backends.fft_plan_cache."),
 }
 
 
@@ -59,10 +88,10 @@ def check(context: Context) -> Iterator[Proposal]:
         if not reference.name.startswith(_PREFIXES):
             continue
         span = context.source.span(reference.node)
-        if span in seen:
+        if span in seen or context.within_covered(span):
             continue
         seen.add(span)
-        severity, action = _NOTES.get(reference.name, (Severity.INFO, ""))
+        severity, action = _note(reference.name)
         yield Proposal(
             rule=RULE,
             span=span,
@@ -70,3 +99,12 @@ def check(context: Context) -> Iterator[Proposal]:
             message=f"`{reference.name}` has no effect on an NPU and was left.",
             action=action,
         )
+
+
+def _note(name: str) -> tuple[Severity, str]:
+    """Return what is known of a switch, or of the longest prefix of its name."""
+    while name:
+        if name in _NOTES:
+            return _NOTES[name]
+        name = name.rpartition(".")[0]
+    return Severity.INFO, ""

@@ -1,12 +1,12 @@
 """## What it does
-Reports libraries that bring their own CUDA code, and PyTorch's tools to compile some: apex,
-flash_attn, bitsandbytes, xformers, Triton, DALI, pynvml, CUDAExtension and others; with the
-documented counterpart on the NPU where there is one. Switches that choose such a library by a string
-(`attn_implementation='flash_attention_2'`) count, too.
+Reports imports of libraries that bring CUDA code of their own: apex, flash_attn, bitsandbytes, xformers,
+Triton, DALI, pynvml and some sixty others, with the reason, what to do, and where that is documented.
+Imports by name (`importlib.import_module('apex')`, `find_spec('flash_attn')`) count, too. What each call of
+such a library becomes is another rule's matter (JM130).
 
 ## Why it matters
-No rename makes them run. An import that stands in a `try` may be replaced by the program itself; one
-that does not fails before anything runs.
+No rename makes them run. An import that stands in a `try`, under an `if` or in a function may be replaced
+by the program itself and weighs less; one that does not fails before anything runs.
 
 ## Example
 ```python
@@ -19,121 +19,94 @@ from torch.nn.functional import scaled_dot_product_attention
 ```
 
 ## Fix safety
-No fix: counterparts take other arguments or give other results in corner cases.
+No fix here: counterparts take other arguments. With similar interfaces allowed (`-sim`), attention,
+optimizers and normalization are replaced where the result is the same (JM145, JM146, JM147).
 
 ## References
-- torch_npu 2.13 public API; MindSpeed and Ascend ports of the libraries
+- The packaged table `counterparts.json` names the source of each statement
+- torch_npu 2.13 public API
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
 from jumar.findings import Severity
+from jumar.migrate.counterparts import Library, library_of
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import literals
+from jumar.migrate.literals import literal
+from jumar.migrate.options import ConvertOptions
 from jumar.migrate.rules.context import Context
-from jumar.migrate.source import Source, imported_name
+from jumar.migrate.rules.residue.places import is_optional, is_own_module, library_words
+from jumar.migrate.source import imported_name
 from jumar.rules import Rule
 
 RULE = Rule(
     code="JM111",
     name="third-party-cuda",
-    summary="A library with CUDA code of its own is used.",
+    summary="A library with CUDA code of its own is imported.",
     severity=Severity.WARNING,
     doc=__doc__,
 )
 
-LIBRARIES = {
-    "apex": "Use torch.amp for apex.amp and torch_npu.optim.NpuFused* for its fused optimizers, or Ascend's apex.",
-    "amp_C": "It is apex's CUDA extension; use torch_npu.optim.NpuFused* optimizers.",
-    "flash_attn": "Use torch.nn.functional.scaled_dot_product_attention or torch_npu.npu_fusion_attention"
-    " (which takes head_num and input_layout, and scale has no default).",
-    "bitsandbytes": "Its 8-bit optimizers and 4-bit weights have no counterpart; use torch_npu.optim.NpuFusedAdamW.",
-    "xformers": "Use torch.nn.functional.scaled_dot_product_attention or torch_npu.npu_fusion_attention.",
-    "triton": "Triton kernels need triton-ascend; keep the PyTorch path for the NPU.",
-    "nvidia.dali": "Use torchvision transforms in DataLoader workers.",
-    "pynvml": "Call npu-smi, or torch.npu.mem_get_info() for memory.",
-    "cupy": "Write it with PyTorch operators.",
-    "pycuda": "Write it with PyTorch operators.",
-    "numba.cuda": "Write it with PyTorch operators, or in Ascend C.",
-    "tensorrt": "Export ONNX and compile it with ATC for inference on the NPU.",
-    "torch_tensorrt": "Export ONNX and compile it with ATC for inference on the NPU.",
-    "transformer_engine": "Use plain PyTorch layers, or MindSpeed's.",
-    "torch_scatter": "Check that the installed build has NPU kernels; it falls back to the CPU otherwise.",
-    "spconv": "It has CUDA kernels only.",
-    "mamba_ssm": "It has CUDA and Triton kernels; use its reference implementation.",
-    "causal_conv1d": "It has CUDA kernels only; use torch.nn.Conv1d with padding.",
-}
+TRIGGER: Callable[[ConvertOptions], tuple[bytes, ...]] = library_words
 
-TOOLS = {
-    "torch.utils.cpp_extension.CUDAExtension": "Port the kernel to Ascend C and build it with"
-    " torch_npu.utils.cpp_extension.NpuExtension.",
-    "torch.utils.cpp_extension.load": "If it compiles CUDA sources, keep the PyTorch path for the NPU.",
-    "torch.utils.cpp_extension.load_inline": "If it compiles CUDA sources, keep the PyTorch path for the NPU.",
-    "torch.utils.cpp_extension.CUDA_HOME": "There is no CUDA toolkit on an NPU machine.",
-}
-
-_SWITCHES = {
-    "flash_attention_2": "Use 'sdpa'; transformers maps it to the NPU's kernel.",
-    "paged_adamw_8bit": "It is bitsandbytes'; use 'adamw_torch'.",
-    "paged_adamw_32bit": "It is bitsandbytes'; use 'adamw_torch'.",
-    "adamw_bnb_8bit": "It is bitsandbytes'; use 'adamw_torch'.",
-    "adamw_apex_fused": "It is apex's; use 'adamw_torch'.",
-    "xformers": "Use PyTorch's scaled_dot_product_attention.",
-}
+_BY_NAME = frozenset({"importlib.import_module", "importlib.util.find_spec", "builtins.__import__"})
 
 
 def check(context: Context) -> Iterator[Proposal]:
-    """Report imports and uses of CUDA libraries, and strings that choose them."""
-    yield from _imports(context)
-    yield from _tools(context)
-    for text in literals(context.source):
-        hint = _SWITCHES.get(text.body) if text.num_fields == 0 else None
-        if hint is not None:
-            yield Proposal(
-                rule=RULE, span=context.source.span(text.node), confidence="likely", action=hint,
-                message=f"'{text.body}' chooses a library with CUDA code of its own.",
-            )  # fmt: skip
-
-
-def _imports(context: Context) -> Iterator[Proposal]:
+    """Report imports of CUDA libraries, in whatever form."""
     source = context.source
     for alias in source.nodes(cst.ImportAlias):
         name = imported_name(alias, source.parent(alias)) or ""
-        library = next((key for key in LIBRARIES if name == key or name.startswith(f"{key}.")), None)
-        if library is None:
+        library = library_of(name)
+        if library is not None and not library.quiet_import and not context.covered(source.span(alias.name)):
+            yield from _import(context, library, name, alias)
+    for statement in source.nodes(cst.ImportFrom):
+        if isinstance(statement.names, cst.ImportStar) and statement.module is not None and not statement.relative:
+            library = library_of(source.code(statement.module))
+            if library is not None:
+                yield from _import(context, library, library.name, statement)
+    yield from _by_name(context)
+
+
+def _import(
+    context: Context, library: Library, name: str, node: cst.ImportAlias | cst.ImportFrom
+) -> Iterator[Proposal]:
+    if is_own_module(context.project, library.name):
+        return
+    optional = is_optional(context.source, node)
+    span = context.source.span(node.name if isinstance(node, cst.ImportAlias) else node)
+    yield Proposal(
+        rule=RULE,
+        span=span,
+        severity=min(library.severity, Severity.ADVICE) if optional else library.severity,
+        message=f"`{name}` belongs to {library.name}: {library.reason}"
+        + (" (its import may fail here without harm)." if optional else "."),
+        action=library.action,
+        why=f"Source: {library.source}.",
+        evidence={"library": library.name, "optional": optional},
+    )
+
+
+def _by_name(context: Context) -> Iterator[Proposal]:
+    """Report libraries imported or looked for by a string."""
+    source = context.source
+    for reference in source.references:
+        if reference.name not in _BY_NAME or reference.call is None or not reference.call.args:
             continue
-        optional = is_optional(source, alias)
+        text = literal(source, reference.call.args[0].value)
+        library = library_of(text.body) if text is not None and text.num_fields == 0 else None
+        if text is None or library is None or is_own_module(context.project, library.name):
+            continue
         yield Proposal(
             rule=RULE,
-            span=source.span(alias.name),
-            severity=Severity.ADVICE if optional else Severity.WARNING,
-            message=f"`{name}` belongs to {library}, which has CUDA code of its own"
-            + (" (its import may fail here without harm)." if optional else "."),
-            action=LIBRARIES[library],
+            span=source.span(text.node),
+            severity=min(library.severity, Severity.ADVICE),
+            message=f"`{text.body}` is asked for by name; it belongs to {library.name}: {library.reason}.",
+            action=library.action,
+            why=f"Source: {library.source}.",
+            evidence={"library": library.name, "optional": True},
         )
-
-
-def is_optional(source: Source, node: cst.CSTNode) -> bool:
-    """Tell whether an import stands in the body of a `try`, or in a function."""
-    child: cst.CSTNode = node
-    for around in source.ancestors(node):
-        if isinstance(around, (cst.Try, cst.TryStar)) and around.body is child:
-            return True
-        if isinstance(around, cst.FunctionDef):
-            return True
-        child = around
-    return False
-
-
-def _tools(context: Context) -> Iterator[Proposal]:
-    for reference in context.source.references:
-        hint = TOOLS.get(reference.name)
-        if hint is not None:
-            yield Proposal(
-                rule=RULE, span=context.source.span(reference.node), action=hint,
-                message=f"`{reference.name}` builds CUDA code.",
-            )  # fmt: skip
