@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from jumar.migrate.files import scripts
+from jumar.migrate.files import dockerfile, requirement_files, scripts
+from jumar.migrate.files.config import kinds as config
 from jumar.migrate.files.kind import FileKind
 
 __all__ = ["KINDS", "FileKind", "kind_of"]
 
-KINDS: tuple[FileKind, ...] = (scripts.SHELL, scripts.MAKE)
+KINDS: tuple[FileKind, ...] = (
+    scripts.SHELL,
+    scripts.MAKE,
+    dockerfile.DOCKERFILE,
+    requirement_files.REQUIREMENTS,
+    config.YAML,
+    config.JSON,
+    config.TOML,
+    config.INI,
+)
 
 
 def kind_of(path: str, data: bytes) -> FileKind | None:

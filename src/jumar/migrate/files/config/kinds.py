@@ -1,0 +1,56 @@
+"""Kinds of configurations: YAML, JSON, TOML, INI."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+
+from jumar.migrate.edits import Proposal
+from jumar.migrate.files.config.entries import Scanner
+from jumar.migrate.files.config.flow import scan_json
+from jumar.migrate.files.config.toml import scan_ini, scan_toml
+from jumar.migrate.files.config.values import value_proposals
+from jumar.migrate.files.config.yaml import scan_yaml
+from jumar.migrate.files.containers import container_proposals
+from jumar.migrate.files.drafting import Converted, convert_with
+from jumar.migrate.files.kind import FileKind, is_text
+from jumar.migrate.files.requirement_files import listed_requirements
+from jumar.migrate.options import ConvertOptions
+from jumar.migrate.outcome import Outcome
+from jumar.migrate.project_facts import ProjectFacts
+
+_DATA_NAMES = frozenset(
+    {"vocab.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "package-lock.json"}
+    | {"added_tokens.json", "merges.json", "poetry.lock", "uv.lock", "pnpm-lock.yaml", "yarn.lock"}
+)
+"""Files with these names hold data that only looks like configuration."""
+
+
+def _matches(suffixes: frozenset[str]) -> Callable[[PurePosixPath, bytes], bool]:
+    def matches(path: PurePosixPath, data: bytes) -> bool:
+        return path.suffix.lower() in suffixes and path.name not in _DATA_NAMES and is_text(data)
+
+    return matches
+
+
+def _converts(scanner: Scanner) -> Callable[[bytes, str, ConvertOptions, ProjectFacts], Outcome]:
+    def convert(data: bytes, path: str, options: ConvertOptions, project: ProjectFacts) -> Outcome:
+        def propose(text: str, options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal | Converted]:
+            entries = list(scanner(text))
+            yield from container_proposals(entries)
+            yield from listed_requirements(text, PurePosixPath(path), entries, options)
+            yield from value_proposals(text, entries, options, project)
+
+        return convert_with(data, path, options, project, propose)
+
+    return convert
+
+
+def _kind(name: str, scanner: Scanner, *suffixes: str) -> FileKind:
+    return FileKind(name=name, matches=_matches(frozenset(suffixes)), convert=_converts(scanner))
+
+
+YAML: FileKind = _kind("YAML", scan_yaml, ".yaml", ".yml")
+JSON: FileKind = _kind("JSON", scan_json, ".json", ".jsonc", ".json5")
+TOML: FileKind = _kind("TOML", scan_toml, ".toml")
+INI: FileKind = _kind("INI", scan_ini, ".ini", ".cfg", ".conf", ".properties")
