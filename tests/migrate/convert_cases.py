@@ -2,23 +2,39 @@
 
 from __future__ import annotations
 
+import re
 from textwrap import dedent
 
 from jumar.findings import Finding
 from jumar.migrate import ConvertOptions, Success, convert_source
+from jumar.migrate.options import Target
 
 IMPORT = "import torch_npu  # noqa: F401\n"
 
 
-def outcome(source: str, *, unsafe: bool = False) -> Success:
-    found = convert_source(dedent(source), "a.py", ConvertOptions(unsafe=unsafe))
+def outcome(source: str, *, unsafe: bool = False, target: Target = "npu") -> Success:
+    found = convert_source(dedent(source), "a.py", ConvertOptions(unsafe=unsafe, target=target))
     assert isinstance(found, Success), found
     return found
 
 
 def converted(source: str, *, unsafe: bool = False) -> str:
     """The converted snippet, without the added import (which has its own tests)."""
-    return outcome(source, unsafe=unsafe).after.decode().replace(IMPORT, "", 1)
+    return re.sub(rf"^[ \t]*{re.escape(IMPORT)}", "", outcome(source, unsafe=unsafe).after.decode(), flags=re.MULTILINE)
+
+
+DEFINITION = re.compile(
+    r"(\n|^)DEVICE_TYPE = torch\.accelerator\.current_accelerator\(\)\.type "
+    r"if torch\.accelerator\.is_available\(\) else (['\"])cpu\2\n\n?"
+)
+
+
+def agnostic(source: str, *, unsafe: bool = False) -> str:
+    """The snippet for any accelerator, without the definition of DEVICE_TYPE (which has its own tests)."""
+    after = outcome(source, unsafe=unsafe, target="agnostic").after.decode()
+    again = outcome(after, unsafe=unsafe, target="agnostic").after.decode() if "cuda" in after else after
+    assert after == again
+    return DEFINITION.sub("", after, count=1)
 
 
 def findings(source: str, code: str, *, unsafe: bool = False) -> list[Finding]:

@@ -197,12 +197,27 @@ def test_torch_npu_is_imported_once_at_module_level_where_it_is_needed(before: s
 
 
 @pytest.mark.parametrize(
-    "source",
+    ("before", "after"),
     [
-        "try:\n    import torch\nexcept ImportError:\n    torch = None\nx.cuda()\n",
-        "def f():\n    import torch\n    x.cuda()\n",
+        (
+            "try:\n    import torch\nexcept ImportError:\n    torch = None\nx.cuda()\n",
+            f"try:\n    import torch\n    {IMPORT}except ImportError:\n    torch = None\nx.npu()\n",
+        ),
+        ("def f():\n    import torch\n    x.cuda()\n", f"def f():\n    import torch\n    {IMPORT}    x.npu()\n"),
+        (
+            "def f():\n\timport torch\n\tx.cuda()\ndef g():\n\timport torch\n",
+            f"def f():\n\timport torch\n\t{IMPORT}\tx.npu()\ndef g():\n\timport torch\n",
+        ),
     ],
 )
-def test_where_torch_is_imported_conditionally_no_import_is_added_and_the_place_is_reported(source: str) -> None:
+def test_torch_npu_goes_where_torch_is_imported_conditionally(before: str, after: str) -> None:
+    assert outcome(before).after.decode() == after
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["def f(): import torch; x.cuda()\n", "if TYPE_CHECKING:\n    import torch\nx.cuda()\n"],
+)
+def test_where_no_import_would_take_effect_none_is_added_and_the_place_is_reported(source: str) -> None:
     assert IMPORT not in outcome(source).after.decode()
     assert len(left(source, "JM107")) == 1

@@ -31,6 +31,12 @@ class Literal:
     ends_with_field: bool = False
 
     @property
+    def quote(self) -> str:
+        """The quotation mark of the literal, one character."""
+        mark = self.node.quote if isinstance(self.node, cst.SimpleString) else self.node.end
+        return mark[0]
+
+    @property
     def is_bare(self) -> bool:
         """Whether the literal is exactly `cuda`."""
         return self.body == "cuda" and self.num_fields == 0

@@ -53,6 +53,22 @@ class Receivers:
             for binding in bindings
         )
 
+    def is_bound_method(self, node: cst.Attribute) -> bool:
+        """Tell whether an attribute that is not called here is a method all the same.
+
+        It is where its object is PyTorch's, or where it is given a name that this file calls; `args.cuda`
+        is a flag.
+        """
+        if self.classify(node.value) == "torch":
+            return True
+        assignment = self._source.parent(node)
+        if not isinstance(assignment, cst.Assign) or len(assignment.targets) != 1 or self.has_own:
+            return False
+        target = assignment.targets[0].target
+        return isinstance(target, cst.Name) and any(
+            isinstance(call.func, cst.Name) and call.func.value == target.value for call in self._source.nodes(cst.Call)
+        )
+
     def classify(self, receiver: cst.BaseExpression, depth: int = 0) -> Owner:
         """Tell whose object `receiver` is, as far as this file shows."""
         if depth > _MAX_DEPTH:

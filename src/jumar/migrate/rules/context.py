@@ -16,6 +16,7 @@ from jumar.migrate.options import ConvertOptions
 from jumar.migrate.project_facts import ALONE, ProjectFacts
 from jumar.migrate.source import Reference, Source
 from jumar.migrate.spans import Span
+from jumar.migrate.targets import Dialect, dialect_for
 
 
 @dataclass
@@ -54,6 +55,11 @@ class Context:
             return True
         edit = bisect.bisect_left(edits, span[0])
         return edit < len(edits) and edits[edit] < span[1]
+
+    @cached_property
+    def dialect(self) -> Dialect:
+        """How the target writes devices, back ends and names of torch.cuda."""
+        return dialect_for(self.options.target, self.source, self.quote)
 
     @cached_property
     def device_names(self) -> frozenset[str]:

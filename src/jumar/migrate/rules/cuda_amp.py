@@ -5,7 +5,7 @@ Turns `torch.cuda.amp` into the device-neutral `torch.amp` with `'npu'` as its d
 device gets one, because its default is CUDA.
 
 A name that is passed around as a value keeps its signature instead: it becomes the one of
-`torch_npu.npu.amp`, which takes the same arguments.
+`torch_npu.npu.amp`, which takes the same arguments. For `--target agnostic` it is left and reported.
 
 ## Why it matters
 `torch.cuda.amp` is deprecated and means CUDA: on an NPU its autocast does nothing and its scaler
@@ -149,11 +149,22 @@ def _use(context: Context, reference: Reference, routes: AmpPlan) -> Iterator[Pr
     elif dotted:
         cuda = reference.chain[reference.names.index("torch.cuda")]
         assert isinstance(cuda, cst.Attribute)
-        yield _proposal(context, reference, [renamed(source, cuda.attr, "npu")])
+        yield _as_value(context, reference, cuda)
     elif name is not None and reference.names[0] != "torch.cuda" and _neutral(source, reference, routes):
         edits = _device(context, reference, name)
         if edits:
             yield _proposal(context, reference, edits)
+
+
+def _as_value(context: Context, reference: Reference, cuda: cst.Attribute) -> Proposal:
+    """Keep the signature of a function that is passed around, where the target has one like it."""
+    if context.dialect.target == "npu":
+        return _proposal(context, reference, [renamed(context.source, cuda.attr, "npu")])
+    return Proposal(
+        rule=RULE, span=context.source.span(reference.node),
+        message=f"`{context.source.code(reference.node)}` is passed on and its user gives no device, so it was left.",
+        action="Pass functools.partial(torch.amp.autocast, device_type) and the like instead.",
+    )  # fmt: skip
 
 
 def _neutral(source: Source, reference: Reference, routes: AmpPlan) -> bool:
@@ -167,7 +178,7 @@ def _proposal(context: Context, reference: Reference, edits: list[Replacement]) 
     return Proposal(
         rule=RULE,
         span=context.source.span(reference.node),
-        message=f"`{reference.name}` means CUDA; mixed precision now names the NPU.",
+        message=f"`{reference.name}` means CUDA; mixed precision now names its device.",
         replacements=tuple(edits),
     )
 
@@ -175,7 +186,7 @@ def _proposal(context: Context, reference: Reference, edits: list[Replacement]) 
 def _device(context: Context, reference: Reference, name: str) -> list[Replacement]:
     """Return the insertions that give the use its device."""
     source, call = context.source, reference.call
-    device = f"{context.quote}npu{context.quote}"
+    device = context.dialect.device_word(context.quote)
     if name in ("custom_fwd", "custom_bwd"):
         if call is not None:
             return [last_argument(source, call, f"device_type={device}")]
@@ -205,6 +216,6 @@ def _scalers_without_device(context: Context) -> Iterator[Proposal]:
         yield Proposal(
             rule=RULE,
             span=source.span(reference.node),
-            message="A GradScaler without a device is one for CUDA; it now names the NPU.",
-            replacements=(first_argument(source, call, f"{context.quote}npu{context.quote}"),),
+            message="A GradScaler without a device is one for CUDA; it now names its device.",
+            replacements=(first_argument(source, call, context.dialect.device_word(context.quote)),),
         )

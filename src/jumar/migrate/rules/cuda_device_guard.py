@@ -47,7 +47,7 @@ from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.guards import Verdict, is_condition, judge
 from jumar.migrate.literals import Literal, literal
 from jumar.migrate.receivers import Receivers
-from jumar.migrate.rules.context import Context, renamed
+from jumar.migrate.rules.context import Context
 from jumar.migrate.source import Source
 from jumar.migrate.words import names_device, names_kernel
 from jumar.rules import Rule
@@ -71,7 +71,8 @@ class _Guard:
 
     test: cst.BaseExpression
     spot: cst.CSTNode
-    replacements: tuple[Replacement, ...]
+    replacements: tuple[Replacement, ...] | None
+    """None: the target has no way to write it."""
     negative: bool = False
     availability: bool = False
     certain: bool = True
@@ -84,19 +85,31 @@ def check(context: Context) -> Iterator[Proposal]:
         yield _left(context, guard, verdict) if verdict.kind == "kernel" else _converted(context, guard)
 
 
+def _unwritten(context: Context, guard: _Guard) -> Proposal:
+    return Proposal(
+        rule=RULE,
+        span=context.source.span(guard.spot),
+        message=f"`{_short(context.source, guard.test)}` asks for CUDA and has no form for {context.dialect.where}.",
+        confidence="likely",
+        action="Write it with the type of a device, so that it is false on a CPU and true elsewhere.",
+    )
+
+
 def _left(context: Context, guard: _Guard, verdict: Verdict) -> Proposal:
     return Proposal(
         rule=RULE,
         span=context.source.span(guard.spot),
-        message=f"`{_short(context.source, guard.test)}` picks CUDA-only code, so it was left (false on the NPU).",
+        message=f"`{_short(context.source, guard.test)}` picks CUDA-only code, so it was left (false without CUDA).",
         evidence={"names": list(verdict.evidence)},
         confidence="likely",
         why=f"Judged by {', '.join(verdict.evidence)}.",
-        action="If the guarded code runs on the NPU, too, test for 'npu' here.",
+        action=f"If the guarded code runs on {context.dialect.where}, too, change the test.",
     )
 
 
 def _converted(context: Context, guard: _Guard) -> Proposal:
+    if guard.replacements is None:
+        return _unwritten(context, guard)
     test = _short(context.source, guard.test)
     return Proposal(
         rule=RULE,
@@ -107,7 +120,7 @@ def _converted(context: Context, guard: _Guard) -> Proposal:
         replacements=guard.replacements,
         safety="safe" if guard.certain else "unsafe",
         confidence="likely" if guard.certain else "possible",
-        action="" if guard.certain else "If it is a device, convert with --unsafe or compare with 'npu' here.",
+        action="" if guard.certain else "If it is a device, convert with --unsafe or change it here.",
     )
 
 
@@ -134,14 +147,17 @@ def _comparison(context: Context, node: cst.Comparison) -> Iterator[_Guard]:
         for text in _literals_in(source, side):
             if text.is_bare or (text.is_indexed and not text.num_fields) or (text.is_indexed and side is right):
                 yield _Guard(
-                    node, text.node, (text.rename(),), negative,
+                    node, text.node, context.dialect.comparison(node, text), negative,
                     certain=text.is_indexed or _is_device(context, other) or _beside_device(source, side),
                 )  # fmt: skip
 
 
 def _literals_in(source: Source, node: cst.BaseExpression) -> Iterator[Literal]:
+    """Yield the literal that `node` is, those it holds as a tuple, or the one it makes a device of."""
     elements = node.elements if isinstance(node, (cst.Tuple, cst.List, cst.Set)) else ()
-    for candidate in (node, *(element.value for element in elements)):
+    made = node.args if isinstance(node, cst.Call) and source.qualified(node.func) == "torch.device" else ()
+    inner = [made[0].value] if len(made) == 1 and not made[0].star else []
+    for candidate in (node, *(element.value for element in elements), *inner):
         text = literal(source, candidate)
         if text is not None:
             yield text
@@ -180,7 +196,8 @@ def _prefix_tests(context: Context) -> Iterator[_Guard]:
             continue
         for text in _literals_in(source, call.args[0].value):
             if text.num_fields == 0 and (text.is_bare or text.is_indexed):
-                yield _Guard(call, text.node, (text.rename(),), certain=_is_device(context, node.value))
+                edits = context.dialect.prefix_test(call, text)
+                yield _Guard(call, text.node, edits, certain=_is_device(context, node.value))
 
 
 def _properties(context: Context) -> Iterator[_Guard]:
@@ -189,7 +206,7 @@ def _properties(context: Context) -> Iterator[_Guard]:
         if node.attr.value != "is_cuda" or node in source.tree.stored or source.called(node) is not None:
             continue
         if is_condition(source, node) and receivers.classify(node.value) != "own":
-            yield _Guard(node, node.attr, (renamed(source, node.attr, "is_npu"),))
+            yield _Guard(node, node.attr, context.dialect.is_cuda(node))
 
 
 def _availability(context: Context) -> Iterator[_Guard]:
@@ -199,6 +216,4 @@ def _availability(context: Context) -> Iterator[_Guard]:
             continue
         if not is_condition(source, reference.call):
             continue
-        cuda = reference.chain[reference.names.index("torch.cuda")] if "torch.cuda" in reference.names else None
-        edits = (renamed(source, cuda.attr, "npu"),) if isinstance(cuda, cst.Attribute) else ()
-        yield _Guard(reference.call, reference.node, edits, availability=True)
+        yield _Guard(reference.call, reference.node, context.dialect.reference(reference).edits, availability=True)

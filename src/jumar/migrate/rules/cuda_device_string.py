@@ -10,6 +10,8 @@ messages stay.
 A tensor sent to `'cuda'` on a machine without CUDA raises; a key or a path renamed by mistake
 breaks something far away.
 
+For `--target agnostic` the string becomes the variable DEVICE_TYPE, or an f-string with it.
+
 ## Example
 ```python
 device = 'cuda' if use_gpu else 'cpu'
@@ -69,15 +71,23 @@ def check(context: Context) -> Iterator[Proposal]:
 
 def _rename(context: Context, text: Literal, reason: str, *, certain: bool) -> Proposal:
     code = context.source.code(text.node)
+    edits = context.dialect.device_literal(text)
+    if edits is None:
+        return Proposal(
+            rule=RULE, span=context.source.span(text.node), severity=Severity.WARNING,
+            confidence="certain" if certain else "possible",
+            message=f"{code} names a CUDA device ({reason}) where no expression can stand, so it was left.",
+            action="Write it for every device the program runs on.",
+        )  # fmt: skip
     message = f"{code} names a CUDA device ({reason})." if certain else f"{code} may name a CUDA device ({reason})."
     return Proposal(
         rule=RULE,
         span=context.source.span(text.node),
         message=message,
-        replacements=(text.rename(),),
+        replacements=edits,
         safety="safe" if certain else "unsafe",
         confidence="certain" if certain else "possible",
-        action="" if certain else "If it is a device, convert with --unsafe or write 'npu' here.",
+        action="" if certain else "If it is a device, convert with --unsafe or change it here.",
         severity=_option_severity(context.source, text) if certain else None,
     )
 

@@ -18,7 +18,8 @@ os.environ['ASCEND_RT_VISIBLE_DEVICES'] = args.devices
 
 ## Fix safety
 Unsafe: the values of the variables differ in form or meaning, and shells and launchers set them, too.
-Variables without a counterpart are reported only.
+Variables without a counterpart are reported only, and so is every one for `--target agnostic`: the
+program goes on needing CUDA's beside the NPU's.
 
 ## References
 - Ascend/pytorch `docs/zh/api/environment_variable/`
@@ -67,7 +68,8 @@ def check(context: Context) -> Iterator[Proposal]:
         if text.num_fields or not _NAME.fullmatch(text.body):
             continue
         new = COUNTERPARTS.get(text.body)
-        edits = (Replacement(text.start, text.start + len(text.body), new),) if new is not None else ()
+        renames = new is not None and context.dialect.target == "npu"
+        edits = (Replacement(text.start, text.start + len(text.body), new),) if new is not None and renames else ()
         yield Proposal(
             rule=RULE,
             span=context.source.span(text.node),
@@ -75,7 +77,12 @@ def check(context: Context) -> Iterator[Proposal]:
             replacements=edits,
             safety="unsafe",
             severity=Severity.WARNING if new else Severity.ADVICE,
-            action=" ".join(
-                [_NOTES.get(text.body, "")] if new else ["Remove it, or keep it for CUDA machines."]
-            ).strip(),
+            action=_action(text.body, new, renames=renames),
         )
+
+
+def _action(name: str, new: str | None, *, renames: bool) -> str:
+    if new is None:
+        return "Remove it, or keep it for CUDA machines."
+    note = _NOTES.get(name, "")
+    return note if renames else f"Keep it for CUDA and treat {new} the same way for the NPU. {note}".strip()

@@ -83,7 +83,7 @@ def _use_cuda(context: Context, argument: cst.Arg) -> Proposal:
     start, _ = source.span(argument.keyword)
     end = source.outer_span(argument.value)[1]
     on = isinstance(argument.value, cst.Name) and argument.value.value == "True"
-    edit = Replacement(start, end, f"use_device={context.quote}npu{context.quote}")
+    edit = Replacement(start, end, f"use_device={context.dialect.device_word(context.quote)}")
     return Proposal(
         rule=RULE,
         span=(start, end),

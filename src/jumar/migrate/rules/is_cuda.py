@@ -1,5 +1,6 @@
 """## What it does
-Renames the tensor property `is_cuda` to `is_npu`. Where it decides between code paths, the rule on
+Renames the tensor property `is_cuda` to `is_npu`; for `--target agnostic` it becomes
+`device.type != 'cpu'`. Where it decides between code paths, the rule on
 device guards judges it first. An attribute `is_cuda` that a class of the file sets itself stays.
 
 ## Why it matters
@@ -31,7 +32,7 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.receivers import Receivers
-from jumar.migrate.rules.context import Context, renamed
+from jumar.migrate.rules.context import Context
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -55,5 +56,5 @@ def check(context: Context) -> Iterator[Proposal]:
                 rule=RULE,
                 span=source.span(node.attr),
                 message="`.is_cuda` is False for a tensor on an NPU.",
-                replacements=(renamed(source, node.attr, "is_npu"),),
+                replacements=context.dialect.is_cuda(node),
             )

@@ -37,6 +37,7 @@ from jumar.migrate.devices import place_of
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.literals import Literal, literals
 from jumar.migrate.rules.context import Context
+from jumar.migrate.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -84,14 +85,32 @@ def _string(context: Context, text: Literal) -> Iterator[Proposal]:
                 action="Rename it together with everything that looks it up.",
             )  # fmt: skip
             return
-        new = "hccl" if text.body == "nccl" else "HCCL" if text.body == "NCCL" else "Hccl"
-        yield _rename(context, text, (text.rename(text.body, new),))
+        comparison = _comparison(context.source, text.node)
+        edits = (
+            context.dialect.backend_literal(text)
+            if comparison is None
+            else context.dialect.backend_comparison(comparison, text)
+        )
+        yield _rename(context, text, edits)
     elif _COMPOUND.fullmatch(text.body):
-        at = text.start + text.body.index("cuda:nccl")
-        yield _rename(context, text, (Replacement(at, at + 4, "npu"), Replacement(at + 5, at + 9, "hccl")))
+        yield _rename(context, text, context.dialect.backend_literal(text))
 
 
-def _rename(context: Context, text: Literal, replacements: tuple[Replacement, ...]) -> Proposal:
+def _comparison(source: Source, node: cst.BaseExpression) -> cst.Comparison | None:
+    """Return the comparison that a literal is one side of, or one of the choices of."""
+    around = source.parent(node)
+    while isinstance(around, (cst.Element, cst.Tuple, cst.List, cst.Set, cst.ComparisonTarget)):
+        around = source.parent(around)
+    return around if isinstance(around, cst.Comparison) and len(around.comparisons) == 1 else None
+
+
+def _rename(context: Context, text: Literal, replacements: tuple[Replacement, ...] | None) -> Proposal:
+    if replacements is None:
+        return Proposal(
+            rule=RULE, span=context.source.span(text.node), severity=Severity.WARNING,
+            message=f"{context.source.code(text.node)} names NCCL where no expression can stand, so it was left.",
+            action="Write it for every back end the program runs on.",
+        )  # fmt: skip
     option = context.source.enclosing(text.node, cst.Call)
     is_option = option is not None and getattr(getattr(option.func, "attr", None), "value", "") == "add_argument"
     return Proposal(

@@ -1,8 +1,11 @@
 """## What it does
 Renames `.cuda()` calls on tensors and modules to `.npu()`, arguments untouched, and
-`torch.Tensor.cuda` / `torch.nn.Module.cuda` used as values. A class of the file that defines `cuda`
-itself keeps it, and so do calls on its instances as far as the file shows what they are; on other
-objects of such a file the edit is unsafe. `args.cuda`, which is not called, is a flag and stays.
+`torch.Tensor.cuda` / `torch.nn.Module.cuda` used as values. For `--target agnostic` they become
+`.to(DEVICE_TYPE)` with the same other arguments; a number becomes a device with that index.
+
+A class of the file that defines `cuda` itself keeps it, and so do calls on its instances as far as the
+file shows what they are; on other objects of such a file the edit is unsafe. `args.cuda`, which is not
+called, is a flag and stays.
 
 ## Why it matters
 `.cuda()` raises on a machine without CUDA, and `.npu()` on an object that never had it.
@@ -33,7 +36,7 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.receivers import Receivers
-from jumar.migrate.rules.context import Context, renamed
+from jumar.migrate.rules.context import Context
 from jumar.migrate.source import Source
 from jumar.rules import Rule
 
@@ -50,23 +53,25 @@ _METHODS = ("torch.Tensor.cuda", "torch.nn.Module.cuda", "torch.nn.modules.modul
 
 
 def check(context: Context) -> Iterator[Proposal]:
-    """Propose `.npu` for every `.cuda` that moves a tensor or module."""
+    """Propose the target's form for every `.cuda` that moves a tensor or module."""
     source, receivers = context.source, Receivers(context.source, "cuda")
     for node in source.nodes(cst.Attribute):
-        if node.attr.value != "cuda" or context.covered(source.span(node)):
+        if node.attr.value != "cuda" or context.covered(source.span(node)) or context.covered(source.span(node.attr)):
             continue
         if source.qualified(node) in _METHODS:
-            yield _convert(context, node, safe=True)
-        elif source.called(node) is None or _is_torchs_own(source, node) or receivers.is_module_function(node):
+            yield _as_value(context, node)
+        elif _is_torchs_own(source, node) or receivers.is_module_function(node):
             continue
+        elif source.called(node) is None:
+            if receivers.is_bound_method(node):
+                yield _as_value(context, node)
         else:
             kind = receivers.classify(node.value)
             if kind == "own":
                 yield _own(context, node)
             else:
-                yield _convert(
-                    context, node, safe=kind == "torch" or not receivers.has_own or receivers.is_in_own(node)
-                )
+                safe = kind == "torch" or not receivers.has_own or receivers.is_in_own(node)
+                yield _convert(context, node, safe=safe)
 
 
 def _is_torchs_own(source: Source, node: cst.Attribute) -> bool:
@@ -74,16 +79,35 @@ def _is_torchs_own(source: Source, node: cst.Attribute) -> bool:
     return any(name is not None and name.startswith(("torch.", "torch_npu.")) for name in source.candidates(node))
 
 
+def _as_value(context: Context, node: cst.Attribute) -> Proposal:
+    source, call = context.source, context.source.called(node)
+    edits = context.dialect.mover(node) if call is None or context.dialect.target == "npu" else None
+    return Proposal(
+        rule=RULE,
+        span=source.span(node.attr),
+        message=f"`{source.code(node)}` is the method that moves to a CUDA device.",
+        replacements=edits or (),
+        action="" if edits else "Call .to(device) instead.",
+    )
+
+
 def _convert(context: Context, node: cst.Attribute, *, safe: bool) -> Proposal:
-    source = context.source
+    source, call = context.source, context.source.called(node)
+    assert call is not None
+    new = context.dialect.move(call)
+    if new.problem:
+        return Proposal(
+            rule=RULE, span=source.span(node.attr), action=new.action,
+            message=f"`{source.code(call)}` {new.problem}, so it was left.",
+        )  # fmt: skip
     return Proposal(
         rule=RULE,
         span=source.span(node.attr),
         message="`.cuda` moves to a CUDA device." if safe else "`.cuda` may be this file's own method.",
-        replacements=(renamed(source, node.attr, "npu"),),
+        replacements=new.edits,
         safety="safe" if safe else "unsafe",
         confidence="certain" if safe else "possible",
-        action="" if safe else "If the object is a tensor or module, convert with --unsafe or write .npu here.",
+        action="" if safe else "If the object is a tensor or module, convert with --unsafe or change it here.",
     )
 
 

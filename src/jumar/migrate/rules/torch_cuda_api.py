@@ -4,6 +4,11 @@ PyTorch keeps under a device-neutral name moves there (`torch.cuda.OutOfMemoryEr
 renamed on the NPU gets its new name (`CUDAGraph`, `get_device_name(device=…)`). A name without a
 counterpart is left in place and reported with what to use instead.
 
+For `--target agnostic` the name becomes one of `torch.accelerator` where it means the same, else one of
+`torch.get_device_module(DEVICE_TYPE)`, which on CUDA is torch.cuda itself. Calls that answer or do nothing
+on a machine without CUDA (`empty_cache`, `memory_allocated`, `manual_seed_all`) keep doing so: where no
+test for an accelerator surrounds them, they get one.
+
 ## Why it matters
 `torch.cuda` of a PyTorch built without CUDA raises, or answers as if no accelerator were there. A
 name written blindly as `torch.npu.…` raises AttributeError, possibly in an `except` clause where it
@@ -43,9 +48,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from jumar.findings import Severity
-from jumar.migrate.api_map import Counterpart, counterpart, missing_parameters, renamed_parameters
-from jumar.migrate.edits import Proposal, Replacement
-from jumar.migrate.rules.context import Context, renamed, token
+from jumar.migrate.edits import Proposal
+from jumar.migrate.rules.context import Context
 from jumar.migrate.source import Reference
 from jumar.rules import Rule
 
@@ -57,12 +61,6 @@ RULE = Rule(
     doc=__doc__,
     safety="safe",
 )
-
-_OTHER_RESULT = {
-    "torch.cuda.get_device_capability": "On an NPU it returns None, not (major, minor): guard its comparisons.",
-    "torch.cuda.get_device_properties": "On an NPU the properties have no major, minor or multi_processor_count.",
-    "torch.cuda.DoubleTensor": "NPUs compute float64 slowly or not at all; prefer float32.",
-}
 
 
 def check(context: Context) -> Iterator[Proposal]:
@@ -105,17 +103,25 @@ def _propose(context: Context, reference: Reference) -> Proposal | None:
             rule=RULE, span=span, severity=Severity.INFO,
             message=f"`{reference.name}` stays behind the CUDA-only test it belongs to.",
         )  # fmt: skip
-    other = counterpart(reference.name)
-    if other.kind == "missing":
-        return _missing(context, reference, other)
-    replacements = _rename(context, reference, other)
-    if replacements is None:
+    return _written(context, reference)
+
+
+def _written(context: Context, reference: Reference) -> Proposal | None:
+    source, span = context.source, context.source.span(reference.node)
+    new = context.dialect.reference(reference)
+    if new.problem:
         return Proposal(
-            rule=RULE, span=span,
-            message=f"`{source.code(reference.node)}` must become {other.name}, but this file has no name for torch.",
-            action=f"Import torch here and write {other.name}.",
+            rule=RULE, span=span, replacements=new.edits, safety="safe" if new.safe else "unsafe",
+            message=f"`{source.code(reference.node)}` {new.problem}, so it was left.",
+            action=new.action,
         )  # fmt: skip
-    return _found(context, reference, other, replacements)
+    if not new.edits and not new.action:  # an alias of torch.cuda: its import or assignment is converted
+        return None
+    return Proposal(
+        rule=RULE, span=span, replacements=new.edits, action=new.action,
+        severity=Severity.WARNING if new.action else Severity.INFO,
+        message=f"`{reference.name}` is {new.name} on {context.dialect.where}.",
+    )  # fmt: skip
 
 
 def _behind_left_guard(context: Context, node: cst.CSTNode) -> bool:
@@ -134,82 +140,3 @@ def _behind_left_guard(context: Context, node: cst.CSTNode) -> bool:
         proposal.rule.code == "JM108" and not proposal.replacements and start <= proposal.span[0] < end
         for proposal in context.proposals
     )
-
-
-def _missing(context: Context, reference: Reference, other: Counterpart) -> Proposal:
-    code = context.source.code(reference.node)
-    replacements: tuple[Replacement, ...] = ()
-    if other.name is not None and reference.names[0] == "torch" and _one_argument(reference):
-        start, end = context.source.span(reference.node)
-        replacements = (Replacement(start, end, code.partition(".")[0] + other.name.removeprefix("torch")),)
-    return Proposal(
-        rule=RULE,
-        span=context.source.span(reference.node),
-        message=f"`{code}` has no counterpart of the same meaning in torch_npu, so it was left.",
-        action=other.hint,
-        replacements=replacements,
-        safety="unsafe",
-    )
-
-
-def _one_argument(reference: Reference) -> bool:
-    return reference.call is not None and len(reference.call.args) <= 1
-
-
-def _found(
-    context: Context, reference: Reference, other: Counterpart, replacements: list[Replacement]
-) -> Proposal | None:
-    name = reference.name
-    note = _OTHER_RESULT.get(name, "")
-    if reference.call is not None:
-        dropped = [
-            arg.keyword.value
-            for arg in reference.call.args
-            if arg.keyword is not None and arg.keyword.value in missing_parameters(name)
-        ]
-        if dropped:
-            note = f"Remove {', '.join(dropped)}: the NPU's function does not take it."
-        replacements += _parameters(context, reference, reference.call)
-    if not replacements and not note:  # an alias of torch.cuda: its import or assignment is converted
-        return None
-    return Proposal(
-        rule=RULE,
-        span=context.source.span(reference.node),
-        message=f"`{name}` is {other.name} on the NPU.",
-        replacements=tuple(replacements),
-        severity=Severity.WARNING if note else Severity.INFO,
-        action=note,
-    )
-
-
-def _parameters(context: Context, reference: Reference, call: cst.Call) -> list[Replacement]:
-    new = renamed_parameters(reference.name)
-    return [
-        renamed(context.source, arg.keyword, new[arg.keyword.value])
-        for arg in call.args
-        if arg.keyword is not None and arg.keyword.value in new
-    ]
-
-
-def _rename(context: Context, reference: Reference, other: Counterpart) -> list[Replacement] | None:
-    """Return token replacements for a counterpart; None when they need a name this file does not have."""
-    source, chain, names = context.source, reference.chain, reference.names
-    if not _is_cuda(names[0]) and "torch.cuda" not in names:
-        return []
-    at = names.index("torch.cuda") if "torch.cuda" in names else None
-    if at is None:  # the root was imported from torch.cuda: its import statement is converted
-        return []
-    cuda = chain[at]
-    if other.kind == "moved":
-        if isinstance(cuda, cst.Attribute):
-            return [Replacement(source.outer_span(cuda.value)[1], source.span(cuda)[1], "")]
-        torch = _name_of_torch(context, cuda)
-        return None if torch is None else [Replacement(*source.span(cuda), torch)]
-    found = [renamed(source, cuda.attr, "npu")] if isinstance(cuda, cst.Attribute) else []
-    if other.kind == "renamed" and other.name is not None:
-        found.append(renamed(source, token(chain[at + 1]), other.name.split(".")[2]))
-    return found
-
-
-def _name_of_torch(context: Context, node: cst.CSTNode) -> str | None:
-    return "torch" if context.source.scope(node).candidates("torch") == ("torch",) else None

@@ -4,6 +4,9 @@ nothing else in the file or in files that import from it has to change: `from to
 becomes `from torch import npu as cuda`. Where one statement holds names with and without a
 counterpart it is split, and those without one stay where they are and are reported.
 
+For `--target agnostic` the uses are written in full instead (`torch.accelerator.synchronize()`), and an
+import that nothing uses any more goes, unless other files may import it from here.
+
 ## Why it matters
 `import torch.npu.nccl` or `from torch.npu import nvtx` fail at import, before anything runs.
 
@@ -44,6 +47,7 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.api_map import Counterpart, counterpart
 from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.rules.agnostic_imports import Uses, alias_end, item_name
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.cuda_amp import AmpPlan, amp_name, plan
 from jumar.migrate.scopes import dotted_name
@@ -63,21 +67,71 @@ RULE = Rule(
 def check(context: Context) -> Iterator[Proposal]:
     """Propose the converted form of every import of torch.cuda or a part of it."""
     routes = plan(context.source)
+    uses = Uses(context) if context.dialect.target == "agnostic" else None
     for statement in context.source.nodes(cst.Import):
         for alias in statement.names:
             name = dotted_name(alias.name) or ""
             if name == "torch.cuda" or name.startswith("torch.cuda."):
-                yield _import(context, alias, name, routes)
+                if uses is None or (name.startswith("torch.cuda.amp") and alias.asname is not None):
+                    yield _import(context, alias, name, routes)
+                else:
+                    yield from _agnostic_import(context, statement, alias, name, uses)
     for statement_from in context.source.nodes(cst.ImportFrom):
         module = dotted_name(statement_from.module) if statement_from.module is not None else None
-        if module is not None and not statement_from.relative:
+        if module is None or statement_from.relative:
+            continue
+        if uses is None or module.startswith("torch.cuda.amp") or isinstance(statement_from.names, cst.ImportStar):
             yield from _import_from(context, statement_from, module, routes)
+        else:
+            yield from _agnostic_items(context, statement_from, module, routes, uses)
 
 
-def _target(alias: cst.ImportAlias, name: str, routes: AmpPlan) -> Counterpart:
+def _agnostic_import(
+    context: Context, statement: cst.Import, alias: cst.ImportAlias, name: str, uses: Uses
+) -> Iterator[Proposal]:
+    """`import torch.cuda` only makes torch known; an alias goes when its uses are written in full."""
+    if alias.asname is not None and not uses.vanish(alias):
+        return
+    source = context.source
+    span = (source.span(alias.name)[0], alias_end(context, alias))
+    plain = alias.asname is not None or uses.has_plain_torch
+    edits = uses.drop(statement) if len(statement.names) == 1 and plain else [Replacement(*span, "torch")]
+    if edits:
+        yield Proposal(
+            rule=RULE, span=span, message=f"`{name}` is imported as torch.", replacements=tuple(edits)
+        )  # fmt: skip
+
+
+def _agnostic_items(
+    context: Context, statement: cst.ImportFrom, module: str, routes: AmpPlan, uses: Uses
+) -> Iterator[Proposal]:
+    assert not isinstance(statement.names, cst.ImportStar)
+    if module == "torch.cuda" and any(dotted_name(alias.name) == "amp" for alias in statement.names):
+        if len(statement.names) == 1:
+            yield from _items(context, statement, module, routes)
+        return
+    cuda = [alias for alias in statement.names if item_name(alias, statement).startswith("torch.cuda")]
+    for alias in cuda:
+        name = item_name(alias, statement)
+        if name != "torch.cuda" and context.dialect.counterpart(name).name is None:
+            yield _left(context, alias.name, name, context.dialect.counterpart(name))
+    gone = [alias for alias in cuda if uses.vanish(alias)]
+    edits = uses.without(statement, gone) if gone else None
+    if edits:
+        yield Proposal(
+            rule=RULE, span=context.source.span(statement), replacements=tuple(edits),
+            message="What is imported from torch.cuda is written in full where it is used.",
+        )  # fmt: skip
+
+
+def _target(context: Context, alias: cst.ImportAlias, name: str, routes: AmpPlan) -> Counterpart:
     """Return what an import item becomes; parts of torch.cuda.amp go where all their uses can follow."""
     if name == "torch.cuda.amp" or amp_name(name) is not None:
         vendor = routes.route(alias) == "vendor"
+        if vendor and context.dialect.target == "agnostic":
+            return Counterpart(
+                "missing", None, "Uses that pass it on as a value take no device; call it there instead."
+            )
         return Counterpart("moved", name.replace("torch.cuda", "torch_npu.npu" if vendor else "torch", 1))
     if name.startswith("torch.cuda.amp."):
         return Counterpart("missing", None, "Import it from torch.amp if it is there, or do without it.")
@@ -85,7 +139,7 @@ def _target(alias: cst.ImportAlias, name: str, routes: AmpPlan) -> Counterpart:
 
 
 def _import(context: Context, alias: cst.ImportAlias, name: str, routes: AmpPlan) -> Proposal:
-    target = _target(alias, name, routes)
+    target = _target(context, alias, name, routes)
     if target.name is None:
         return _left(context, alias.name, name, target)
     new = target.name
@@ -107,7 +161,7 @@ def _edit(context: Context, node: cst.BaseExpression, old: str, new: str, text: 
 def _left(context: Context, node: cst.CSTNode, name: str, target: Counterpart) -> Proposal:
     return Proposal(
         rule=RULE, span=context.source.span(node), action=target.hint,
-        message=f"`{name}` has no counterpart of the same meaning in torch_npu, so its import was left.",
+        message=f"`{name}` has no counterpart of the same meaning here, so its import was left.",
     )  # fmt: skip
 
 
@@ -138,7 +192,7 @@ def _items(context: Context, statement: cst.ImportFrom, module: str, routes: Amp
     plain = True
     for alias in statement.names:
         name = imported_name(alias, statement) or ""
-        target = _target(alias, name, routes)
+        target = _target(context, alias, name, routes)
         if target.name is None:
             yield _left(context, alias.name, name, target)
         home, _, leaf = (target.name or name).rpartition(".")

@@ -1,0 +1,125 @@
+"""Tests for CUDA as tests that are false on a CPU and true on any accelerator."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from jumar.migrate.edits import Replacement
+from jumar.migrate.literals import Literal, literal
+from jumar.migrate.source import Source
+from jumar.migrate.targets import agnostic_strings
+from jumar.migrate.targets.base import Edits
+from jumar.migrate.targets.module_names import ModuleNames
+from jumar.migrate.targets.spelling import around, operator_span, quote_at, spaced
+
+_NEGATIVE = (cst.NotEqual, cst.NotIn, cst.IsNot)
+
+
+def comparison(source: Source, names: ModuleNames, node: cst.Comparison, text: Literal) -> Edits | None:
+    """Chain a device's test with one that is false on a CPU: `x == DEVICE_TYPE != 'cpu'`."""
+    if text.is_tensor_type or not agnostic_strings.takes_expression(source, node):
+        return None
+    if text.is_indexed:
+        return agnostic_strings.device(source, names, text)
+    cpu = f"{text.quote}cpu{text.quote}"
+    made = _device_made_of(source, text.node)
+    if made is not None:
+        cpu = f"{source.code(made.func)}({cpu})"
+    elif _is_type_of_device(node, text):
+        flipped = "==" if isinstance(node.comparisons[0].operator, cst.NotEqual) else "!="
+        return (
+            Replacement(*operator_span(source, node), flipped),
+            Replacement(*source.span(text.node), cpu),
+        )
+    return chained(source, node, text, names.device_type, cpu)
+
+
+def chained(source: Source, node: cst.Comparison, text: Literal, word: str, cpu: str) -> Edits | None:
+    """Put `word` in place of `text` and chain the comparison with one against `cpu`; operands are evaluated once."""
+    if not agnostic_strings.takes_expression(source, node):
+        return None
+    target = node.comparisons[0]
+    is_left = _holds(source, node.left, text.node)
+    contains = isinstance(target.operator, (cst.In, cst.NotIn))
+    edits = [spaced(source, source.span(text.node), word)]
+    prefix, suffix = f"{cpu} != ", ""
+    if contains and not is_left:
+        if not isinstance(target.comparator, (cst.Tuple, cst.List, cst.Set)):
+            return None
+        if any(_is_word(source, element.value, cpu) for element in target.comparator.elements):
+            return tuple(edits)
+    elif not is_left:
+        prefix, suffix = "", f" != {cpu}"
+    if isinstance(target.operator, _NEGATIVE):
+        prefix = f"not {prefix}"
+        positive = "in" if contains else "is" if isinstance(target.operator, cst.IsNot) else "=="
+        edits.append(Replacement(*operator_span(source, node), positive))
+    return _with_ends(source, node, edits, prefix, suffix)
+
+
+def _device_made_of(source: Source, node: cst.BaseExpression) -> cst.Call | None:
+    """Return the `torch.device(...)` around a literal that is one side of a comparison."""
+    argument = source.parent(node)
+    call = source.parent(argument) if isinstance(argument, cst.Arg) else None
+    return call if isinstance(call, cst.Call) and source.qualified(call.func) == "torch.device" else None
+
+
+def _is_type_of_device(node: cst.Comparison, text: Literal) -> bool:
+    """Tell whether the test is `x.type == 'cuda'`: the type of a device is a CPU's or an accelerator's."""
+    target = node.comparisons[0]
+    return (
+        isinstance(target.operator, (cst.Equal, cst.NotEqual))
+        and target.comparator is text.node
+        and isinstance(node.left, cst.Attribute)
+        and node.left.attr.value == "type"
+    )
+
+
+def _with_ends(source: Source, node: cst.Comparison, edits: list[Replacement], prefix: str, suffix: str) -> Edits:
+    """Add text before and after a comparison, as part of an edit that starts or ends at the same place."""
+    start = source.outer_span(node.left)[0]
+    end = source.outer_span(node.comparisons[0].comparator)[1]
+    if prefix:
+        prefix = spaced(source, (start, start), prefix).text.rstrip() + " "
+    joined: list[Replacement] = []
+    for edit in edits:
+        first, text = edit.start, edit.text
+        if first == start and prefix:
+            text, prefix = prefix + text.lstrip(), ""
+        if edit.end == end and suffix:
+            text, suffix = text.rstrip() + suffix, ""
+        joined.append(Replacement(first, edit.end, text))
+    before = [Replacement(start, start, prefix)] if prefix else []
+    after = [Replacement(end, end, suffix)] if suffix else []
+    return (*before, *joined, *after)
+
+
+def _holds(source: Source, node: cst.CSTNode, inner: cst.CSTNode) -> bool:
+    return node is inner or any(found is node for found in source.ancestors(inner))
+
+
+def _is_word(source: Source, node: cst.BaseExpression, quoted: str) -> bool:
+    text = literal(source, node)
+    return text is not None and text.body == quoted[1:-1]
+
+
+def prefix_test(source: Source, names: ModuleNames, call: cst.Call, text: Literal) -> Edits | None:
+    """Ask for the device's own prefix, and that it is no CPU."""
+    edits = agnostic_strings.device(source, names, text)
+    if edits is None or text.is_indexed:
+        return edits
+    opening, closing = around(source, call, "and")
+    start, end = source.span(call)
+    before = (Replacement(start, start, opening),) if opening else ()
+    tail = f" and {names.device_type} != {text.quote}cpu{text.quote}{closing}"
+    return (*before, *edits, Replacement(end, end, tail))
+
+
+def is_cuda(source: Source, node: cst.Attribute, quote: str) -> Edits:
+    """Ask the tensor's device for its type; the tensor is evaluated once."""
+    opening, closing = around(source, node, "comparison")
+    quote = quote_at(source, node, quote)
+    start = source.span(node)[0]
+    before = (Replacement(start, start, opening),) if opening else ()
+    token = spaced(source, source.span(node.attr), f"device.type != {quote}cpu{quote}{closing}")
+    return (*before, token)
