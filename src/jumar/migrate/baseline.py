@@ -135,7 +135,7 @@ def uses_of(files: Iterable[Outcome], root: Path, base: Path) -> Iterator[tuple[
     prefix = Path(os.path.relpath(root.resolve(), base.resolve())).as_posix()
     for outcome in files:
         wanted = [finding for finding in outcome.findings if _is_use(finding)]
-        lines = _lines(outcome.before) if wanted else []
+        lines = lines_of(outcome.before) if wanted else []
         for finding in wanted:
             at = finding.where.line or 0
             line = lines[at - 1] if 0 < at <= len(lines) else ""
@@ -149,7 +149,8 @@ def _is_use(finding: Finding) -> bool:
     return bool(finding.evidence.get("applied")) or finding.severity >= Severity.ADVICE
 
 
-def _lines(data: bytes) -> list[str]:
+def lines_of(data: bytes) -> list[str]:
+    """Return the lines of a file as findings count them; of what is no text, as well as can be."""
     try:
         text = SourceText.decode(data).text
     except SourceError:
