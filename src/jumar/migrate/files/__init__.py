@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from jumar.migrate.files import dockerfile, requirement_files, scripts
+from jumar.migrate.files import cuda_source, dockerfile, readme, requirement_files, scripts
 from jumar.migrate.files.config import kinds as config
 from jumar.migrate.files.kind import FileKind
+from jumar.migrate.files.notebook import convert as notebook
 
 __all__ = ["KINDS", "FileKind", "kind_of"]
 
 KINDS: tuple[FileKind, ...] = (
+    notebook.NOTEBOOK,
     scripts.SHELL,
     scripts.MAKE,
     dockerfile.DOCKERFILE,
@@ -19,6 +21,8 @@ KINDS: tuple[FileKind, ...] = (
     config.JSON,
     config.TOML,
     config.INI,
+    cuda_source.CUDA_SOURCE,
+    readme.DOCUMENT,
 )
 
 

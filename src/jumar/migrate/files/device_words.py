@@ -214,6 +214,7 @@ def _flag(name: str, value: str | None) -> Verdict | None:
 
 
 _CUDA_FLAG = re.compile(r"(^|_)cuda($|_)", re.IGNORECASE)
+_RATE = re.compile(r"per_?gpu", re.IGNORECASE)
 _GPU_NAME = re.compile(r"(^|_)(gpu|gpus|ngpu|ngpus)($|_)|^gpus?[a-z]*$", re.IGNORECASE)
 
 
@@ -227,7 +228,7 @@ def judge_name(key: str, value: str | None) -> Verdict | None:
             action="Check that a true value leads to the NPU in the program that reads it.",
             confidence="likely",
         )
-    if _GPU_NAME.search(name) and value is not None:
+    if _GPU_NAME.search(name) and not _RATE.search(name) and value is not None:
         return Verdict(
             message=f"`{name}` counts or chooses GPUs; NPUs have the same numbers, so it was left.",
             severity=Severity.INFO,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from jumar.findings import Safety
+from jumar.findings import Safety, Severity
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.files.packages import NPU_RELEASES, TORCH_PACKAGES, cuda_index, cuda_tag, judge_package
 from jumar.migrate.options import ConvertOptions
@@ -104,6 +104,7 @@ def _beside(
     }
     return Proposal(
         rule=RULE, span=_span(requirement), message=message, replacements=edits, safety=known,
+        severity=None if edits and known == "safe" else Severity.WARNING if exact else Severity.ADVICE,
         action="" if edits and known == "safe" else actions[safety or ("none" if exact else "unsafe")],
     )  # fmt: skip
 

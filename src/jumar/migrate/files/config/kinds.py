@@ -37,9 +37,12 @@ def _converts(scanner: Scanner) -> Callable[[bytes, str, ConvertOptions, Project
     def convert(data: bytes, path: str, options: ConvertOptions, project: ProjectFacts) -> Outcome:
         def propose(text: str, options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal | Converted]:
             entries = list(scanner(text))
-            yield from container_proposals(entries)
+            containers = list(container_proposals(entries))
+            yield from containers
             yield from listed_requirements(text, PurePosixPath(path), entries, options)
-            yield from value_proposals(text, entries, options, project)
+            claimed = {proposal.span for proposal in containers}
+            rest = [entry for entry in entries if (entry.start, entry.end) not in claimed]
+            yield from value_proposals(text, rest, options, project)
 
         return convert_with(data, path, options, project, propose)
 

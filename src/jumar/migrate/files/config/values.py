@@ -43,29 +43,42 @@ def value_proposals(
     text: str, entries: Sequence[Entry], options: ConvertOptions, project: ProjectFacts
 ) -> Iterator[Proposal | Converted]:
     """Yield what is to be said about the values in a configuration."""
+    named: set[str] = set()
     for entry in entries:
-        yield from _one(text, entry, options, project, with_names=len(entries) <= _MANY_ENTRIES)
+        yield from _one(text, entry, options, project)
+        if len(entries) <= _MANY_ENTRIES and entry.key not in named:
+            for proposal in _name(entry, options, project):
+                named.add(entry.key)
+                yield proposal
     yield from _named_pairs(entries, options)
     yield from _commands_in_lists(text, entries, options, project)
 
 
-def _one(
-    text: str, entry: Entry, options: ConvertOptions, project: ProjectFacts, *, with_names: bool
-) -> Iterator[Proposal | Converted]:
+def _one(text: str, entry: Entry, options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal | Converted]:
     if entry.key_span is not None and NAME.fullmatch(entry.key):
         yield from _variable(entry.key, entry.key_span, entry.value, (entry.start, entry.end), options)
     elif entry.style == "block" or _is_command(entry):
         if entry.key in COMMAND_KEYS and TRIGGER.search(entry.value):
             yield from shell_proposals(text, options, project, entry.start, entry.end)
     else:
-        yield from _value(entry, options, project, with_names=with_names)
+        yield from _value(entry, options, project)
 
 
 def _is_command(entry: Entry) -> bool:
     return entry.key in COMMAND_KEYS and re.search(r"\s", entry.value) is not None and "\\" not in entry.value
 
 
-def _value(entry: Entry, options: ConvertOptions, project: ProjectFacts, *, with_names: bool) -> Iterator[Proposal]:
+def _name(entry: Entry, options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal]:
+    """Report a key named after CUDA or GPUs; once a file, as its value says nothing more."""
+    if entry.is_item or entry.style == "block" or NAME.fullmatch(entry.key):
+        return
+    verdict = judge_name(entry.key, entry.value)
+    said = judge_switch(entry.key, entry.value) or judge_value(_telling_key(entry), entry.value, options, project)
+    if verdict is not None and said is None:
+        yield _proposal(cuda_word_in_configuration.RULE, entry, verdict)
+
+
+def _value(entry: Entry, options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal]:
     assignment = _LIST_ASSIGNMENT.fullmatch(entry.value) if entry.is_item else None
     if assignment is not None and NAME.fullmatch(assignment.group(1)):
         name_span, value_span = ((entry.start + low, entry.start + high) for low, high in map(assignment.span, (1, 2)))
@@ -76,8 +89,6 @@ def _value(entry: Entry, options: ConvertOptions, project: ProjectFacts, *, with
         yield _proposal(cuda_switch_in_configuration.RULE, entry, switch)
         return
     verdict = _distributed(entry, options) or judge_value(_telling_key(entry), entry.value, options, project)
-    if verdict is None and with_names and not entry.is_item:
-        verdict = judge_name(entry.key, entry.value)
     if verdict is not None:
         yield _proposal(cuda_word_in_configuration.RULE, entry, verdict)
 

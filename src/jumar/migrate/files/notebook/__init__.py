@@ -1,0 +1,1 @@
+"""Jupyter notebooks: the cells' sources are converted in place; every other byte of the file stays."""
