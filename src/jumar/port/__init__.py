@@ -12,10 +12,17 @@ from jumar.lazy import loader
 if TYPE_CHECKING:
     from jumar.port.options import PortOptions
     from jumar.port.pipeline import port
+    from jumar.port.proof import RunProof, verify_run
     from jumar.port.result import PortResult
 
-__all__ = ["PortOptions", "PortResult", "port"]
+__all__ = ["PortOptions", "PortResult", "RunProof", "port", "verify_run"]
 
-_HOME = {"PortOptions": "jumar.port.options", "PortResult": "jumar.port.result", "port": "jumar.port.pipeline"}
+_HOME = {
+    "PortOptions": "jumar.port.options",
+    "PortResult": "jumar.port.result",
+    "RunProof": "jumar.port.proof",
+    "port": "jumar.port.pipeline",
+    "verify_run": "jumar.port.proof",
+}
 
 __getattr__ = loader(__name__, __all__, _HOME)

@@ -42,15 +42,19 @@ class Layout:
     @property
     def reference(self) -> Path:
         """Recording of the unchanged script on the reference device."""
-        return self.root / "reference"
+        return self.recording("reference")
 
     @property
     def target(self) -> Path:
         """Recording of the converted script on the NPU."""
-        return self.root / "npu"
+        return self.recording("npu")
+
+    def recording(self, side: str) -> Path:
+        """Recording of one side: `reference`, or the device of the converted script."""
+        return self.root / side
 
     def log(self, side: str) -> Path:
-        """Output of the script on one side (`reference` or `npu`)."""
+        """Output of the script on one side (`reference`, `npu`)."""
         return self.root / "logs" / f"{side}.log"
 
     def workspace(self, side: str) -> Path:

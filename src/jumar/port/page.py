@@ -31,6 +31,7 @@ from jumar.report.page import (
     Table,
     Text,
 )
+from jumar.words import counted
 
 MIGRATE_TITLES = {rule.code: rule.summary for rule in MIGRATE_RULES}
 ASSESS_TITLES = {rule.code: rule.summary for rule in ASSESS_RULES}
@@ -143,6 +144,7 @@ def _conversion(result: PortResult) -> Section | None:
     found = of_room(result.findings, "conversion")
     left = [finding for finding in found if finding.severity >= Severity.ADVICE]
     blocks: list[Block] = [
+        Text(text=_proof(result)),
         FindingList(findings=left, empty="Nothing is left to do by hand.", titles=MIGRATE_TITLES),
         Diff(
             title=f"changes.patch ({len(found) - len(left)} notes on single edits are in findings.json)",
@@ -150,6 +152,18 @@ def _conversion(result: PortResult) -> Section | None:
         ),
     ]
     return Section(title="Conversion", blocks=blocks)
+
+
+def _proof(result: PortResult) -> str:
+    """Return what the static proof says, in one sentence."""
+    assert result.conversion is not None
+    checked = counted(len(result.conversion.changed), "changed file")
+    if result.proof:
+        return f"Proof without running: {counted(len(result.proof), 'fault')} in {checked}; each is listed below."
+    return (
+        f"Proof without running: {checked} parse, define the names they use, name what this release has, "
+        "follow from the recorded edits, and stay the same when converted again."
+    )
 
 
 def _performance(result: PortResult) -> list[Section]:

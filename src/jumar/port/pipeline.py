@@ -9,16 +9,17 @@ from jumar.assess import assess_recording, assess_source
 from jumar.device import DevicePlan
 from jumar.findings import Finding
 from jumar.migrate import ConvertOptions, convert_files, local_modules
+from jumar.migrate.verify import verify
 from jumar.performance import advise
 from jumar.port.layout import Layout
 from jumar.port.options import PortOptions
 from jumar.port.page import port_page
 from jumar.port.progress import Progress, Silent, stage
+from jumar.port.proof import failure
 from jumar.port.result import PortResult
 from jumar.port.rules import EMULATED_DEVICE, NPU_RUN_FAILED, REFERENCE_RUN_FAILED
-from jumar.port.runs import Run, findings_of, reference_kind, run_side
+from jumar.port.runs import findings_of, reference_kind, run_side
 from jumar.report import findings_document, json_text, page_json, render_html, write_text
-from jumar.rules import Rule
 
 
 def port(options: PortOptions, progress: Progress | None = None) -> PortResult:
@@ -48,6 +49,8 @@ def _convert(result: PortResult, progress: Progress) -> None:
         result.conversion.write(result.layout.converted, force=True)
         result.layout.patch.write_bytes(result.conversion.patch_bytes())
         result.findings += result.conversion.findings
+        result.proof = verify(result.conversion, ConvertOptions())
+        result.findings += result.proof
         result.source = assess_source(files, options.soc, options.torch_version)
         result.findings += _beyond_conversion(result.source.findings, result.conversion.findings)
 
@@ -67,25 +70,16 @@ def _run(result: PortResult, progress: Progress) -> None:
     reference_device = DevicePlan(kind=reference_kind(options), soc=options.soc)
     result.reference = run_side("reference", reference_device, before, options, progress=progress)
     if result.reference.failed:
-        result.findings.append(_failure(REFERENCE_RUN_FAILED, result.reference))
+        result.findings.append(failure(REFERENCE_RUN_FAILED, result.reference))
         return
     result.findings += findings_of(result.reference, options)
     # The CPU's bits on both sides: what differs then is the conversion's doing, not the SoC's rounding.
     npu = DevicePlan(kind="npu", soc=options.soc, numerics="exact")
     result.target = run_side("npu", npu, after, options, progress=progress)
     if result.target.failed:
-        result.findings.append(_failure(NPU_RUN_FAILED, result.target))
+        result.findings.append(failure(NPU_RUN_FAILED, result.target))
         return
     result.findings += findings_of(result.target, options)
-
-
-def _failure(rule: Rule, run: Run) -> Finding:
-    error = run.error().rstrip()
-    return rule.finding(
-        f"the {run.side} run ended after {run.num_steps} steps: {run.last_line()}",
-        evidence={"steps": run.num_steps, "exit_code": run.returncode, "error": error, "log": str(run.log)},
-        action=f"Read {run.log}, mend the script or its arguments, and run this command again with --force.",
-    )
 
 
 def _judge(result: PortResult, progress: Progress) -> None:

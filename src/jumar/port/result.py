@@ -27,6 +27,8 @@ class PortResult:
     source: Assessment | None = None
     """Support of the APIs that the sources call, before the conversion."""
     conversion: Conversion | None = None
+    proof: list[Finding] | None = None
+    """What the static proof of the conversion found: nothing, if the conversion is sound."""
     reference: Run | None = None
     target: Run | None = None
     executed: Assessment | None = None

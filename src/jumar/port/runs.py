@@ -31,7 +31,7 @@ class Run:
     """One finished run: how it ended and what it left."""
 
     side: str
-    """`reference` or `npu`, as in the output folder."""
+    """`reference` or the device of the converted script, as in the output folder."""
     end: RunEnd | None
     """None when the process died without saying how."""
     returncode: int
@@ -82,19 +82,29 @@ def reference_kind(options: PortOptions) -> Literal["cuda", "cuda-stand-in"]:
 
 
 def run_side(
-    side: str, device: DevicePlan, replaced: Mapping[Path, bytes], options: PortOptions, *, progress: Progress
+    side: str,
+    device: DevicePlan,
+    replaced: Mapping[Path, bytes],
+    options: PortOptions,
+    *,
+    progress: Progress,
+    folders: Sequence[Path] = (),
 ) -> Run:
-    """Run the script on one side in a copy-on-write workspace that holds `replaced` files, under the observer."""
+    """Run the script on one side in a copy-on-write workspace that holds `replaced` files, under the observer.
+
+    `folders` are mirrored, too, beside the working folder and the script's: the root of a whole project.
+    """
     layout = Layout(options.out)
     script = options.script.resolve()
     workspace = Workspace.create(
-        layout.workspace(side), [Path.cwd(), script.parent], leave_out=[layout.root, layout.root.parent / ".git"]
+        layout.workspace(side),
+        [Path.cwd(), script.parent, *folders],
+        leave_out=[layout.root, layout.root.parent / ".git"],
     )
     for path, content in replaced.items():
         workspace.put(path, content)
-    out = layout.reference if side == "reference" else layout.target
-    label = "Run the script on the reference device" if side == "reference" else "Run the converted script on the NPU"
-    task = progress.add_task(label, total=options.steps)
+    out = layout.recording(side)
+    task = progress.add_task(_label(side), total=options.steps)
     result = launch(
         workspace.path(script),
         options.arguments,
@@ -120,6 +130,12 @@ def run_side(
     return run
 
 
+def _label(side: str) -> str:
+    if side == "reference":
+        return "Run the script on the reference device"
+    return f"Run the converted script on the {side.upper() if side in ('npu', 'cpu') else side}"
+
+
 def _environment(side: str, workspace: Workspace, options: PortOptions) -> dict[str, str]:
     """Return what the script's processes find in their environment beyond the user's own."""
     variables = {
@@ -128,7 +144,7 @@ def _environment(side: str, workspace: Workspace, options: PortOptions) -> dict[
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),  # sets iterate in the same order on both sides
     }
-    if side == "reference":
+    if side != "npu":
         variables[PLUGIN_VARIABLE] = ""  # the stand-in for CUDA is emulated too, and must stay as it is
     return variables
 

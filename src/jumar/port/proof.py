@@ -1,0 +1,171 @@
+"""Proof of a conversion by running: the original on the reference device, the converted script on the NPU."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from jumar.accuracy import Comparison, compare
+from jumar.device import DevicePlan
+from jumar.errors import InputError
+from jumar.findings import Finding, Location, Severity, worst
+from jumar.migrate import Conversion
+from jumar.port.layout import Layout
+from jumar.port.options import PortOptions, Reference
+from jumar.port.progress import Progress, Silent, stage
+from jumar.port.rules import NPU_RUN_FAILED, REFERENCE_RUN_FAILED
+from jumar.port.runs import Run, findings_of, reference_kind, run_side
+from jumar.recording.schema import Values
+from jumar.rules import Rule
+
+Device = Literal["npu", "cuda-stand-in", "cpu"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunProof:
+    """What the runs showed. Recordings are under `out`, and gone when that was temporary (None)."""
+
+    reference: Run
+    targets: tuple[Run, ...]
+    """Runs of the converted script, one a device; none when the reference run failed."""
+    comparisons: tuple[Comparison, ...]
+    """One for each target that ran to its end."""
+    findings: tuple[Finding, ...]
+    out: Path | None
+
+    @property
+    def agrees(self) -> bool:
+        """Every run came to its end, and no finding about them is an error or a warning."""
+        severity = worst(self.findings)
+        return bool(self.comparisons) and (severity is None or severity < Severity.WARNING)
+
+
+def verify_run(
+    source_script: Path,
+    converted: Path | Conversion,
+    arguments: Sequence[str] = (),
+    *,
+    steps: int = 3,
+    soc: str = "Ascend910B1",
+    root: Path | None = None,
+    devices: Sequence[Device] = ("npu",),
+    reference: Reference = "auto",
+    values: Values = "stats",
+    seed: int = 0,
+    out: Path | None = None,
+    force: bool = False,
+    progress: Progress | None = None,
+) -> RunProof:
+    """Run the original for `steps` training steps on the reference device, the converted script on `devices`; compare.
+
+    `converted` is the converted script, in a tree like the original's, or the conversion itself. `root` is the root
+    of the original tree (the script's folder unless given); every converted file below it takes part, of any kind.
+    The user's files are not touched. Without `out` everything the runs leave is temporary.
+
+    Raises InputError when a script is missing or the trees do not fit, UsageError, DeviceError and OutputError as
+    `PortOptions` and `Layout` do. A script that fails in a run is a finding.
+    """
+    progress = progress or Silent()
+    source_script = Path(source_script)
+    if isinstance(converted, Conversion):
+        root, replaced = converted.root.resolve(), _of_conversion(converted)
+    else:
+        root = (root or source_script.parent).resolve()
+        replaced = _of_tree(source_script.resolve(), Path(converted).resolve(), root)
+    with ExitStack() as stack:
+        folder = out or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="jumar-verify-"))) / "run"
+        options = PortOptions(
+            script=source_script,
+            arguments=tuple(arguments),
+            out=folder,
+            steps=steps,
+            soc=soc,
+            reference=reference,
+            values=values,
+            seed=seed,
+            force=force,
+        )
+        Layout(folder).prepare(force)
+        return _prove(options, root, replaced, devices, progress, out)
+
+
+def _prove(
+    options: PortOptions,
+    root: Path,
+    replaced: Mapping[Path, bytes],
+    devices: Sequence[Device],
+    progress: Progress,
+    out: Path | None,
+) -> RunProof:
+    plan = DevicePlan(kind=reference_kind(options), soc=options.soc)
+    reference = run_side("reference", plan, {}, options, progress=progress, folders=[root])
+    if reference.failed:
+        finding = failure(REFERENCE_RUN_FAILED, reference)
+        return RunProof(reference=reference, targets=(), comparisons=(), findings=(finding,), out=out)
+    findings = findings_of(reference, options)
+    targets: list[Run] = []
+    comparisons: list[Comparison] = []
+    for device in devices:
+        # The CPU's bits on every side: what differs then is the conversion's doing, not the SoC's rounding.
+        plan = DevicePlan(kind=device, soc=options.soc, numerics="exact")
+        target = run_side(device, plan, replaced, options, progress=progress, folders=[root])
+        targets.append(target)
+        if target.failed:
+            findings.append(failure(NPU_RUN_FAILED, target))
+            continue
+        findings += findings_of(target, options)
+        if reference.recording is not None and target.recording is not None:
+            with stage(progress, "Compare the two runs"):
+                comparisons.append(compare(reference.recording, target.recording))
+            findings += comparisons[-1].findings
+    return RunProof(
+        reference=reference,
+        targets=tuple(targets),
+        comparisons=tuple(comparisons),
+        findings=tuple(findings),
+        out=out,
+    )
+
+
+def failure(rule: Rule, run: Run) -> Finding:
+    """Return the finding about a run that did not come to its end."""
+    return rule.finding(
+        f"the {run.side} run ended after {run.num_steps} steps: {run.last_line()}",
+        where=Location(path=None),
+        evidence={
+            "steps": run.num_steps, "exit_code": run.returncode, "error": run.error().rstrip(), "log": str(run.log)
+        },
+        action=f"Read {run.log}, mend the script or its arguments, and run this command again with --force.",
+    )  # fmt: skip
+
+
+def _of_conversion(conversion: Conversion) -> dict[Path, bytes]:
+    root = conversion.root.resolve()
+    return {root / outcome.path: outcome.after for outcome in conversion.changed}
+
+
+def _of_tree(source: Path, converted: Path, root: Path) -> dict[Path, bytes]:
+    """Return the files of the converted tree that differ from those at the same place of the original one."""
+    if not converted.is_file():
+        raise InputError(
+            f'the converted script "{converted}" is not a file; give the one that belongs to {source.name}.'
+        )
+    if root not in source.parents:
+        raise InputError(f'"{source}" must lie under the root {root}; give another root.')
+    place = source.relative_to(root)
+    if converted.parts[-len(place.parts) :] != place.parts:
+        raise InputError(f'"{converted}" must end in {place.as_posix()}, as the original does below its root.')
+    other = converted.parents[len(place.parts) - 1]
+    found: dict[Path, bytes] = {}
+    for path in sorted(other.rglob("*")):
+        original = root / path.relative_to(other)
+        if not path.is_file() or path.is_symlink():
+            continue
+        content = path.read_bytes()
+        if original.is_file() and original.read_bytes() != content:
+            found[original] = content
+    return found
