@@ -28,6 +28,7 @@ from jumar.migrate.rules import (
     nccl_backend,
     proof,
     residue,
+    similar,
     tensor_cuda_method,
     third_party_cuda,
     torch_cuda_api,
@@ -44,6 +45,7 @@ __all__ = ["CHECKS", "MODULES", "RULES", "Check", "Context"]
 MODULES: tuple[ModuleType, ...] = (
     *user.MODULES,
     *distributed.MODULES,
+    *similar.MODULES,
     torch_cuda_import,
     third_party_cuda,
     *affinity.MODULES,

@@ -62,7 +62,7 @@ def check(context: Context) -> Iterator[Proposal]:
     for alias in source.nodes(cst.ImportAlias):
         name = imported_name(alias, source.parent(alias)) or ""
         library = library_of(name)
-        if library is not None and not library.quiet_import and not context.covered(source.span(alias.name)):
+        if library is not None and not library.quiet_import and not context.within_covered(source.span(alias.name)):
             yield from _import(context, library, name, alias)
     for statement in source.nodes(cst.ImportFrom):
         if isinstance(statement.names, cst.ImportStar) and statement.module is not None and not statement.relative:

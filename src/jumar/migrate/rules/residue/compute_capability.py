@@ -70,6 +70,8 @@ def check(context: Context) -> Iterator[Proposal]:
     source = context.source
     versions: list[Span] = []
     for reference in distinct(source.references):
+        if context.within_covered(source.span(reference.node)) and _is_replaced(context, reference):
+            continue
         if reference.name == _CAPABILITY and reference.call is not None:
             yield _capability(source, reference)
         elif reference.name == _PROPERTIES and reference.call is not None:
@@ -81,6 +83,14 @@ def check(context: Context) -> Iterator[Proposal]:
         action="Guard what is done with torch.version.cuda: a string method or comparison of None raises.",
     )  # fmt: skip
     yield from _architectures(context)
+
+
+def _is_replaced(context: Context, reference: Reference) -> bool:
+    """Tell whether an edit takes the reference away as a whole."""
+    start, end = context.source.span(reference.node)
+    return any(
+        edit.start <= start and end <= edit.end for proposal in context.proposals for edit in proposal.replacements
+    )
 
 
 def _capability(source: Source, reference: Reference) -> Proposal:

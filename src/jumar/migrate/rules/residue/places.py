@@ -62,7 +62,7 @@ def _is_tried(source: Source, node: cst.CSTNode) -> bool:
 
 
 def library_words(_: ConvertOptions) -> tuple[bytes, ...]:
-    """Return the words of which a file that imports a library of the table holds one; `nvidia.dali` by its last part."""
+    """Return the words of which a file that imports a library of the table holds one (`dali` of `nvidia.dali`)."""
     return tuple(dict.fromkeys(name.rpartition(".")[2].lower().encode() for name in libraries()))
 
 

@@ -1,0 +1,285 @@
+"""## What it does
+With the device taken from the environment (`-s`): a device number that stands in the sources (`.cuda(0)`,
+`'cuda:1'`, `set_device(0)`, `torch.device('cuda', 0)`, `device_ids=[0]`) is read from an environment variable
+instead: DEVICE_ID, or LOCAL_RANK where a launcher such as torchrun sets it; without either, the number that stood
+there. Where an entry script never sets the device, a call of `set_device` comes first in its main guard.
+Nothing else changes: numbers in variables stay.
+
+## Why it matters
+A number in the sources puts every run on the same device: two jobs on one machine collide, and under a launcher
+all processes do. On an NPU a thread that computes before the device is set has initialized device 0, and setting
+another one later fails.
+
+## Example
+```python
+torch.cuda.set_device(0)
+model = Net().to('cuda:0')
+```
+
+## Use instead
+```python
+torch.npu.set_device(int(os.getenv('LOCAL_RANK', os.getenv('DEVICE_ID', '0'))))
+model = Net().to(f'npu:{os.getenv("LOCAL_RANK", os.getenv("DEVICE_ID", "0"))}')
+```
+
+## Fix safety
+Safe: without the variables the result is the same. A file that names several numbers is left, because one
+variable cannot stand for two devices. Processes that the program itself spawns share their parent's environment,
+so nothing is added there.
+
+## References
+- PyTorch network model porting and training guide: script conversion, option -s/--specify-device
+- https://pytorch.org/docs/stable/elastic/run.html (LOCAL_RANK)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from jumar.findings import Severity
+from jumar.migrate.devices import callee_name, place_of
+from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.literals import literals
+from jumar.migrate.receivers import Receivers
+from jumar.migrate.rules.context import Context, keyword
+from jumar.migrate.rules.manual.entry import Entry, entry, is_spawning
+from jumar.migrate.rules.similar.spelling import spelled
+from jumar.migrate.source import Source
+from jumar.rules import Rule
+
+RULE = Rule(
+    code="JM149",
+    name="device-number",
+    summary="A device number stands in the sources, where the environment should choose.",
+    severity=Severity.ADVICE,
+    doc=__doc__,
+    safety="safe",
+)
+
+VARIABLES = ("LOCAL_RANK", "DEVICE_ID")
+"""Environment variables that give the number, the first one that is set."""
+
+_INDEXED = re.compile(r"cuda:(\d+)")
+_TAKES_DEVICE = frozenset(
+    {"set_device", "device", "synchronize", "current_stream", "default_stream", "get_device_name", "manual_seed_device"}
+    | {"get_device_properties", "get_device_capability", "mem_get_info", "memory_allocated", "max_memory_allocated"}
+    | {"memory_reserved", "max_memory_reserved", "memory_stats", "memory_summary", "reset_peak_memory_stats"}
+    | {"utilization", "get_rng_state", "memory_snapshot", "device_of_index"}
+)
+_PARALLEL = ("DistributedDataParallel", "DataParallel", "DDP", "FullyShardedDataParallel")
+_SETTERS = frozenset({"set_device", "set_device_index", "set_device_idx"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Site:
+    """A place where a number stands: the literal, and the number."""
+
+    node: cst.BaseExpression
+    number: int
+    text: bool = False
+    """Whether the literal is a string, `cuda:0`."""
+
+
+def check(context: Context) -> Iterator[Proposal]:
+    """Take each number from the environment, and set the device where a script begins."""
+    if not context.options.device_from_environment:
+        return
+    source = context.source
+    sites = [site for site in _sites(source) if not context.within_covered(source.span(site.node))]
+    numbers = sorted({site.number for site in sites})
+    reason = _refusal(source, sites, numbers)
+    for site in sites:
+        yield _left(source, site, reason) if reason else _taken(context, site)
+    if not reason:
+        yield from _set_device(context, numbers[0] if numbers else 0)
+
+
+def _refusal(source: Source, sites: list[_Site], numbers: list[int]) -> str:
+    if len(numbers) > 1:
+        return f"this file uses devices {', '.join(map(str, numbers))}, and one variable cannot name them all"
+    for site in sites:
+        if source.scope(site.node).candidates("os") not in (("os",), (None,)) or _is_shadowed(source, site.node):
+            return "`os` is another name here"
+    return ""
+
+
+def _is_shadowed(source: Source, node: cst.CSTNode) -> bool:
+    home = source.scope(node).home("os")
+    return home is not None and source.scope(node).candidates("os") != ("os",)
+
+
+def _sites(source: Source) -> Iterator[_Site]:
+    yield from _strings(source)
+    yield from _references(source)
+    yield from _methods(source)
+
+
+def _strings(source: Source) -> Iterator[_Site]:
+    for text in literals(source):
+        match = _INDEXED.fullmatch(text.body) if text.num_fields == 0 else None
+        if match is None or source.enclosing(text.node, cst.FormattedString, cst.MatchValue, cst.Index) is not None:
+            continue
+        parent = source.parent(text.node)
+        if isinstance(parent, cst.DictElement) and parent.key is text.node:
+            continue
+        if place_of(source, text.node).certainty != "other":
+            yield _Site(text.node, int(match[1]), text=True)
+
+
+def _references(source: Source) -> Iterator[_Site]:
+    """Yield numbers given to functions of torch by their device parameter."""
+    for reference in source.references:
+        call = reference.call
+        if call is None or not reference.certain or not reference.name.startswith("torch."):
+            continue
+        if reference.name.startswith("torch.cuda.") and reference.name.rpartition(".")[2] in _TAKES_DEVICE:
+            yield from _number(call.args[0].value if call.args and call.args[0].keyword is None else None)
+        elif reference.name == "torch.device":
+            index = keyword(call, "index")
+            positional = [argument.value for argument in call.args if argument.keyword is None]
+            yield from _number(index.value if index is not None else positional[-1] if positional else None)
+        device = keyword(call, "device")
+        yield from _number(device.value if device is not None else None)
+        if reference.name.endswith(_PARALLEL):
+            yield from _parallel(call)
+
+
+def _parallel(call: cst.Call) -> Iterator[_Site]:
+    output = keyword(call, "output_device")
+    yield from _number(output.value if output is not None else None)
+    devices = keyword(call, "device_ids")
+    if devices is not None and isinstance(devices.value, (cst.List, cst.Tuple)) and len(devices.value.elements) == 1:
+        yield from _number(devices.value.elements[0].value)
+
+
+def _methods(source: Source) -> Iterator[_Site]:
+    """Yield numbers given to `.cuda(0)` and `.to(0)`."""
+    receivers = Receivers(source, "cuda")
+    for node in source.methods:
+        call = source.called(node)
+        if call is None or node.attr.value not in ("cuda", "to"):
+            continue
+        if node.attr.value == "cuda" and receivers.classify(node.value) == "own":
+            continue
+        first = call.args[0].value if call.args and call.args[0].keyword in (None,) and not call.args[0].star else None
+        device = keyword(call, "device")
+        yield from _number(device.value if device is not None else first)
+
+
+def _number(node: cst.BaseExpression | None) -> Iterator[_Site]:
+    if isinstance(node, cst.Integer):
+        yield _Site(node, int(node.evaluated_value))
+
+
+def _environment(number: int, quote: str) -> str:
+    """Return an expression for the number as text, from the environment."""
+    text = f"{quote}{number}{quote}"
+    for variable in reversed(VARIABLES):
+        text = f"os.getenv({quote}{variable}{quote}, {text})"
+    return text
+
+
+def _other(quote: str) -> str:
+    return "'" if quote == '"' else '"'
+
+
+def _taken(context: Context, site: _Site) -> Proposal:
+    source = context.source
+    inside = source.enclosing(site.node, cst.FormattedString)
+    quote = context.quote if inside is None or context.quote not in inside.end else _other(context.quote)
+    requires: tuple[str, ...] = ("import os",)
+    if site.text:
+        word = context.dialect.device_word(quote)
+        name = word.strip("'\"") if word[0] in "'\"" else f"{{{word}}}"
+        new = f"f{quote}{name}:{{{_environment(site.number, _other(quote))}}}{quote}"
+        requires = (*context.dialect.requires, *requires)
+    else:
+        new = f"int({_environment(site.number, quote)})"
+    return Proposal(
+        rule=RULE,
+        span=source.span(site.node),
+        message=f"Device number {site.number} is taken from the environment ({', '.join(VARIABLES)}).",
+        replacements=(Replacement(*source.span(site.node), new),),
+        severity=Severity.INFO,
+        requires=requires,
+        action=f"Set {VARIABLES[-1]} to choose the device; without it, it is {site.number}.",
+        evidence={"variables": list(VARIABLES), "default": site.number},
+    )
+
+
+def _left(source: Source, site: _Site, reason: str) -> Proposal:
+    return Proposal(
+        rule=RULE,
+        span=(source.span(site.node)[0], source.span(site.node)[1]),
+        message=f"Device number {site.number} was not taken from the environment: {reason}.",
+        severity=Severity.ADVICE,
+        action="Choose the devices in one place and pass them on.",
+    )
+
+
+def _set_device(context: Context, number: int) -> Iterator[Proposal]:
+    """Add a call of set_device at the entry of a script that has none."""
+    source = context.source
+    if any(node.attr.value in _SETTERS for node in source.nodes(cst.Attribute)) or _is_set_elsewhere(context):
+        return
+    begin = entry(source)
+    if begin is None or not _uses_cuda(source) or not _is_script(source, begin):
+        return
+    if is_spawning(source):
+        yield Proposal(
+            rule=RULE, span=source.span(begin.statement), severity=Severity.WARNING, confidence="likely",
+            message="The processes that this file spawns share one environment, so no device was set for them.",
+            action="Call torch.npu.set_device with the process's number first in the function that they run.",
+        )  # fmt: skip
+        return
+    setter = context.dialect.counterpart("torch.cuda.set_device").name
+    available = context.dialect.counterpart("torch.cuda.is_available").name
+    if setter is None or available is None:
+        return
+    setter, imports = spelled(source, begin.statement, setter)
+    available, more = spelled(source, begin.statement, available)
+    call = f"{setter}(int({_environment(number, context.quote)}))"
+    start = source.span(begin.statement)[0]
+    yield Proposal(
+        rule=RULE,
+        span=(start, start),
+        message=f"The device is set from the environment before anything runs ({begin.place}).",
+        replacements=(begin.insert(source, f"if {available}():", f"{source.module.default_indent}{call}"),),
+        severity=Severity.INFO,
+        requires=tuple(dict.fromkeys((*context.dialect.requires, "import os", *imports, *more))),
+        action=f"Set {VARIABLES[-1]} to choose the device.",
+        evidence={"variables": list(VARIABLES), "default": number},
+    )
+
+
+def _is_set_elsewhere(context: Context) -> bool:
+    """Tell whether another rule of this conversion sets the device."""
+    return context.options.distributed is not None or not {"JM158", "device-never-set"}.isdisjoint(
+        context.options.enable
+    )
+
+
+def _uses_cuda(source: Source) -> bool:
+    if any(reference.name.startswith("torch.cuda") for reference in source.references):
+        return True
+    if any(node.attr.value == "cuda" and source.called(node) is not None for node in source.methods):
+        return True
+    return any(text.is_bare or text.is_indexed for text in literals(source))
+
+
+def _is_script(source: Source, begin: Entry) -> bool:
+    """Tell whether the file is run: by its main guard, or because its module level trains or loops."""
+    if begin.place != "module":
+        return True
+    for statement in source.module.body:
+        if isinstance(statement, (cst.For, cst.While)):
+            return True
+    return any(
+        callee_name(call) in ("backward", "parse_args")
+        and source.enclosing(call, cst.FunctionDef, cst.ClassDef) is None
+        for call in source.nodes(cst.Call)
+    )
