@@ -286,6 +286,9 @@ class _CommandReader:
     def redirect(self, at: int, operator: str) -> int:
         if operator in ("<", ">") and self.lexer.char(at + 1) == "(":
             return self.lexer.commands(at + 2, ")", captured=True)
+        words = self.command.words
+        if words and words[-1].end == at and words[-1].text.isdigit():  # the number of what is redirected
+            words.pop()
         self.redirection = operator
         return at + len(operator)
 
