@@ -141,3 +141,13 @@ def test_a_copy_to_the_host_that_may_still_be_under_way_is_pinned_whatever_its_d
     x = torch.arange(3.0, device="npu:1")
     copies = [x.to("cpu", dtype, non_blocking=True) for dtype in (torch.float32, torch.float16)]
     assert [(copy.is_pinned(), copy.dtype) for copy in copies] == [(True, torch.float32), (True, torch.float16)]
+
+
+@pytest.mark.parametrize("convert", [torch.as_tensor, torch.asarray])
+@pytest.mark.parametrize("where", ["npu:0", "npu:1"])
+def test_a_tensor_that_is_where_it_is_wanted_is_not_copied(convert, where):
+    convert = getattr(torch, convert.__name__)  # the one of a process with several devices
+    here, other = torch.ones(3, device=where), "npu:1" if where == "npu:0" else "npu:0"
+    assert convert(here, device=where).data_ptr() == here.data_ptr()
+    moved = convert(here, device=other)
+    assert (str(moved.device), moved.data_ptr() == here.data_ptr()) == (other, False)

@@ -160,6 +160,21 @@ def _is_tracing() -> bool:
     return torch._C._get_dispatch_mode(torch._C._TorchDispatchModeKey.FAKE) is not None
 
 
+def _sharing(function: Any) -> Any:
+    """Return `as_tensor` or `asarray` that gives a tensor back, or its memory, when it is where it is wanted."""
+
+    @functools.wraps(function)
+    def call(data: Any, *args: Any, **kwargs: Any) -> Any:
+        device = kwargs.get("device")
+        if device is not None and isinstance(data, Tensor) and not _is_tracing():
+            wanted = torch.device(device)
+            if wanted.type == "npu" == data.device.type and index_from(wanted) == data.device.index:
+                del kwargs["device"]
+        return function(data, *args, **kwargs)
+
+    return call
+
+
 def _explicit(function: Any) -> Any:
     """Return a factory that marks an `npu:0` its caller wrote, so that it is not taken for C++'s own 0."""
 
@@ -182,6 +197,8 @@ def install() -> None:
     _default_device._device_constructors()
     for name in FACTORIES:
         setattr(torch, name, _explicit(getattr(torch, name)))
+    for name in ("as_tensor", "asarray"):
+        setattr(torch, name, _sharing(getattr(torch, name)))
     for name in METHODS:
         setattr(Tensor, name, _explicit(getattr(Tensor, name)))
     tensor_class: Any = Tensor
