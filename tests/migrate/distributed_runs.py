@@ -15,7 +15,7 @@ from jumar.migrate import ConvertOptions, Success, convert_source
 from jumar.migrate.launch import FILE_NAME, script
 from jumar.migrate.options import Distributed, Target
 
-SCRIPTS = Path(__file__).parent / "distributed_scripts"
+SCRIPTS = Path(__file__).parents[1] / "fixtures" / "distributed"
 BESIDE = ("figures.py", "progress.py")
 TIMEOUT_S = 240
 

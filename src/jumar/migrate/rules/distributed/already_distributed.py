@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context
-from jumar.migrate.rules.distributed.plan import plan_of
+from jumar.migrate.rules.distributed.plan import plan_of, when_distributed
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -39,6 +39,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     doc=__doc__,
 )
+TRIGGER = when_distributed
 
 
 def check(context: Context) -> Iterator[Proposal]:

@@ -69,19 +69,24 @@ class Taint:
     def _given(self) -> list[tuple[Holder, list[cst.CSTNode]]]:
         """Return what each holder is given in training functions: expressions, and tests that decide about it."""
         found: dict[Holder, list[cst.CSTNode]] = {}
-        for holder, values in self.flow._assigned.items():
-            found.setdefault(holder, []).extend(value.node for value in values)
+        for assigned, values in self.flow.assigned.items():
+            found.setdefault(assigned, []).extend(value.node for value in values)
+        for holder, node in self._added():
+            found.setdefault(holder, []).append(node)
+        for decided, nodes in found.items():
+            nodes.extend(self._deciding(decided))
+        return list(found.items())
+
+    def _added(self) -> Iterator[tuple[Holder, cst.CSTNode]]:
+        """Yield what is added to a holder in place: by `+=`, by `.update(...)` and `.append(...)`."""
         for node in self.source.nodes(cst.AugAssign):
             holder = self.flow.holder(node.target)
             if holder is not None:
-                found.setdefault(holder, []).append(node.value)
+                yield holder, node.value
         for call in self.source.nodes(cst.Call):
             holder = self.flow.holder(call.func.value) if isinstance(call.func, cst.Attribute) else None
             if holder is not None and callee_name(call) in ("update", "append", "add", "extend"):
-                found.setdefault(holder, []).extend(arg.value for arg in call.args)
-        for holder in found:
-            found[holder].extend(self._deciding(holder))
-        return list(found.items())
+                yield from ((holder, arg.value) for arg in call.args)
 
     def _deciding(self, holder: Holder) -> Iterator[cst.CSTNode]:
         for name in self.source.nodes(cst.Name):
@@ -188,7 +193,7 @@ def _returned(training: Training, taint: Taint) -> Iterator[Change]:
             if taint.of(item) and not isinstance(item, cst.StarredElement) and not _is_batch(training, item):
                 yield Change(
                     span=source.outer_span(item),
-                    message=f"`{source.code(item)}` is what all ranks computed, on average, and the same on each of them.",
+                    message=f"`{source.code(item)}` becomes the mean over the ranks, the same on each.",
                     replacements=around(source, item, "mean_over_ranks("),
                     helpers=frozenset({"mean_over_ranks"}),
                     shared=True,
@@ -225,7 +230,8 @@ def _stepped(training: Training, taint: Taint) -> Iterator[Change]:
 
 def _branches(training: Training, taint: Taint) -> Iterator[Change]:
     source = training.source
-    for node in [*source.nodes(cst.If), *source.nodes(cst.While)]:
+    branches: list[cst.If | cst.While] = [*source.nodes(cst.If), *source.nodes(cst.While)]
+    for node in branches:
         function = training.flow.function(node)
         if function is not None and function not in training.trains:
             continue

@@ -57,7 +57,9 @@ def _runs_before(source: Source, change: Change, guard: cst.If) -> bool:
 
 def _imported_before(source: Source, at: int) -> frozenset[str]:
     """Return the modules that plain imports at module level have bound before an offset."""
-    lines = [line for line in source.module.body if isinstance(line, cst.SimpleStatementLine) and source.span(line)[0] < at]
+    lines = [
+        line for line in source.module.body if isinstance(line, cst.SimpleStatementLine) and source.span(line)[0] < at
+    ]
     imports = [small for line in lines for small in line.body if isinstance(small, cst.Import)]
     found = {(dotted_name(alias.name), alias.asname) for statement in imports for alias in statement.names}
     return frozenset(name for name, renamed in found if name is not None and renamed is None)

@@ -26,7 +26,10 @@ SAME_OBJECT_METHODS = frozenset(
 )  # fmt: skip
 """Methods of a module that give back the module."""
 WRAPPERS = frozenset(
-    {"torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.compile", "torch.nn.SyncBatchNorm.convert_sync_batchnorm"}
+    {
+        "torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.compile",
+        "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+    }
 )  # fmt: skip
 """Functions that give back their first argument in other clothes."""
 
@@ -222,14 +225,17 @@ class Flow:
             if item.asname is not None and isinstance(item.asname.name, (cst.Name, cst.Tuple)):
                 yield item.asname.name, item.item
 
+    @property
+    def assigned(self) -> Mapping[Holder, list[Value]]:
+        """What every variable and attribute is assigned."""
+        return self._assigned
+
     def values(self, holder: Holder) -> list[Value]:
         """Return every expression a holder is given: by assignment, and by calls where it is a parameter."""
         arguments = self._arguments(holder, self.calls_of) if self.is_parameter(holder) else []
         return [*self._assigned.get(holder, ()), *(Value(node) for node in arguments)]
 
-    def _arguments(
-        self, holder: Holder, calls: Mapping[cst.FunctionDef, list[cst.Call]]
-    ) -> list[cst.BaseExpression]:
+    def _arguments(self, holder: Holder, calls: Mapping[cst.FunctionDef, list[cst.Call]]) -> list[cst.BaseExpression]:
         """Return what a parameter is given by these calls; nothing for other holders."""
         function = holder.owner.owner if isinstance(holder.owner, Scope) else None
         if not isinstance(function, cst.FunctionDef) or not self.is_parameter(holder):

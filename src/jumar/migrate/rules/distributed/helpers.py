@@ -291,8 +291,6 @@ def _seeding(modules: tuple[str, ...]) -> str:
     """Return the lines that give every rank the same random numbers until the models are wrapped."""
     if not modules:
         return ""
-    lines = [
-        "    seed = seed_of_rank0()  # all draw alike until their models are parallel: same weights, same splits"
-    ]
+    lines = ["    seed = seed_of_rank0()  # all draw alike until their models are parallel: same weights, same splits"]
     lines += [f"    import {module}" for module in modules if module != "torch"]
     return "\n" + "\n".join([*lines, *(f"    {_SEED_CALLS[module]}" for module in modules)])

@@ -23,7 +23,7 @@ def changes(training: Training) -> Iterator[Change]:
         _check(training, call)
         yield Change(
             span=source.span(call.func),
-            message=f"The training loader `{source.code(call.func)}` gives each rank its share, in a new order each epoch.",
+            message=f"The training loader `{source.code(call.func)}` shares out its data, in a new order each epoch.",
             replacements=(replaced(source, call.func, "training_loader"),),
             helpers=_HELPER,
             shared=True,

@@ -12,6 +12,7 @@ from jumar.migrate.rules.context import uses_of
 from jumar.migrate.rules.distributed.change import Change, around, line_before, replaced, starts_line, statement_of
 from jumar.migrate.rules.distributed.entry import main_guard
 from jumar.migrate.rules.distributed.flow import Holder
+from jumar.migrate.rules.distributed.library_names import MODULE_METHODS
 from jumar.migrate.rules.distributed.training import Model, Training, Unclear
 
 _DATA_PARALLEL = (
@@ -27,14 +28,6 @@ _WHOLE = frozenset(
     }
 )  # fmt: skip
 """Functions that are to see the model itself, not what averages its gradients."""
-_MODULE_METHODS = frozenset(
-    """add_module apply bfloat16 buffers children compile cpu cuda double eval extra_repr float forward get_buffer
-    get_parameter get_submodule half load_state_dict modules named_buffers named_children named_modules
-    named_parameters npu parameters register_backward_hook register_buffer register_forward_hook
-    register_forward_pre_hook register_full_backward_hook register_module register_parameter requires_grad_
-    share_memory state_dict to to_empty train type xpu zero_grad ipu mtia set_extra_state get_extra_state
-    no_sync join register_comm_hook""".split()
-)
 _NO_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad", "torch.autograd.inference_mode")
 
 
@@ -141,9 +134,10 @@ def _preparations(training: Training, holder: Holder) -> Iterator[cst.CSTNode]:
         if name in source.tree.stored:
             yield name
         parent = source.parent(name)
-        if isinstance(parent, cst.Attribute) and parent.value is name and source.called(parent) is not None:
-            if parent.attr.value in ("to", "cuda", "npu", "apply", "load_state_dict", "parameters"):
-                yield parent
+        if not isinstance(parent, cst.Attribute) or parent.value is not name or source.called(parent) is None:
+            continue
+        if parent.attr.value in ("to", "cuda", "npu", "apply", "load_state_dict", "parameters"):
+            yield parent
 
 
 def _called_often(training: Training, model: Model) -> bool:
@@ -167,7 +161,7 @@ def _check_calls(training: Training, model: Model) -> None:
     """Raise Unclear where a part or a method of the model computes what is trained: only `model(...)` is parallel."""
     source, flow = training.source, training.flow
     for call in source.nodes(cst.Call):
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value in _MODULE_METHODS:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value in MODULE_METHODS:
             continue
         base: cst.BaseExpression = call.func.value
         while isinstance(base, cst.Attribute) and flow.holder(base) not in model.origins:
@@ -224,8 +218,10 @@ def _needing(training: Training) -> Iterator[cst.BaseExpression]:
             yield from _whole_values(call.args[0].value)
     for subscript in source.nodes(cst.Subscript):
         yield subscript.value
-    for loop in (*source.nodes(cst.For), *source.nodes(cst.CompFor)):
+    for loop in source.nodes(cst.For):
         yield loop.iter
+    for clause in source.nodes(cst.CompFor):
+        yield clause.iter
 
 
 def _whole_values(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -271,7 +267,7 @@ def _in_step(training: Training, call: cst.Call) -> bool:
     """Tell whether a loss may be one that is trained on: in a function that trains, or one that makes criteria."""
     function = training.flow.function(call)
     loops = [loop for loop in training.loops if training.flow.function(loop) is function]
-    return function is None or function in training.trains or not loops and _no_loop(training, function)
+    return function is None or function in training.trains or (not loops and _no_loop(training, function))
 
 
 def _no_loop(training: Training, function: cst.FunctionDef) -> bool:

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context
-from jumar.migrate.rules.distributed.plan import plan_of
+from jumar.migrate.rules.distributed.plan import plan_of, when_distributed
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -42,6 +42,7 @@ RULE = Rule(
     severity=Severity.ERROR,
     doc=__doc__,
 )
+TRIGGER = when_distributed
 
 
 def check(context: Context) -> Iterator[Proposal]:

@@ -41,7 +41,7 @@ def changes(context: Context) -> Iterator[Change]:
             yield _wrapped(source, number)
     if len(numbers) > 1:
         raise Unclear(
-            f"it uses several devices by number ({', '.join(sorted(numbers))}), which looks like a model spread over them"
+            f"it uses several devices by number ({', '.join(sorted(numbers))}), as a model spread over them does"
         )
     yield from _visible(source)
 
@@ -96,7 +96,7 @@ def _number_argument(source: Source, call: cst.Call) -> cst.BaseExpression | Non
     if name not in _TAKES_NUMBER and not (method in ("cuda", "npu") and not name.startswith("torch.")):
         return None
     named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value == "device"]
-    found = (positional or named or [None])[0]
+    found = next(iter((*positional, *named)), None)
     if found is None or isinstance(found, (cst.SimpleString, cst.FormattedString, cst.Call, cst.BinaryOperation)):
         return None
     if isinstance(found, cst.Name) and found.value in ("None", "True", "False"):

@@ -12,38 +12,17 @@ from jumar.migrate.edits import Replacement
 from jumar.migrate.literals import literal
 from jumar.migrate.rules.context import has_star, keyword, last_argument
 from jumar.migrate.rules.distributed.change import Change, around
+from jumar.migrate.rules.distributed.library_names import (
+    BARS,
+    FETCHES,
+    PRETRAINED,
+    READS,
+    WRITERS,
+    WRITES,
+    WRITING_METHODS,
+)
 from jumar.migrate.rules.distributed.training import Training
 
-WRITES = frozenset(
-    """torch.save torch.jit.save pickle.dump joblib.dump json.dump yaml.dump yaml.safe_dump
-    safetensors.torch.save_file safetensors.torch.save_model torchvision.utils.save_image
-    numpy.save numpy.savez numpy.savez_compressed numpy.savetxt scipy.io.savemat imageio.imwrite imageio.mimsave
-    cv2.imwrite matplotlib.pyplot.savefig matplotlib.pyplot.show matplotlib.image.imsave
-    os.mkdir os.makedirs os.remove os.unlink os.rename os.replace os.rmdir os.system os.symlink
-    shutil.copyfile shutil.copy shutil.copy2 shutil.copytree shutil.rmtree shutil.move
-    wandb.log wandb.save wandb.watch wandb.finish wandb.log_artifact
-    mlflow.log_metric mlflow.log_metrics mlflow.log_param mlflow.log_params mlflow.log_artifact mlflow.start_run
-    mlflow.end_run neptune.log_metric""".split()
-)  # fmt: skip
-"""Functions that leave something behind, and return nothing that is needed."""
-_WRITING_METHODS = frozenset(
-    """mkdir write_text write_bytes unlink to_csv to_json to_pickle to_excel to_parquet save_pretrained savefig
-    save_weights push_to_hub""".split()
-)  # fmt: skip
-_WRITERS = frozenset(
-    {"torch.utils.tensorboard.SummaryWriter", "torch.utils.tensorboard.writer.SummaryWriter", "tensorboardX.SummaryWriter"}
-)  # fmt: skip
-_BARS = frozenset(
-    {"tqdm.tqdm", "tqdm.trange", "tqdm.auto.tqdm", "tqdm.auto.trange", "tqdm.notebook.tqdm", "tqdm.std.tqdm"}
-)
-_FETCHES = re.compile(
-    r"torch\.hub\.(load|load_state_dict_from_url|download_url_to_file)|torch\.utils\.model_zoo\.load_url"
-    r"|torchvision\.datasets\.utils\.download\w*|urllib\.request\.urlretrieve|wget\.download|gdown\.download\w*"
-    r"|nltk\.download|datasets\.load_dataset|huggingface_hub\.\w*download\w*|timm\.create_model"
-    r"|transformers\.\w+\.from_pretrained|kagglehub\.\w+"
-)
-_PRETRAINED = frozenset({"pretrained", "weights", "weights_backbone", "pretrained_backbone"})
-_READS = frozenset({"torch.load", "torch.jit.load", "safetensors.torch.load_file", "joblib.load"})
 _FILE_MODE = re.compile(r"[wax]")
 
 
@@ -51,19 +30,19 @@ def changes(training: Training) -> Iterator[Change]:
     """Yield a change for each place that writes, shows or fetches something."""
     source = training.source
     saves = any(source.qualified(call.func) in WRITES for call in source.nodes(cst.Call))
-    for call in sorted(source.nodes(cst.Call), key=lambda node: source.span(node)):
+    for call in sorted(source.nodes(cst.Call), key=source.span):
         if _in_worker(training, call):
             continue
         name = source.qualified(call.func) or ""
         yield from _written(training, call, name)
         yield from _shown(training, call, name)
         yield from _fetched(training, call, name)
-        if saves and name in _READS:
+        if saves and name in READS:
             yield from _read(training, call)
 
 
 def _in_worker(training: Training, node: cst.CSTNode) -> bool:
-    """Tell whether code is part of a data set, a sampler or a model, which ranks and loader workers run by themselves."""
+    """Tell whether code is part of a data set, a sampler or a model, which loader workers and ranks run apart."""
     source = training.source
     owner = source.enclosing(node, cst.ClassDef)
     if owner is None:
@@ -74,7 +53,7 @@ def _in_worker(training: Training, node: cst.CSTNode) -> bool:
 
 def _written(training: Training, call: cst.Call, name: str) -> Iterator[Change]:
     source = training.source
-    is_method = isinstance(call.func, cst.Attribute) and not name and call.func.attr.value in _WRITING_METHODS
+    is_method = isinstance(call.func, cst.Attribute) and not name and call.func.attr.value in WRITING_METHODS
     if name in WRITES or is_method:
         yield _only_on_rank0(training, call)
     elif name == "builtins.open" and _opens_to_write(source_mode(training, call)):
@@ -83,7 +62,7 @@ def _written(training: Training, call: cst.Call, name: str) -> Iterator[Change]:
         yield _path(training, call, 0, ("filename",))
     elif name == "logging.basicConfig" and (named := keyword(call, "filename")) is not None:
         yield _path_of(training, named.value)
-    elif name in _WRITERS:
+    elif name in WRITERS:
         yield Change(
             span=source.span(call.func),
             message="Only rank 0 writes event files.",
@@ -154,7 +133,7 @@ def _path_of(training: Training, node: cst.BaseExpression) -> Change:
 
 
 def _shown(training: Training, call: cst.Call, name: str) -> Iterator[Change]:
-    if name in _BARS and keyword(call, "disable") is None and not has_star(call, "**"):
+    if name in BARS and keyword(call, "disable") is None and not has_star(call, "**"):
         yield Change(
             span=training.source.span(call.func),
             message="Only rank 0 shows progress.",
@@ -166,12 +145,12 @@ def _fetched(training: Training, call: cst.Call, name: str) -> Iterator[Change]:
     source = training.source
     method = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
     fetches = (
-        _FETCHES.fullmatch(name) is not None or method == "from_pretrained" or _downloads(source_code(training, call))
+        FETCHES.fullmatch(name) is not None or method == "from_pretrained" or _downloads(source_code(training, call))
     )
     if fetches and not has_star(call, "*"):
         yield Change(
             span=source.span(call.func),
-            message=f"The first rank of each machine runs `{source.code(call.func)}`, then the others find what it fetched.",
+            message=f"`{source.code(call.func)}` runs on the first rank of each machine, then on the others.",
             replacements=around(source, call.func, "rank0_first("),
             helpers=frozenset({"rank0_first"}),
             shared=True,
@@ -186,7 +165,7 @@ def source_code(training: Training, call: cst.Call) -> dict[str, str]:
 def _downloads(options: dict[str, str]) -> bool:
     if options.get("download", "False") not in ("False", "None"):
         return True
-    return any(options.get(name, "None") not in ("None", "False") for name in _PRETRAINED)
+    return any(options.get(name, "None") not in ("None", "False") for name in PRETRAINED)
 
 
 def _read(training: Training, call: cst.Call) -> Iterator[Change]:

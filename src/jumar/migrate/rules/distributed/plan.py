@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 import libcst as cst
 
 from jumar.migrate.edits import Proposal
+from jumar.migrate.options import ConvertOptions
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.distributed import decisions, entry, loaders, models, numbers, outputs
 from jumar.migrate.rules.distributed.change import Change
@@ -43,6 +44,11 @@ _STARTS = (
     "torch.multiprocessing.spawn",
     "torch.multiprocessing.Process",
 )
+
+
+def when_distributed(options: ConvertOptions) -> tuple[bytes, ...]:
+    """Return the words of files that the rules of this group look at: none without `distributed`."""
+    return (b"torch", b"makedirs", b"mkdir", b"shutil") if options.distributed is not None else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import libcst as cst
 
@@ -22,6 +23,7 @@ _NO_OPTIMIZERS = ("torch.optim.lr_scheduler", "torch.optim.swa_utils")
 _MAX_DEPTH = 8
 
 Loop = cst.For | cst.While
+NodeT = TypeVar("NodeT", bound=cst.CSTNode)
 
 
 class Unclear(Exception):
@@ -241,7 +243,7 @@ class Training:
         """The variables and attributes that hold an optimizer."""
         wanted = set(self.optimizers)
         return frozenset(
-            holder for holder, values in self.flow._assigned.items() if any(value.node in wanted for value in values)
+            holder for holder, values in self.flow.assigned.items() if any(value.node in wanted for value in values)
         )
 
     def learners(self, optimizer: cst.Call) -> set[Holder]:
@@ -264,13 +266,14 @@ class Training:
                     found.add(root)
         if found or depth > _MAX_DEPTH:
             return found
-        for name in self._inside(node, cst.Name, cst.Attribute):
+        names: list[cst.CSTNode] = [*self._inside(node, cst.Name), *self._inside(node, cst.Attribute)]
+        for name in names:
             holder = self.flow.holder(name)
             for value in self.flow.values(holder) if holder is not None else ():
                 found |= self._parameters_in(value.node, depth + 1)
         return found
 
-    def _inside(self, node: cst.CSTNode, *kinds: type[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    def _inside(self, node: cst.CSTNode, *kinds: type[NodeT]) -> Iterator[NodeT]:
         for found in self.source.nodes(*kinds):
             if found is node or node in self.source.ancestors(found):
                 yield found

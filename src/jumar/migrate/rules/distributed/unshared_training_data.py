@@ -34,7 +34,7 @@ from collections.abc import Iterator
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context
-from jumar.migrate.rules.distributed.plan import proposals
+from jumar.migrate.rules.distributed.plan import proposals, when_distributed
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -45,6 +45,7 @@ RULE = Rule(
     doc=__doc__,
     safety="safe",
 )
+TRIGGER = when_distributed
 
 
 def check(context: Context) -> Iterator[Proposal]:

@@ -35,8 +35,8 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context
-from jumar.migrate.rules.distributed.outputs import WRITES
-from jumar.migrate.rules.distributed.plan import is_main
+from jumar.migrate.rules.distributed.library_names import WRITES
+from jumar.migrate.rules.distributed.plan import is_main, when_distributed
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -46,6 +46,7 @@ RULE = Rule(
     severity=Severity.WARNING,
     doc=__doc__,
 )
+TRIGGER = when_distributed
 
 
 def check(context: Context) -> Iterator[Proposal]:
