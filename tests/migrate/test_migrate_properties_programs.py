@@ -51,7 +51,10 @@ def is_subsequence(few: list[str], many: list[str]) -> bool:
 @settings(SETTINGS, max_examples=80)
 @given(programs(), OPTIONS)
 def test_the_same_expressions_are_evaluated_in_the_same_order(program: bytes, options: ConvertOptions) -> None:
-    assert run(convert(program, options).after) == run(program)
+    before, after = run(program), run(convert(program, options).after)
+    if before[-1:] == ["NameError"]:  # a name that the original lacked may have come with an added import
+        before, after = before[:-1], after[: len(before) - 1]
+    assert after == before
 
 
 @settings(SETTINGS, max_examples=60)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jumar.errors import InputError
-from jumar.migrate import ConvertOptions, convert_tree
+from jumar.migrate import Conversion, convert_tree
 from jumar.port import verify_run
 
 SCRIPT = """\
@@ -70,6 +71,7 @@ def test_a_conversion_that_trains_the_same_agrees_and_leaves_nothing(root: Path)
     assert snapshot(root) == before
 
 
+@pytest.mark.slow
 def test_converted_files_may_lie_in_a_tree_of_their_own(root: Path, tmp_path: Path) -> None:
     convert_tree(root).write(tmp_path / "out")
     wrong = tmp_path / "out" / "tools" / "package" / "net.py"
@@ -82,13 +84,16 @@ def test_converted_files_may_lie_in_a_tree_of_their_own(root: Path, tmp_path: Pa
     assert (tmp_path / "proof" / "npu").is_dir()
 
 
+@pytest.mark.slow
 def test_a_file_that_was_not_converted_fails_on_the_npu(root: Path) -> None:
-    conversion = convert_tree(root, ConvertOptions(disable=frozenset({"JM104"})))
-    proof = verify_run(root / "tools" / "train.py", conversion, steps=1)
+    conversion = convert_tree(root)
+    files = tuple(replace(file, after=file.after.replace(b"is_npu", b"is_cuda")) for file in conversion.changed)
+    proof = verify_run(root / "tools" / "train.py", Conversion(root, files), steps=1)
     assert [finding.code for finding in proof.findings] == ["JM902"]
     assert "AssertionError" in proof.findings[0].message
 
 
+@pytest.mark.slow
 def test_a_script_that_fails_by_itself_is_not_run_on_the_npu(root: Path) -> None:
     proof = verify_run(root / "tools" / "train.py", convert_tree(root), ["--fail"], steps=2)
     assert proof.targets == ()
