@@ -134,7 +134,10 @@ def command(
     if test_rules:
         return _test_rules(rules, user_rules, words=(source, *words))
     if source is None:
-        raise UsageError('"-i IN" must say what to convert. Give a script, a folder, or - for stdin.')
+        hint = (
+            f"Try -i {words[0]}" if words and words[0] != "distributed" else "Give a script, a folder, or - for stdin"
+        )
+        raise UsageError(f'"-i IN" must say what to convert. {hint}.')
     enabled, disabled = rule_codes("--enable", enable), rule_codes("--disable", disable)
     check_selection(enabled, disabled)
     request = Request(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import shlex
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -74,7 +75,12 @@ class Result:
     @cached_property
     def left(self) -> tuple[Finding, ...]:
         """What asks for something."""
-        return tuple(finding for finding in self.findings if is_left(finding))
+        return left(self.findings)
+
+    @cached_property
+    def lacking(self) -> tuple[Unsupported, ...]:
+        """What the sources call that the NPU does not have, and the conversion does not speak of."""
+        return tuple(assessed(self.conversion))
 
     @cached_property
     def facts(self) -> Mapping[str, str]:
@@ -111,6 +117,11 @@ class Result:
             "changed": [outcome.path for outcome in conversion.changed],
             "failed": [{"path": failure.path, "error": failure.error} for failure in conversion.failures],
         }
+
+
+def left(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings that ask for something."""
+    return tuple(finding for finding in findings if is_left(finding))
 
 
 def is_left(finding: Finding) -> bool:
@@ -151,7 +162,7 @@ def reports(result: Result) -> dict[str, bytes]:
         names.findings: json_text(document).encode("utf-8", "backslashreplace"),
         names.patch: conversion.patch_bytes(),
         names.changes: change_list(result.findings),
-        names.unsupported: workbook(unsupported(result), _about(result)),
+        names.unsupported: workbook([*result.lacking, *left_over(conversion.findings)], _about(result)),
         names.page: render_html(convert_page(result)).encode(),
     }
     if result.job.options.distributed is not None:
@@ -174,19 +185,21 @@ def _log(result: Result, found: Mapping[str, bytes]) -> str:
     return log(result.conversion, head, result.rules, notes)
 
 
-def unsupported(result: Result) -> list[Unsupported]:
-    """Return what the NPU does not have of what the sources call, and what the conversion left."""
-    return [*_assessed(result), *left_over(result.conversion.findings)]
+_REASONS = {
+    "unsupported": "The vendor lists it as not supported.",
+    "fallback": "It runs on the host, and its tensors travel there and back.",
+    "unverified": "The vendor has not verified it.",
+}
+"""What the statuses of an assessment mean, for rows that the tables say nothing more about."""
 
 
-_SPEAKS_OF = {"unsupported", "fallback", "unverified"}
+def assessed(conversion: Conversion) -> list[Unsupported]:
+    """Assess the sources that use PyTorch, one row a place.
 
-
-def _assessed(result: Result) -> list[Unsupported]:
-    """Assess the sources that use PyTorch. Names of torch.cuda are the conversion's: made, or left over."""
+    Names of torch.cuda, and places that findings of the conversion are about, are left to those.
+    """
     from jumar.assess import assess_source
 
-    conversion = result.conversion
     files = [
         conversion.root / outcome.path
         for outcome in conversion.files
@@ -194,26 +207,31 @@ def _assessed(result: Result) -> list[Unsupported]:
     ]
     if not files:
         return []
-    assessment = assess_source(files)
     base = _common(files)
+    known = {(finding.where.path, finding.where.line) for finding in left(conversion.findings)}
     rows = []
-    for row in assessment.rows:
-        if row.status not in _SPEAKS_OF or "cuda" in row.name.lower():
+    for row in assess_source(files).rows:
+        if row.status not in _REASONS or "cuda" in row.name.lower():
             continue
         for where in row.where:
             path = (base / (where.path or "")).relative_to(conversion.root).as_posix()
-            rows.append(
-                Unsupported(
-                    name=row.name, status=row.status, file=path, line=where.line, reason=row.note,
-                    counterpart=row.npu_name, source=row.source,
+            if (path, where.line) not in known:
+                reason = row.note or _REASONS[row.status]
+                rows.append(
+                    Unsupported(
+                        name=row.name,
+                        status=row.status,
+                        file=path,
+                        line=where.line,
+                        reason=reason,
+                        counterpart=row.npu_name,
+                        source=row.source,
+                    )
                 )
-            )  # fmt: skip
     return rows
 
 
 def _common(files: list[Path]) -> Path:
-    import os
-
     return Path(os.path.commonpath([file.parent for file in files]))
 
 

@@ -38,6 +38,7 @@ def convert_page(result: Result) -> Page:
     """Return the page of a conversion."""
     sections = [
         _left(result),
+        _lacking(result),
         _changes(result),
         _by_rule(result),
         _by_file(result),
@@ -112,6 +113,31 @@ def _capped(findings: Sequence[Finding]) -> tuple[Sequence[Finding], list[Block]
     return findings[:MOST_FINDINGS], [
         Text(text=f"{hidden:,} more are in `findings.json`; this page would not bear them.")
     ]
+
+
+def _lacking(result: Result) -> Section | None:
+    """Return the table of what the vendor's lists say of the other APIs that the sources call."""
+    if not result.lacking:
+        return None
+    places: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    for row in result.lacking:
+        places[row.status, row.name, row.reason].append(f"{row.file}:{row.line}")
+    rows: list[Sequence[Cell]] = [
+        [name, status, len(found), ", ".join(found[:3]) + (", …" if len(found) > 3 else ""), reason]
+        for (status, name, reason), found in sorted(places.items(), key=lambda item: _STATUSES.index(item[0][0]))
+    ]
+    columns = [
+        Column(title="API", code=True),
+        Column(title="status"),
+        Column(title="places", number=True),
+        Column(title="where", code=True),
+        Column(title="why"),
+    ]
+    note = Text(text="Answers for other SoCs: `jumar assess`. Every place is in `unsupported_op.xlsx`.")
+    return Section(title="What the NPU lacks", blocks=[Table(columns=columns, rows=rows), note])
+
+
+_STATUSES = ("unsupported", "fallback", "unverified")
 
 
 def _changes(result: Result) -> Section | None:

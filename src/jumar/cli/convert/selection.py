@@ -73,9 +73,10 @@ def distributed(words: Sequence[str], source: Path) -> Distributed | None:
         raise UsageError(
             f'"{words[0]}" is no option. Give the sources with -i; only "distributed" may stand at the end.'
         )
-    main, model = distributed_command.main(
-        list(words[1:]), prog_name="jumar convert … distributed", standalone_mode=False
-    )
+    read = distributed_command.main(list(words[1:]), prog_name="jumar convert … distributed", standalone_mode=False)
+    if not isinstance(read, tuple):  # its --help
+        raise click.exceptions.Exit(0)
+    main, model = read
     if not all(part.isidentifier() for part in model.split(".")):
         raise UsageError(f'"-t {model}" must be the name of the variable that holds the model, such as -t model.')
     return Distributed(main=_relative(main, source), model=model)

@@ -89,8 +89,8 @@ def converted(job: Job, folder: Path | None = None) -> Conversion:
 
 
 def shows_progress(request: Request) -> bool:
-    """Tell whether progress is shown: not where stderr has something of its own to say, or nothing."""
-    return not request.quiet
+    """Tell whether progress is shown: one file is done before a line about it is read."""
+    return not request.quiet and Path(request.source).is_dir()
 
 
 def excluded(root: Path, globs: tuple[str, ...]) -> list[Path]:

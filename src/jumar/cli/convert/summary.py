@@ -82,6 +82,9 @@ def _print_left(result: Result, *, aside: bool) -> None:
         for finding in result.findings:
             click.echo(_line(finding), err=aside)
         click.echo(err=aside)
+    if not result.left:
+        click.echo("Nothing is left for you.", err=aside)
+        return
     more = f"{result.names.page} has all of it" if result.folder else "`--verbose` prints all of it"
     print_findings(
         result.left, console=console, title="Left for you", more=f"{more}, `jumar rule CODE` explains a code."

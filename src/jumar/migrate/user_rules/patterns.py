@@ -62,9 +62,14 @@ def is_dotted_name(text: str) -> bool:
 
 
 def fill(template: str, texts: Sequence[str]) -> str:
-    """Return `template` with its stars, in their order, replaced by `texts`."""
+    """Return `template` with its stars, in their order, replaced by `texts`; `**.` for no part is nothing."""
     rest = iter(texts)
-    return re.sub(r"\*\*?", lambda _: next(rest, ""), template)
+
+    def text_of(found: re.Match[str]) -> str:
+        text = next(rest, "")
+        return f"{text}." if found[0] == "**." and text else text
+
+    return re.sub(r"\*\*\.|\*\*?", text_of, template)
 
 
 def renamed(pattern: Pattern, old: str, new: str) -> str:

@@ -1,4 +1,4 @@
-"""The tests of a rule file: each `before` is converted by the file's rules and nothing else."""
+"""The tests of a rule file: each `before` is converted by the file's rules, and the imports they need are added."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from jumar.migrate.engine import convert_source
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure
 from jumar.migrate.rules import RULES
+from jumar.migrate.rules.import_torch_npu import RULE as IMPORTS
 from jumar.migrate.rules.user.user_rule import RULE
 from jumar.migrate.user_rules.model import RuleTest, UserRule, UserRules
 
@@ -31,7 +32,7 @@ def failures(rules: UserRules) -> list[FailedTest]:
 
 
 def _of_rule(rules: UserRules, rule: UserRule) -> Iterator[FailedTest]:
-    others = frozenset(other.code for other in RULES) - {RULE.code}
+    others = frozenset(other.code for other in RULES) - {RULE.code, IMPORTS.code}
     options = ConvertOptions(target=rule.target or "npu", unsafe=True, disable=others, user_rules=rules)
     for index, test in enumerate(rule.tests):
         text = _difference(test, options)

@@ -81,7 +81,7 @@ def absolute(path: str, name: str) -> str:
     folders = path.split("/")[:-1]
     if not level or level - 1 > len(folders):
         return bare
-    return ".".join([*folders[: len(folders) - level + 1], bare])
+    return ".".join([*folders[: len(folders) - level + 1], *([bare] if bare else [])])
 
 
 def _attributes(source: Source, patterns: list[Pattern], *, called: bool) -> Iterator[Place]:
