@@ -121,8 +121,12 @@ def _replaced(context: Context, uses: ApexUses) -> Proposal:
         raise StepError("only a part of its use is in this file")
     scaler = mixed.scaler_name(source)
     make = f"{torch}.amp.GradScaler({context.dialect.device_word(context.quote)}"
+    local = len(uses.initialize) == 1 and _reaches(source, uses)
+    disabled = () if local else (f"{scaler} = {make}, enabled=False)",)
+    if disabled and torch_name(source, source.module) != torch:
+        raise StepError("torch is not imported at the top of the module")
     replacements = [
-        *_making(source, uses, scaler, make),
+        *_making(source, uses, scaler, make, local=local),
         *(edit for block in uses.backward for edit in _backward(source, block, scaler)),
         *_forward(context, uses, scaler, torch),
         *_steps(source, uses, scaler),
@@ -136,14 +140,13 @@ def _replaced(context: Context, uses: ApexUses) -> Proposal:
         message="Mixed precision comes from apex; it comes from torch.amp now.",
         replacements=tuple(dict.fromkeys(replacements)),
         safety="unsafe",
-        requires=context.dialect.requires,
+        requires=(*context.dialect.requires, *disabled),
         evidence={"scaler": scaler},
     )
 
 
-def _making(source: Source, uses: ApexUses, scaler: str, make: str) -> Iterator[Replacement]:
-    """Yield the edits that make the scaler where apex was initialized, and a disabled one in the module if needed."""
-    local = len(uses.initialize) == 1 and _reaches(source, uses)
+def _making(source: Source, uses: ApexUses, scaler: str, make: str, *, local: bool) -> Iterator[Replacement]:
+    """Yield the edits that make the scaler where apex was initialized; one that is not local is the module's."""
     for initialize in uses.initialize:
         assignment = f"{scaler} = {make}{_options(source, initialize)})"
         is_global = not local and isinstance(function_of(source, initialize.line), cst.FunctionDef)
@@ -155,9 +158,6 @@ def _making(source: Source, uses: ApexUses, scaler: str, make: str) -> Iterator[
         else:
             yield from _kept(source, initialize)
             yield lines_after(source, initialize.line, *lines)
-    if not local:
-        uses_at = sorted(uses.references, key=lambda reference: source.span(reference.node))
-        yield mixed.module_line_before(source, uses_at[0].node, f"{scaler} = {make}, enabled=False)")
 
 
 def _kept(source: Source, initialize: Initialize) -> Iterator[Replacement]:

@@ -94,11 +94,14 @@ def _scaler(context: Context) -> Scaler | None:
     source = context.source
     for proposal in context.proposals:
         if proposal.rule.code in _MAKERS and "scaler" in proposal.evidence:
-            making = proposal.replacements[0]
-            column = len(making.text) - len(making.text.lstrip(" \t"))
-            step = proposal.span[0]
-            call = next(node for node in source.nodes(cst.Call) if source.span(node)[0] == step)
-            return Scaler(str(proposal.evidence["scaler"]), making.start, function_of(source, call) if column else None)
+            name = str(proposal.evidence["scaler"])
+            if proposal.evidence["made"] == "module":
+                return Scaler(name, 0, None)
+            call = next(node for node in source.nodes(cst.Call) if source.span(node) == proposal.span)
+            function = function_of(source, call)
+            return Scaler(
+                name, proposal.replacements[0].start, function if isinstance(function, cst.FunctionDef) else None
+            )
     found = list(_made(source))
     return found[0] if len({scaler.text for scaler in found}) == 1 else None
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from jumar.migrate.devices import is_device_word
 from jumar.migrate.edits import Replacement
+from jumar.migrate.literals import literal
 from jumar.migrate.rules.manual.code import Statement, lines_before, start_of
 from jumar.migrate.rules.manual.names import argument, descendants_here
 from jumar.migrate.source import Source
@@ -89,6 +89,7 @@ def uses_device(source: Source, node: cst.CSTNode) -> bool:
             return False
         if isinstance(found, cst.Attribute) and found.attr.value == "cuda":
             return True
-        if isinstance(found, (cst.SimpleString, cst.FormattedString)) and is_device_word(source, found):
-            return "cuda" in source.code(found)
+        text = literal(source, found)
+        if text is not None and (text.is_bare or text.is_indexed):
+            return True
     return False

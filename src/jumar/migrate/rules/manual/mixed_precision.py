@@ -10,12 +10,9 @@ from jumar.migrate.edits import Replacement
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.manual.code import (
     Statement,
-    indent_of,
     lines_after,
     lines_before,
-    start_of,
     suite_of,
-    top_level,
     wrapped,
 )  # fmt: skip
 from jumar.migrate.rules.manual.names import is_free
@@ -65,21 +62,22 @@ def under_autocast(source: Source, step: TrainingStep, autocast: str) -> tuple[R
     return wrapped(source, step.first, step.last, f"with {autocast}:")
 
 
-def scaler_statement(context: Context, step: TrainingStep, code: str) -> Replacement:
-    """Return the insertion of the scaler's making: behind the optimizer's in the same function, else in the module.
+def making(context: Context, step: TrainingStep, code: str) -> tuple[tuple[Replacement, ...], tuple[str, ...]]:
+    """Return how a scaler is made: the insertion behind the optimizer's making, or a statement the module needs.
 
-    It has to outlive the loop, and what stands in the module does so whoever calls the function.
+    It has to outlive the loop. Where the optimizer is made elsewhere, the scaler is the module's, and is there
+    whoever calls the function.
     """
     source = context.source
     optimizer = step.steps[0].func
     assert isinstance(optimizer, cst.Attribute)
     made = _made_here(source, step, optimizer.value)
     if made is not None:
-        return lines_after(source, made, code)
+        return (lines_after(source, made, code),), ()
     around = _outermost_loop(source, step)
     if isinstance(function_of(source, step.backward), cst.Module) and around is not None:
-        return lines_before(source, around, code)
-    return module_line_before(source, step.backward, code)
+        return (lines_before(source, around, code),), ()
+    return (), (code,)
 
 
 def _made_here(source: Source, step: TrainingStep, optimizer: cst.BaseExpression) -> cst.SimpleStatementLine | None:
@@ -110,19 +108,3 @@ def _outermost_loop(source: Source, step: TrainingStep) -> Statement | None:
         if isinstance(around, (cst.For, cst.While)):
             found = around
     return found
-
-
-def module_line_before(source: Source, node: cst.CSTNode, code: str) -> Replacement:
-    """Return the insertion of a line into the module, before the statement `node` stands in and its comments."""
-    statement = top_level(source, node)
-    assert statement is not None
-    text = source.text
-    at = text.line_start(start_of(source, statement))
-    while at > 0:
-        previous = text.line_start(at - 1)
-        if not text.text[previous:at].lstrip().startswith("#"):
-            break
-        at = previous
-    gap = text.newline * (3 if isinstance(statement, (cst.FunctionDef, cst.ClassDef)) else 1)
-    assert not indent_of(source, statement)
-    return Replacement(at, at, f"{code}{gap}")

@@ -99,22 +99,24 @@ def _scaled(context: Context, call: cst.Call, taken: str) -> Proposal:
         raise StepError("another step of this file has the scaler")
     scaler = mixed.scaler_name(source)
     device = context.dialect.device_word(context.quote)
-    making = mixed.scaler_statement(context, step, f"{scaler} = {torch}.amp.GradScaler({device})")
+    making, needed = mixed.making(context, step, f"{scaler} = {torch}.amp.GradScaler({device})")
+    if needed and torch_name(source, source.module) != torch:
+        raise StepError("torch is not imported at the top of the module")
     forward = mixed.under_autocast(source, step, f"{torch}.amp.autocast({device})")
-    if forward[0].start < making.start <= forward[-1].start:
+    if making and forward[0].start < making[0].start <= forward[-1].start:
         raise StepError("the optimizer is made within the forward pass")
     return Proposal(
         rule=RULE,
         span=source.span(call),
         message="This training step runs in float32; it runs in float16 with loss scaling now.",
         replacements=(
-            making,
+            *making,
             *forward,
             *mixed.scaled(source, step, scaler),
         ),
         safety="unsafe",
-        requires=context.dialect.requires,
-        evidence={"scaler": scaler},
+        requires=(*context.dialect.requires, *needed),
+        evidence={"scaler": scaler, "made": "module" if needed else "step"},
         why="NPUs compute matrices in float16.",
     )
 
