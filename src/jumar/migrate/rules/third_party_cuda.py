@@ -39,7 +39,7 @@ from jumar.migrate.edits import Proposal
 from jumar.migrate.literals import literal
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.rules.context import Context
-from jumar.migrate.rules.residue.places import is_optional, is_own_module, library_words
+from jumar.migrate.rules.residue.places import is_optional, is_own_module, is_tried, library_words
 from jumar.migrate.source import imported_name
 from jumar.rules import Rule
 
@@ -58,36 +58,50 @@ _BY_NAME = frozenset({"importlib.import_module", "importlib.util.find_spec", "bu
 
 def check(context: Context) -> Iterator[Proposal]:
     """Report imports of CUDA libraries, in whatever form."""
-    source = context.source
-    for alias in source.nodes(cst.ImportAlias):
-        name = imported_name(alias, source.parent(alias)) or ""
-        library = library_of(name)
-        if library is not None and not library.quiet_import and not context.within_covered(source.span(alias.name)):
-            yield from _import(context, library, name, alias)
-    for statement in source.nodes(cst.ImportFrom):
-        if isinstance(statement.names, cst.ImportStar) and statement.module is not None and not statement.relative:
-            library = library_of(source.code(statement.module))
-            if library is not None:
-                yield from _import(context, library, library.name, statement)
+    told: set[str] = set()
+    for node, names in _statements(context):
+        library = library_of(names[0])
+        if library is None or library.quiet_import or is_own_module(context.project, library.name):
+            continue
+        if library.severity is Severity.INFO and library.name in told:
+            continue
+        told.add(library.name)
+        yield _import(context, library, names, node)
     yield from _by_name(context)
 
 
-def _import(
-    context: Context, library: Library, name: str, node: cst.ImportAlias | cst.ImportFrom
-) -> Iterator[Proposal]:
-    if is_own_module(context.project, library.name):
-        return
-    optional = is_optional(context.source, node)
-    span = context.source.span(node.name if isinstance(node, cst.ImportAlias) else node)
-    yield Proposal(
+def _statements(context: Context) -> Iterator[tuple[cst.ImportAlias | cst.ImportFrom, list[str]]]:
+    """Yield, by import statement and library, its first item and the names it brings; what an edit removed is left."""
+    source = context.source
+    groups: dict[tuple[cst.CSTNode | None, str], list[tuple[cst.ImportAlias, str]]] = {}
+    for alias in source.nodes(cst.ImportAlias):
+        name = imported_name(alias, source.parent(alias)) or ""
+        library = library_of(name)
+        if library is not None and not context.within_covered(source.span(alias.name)):
+            groups.setdefault((source.parent(alias), library.name), []).append((alias, name))
+    for group in groups.values():
+        yield group[0][0], [name for _, name in group]
+    for statement in source.nodes(cst.ImportFrom):
+        if isinstance(statement.names, cst.ImportStar) and statement.module is not None and not statement.relative:
+            yield statement, [source.code(statement.module)]
+
+
+def _import(context: Context, library: Library, names: list[str], node: cst.ImportAlias | cst.ImportFrom) -> Proposal:
+    source = context.source
+    optional = is_optional(source, node)
+    span = source.span(node.name if isinstance(node, cst.ImportAlias) else node)
+    note = ""
+    if optional:
+        note = " (its import may fail without harm)" if is_tried(source, node) else " (only where this code runs)"
+    verb = "belongs" if len(names) == 1 else "belong"
+    return Proposal(
         rule=RULE,
         span=span,
         severity=min(library.severity, Severity.ADVICE) if optional else library.severity,
-        message=f"`{name}` belongs to {library.name}: {library.reason}"
-        + (" (its import may fail here without harm)." if optional else "."),
+        message=f"{', '.join(f'`{name}`' for name in names)} {verb} to {library.name}: {library.reason}{note}.",
         action=library.action,
         why=f"Source: {library.source}.",
-        evidence={"library": library.name, "optional": optional},
+        evidence={"library": library.name, "names": list(names), "optional": optional},
     )
 
 

@@ -38,7 +38,6 @@ from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.residue.places import distinct, summary
 from jumar.migrate.source import Reference, Source
-from jumar.migrate.spans import Span
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -68,7 +67,6 @@ _INSTEAD = (
 def check(context: Context) -> Iterator[Proposal]:
     """Report comparisons of capabilities and versions, and fields that NPU properties lack."""
     source = context.source
-    versions: list[Span] = []
     for reference in distinct(source.references):
         if context.within_covered(source.span(reference.node)) and _is_replaced(context, reference):
             continue
@@ -77,12 +75,21 @@ def check(context: Context) -> Iterator[Proposal]:
         elif reference.name == _PROPERTIES and reference.call is not None:
             yield from _fields(source, reference.call)
         elif reference.name == _VERSION or reference.name.startswith(f"{_VERSION}."):
-            versions.append(source.span(reference.node))
-    yield from summary(
-        source, RULE, versions, "`torch.version.cuda` is None on an NPU", severity=Severity.WARNING,
-        action="Guard what is done with torch.version.cuda: a string method or comparison of None raises.",
-    )  # fmt: skip
+            yield _version(source, reference)
     yield from _architectures(context)
+
+
+def _version(source: Source, reference: Reference) -> Proposal:
+    used = reference.name != _VERSION or isinstance(
+        source.parent(reference.node), (cst.Comparison, cst.ComparisonTarget, cst.Subscript)
+    )
+    return Proposal(
+        rule=RULE,
+        span=source.span(reference.node),
+        severity=Severity.WARNING if used else Severity.ADVICE,
+        message="`torch.version.cuda` is None on an NPU.",
+        action="Guard what is done with torch.version.cuda: a string method or comparison of None raises.",
+    )
 
 
 def _is_replaced(context: Context, reference: Reference) -> bool:

@@ -59,12 +59,16 @@ TRIGGER: Callable[[ConvertOptions], tuple[bytes, ...]] = library_words
 def check(context: Context) -> Iterator[Proposal]:
     """Report every call, decorator and base class that the table of counterparts knows."""
     source = context.source
+    told: set[LibraryUse] = set()
     for reference in distinct(source.references):
         found = use_of(reference.name)
         if found is None or not _matters(source, reference) or is_own_module(context.project, found[0].name):
             continue
-        if not context.covered(source.span(reference.node)):
-            yield _report(context, reference, *found)
+        if context.covered(source.span(reference.node)) or found[1] in told:
+            continue
+        if found[1].severity is Severity.INFO:  # nothing to do: once is enough
+            told.add(found[1])
+        yield _report(context, reference, *found)
 
 
 def _matters(source: Source, reference: Reference) -> bool:

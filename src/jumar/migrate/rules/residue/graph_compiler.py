@@ -54,7 +54,7 @@ TRIGGER = re.compile(rb"torch\.jit|torch\.compile|torch import[^\n]*(?:jit|compi
 
 _SCRIPT = frozenset({"torch.jit.script", "torch.jit.script_method", "torch.jit.script_if_tracing"})
 _TRACE = frozenset({"torch.jit.trace", "torch.jit.trace_module"})
-_FUSERS = ("torch.jit.fuser", "torch.jit.enable_onednn_fusion", "torch._C._jit_")
+_FUSERS = re.compile(r"torch\.jit\.fuser|torch\._C\._jit_\w*(set|override|nvfuser|fusion|fuser|texpr)")
 _INDUCTOR = ("torch._inductor.config.triton", "torch._inductor.config.cuda", "torch._inductor.config.max_autotune")
 _MODES = frozenset({"default", "reduce-overhead"})
 _BACKENDS = frozenset({"inductor", "npugraphs", "npugraph_ex", "aot_eager", "eager", "jumar", "npu"})
@@ -74,14 +74,14 @@ def check(context: Context) -> Iterator[Proposal]:
             scripts.append(span)
         elif reference.name in _TRACE:
             traces.append(span)
-        elif reference.name.startswith(_FUSERS):
+        elif _FUSERS.match(reference.name):
             fusers.append(span)
         elif reference.name.startswith(_INDUCTOR):
             settings.append(span)
         elif reference.name in ("torch.compile", "torch._dynamo.optimize"):
             found = list(_compile(source, reference))
             yield from found
-            plain += [] if found else [span]
+            plain += [] if found or not _uses_inductor(source, reference) else [span]
     yield from summary(
         source, RULE, scripts, "Code is scripted with torch.jit; it runs without CUDA's fusers",
         severity=Severity.ADVICE, action="Check its results and speed on the NPU; torch.jit.script can be left out.",
@@ -91,7 +91,7 @@ def check(context: Context) -> Iterator[Proposal]:
         severity=Severity.ADVICE, action="Trace on the CPU in float32, or export ONNX.",
     )  # fmt: skip
     yield from summary(
-        source, RULE, fusers, "A fuser of TorchScript is set, which CUDA only has",
+        source, RULE, fusers, "TorchScript's fusers are set; none of them works for an NPU",
         severity=Severity.ADVICE, action="Leave the setting out on an NPU.",
     )  # fmt: skip
     yield from summary(
@@ -102,6 +102,13 @@ def check(context: Context) -> Iterator[Proposal]:
         source, RULE, plain, "torch.compile needs triton-ascend on an NPU",
         severity=Severity.ADVICE, action="Install triton-ascend, or choose another back end (npugraphs, aot_eager).",
     )  # fmt: skip
+
+
+def _uses_inductor(source: Source, reference: Reference) -> bool:
+    """Tell whether the back end is the default or computed, not one that compiles nothing for the device."""
+    argument = keyword(reference.call, "backend") if reference.call is not None else None
+    text = literal(source, argument.value) if argument is not None else None
+    return text is None or text.body == "inductor"
 
 
 def _compile(source: Source, reference: Reference) -> Iterator[Proposal]:

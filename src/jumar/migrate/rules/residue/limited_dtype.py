@@ -39,7 +39,7 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.literals import literal
 from jumar.migrate.receivers import Receivers
-from jumar.migrate.rules.context import Context
+from jumar.migrate.rules.context import Context, keyword
 from jumar.migrate.rules.residue.places import distinct, summary
 from jumar.migrate.source import Source
 from jumar.migrate.spans import Span
@@ -79,13 +79,34 @@ def check(context: Context) -> Iterator[Proposal]:
     for reference in distinct(source.references):
         parts = reference.name.split(".")
         if parts[0] == "torch" and parts[-1] in _NAMES and (len(parts) == 2 or parts[-1] == "DoubleTensor"):
-            spans.setdefault(_NAMES[parts[-1]], []).append(source.span(reference.node))
+            if not _stays_on_host(source, reference.node):
+                spans.setdefault(_NAMES[parts[-1]], []).append(source.span(reference.node))
         elif reference.name in _DEFAULT and reference.call is not None and "ouble" in source.code(reference.call):
             yield _default(source, reference.call)
     for dtype, place in (*_methods(source), *_strings(source)):
         spans.setdefault(dtype, []).append(place)
     for dtype, places in spans.items():
         yield from _report(source, dtype, places)
+
+
+def _stays_on_host(source: Source, node: cst.CSTNode) -> bool:
+    """Tell whether a dtype is only compared, or given to a call that names the CPU as its device."""
+    parent = source.parent(node)
+    if isinstance(parent, (cst.Comparison, cst.ComparisonTarget)):
+        return True
+    call = source.parent(parent) if isinstance(parent, cst.Arg) else None
+    device = keyword(call, "device") if isinstance(call, cst.Call) else None
+    text = literal(source, device.value) if device is not None else None
+    return text is not None and text.body == "cpu"
+
+
+def _goes_to_host(source: Source, call: cst.Call, node: cst.Attribute) -> bool:
+    """Tell whether `.double()` is followed by `.numpy()` or preceded by `.cpu()`."""
+    after = source.parent(call)
+    if isinstance(after, cst.Attribute) and after.attr.value in ("numpy", "item", "tolist"):
+        return True
+    before = node.value.func if isinstance(node.value, cst.Call) else None
+    return isinstance(before, cst.Attribute) and before.attr.value == "cpu"
 
 
 def _default(source: Source, call: cst.Call) -> Proposal:
@@ -105,7 +126,7 @@ def _methods(source: Source) -> Iterator[tuple[str, Span]]:
         if dtype is None or call is None or call.args:
             continue
         known = receivers.setdefault(node.attr.value, Receivers(source, node.attr.value))
-        if known.classify(node.value) != "own":
+        if known.classify(node.value) != "own" and not _goes_to_host(source, call, node):
             yield dtype, source.span(node.attr)
 
 

@@ -41,16 +41,26 @@ def _is_main_guard(node: cst.If) -> bool:
     return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"
 
 
+def is_tried(source: Source, node: cst.CSTNode) -> bool:
+    """Tell whether `node` stands in the body of a `try` that catches something."""
+    child: cst.CSTNode = node
+    for around in source.ancestors(node):
+        if isinstance(around, (cst.Try, cst.TryStar)) and around.body is child and _catches_imports(around):
+            return True
+        child = around
+    return False
+
+
 def comes_optionally(source: Source, reference: Reference) -> bool:
     """Tell whether every import that the reference hangs on is optional."""
     root = reference.chain[0]
     if not isinstance(root, cst.Name):
         return False
     imports = [binding.node for binding in source.scope(root).bindings_of(root.value) if binding.kind == "import"]
-    return bool(imports) and all(_is_tried(source, node) for node in imports)
+    return bool(imports) and all(_is_conditional(source, node) for node in imports)
 
 
-def _is_tried(source: Source, node: cst.CSTNode) -> bool:
+def _is_conditional(source: Source, node: cst.CSTNode) -> bool:
     child: cst.CSTNode = node
     for around in source.ancestors(node):
         if isinstance(around, (cst.Try, cst.TryStar)) and around.body is child:

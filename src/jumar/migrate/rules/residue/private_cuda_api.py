@@ -36,7 +36,7 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.devices import callee_name
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import literal
+from jumar.migrate.literals import literal, literals
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.residue.places import distinct
 from jumar.migrate.source import Reference, Source
@@ -53,7 +53,10 @@ RULE = Rule(
 TRIGGER = (b"cuda", b"cudnn", b"nccl", b"nvtx", b"cublas", b"nvrtc", b"nvtools", b"nvidia")
 
 _LIBRARY = re.compile(r"(lib)?(cuda(rt)?|nvrtc|nvToolsExt|cublas|cudnn|cufft|nvidia-ml|nccl)(\.so[\d.]*|\d*_?\d*\.dll)")
-_PRIVATE = re.compile(r"torch\._C\.(_cuda|_cudnn|_nvtx|_nccl|Cuda)|torch\._C\._get_cublas|torch\._C\..*cublas", re.I)
+_PRIVATE = re.compile(
+    r"torch\.(ops\.aten\.)?cudnn_|torch\._C\.(_cuda|_cudnn|_nvtx|_nccl|Cuda)|torch\._C\._get_cublas|torch\._C\..*cublas",
+    re.I,
+)
 _REGISTRATIONS = frozenset({"impl", "register_kernel", "register_autocast", "custom_op", "Library", "triton_op"})
 _LOOKUPS = frozenset({"builtins.getattr", "builtins.hasattr", "builtins.setattr", "builtins.delattr"})
 _CUDA = re.compile(r"cuda|nccl|nvtx|cudnn|cublas", re.IGNORECASE)
@@ -71,6 +74,12 @@ def check(context: Context) -> Iterator[Proposal]:
             )  # fmt: skip
         elif reference.call is not None:
             yield from _call(context, reference, reference.call)
+    for text in literals(source):
+        if text.body.startswith(("aten::cudnn_", "aten::_cudnn", "aten::cublas")):
+            yield Proposal(
+                rule=RULE, span=source.span(text.node), message=f"`{text.body}` is an operator of cuDNN.",
+                action="Use the operator without cudnn in its name, which every device has.",
+            )  # fmt: skip
     for node in source.methods:
         call = source.called(node)
         if call is not None and node.attr.value in ("impl", "register_kernel"):
