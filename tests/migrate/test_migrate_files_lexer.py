@@ -29,7 +29,7 @@ def test_quotes_joins_and_continuations() -> None:
 def test_operators_and_keywords_end_commands() -> None:
     text = "if a; then b & c && d || e | f; fi; (g; h) 2>&1 > log; { i; }"
     found = commands(text)
-    names = [words[0] for words in found if words[0] not in ("fi", "}")]
+    names = [words[0] for words in found if words and words[0] not in ("fi", "}")]
     assert names == ["a", "b", "c", "d", "e", "f", "g", "h", "i"]
 
 

@@ -25,6 +25,7 @@ _INSTRUCTION = re.compile(
     r"(?P<body>(?:[^\r\n\\]|\\[ \t]*\r?\n(?:[ \t]*#[^\r\n]*\r?\n)*|\\(?![ \t]*\r?\n))+)",
     re.MULTILINE,
 )
+_COMMENT_LINE = re.compile(r"^[ \t]*#[^\r\n]*", re.MULTILINE)
 _IMAGE = re.compile(r"(?:--\S+\s+)*(\S+)")
 _ARGUMENT = re.compile(r"[A-Za-z_]\w*=[\"']?([^\s\"']+)")
 _OLD_FORM = re.compile(r"([A-Za-z_]\w*)[ \t]+([^\r\n]*?)[ \t]*$")
@@ -54,6 +55,9 @@ def _proposals(text: str, options: ConvertOptions, project: ProjectFacts) -> Ite
         if document is not None:
             closing = re.compile(rf"^\t*{re.escape(document.group(1))}\s*$", re.MULTILINE).search(text, end)
             start, end = end, closing.start() if closing is not None else len(text)
+            yield from shell_proposals(text, options, project, start, end)
+            at = end
+            continue
         yield from _instruction(text, name, start, end, options, project)
         at = max(end, match.end())
 
@@ -72,7 +76,19 @@ def _instruction(
     elif name == "ENV":
         yield from _environment(text, start, end, options, project)
     elif name in ("RUN", "CMD", "ENTRYPOINT") and not _JSON_FORM.match(text, start, end):
-        yield from shell_proposals(text, options, project, start, end)
+        yield from shell_proposals(_without_comments(text, start, end), options, project, start, end)
+
+
+def _without_comments(text: str, start: int, end: int) -> str:
+    """Blank the comment lines in a continued instruction, which Docker takes out; every offset stays."""
+
+    def blank(match: re.Match[str]) -> str:
+        return " " * (len(match.group()) - 1) + "\\"
+
+    if "#" not in text[start:end] or "\\" not in text[start:end]:
+        return text
+    first, newline, rest = text[start:end].partition("\n")
+    return text[:start] + first + newline + _COMMENT_LINE.sub(blank, rest) + text[end:]
 
 
 def _environment(text: str, start: int, end: int, options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal]:

@@ -29,16 +29,27 @@ Propose = Callable[[str, ConvertOptions, ProjectFacts], Iterable[Proposal | Conv
 
 TRIGGER = re.compile(
     r"cuda|nccl|nvidia|gpu|nvcc|nsys|\bncu\b|cudnn|cublas|apex|flash.?att|bitsandbytes|xformers|triton|cupy|tensorrt"
-    r"|\bdali|transformer.engine|8bit|4bit|tf32|deepspeed|torch|faiss|DS_ACCELERATOR|fused|fp8|\bampere\b|onnxruntime",
+    r"|\bdali|transformer.engine|8bit|4bit|32bit|onebit|paged_|tf32|deepspeed|torch|faiss|DS_ACCELERATOR|fused|fp8|\bampere\b|onnxruntime",
     re.IGNORECASE,
 )
 """What a file must name to be looked at."""
 
 
-def convert_with(data: bytes, path: str, options: ConvertOptions, project: ProjectFacts, propose: Propose) -> Outcome:
-    """Convert one file by what `propose` says about its text. Success, or Skip where there is nothing to say."""
+def convert_with(
+    data: bytes,
+    path: str,
+    options: ConvertOptions,
+    project: ProjectFacts,
+    propose: Propose,
+    trigger: re.Pattern[str] | None = TRIGGER,
+) -> Outcome:
+    """Convert one file by what `propose` says about its text. Success, or Skip where there is nothing to say.
+
+    A text in which `trigger` finds nothing is not looked at.
+    """
     text = decode(data)
-    proposals = list(propose(text.text, options, project)) if TRIGGER.search(text.text) else []
+    wanted = trigger is None or trigger.search(text.text) is not None
+    proposals = list(propose(text.text, options, project)) if wanted else []
     return outcome_of(text, path, proposals, options)
 
 

@@ -32,7 +32,7 @@ def _is_requirements(path: PurePosixPath, data: bytes) -> bool:
 
 
 def _requirements(data: bytes, path: str, options: ConvertOptions, project: ProjectFacts) -> Outcome:
-    return convert_with(data, path, options, project, _file_proposals)
+    return convert_with(data, path, options, project, _file_proposals, trigger=None)
 
 
 def _file_proposals(text: str, options: ConvertOptions, _: ProjectFacts) -> Iterator[Proposal]:

@@ -14,6 +14,9 @@ from jumar.migrate.rules.files.cuda_requirement import RULE
 
 _REQUIREMENT = re.compile(r"\s*([A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)(\[[^\]]*\])?\s*(\(?[^;#@]*)")
 _EXACT = re.compile(r"==\s*(\d+(?:\.\d+)*)(?:\+[\w.]+)?\s*")
+_TAGGED = re.compile(
+    r"\s*[A-Za-z][\w.-]*(?:\[[^\]]*\])?\s*===?\s*\d[\w.]*(\+(?:cu\d+|rocm[\d.]+))(?=\s*(?:[;,#\\]|$)|\s)"
+)
 _NPU = re.compile(r"(?<![\w-])torch[-_]npu(?![\w-])", re.IGNORECASE)
 
 
@@ -59,13 +62,12 @@ def _span(requirement: Requirement) -> tuple[int, int]:
 
 def _build(requirement: Requirement, options: ConvertOptions) -> Iterator[Proposal]:
     """Take the CUDA tag off a build of PyTorch's."""
-    tag, index = cuda_tag(requirement.text), cuda_index(requirement.text)
-    found = tag if index is None else None
-    if tag is None and index is None:
+    if cuda_tag(requirement.text) is None and cuda_index(requirement.text) is None:
         return
+    pinned = _TAGGED.match(requirement.text)
     edits: tuple[Replacement, ...] = ()
-    if found is not None and options.target == "npu" and "--hash" not in requirement.text:
-        edits = (Replacement(requirement.start + found.start(), requirement.start + found.end(), ""),)
+    if pinned is not None and options.target == "npu" and "--hash" not in requirement.text:
+        edits = (Replacement(requirement.start + pinned.start(1), requirement.start + pinned.end(1), ""),)
     yield Proposal(
         rule=RULE, span=_span(requirement), replacements=edits,
         message=f"{requirement.text.strip()} is a build for CUDA, which does not load torch_npu.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
@@ -12,7 +13,7 @@ from jumar.migrate.files.config.toml import scan_ini, scan_toml
 from jumar.migrate.files.config.values import value_proposals
 from jumar.migrate.files.config.yaml import scan_yaml
 from jumar.migrate.files.containers import container_proposals
-from jumar.migrate.files.drafting import Converted, convert_with
+from jumar.migrate.files.drafting import TRIGGER, Converted, convert_with
 from jumar.migrate.files.kind import FileKind, is_text
 from jumar.migrate.files.requirement_files import listed_requirements
 from jumar.migrate.options import ConvertOptions
@@ -33,7 +34,15 @@ def _matches(suffixes: frozenset[str]) -> Callable[[PurePosixPath, bytes], bool]
     return matches
 
 
-def _converts(scanner: Scanner) -> Callable[[bytes, str, ConvertOptions, ProjectFacts], Outcome]:
+_JSON_TRIGGER = re.compile(
+    r"cuda|nccl|gpu|nvidia|8bit|4bit|32bit|onebit|paged_|flash|tf32|fp8|fused|lion|xformers", re.IGNORECASE
+)
+"""Narrower than for other formats, because much JSON is data."""
+
+
+def _converts(
+    scanner: Scanner, trigger: re.Pattern[str]
+) -> Callable[[bytes, str, ConvertOptions, ProjectFacts], Outcome]:
     def convert(data: bytes, path: str, options: ConvertOptions, project: ProjectFacts) -> Outcome:
         def propose(text: str, options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal | Converted]:
             entries = list(scanner(text))
@@ -44,13 +53,14 @@ def _converts(scanner: Scanner) -> Callable[[bytes, str, ConvertOptions, Project
             rest = [entry for entry in entries if (entry.start, entry.end) not in claimed]
             yield from value_proposals(text, rest, options, project)
 
-        return convert_with(data, path, options, project, propose)
+        return convert_with(data, path, options, project, propose, trigger)
 
     return convert
 
 
 def _kind(name: str, scanner: Scanner, *suffixes: str) -> FileKind:
-    return FileKind(name=name, matches=_matches(frozenset(suffixes)), convert=_converts(scanner))
+    trigger = _JSON_TRIGGER if name == "JSON" else TRIGGER
+    return FileKind(name=name, matches=_matches(frozenset(suffixes)), convert=_converts(scanner, trigger))
 
 
 YAML: FileKind = _kind("YAML", scan_yaml, ".yaml", ".yml")

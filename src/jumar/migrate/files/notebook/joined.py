@@ -46,10 +46,11 @@ class JoinedCells:
         marks = list(re.finditer(rf"^{re.escape(self.mark)} (\d+)\n", after, re.MULTILINE))
         if [match.group(1) for match in marks] != [str(number) for number in range(len(self.codes))]:
             return None
+        if not marks:
+            return ()
         ends = [*(follower.start() for _, follower in pairwise(marks)), len(after)]
         parts = [after[match.end() : end] for match, end in zip(marks, ends, strict=True)]
-        if parts:
-            parts[0] = after[: marks[0].start()] + parts[0]
+        parts[0] = after[: marks[0].start()] + parts[0]
         return tuple(
             part if code.endswith("\n") else part.removesuffix("\n")
             for part, code in zip(parts, self.codes, strict=True)
