@@ -82,7 +82,7 @@ def test_a_byte_order_mark_is_no_part_of_the_document() -> None:
         ({}, 'rules.json: must have the field "rules"; add it.'),
         ({"rules": 3}, "rules.json: rules must be an object with names and values; got 3."),
         ({"rule": []}, "rules.json: rule is not a field of a rule file here; did you mean rules?"),
-        ({"rules": {"ArgModifyRule": []}}, "rules.ArgModifyRule is not a field of a rule file here; did you mean ArgsModifyRule?"),
+        ({"rules": {"ArgModifyRule": []}}, "rules.ArgModifyRule is not a field of a rule file here; did you mean Args"),
         ({"rules": {"ArgsModifyRule": {}}}, "rules.ArgsModifyRule must be a list; got {}."),
         ({"rules": {"ArgsModifyRule": [7]}}, "rules.ArgsModifyRule[0] must be an object with names and values; got 7."),
         (
@@ -124,7 +124,7 @@ def test_an_error_names_the_place_the_value_and_what_is_expected(document: Any, 
         ({"keep": True, "rename": "ours.g"}, "rules[0].keep must not stand beside rename"),
         ({"message": "x", "requires": "import a"}, "rules[0].requires must stand beside rename or arguments"),
         ({"message": "x", "safety": "safe"}, "rules[0].safety must stand beside rename or arguments"),
-        ({"message": "x", "severity": "fatal"}, 'severity must be "info" or "advice" or "warning" or "error"; got "fatal".'),
+        ({"message": "x", "severity": "fatal"}, 'or "advice" or "warning" or "error"; got "fatal".'),
         ({"rename": "ours.*"}, "rules[0].rename must have no star, or as many as ours.f in match"),
         ({"match": "ours.**", "rename": "ours.npu.**"}, "must give names that ours.** in match does not match again"),
         ({"match": ".f", "rename": "a.b"}, "rules[0].rename must be one word beside .f in match"),
@@ -137,7 +137,7 @@ def test_an_error_names_the_place_the_value_and_what_is_expected(document: Any, 
         ({"arguments": [{"set": "a", "value": "1  # x"}]}, "arguments[0].value must be one Python expression"),
         ({"arguments": [{"in": 0, "old": "", "new": "x"}]}, 'arguments[0].old must not be empty; got "".'),
         ({"arguments": [{"in": 0, "old": "a", "new": "'"}]}, "arguments[0].new must be text without quotes"),
-        ({"arguments": [{"reorder": [0, 2]}], "rename": "ours.g"}, "reorder must be the positions from 0 up in their new"),
+        ({"arguments": [{"reorder": [0, 2]}], "rename": "ours.g"}, "reorder must be the positions from 0 up"),
         ({"arguments": [{"reorder": [1, 0]}]}, "rules[0].arguments must not reorder without rename"),
     ],
 )  # fmt: skip
@@ -170,7 +170,7 @@ def test_a_file_that_is_no_document_says_where(data: bytes, name: str, sentence:
 
 
 def test_a_file_is_told_by_its_name_and_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="must end in .json or .toml"):
+    with pytest.raises(InputError, match=r"must end in \.json or \.toml"):
         load(tmp_path / "rules.yaml")
     with pytest.raises(InputError, match="cannot be read: No such file"):
         load(tmp_path / "rules.json")
@@ -193,11 +193,13 @@ def test_a_source_concerns_rules_when_it_holds_one_of_their_words() -> None:
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
 WORDS = st.sampled_from(
-    ["rules", "schema", "name", "match", "rename", "arguments", "set", "add", "remove", "in", "old", "new", "value"]
-    + ["reorder", "position", "to", "tests", "before", "after", "keep", "called", "requires", "severity", "target"]
-    + ["ArgsModifyRule", "FuncNameModifyRule", "ModuleNameModifyRule", "func_name", "arg_idx", "arg_new", "old_name"]
-    + ["new_name", "parent_module", "a", "ours.f", "ours.*", ".f", "'x'", "safe", "npu", "error"]
-)
+    [
+        "rules", "schema", "name", "match", "rename", "arguments", "set", "add", "remove", "in", "old", "new",
+        "value", "reorder", "position", "to", "tests", "before", "after", "keep", "called", "requires", "severity",
+        "target", "ArgsModifyRule", "FuncNameModifyRule", "ModuleNameModifyRule", "func_name", "arg_idx", "arg_new",
+        "old_name", "new_name", "parent_module", "a", "ours.f", "ours.*", ".f", "'x'", "safe", "npu", "error",
+    ]
+)  # fmt: skip
 VALUES = st.recursive(
     SCALARS | WORDS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS | st.text(max_size=4), inner, max_size=5),
@@ -206,21 +208,23 @@ VALUES = st.recursive(
 RULE_LISTS = st.lists(st.dictionaries(WORDS, VALUES, max_size=6), max_size=3)
 
 
+def complaint(data: bytes, name: str) -> str:
+    """What a user is told about a file, nothing where it is fine. Anything but an error for the user gets out."""
+    try:
+        fingerprint = loads(data, name).fingerprint
+    except JumarError as error:
+        return str(error)
+    return "" if len(fingerprint) == 64 else fingerprint
+
+
 @given(VALUES | st.fixed_dictionaries({"rules": RULE_LISTS | st.dictionaries(WORDS, RULE_LISTS, max_size=3)}))
 @example({"rules": [{"name": "a", "match": "a" * 300 + ".\ud800", "message": "\x00"}]})
 def test_no_document_raises_anything_but_an_error_for_the_user(document: Any) -> None:
-    try:
-        rules = read(document)
-    except JumarError as error:
-        assert "\n" not in str(error)
-    else:
-        assert len(rules.fingerprint) == 64
+    said = complaint(json.dumps(document).encode(), "r.json")
+    assert "\n" not in said
 
 
 @given(st.binary(max_size=60) | st.text(max_size=60).map(lambda text: text.encode("utf-8", "surrogatepass")))
 def test_no_bytes_raise_anything_but_an_error_for_the_user(data: bytes) -> None:
     for name in ("r.json", "r.toml"):
-        try:
-            loads(data, name)
-        except JumarError as error:
-            assert str(error).startswith("r.")
+        assert complaint(data, name)[:2] in ("", "r.")

@@ -73,6 +73,11 @@ class Baseline:
             raise InputError(
                 f'"{path}" must be a baseline, and is no UTF-8 text; make it with --write-baseline.'
             ) from error
+        return cls.parse(text, path)
+
+    @classmethod
+    def parse(cls, text: str, path: Path) -> Baseline:
+        """Read the text of the file `path`. Raises InputError, with the line, where it is no baseline."""
         uses: dict[Use, int] = {}
         for number, line in enumerate(text.split("\n"), 1):
             if line and not line.startswith("#"):
