@@ -58,10 +58,10 @@ _BY_NAME = frozenset({"importlib.import_module", "importlib.util.find_spec", "bu
 
 def check(context: Context) -> Iterator[Proposal]:
     """Report imports of CUDA libraries, in whatever form."""
-    told: set[str] = set()
+    told: set[str] = set()  # libraries with nothing to do, told of once a file
     for node, names in _statements(context):
         library = library_of(names[0])
-        if library is None or library.quiet_import or is_own_module(context.project, library.name):
+        if library is None or library.quiet_import or is_own_module(context.source, context.project, library.name):
             continue
         if library.severity is Severity.INFO and library.name in told:
             continue
@@ -113,7 +113,7 @@ def _by_name(context: Context) -> Iterator[Proposal]:
             continue
         text = literal(source, reference.call.args[0].value)
         library = library_of(text.body) if text is not None and text.num_fields == 0 else None
-        if text is None or library is None or is_own_module(context.project, library.name):
+        if text is None or library is None or is_own_module(context.source, context.project, library.name):
             continue
         yield Proposal(
             rule=RULE,

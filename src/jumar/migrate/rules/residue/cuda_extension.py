@@ -55,7 +55,7 @@ TRIGGER = (b"cpp_extension", b"load_library", b".cu", b"cuda")
 
 _MODULE = "torch.utils.cpp_extension."
 _BUILDERS = frozenset({"CUDAExtension", "load", "load_inline", "CppExtension"})
-_PARTS = frozenset({"CUDA_HOME", "CUDNN_HOME", "ROCM_HOME", "COMMON_NVCC_FLAGS", "include_paths", "library_paths"})
+_PARTS = frozenset({"CUDA_HOME", "CUDNN_HOME", "COMMON_NVCC_FLAGS", "include_paths", "library_paths"})
 _LOADERS = frozenset({"torch.ops.load_library", "torch.classes.load_library"})
 _CU = re.compile(r"\.cuh?\b")
 _COMPILED = re.compile(r"(^|_)cuda($|_)|cuda(_ext)?$", re.IGNORECASE)
@@ -179,7 +179,7 @@ def _compiled_imports(context: Context) -> Iterator[Proposal]:
 
 def _looks_like_module(source: Source, alias: cst.ImportAlias, last: str) -> bool:
     """Tell whether the imported thing is used as a module, not called as a function (`is_cuda_available()`)."""
-    if "is_" in last or last.startswith(("has_", "use_", "get_", "to_", "check_", "test_")):
+    if last.isupper() or "is_" in last or last.startswith(("has_", "use_", "get_", "to_", "check_", "test_")):
         return False
     bound = alias.evaluated_alias or last
     references = [ref for ref in source.references if ref.chain[0].value == bound] if bound else []

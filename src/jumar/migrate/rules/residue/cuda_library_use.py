@@ -62,7 +62,11 @@ def check(context: Context) -> Iterator[Proposal]:
     told: set[LibraryUse] = set()
     for reference in distinct(source.references):
         found = use_of(reference.name)
-        if found is None or not _matters(source, reference) or is_own_module(context.project, found[0].name):
+        if (
+            found is None
+            or not _matters(source, reference)
+            or is_own_module(context.source, context.project, found[0].name)
+        ):
             continue
         if context.covered(source.span(reference.node)) or found[1] in told:
             continue

@@ -32,7 +32,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from jumar.findings import Severity
-from jumar.migrate.devices import callee_name
+from jumar.migrate.devices import callee_name, target_names
 from jumar.migrate.edits import Proposal
 from jumar.migrate.literals import literals
 from jumar.migrate.rules.context import Context
@@ -82,6 +82,7 @@ _FLAGS: dict[str, tuple[Severity, str]] = {
     "replace_with_kernel_inject": (Severity.ADVICE, "Pass False: part of DeepSpeed's kernels have no NPU build."),
     "with_cuda": (Severity.ADVICE, "It asks for a CUDA build."),
 }
+_CONFIG = "BitsAndBytesConfig"
 _METHODS: dict[str, str] = {
     "enable_xformers_memory_efficient_attention": "Leave it out; diffusers then uses scaled_dot_product_attention.",
     "set_use_memory_efficient_attention_xformers": "Pass False; diffusers then uses scaled_dot_product_attention.",
@@ -92,6 +93,7 @@ def check(context: Context) -> Iterator[Proposal]:
     """Report words, flags and methods that choose a CUDA library."""
     yield from _words(context)
     yield from _flags(context)
+    yield from _configs(context)
     yield from _methods(context)
 
 
@@ -120,25 +122,44 @@ def _chooses(source: Source, node: cst.CSTNode) -> bool:
 def _flags(context: Context) -> Iterator[Proposal]:
     source = context.source
     for argument in source.nodes(cst.Arg):
-        if argument.keyword is None or not is_literal_true(argument.value):
+        if argument.keyword is None or not _may_be_on(argument.value):
             continue
         call = source.parent(argument)
-        yield from _flag(context, argument, argument.keyword.value, call)
+        if not (isinstance(call, cst.Call) and callee_name(call) == _CONFIG):
+            yield from _flag(context, argument, argument.keyword.value, argument.value, call)
     for element in source.nodes(cst.DictElement):
         if isinstance(element.key, cst.SimpleString) and is_literal_true(element.value):
-            yield from _flag(context, element, element.key.raw_value, None)
+            yield from _flag(context, element, element.key.raw_value, element.value, None)
+    for assign in source.nodes(cst.Assign):
+        key = list(target_names(source, assign)) if isinstance(assign.targets[0].target, cst.Subscript) else []
+        if key and is_literal_true(assign.value):
+            yield from _flag(context, assign, key[0], assign.value, None)
 
 
-def _flag(context: Context, node: cst.CSTNode, name: str, call: cst.CSTNode | None) -> Iterator[Proposal]:
+def _may_be_on(node: cst.BaseExpression) -> bool:
+    """Tell whether a value is True or computed; a parameter passed on under its own name is its caller's matter."""
+    if isinstance(node, cst.Name):
+        return node.value == "True"
+    return isinstance(node, (cst.Comparison, cst.BooleanOperation, cst.IfExp, cst.Attribute, cst.Subscript))
+
+
+def _flag(
+    context: Context, node: cst.CSTNode, name: str, value: cst.BaseExpression, call: cst.CSTNode | None
+) -> Iterator[Proposal]:
     source = context.source
+    certain = is_literal_true(value)
     found = _FLAGS.get(name)
     if name == "fused" and isinstance(call, cst.Call) and _OPTIMIZERS.search(source.qualified(call.func) or ""):
         found = _fused(source.qualified(call.func) or "")
     if found is None:
         return
     yield Proposal(
-        rule=RULE, span=source.span(node), severity=found[0], confidence="likely", action=found[1],
-        message=f"`{name}=True` asks for code that CUDA brings.",
+        rule=RULE, span=source.span(node), action=found[1],
+        severity=found[0] if certain else min(found[0], Severity.ADVICE),
+        confidence="likely" if certain else "possible",
+        message=f"`{name}=True` asks for code that CUDA brings."
+        if certain
+        else f"`{name}` asks for code that CUDA brings where it is on.",
     )  # fmt: skip
 
 
@@ -146,6 +167,18 @@ def _fused(optimizer: str) -> tuple[Severity, str]:
     if optimizer.endswith((".AdamW", ".SGD")):
         return Severity.INFO, "torch_npu has the fused kernel of AdamW and SGD (aten::_fused_adamw_, _fused_sgd_)."
     return Severity.WARNING, "torch_npu has no such fused kernel: leave the option out, or use NpuFused optimizers."
+
+
+def _configs(context: Context) -> Iterator[Proposal]:
+    """Report quantisation by bitsandbytes that transformers or diffusers is asked for."""
+    source = context.source
+    for reference in source.references:
+        if reference.call is not None and reference.name.rpartition(".")[2] == _CONFIG:
+            yield Proposal(
+                rule=RULE, span=source.span(reference.node),
+                message=f"`{_CONFIG}` quantises weights with bitsandbytes, whose kernels are CUDA.",
+                action="Leave quantization_config out and load in bfloat16.",
+            )  # fmt: skip
 
 
 def _methods(context: Context) -> Iterator[Proposal]:

@@ -92,6 +92,8 @@ def check(context: Context) -> Iterator[Proposal]:
 def _stays_on_host(source: Source, node: cst.CSTNode) -> bool:
     """Tell whether a dtype is only compared, or given to a call that names the CPU as its device."""
     parent = source.parent(node)
+    while isinstance(parent, (cst.Element, cst.List, cst.Tuple, cst.Set)):
+        parent = source.parent(parent)
     if isinstance(parent, (cst.Comparison, cst.ComparisonTarget)):
         return True
     call = source.parent(parent) if isinstance(parent, cst.Arg) else None

@@ -76,9 +76,11 @@ def library_words(_: ConvertOptions) -> tuple[bytes, ...]:
     return tuple(dict.fromkeys(name.rpartition(".")[2].lower().encode() for name in libraries()))
 
 
-def is_own_module(project: ProjectFacts, name: str) -> bool:
-    """Tell whether the project itself holds the package that `name` starts with."""
+def is_own_module(source: Source, project: ProjectFacts, name: str) -> bool:
+    """Tell whether the project itself holds the package that `name` starts with; the file may lie in it."""
     top = name.partition(".")[0]
+    if top in source.path.replace("\\", "/").split("/")[:-1]:
+        return True
     return any(module == top or module.startswith(f"{top}.") for module in project.exports)
 
 
