@@ -52,10 +52,10 @@ def test_a_dry_run_with_a_diff_prints_it_and_writes_nothing(
     script: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["convert", "-i", str(script), "--dry-run", "--diff"]) == 0
-    output = capsys.readouterr().out
-    assert "\n-model.cuda()\n" in output
-    assert "\n+model.npu()\n" in output
-    assert "(nothing written)" in output
+    output = capsys.readouterr()
+    assert "\n-model.cuda()\n" in output.out
+    assert "\n+model.npu()\n" in output.out
+    assert "(nothing written)" in output.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["train.py"]
 
 
@@ -79,7 +79,7 @@ def test_the_exit_code_follows_the_worst_finding(script: Path, fail_on: str, cod
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["-i", "train.py"], '"-o OUT" must say where to write'),
+        ([], '"-i IN" must say what to convert'),
         (["-i", "nothing.py", "--dry-run"], "there is none of that name"),
         (["-i", "bad.py", "-o", "out"], "bad.py, line 2, column 1: it is not valid Python"),
         (["-i", "latin.py", "-o", "out"], "latin.py, line 1, column 2: its bytes are not utf-8 text"),

@@ -66,12 +66,12 @@ def left_over(findings: Iterable[Finding]) -> list[Unsupported]:
 
 
 def _subject(finding: Finding) -> str:
-    """Return the first name that the message quotes, or else its first word with a dot or capital letters in it."""
+    """Return the first name that the message quotes, else its first word with a dot or capitals in it, else the file."""
     quoted = re.search(r"`([^`]+)`", finding.message)
     if quoted:
         return quoted[1]
     named = re.search(r"[A-Za-z_][\w.]*[._A-Z]\w+", finding.message)
-    return named[0] if named else finding.code
+    return named[0] if named else finding.where.path or finding.code
 
 
 def workbook(rows: Sequence[Unsupported], about: Mapping[str, str]) -> bytes:
