@@ -262,3 +262,10 @@ def test_the_scanner_of_yaml_knows_nesting() -> None:
         (("a", "b"), "1"), (("a", "c", "d"), "2"), (("a", "c", "e"), "3"), (("a", "c"), "4"), (("f",), "5"),
         (("f", "g", "h"), "6"), (("i",), "x\n\n  y"), (("j",), "7"),
     ]  # fmt: skip
+
+
+def test_environment_files() -> None:
+    text = "# c\nexport CUDA_VISIBLE_DEVICES='1,0'\nNCCL_SOCKET_IFNAME=eth0\nA=cuda\n"
+    after = text.replace("CUDA_VISIBLE_DEVICES='1,0'", "ASCEND_RT_VISIBLE_DEVICES='0,1'").replace("NCCL", "HCCL")
+    assert converted_file(text, ".env") == after
+    assert converted_file(text, "prod.env", target="agnostic") == text

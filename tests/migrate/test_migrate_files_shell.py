@@ -243,3 +243,9 @@ def test_every_row_of_the_table_says_where_it_comes_from() -> None:
         assert row.npu or row.note, name
         judgement = judge(name, None)
         assert judgement.name in (None, row.npu)
+
+
+def test_only_requests_for_gpus_are_found_in_the_lines_for_a_scheduler() -> None:
+    text = "#!/bin/bash\n#SBATCH --job-name=gpu_test\n#SBATCH --gres gpu:a100:2 -p gpu\n#SBATCH -G 4\n#SBATCH -n 2\n"
+    found = left_in_file(text, "a.sbatch", "JM122")
+    assert [(finding.where.line, finding.where.column) for finding in found] == [(3, 9), (3, 27), (4, 9)]

@@ -11,6 +11,7 @@ from jumar.findings import Severity
 from jumar.migrate.files import KINDS, kind_of
 from jumar.migrate.files.cuda_source import bound_operators, without_comments
 from jumar.migrate.outcome import Outcome, Skip
+from jumar.migrate.rules.unused_ignore import RULE as UNUSED
 
 BINDINGS = """\
 #include <torch/extension.h>  // cuda
@@ -131,3 +132,27 @@ def test_texts_without_cuda_are_left_alone(text: str, name: str) -> None:
 
 def test_kinds_have_names_of_their_own() -> None:
     assert len({kind.name for kind in KINDS}) == len(KINDS)
+
+
+def test_comments_keep_lines_from_being_changed_and_reported() -> None:
+    text = (
+        "CUDA_VISIBLE_DEVICES=0 a  # jumar: ignore\n# jumar: ignore[JM120]\nCUDA_VISIBLE_DEVICES=0 a\n"
+        "CUDA_VISIBLE_DEVICES=0 a  # jumar: ignore[JM121]\n"
+    )
+    found = outcome_of_file(text, "a.sh")
+    assert found.after.decode() == "".join(
+        [*text.splitlines(keepends=True)[:3], text.splitlines(keepends=True)[3].replace("CUDA", "ASCEND_RT", 1)]
+    )
+    assert [(finding.where.line, finding.code) for finding in found.findings] == [(4, "JM120"), (4, UNUSED.code)]
+    assert isinstance(outcome_of_file("device: cuda  # jumar: ignore[jm123]\n", "a.yml"), Skip)
+    assert isinstance(outcome_of_file("# jumar: ignore-file\ndevice: cuda\n", "a.yml"), Skip)
+
+
+def test_rules_that_are_left_out_say_and_do_nothing() -> None:
+    from jumar.migrate.engine import convert_file
+    from jumar.migrate.options import ConvertOptions
+
+    options = ConvertOptions(disable=frozenset({"JM120"}))
+    found = convert_file(b"CUDA_VISIBLE_DEVICES=0 a --device cuda\n", "a.sh", options)
+    assert found is not None
+    assert found.after == b"CUDA_VISIBLE_DEVICES=0 a --device npu\n"

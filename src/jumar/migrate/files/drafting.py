@@ -9,9 +9,11 @@ from dataclasses import dataclass, replace
 from jumar.findings import Finding
 from jumar.migrate.edits import EditSet, Proposal, Replacement, to_finding
 from jumar.migrate.files.plain_text import decode
+from jumar.migrate.ignores import Ignores
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome, Skip, Success
 from jumar.migrate.project_facts import ProjectFacts
+from jumar.migrate.rules.files import RULES
 from jumar.migrate.text import SourceText
 
 
@@ -29,7 +31,8 @@ Propose = Callable[[str, ConvertOptions, ProjectFacts], Iterable[Proposal | Conv
 
 TRIGGER = re.compile(
     r"cuda|nccl|nvidia|gpu|nvcc|nsys|\bncu\b|cudnn|cublas|apex|flash.?att|bitsandbytes|xformers|triton|cupy|tensorrt"
-    r"|\bdali|transformer.engine|8bit|4bit|32bit|onebit|paged_|tf32|deepspeed|torch|faiss|DS_ACCELERATOR|fused|fp8|\bampere\b|onnxruntime",
+    r"|\bdali|transformer.engine|8bit|4bit|32bit|onebit|paged_|tf32|deepspeed|torch|faiss"
+    r"|DS_ACCELERATOR|fused|fp8|\bampere\b|onnxruntime",
     re.IGNORECASE,
 )
 """What a file must name to be looked at."""
@@ -59,14 +62,21 @@ def outcome_of(
     """Apply what composes, and report everything. Rules that the options leave out take no part."""
     edits = EditSet()
     findings: list[Finding] = []
+    ignores = Ignores.of(text, python=False)
+    parts = False
     for proposal in proposals:
         if isinstance(proposal, Converted):
+            parts = True
             edits.accept(proposal.replacements)
             findings.extend(
                 moved(finding, path, text.position(proposal.offset)[0] - 1) for finding in proposal.findings
             )
         elif options.checks(proposal.rule):
-            findings.append(_apply(proposal, edits, text, path, options))
+            kept = ignores.filtered(proposal)
+            if not ignores.ignores(kept):
+                findings.append(_apply(kept, edits, text, path, options))
+    if not parts:  # the engine of a part reads the comments in it
+        findings.extend(ignores.unused(path, options, RULES))
     if not findings and not len(edits):
         return Skip(path=path, before=text.data, reason="nothing in it belongs to CUDA")
     after = text.encode(edits.apply(text.text)) if len(edits) else text.data

@@ -15,7 +15,7 @@ from jumar.migrate.outcome import Outcome
 from jumar.migrate.project_facts import ProjectFacts
 
 _SUFFIXES = frozenset({".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".pbs", ".job", ".envrc"})
-_NAMES = frozenset({".env", ".envrc", ".bashrc", ".profile", ".bash_profile"})
+_NAMES = frozenset({".envrc", ".bashrc", ".profile", ".bash_profile"})
 _SHEBANG = re.compile(rb"#!\s*\S*/(?:env\s+(?:-\S+\s+)*)?(?:ba|z|k|da)?sh\b")
 _MAKE_SUFFIXES = frozenset({".mk", ".mak"})
 _CONTINUED = re.compile(r"(?:[^\n\\]|\\.|\\\r?\n)*", re.DOTALL)

@@ -29,7 +29,11 @@ _DATA_NAMES = frozenset(
 
 def _matches(suffixes: frozenset[str]) -> Callable[[PurePosixPath, bytes], bool]:
     def matches(path: PurePosixPath, data: bytes) -> bool:
-        return path.suffix.lower() in suffixes and path.name not in _DATA_NAMES and is_text(data)
+        return (
+            (path.suffix.lower() in suffixes or path.name in suffixes)
+            and path.name not in _DATA_NAMES
+            and is_text(data)
+        )
 
     return matches
 
@@ -66,4 +70,4 @@ def _kind(name: str, scanner: Scanner, *suffixes: str) -> FileKind:
 YAML: FileKind = _kind("YAML", scan_yaml, ".yaml", ".yml")
 JSON: FileKind = _kind("JSON", scan_json, ".json", ".jsonc", ".json5")
 TOML: FileKind = _kind("TOML", scan_toml, ".toml")
-INI: FileKind = _kind("INI", scan_ini, ".ini", ".cfg", ".conf", ".properties")
+INI: FileKind = _kind("INI", scan_ini, ".ini", ".cfg", ".conf", ".properties", ".env")

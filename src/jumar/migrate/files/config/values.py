@@ -55,13 +55,21 @@ def value_proposals(
 
 
 def _one(text: str, entry: Entry, options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal | Converted]:
-    if entry.key_span is not None and NAME.fullmatch(entry.key):
-        yield from _variable(entry.key, entry.key_span, entry.value, (entry.start, entry.end), options)
+    name = entry.key.rpartition(" ")[2]  # `export NAME` in environment files
+    if entry.key_span is not None and NAME.fullmatch(name):
+        span = (entry.key_span[1] - len(name), entry.key_span[1])
+        yield from _variable(name, span, entry.value.strip("'\""), _inside(entry), options)
     elif entry.style == "block" or _is_command(entry):
         if entry.key in COMMAND_KEYS and TRIGGER.search(entry.value):
             yield from shell_proposals(text, options, project, entry.start, entry.end)
     else:
         yield from _value(entry, options, project)
+
+
+def _inside(entry: Entry) -> tuple[int, int]:
+    """Return the span of a value without quotes that the format does not know (environment files)."""
+    left = len(entry.value) - len(entry.value.lstrip("'\""))
+    return entry.start + left, max(entry.start + left, entry.end - (len(entry.value) - len(entry.value.rstrip("'\""))))
 
 
 def _is_command(entry: Entry) -> bool:
@@ -70,7 +78,7 @@ def _is_command(entry: Entry) -> bool:
 
 def _name(entry: Entry, options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal]:
     """Report a key named after CUDA or GPUs; once a file, as its value says nothing more."""
-    if entry.is_item or entry.style == "block" or NAME.fullmatch(entry.key):
+    if entry.is_item or entry.style == "block" or NAME.fullmatch(entry.key.rpartition(" ")[2]):
         return
     verdict = judge_name(entry.key, entry.value)
     said = judge_switch(entry.key, entry.value) or judge_value(_telling_key(entry), entry.value, options, project)

@@ -30,22 +30,24 @@ _PROCESSES = ("nproc_per_node", "nproc")
 
 def check(scope: Scope) -> Iterator[Proposal]:
     """Propose the NPU's words in command lines, or report that they were left."""
+    named: set[str] = set()
     for command in scope.script.commands:
         if runs_program(command) or command.name == "export":
-            yield from _options(scope, command)
+            yield from _options(scope, command, named)
 
 
-def _options(scope: Scope, command: Command) -> Iterator[Proposal]:
+def _options(scope: Scope, command: Command, named: set[str]) -> Iterator[Proposal]:
+    """Judge the words of one command; `named` are the options reported for their name, which is done once."""
     words = command.words
     is_program = _is_program(command)
     for index, word in enumerate(words):
         key = _KEY_VALUE.match(word.text)
         if key is not None:
             if not (word.assigned and NAME.fullmatch(word.assigned[0])):
-                yield from _valued(scope, word, key.group(1), word, key.end(), is_program)
+                yield from _valued(scope, word, key.group(1), word, key.end(), named if is_program else None)
         elif _is_option(word):
             value = words[index + 1] if index + 1 < len(words) and not _is_option(words[index + 1]) else None
-            yield from _valued(scope, word, word.text, value, 0, is_program)
+            yield from _valued(scope, word, word.text, value, 0, named if is_program else None)
         elif is_device_value(word.text) and is_program and not _is_option(words[index - 1]) and index:
             yield _left(word, f"{word.text!r} is an argument of the program; what it stands for is not known.")
 
@@ -61,15 +63,16 @@ def _is_program(command: Command) -> bool:
 
 
 def _valued(
-    scope: Scope, option: Word, key: str, value: Word | None, start: int, is_program: bool
+    scope: Scope, option: Word, key: str, value: Word | None, start: int, named: set[str] | None
 ) -> Iterator[Proposal]:
     text = value.text[start:] if value is not None else None
     found = _value_proposal(scope, option, key, value, start, text)
     if found is not None:
         yield found
-    elif is_program and key.startswith("-") and plain_key(key) not in _PROCESSES:
+    elif named is not None and key.startswith("-") and plain_key(key) not in {*_PROCESSES, *named}:
         verdict = judge_name(key, text)
         if verdict is not None:
+            named.add(plain_key(key))
             yield _of_option(option, verdict)
 
 

@@ -53,7 +53,12 @@ _SCHEDULERS = frozenset({"srun", "sbatch", "salloc"})
 _REQUEST = re.compile(r"--gres=\S*gpu\S*|--gpus\S*|-G\b|--constraint=\S*gpu\S*")
 _CUDA_FOLDER = re.compile(r"/cuda[\w.-]*(/|:|$)|/nvidia/|\$\{?CUDA_HOME")
 _PATH_VARIABLES = frozenset({"PATH", "LD_LIBRARY_PATH", "LIBRARY_PATH", "CPATH", "LD_PRELOAD", "CMAKE_PREFIX_PATH"})
-_DIRECTIVE = re.compile(r"^#(?:SBATCH|PBS|BSUB)\b[^\n]*?(\S*gpu\S*)", re.MULTILINE | re.IGNORECASE)
+_DIRECTIVE = re.compile(r"^#(?:SBATCH|PBS|BSUB)\b[^\n]*", re.MULTILINE)
+_DIRECTIVE_OPTION = re.compile(
+    r"(?<=\s)(?:(?:--gres|--partition|-p|--constraint|-C|--qos|-q|-l)[= ]*\S*gpu\S*"
+    r"|(?:--gpus|--(?:ntasks|cpus|mem)-per-gpu|-G|-gpu)\b\S*)",
+    re.IGNORECASE,
+)
 
 
 def check(scope: Scope) -> Iterator[Proposal]:
@@ -65,8 +70,9 @@ def check(scope: Scope) -> Iterator[Proposal]:
 
 def directives(text: str, start: int = 0, end: int | None = None) -> Iterator[Proposal]:
     """Report the lines for a scheduler (`#SBATCH --gres=gpu:8`) between two offsets."""
-    for match in _DIRECTIVE.finditer(text, start, len(text) if end is None else end):
-        yield _request(match.span(1), match.group(1))
+    for line in _DIRECTIVE.finditer(text, start, len(text) if end is None else end):
+        for match in _DIRECTIVE_OPTION.finditer(text, *line.span()):
+            yield _request(match.span(), match.group())
 
 
 def _nvidia_smi(scope: Scope, command: Command) -> Iterator[Proposal]:
