@@ -70,7 +70,7 @@ def check(context: Context) -> Iterator[Proposal]:
         if argument.keyword is None or not isinstance(call, cst.Call):
             continue
         found = _judge(source, argument, argument.keyword.value, call, lightning=lightning, ray=ray)
-        if found is not None and not context.within_covered(source.span(argument)):
+        if found is not None:
             message, action, severity = found
             yield Proposal(
                 rule=RULE, span=source.span(argument), severity=severity, confidence="likely",

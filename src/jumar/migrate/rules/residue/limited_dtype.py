@@ -81,12 +81,16 @@ def check(context: Context) -> Iterator[Proposal]:
         if parts[0] == "torch" and parts[-1] in _NAMES and (len(parts) == 2 or parts[-1] == "DoubleTensor"):
             if not _stays_on_host(source, reference.node):
                 spans.setdefault(_NAMES[parts[-1]], []).append(source.span(reference.node))
-        elif reference.name in _DEFAULT and reference.call is not None and "ouble" in source.code(reference.call):
+        elif reference.name in _DEFAULT and reference.call is not None and _names_double(source, reference.call):
             yield _default(source, reference.call)
     for dtype, place in (*_methods(source), *_strings(source)):
         spans.setdefault(dtype, []).append(place)
     for dtype, places in spans.items():
         yield from _report(source, dtype, places)
+
+
+def _names_double(source: Source, call: cst.Call) -> bool:
+    return any(word in source.code(call) for word in ("float64", "double", "Double"))
 
 
 def _stays_on_host(source: Source, node: cst.CSTNode) -> bool:
