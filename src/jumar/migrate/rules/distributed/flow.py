@@ -131,11 +131,11 @@ class Flow:
         if isinstance(node, cst.Call):
             definition = self._definition(node.func)
             return definition if isinstance(definition, cst.ClassDef) else None
-        holder = self.holder(node)
-        if holder is None:
-            return self._self_class(node)
         if depth > _MAX_DEPTH:
             return None
+        holder = self.holder(node, depth + 1)
+        if holder is None:
+            return self._self_class(node)
         given = [value.node for value in self._assigned.get(holder, ()) if value.index is None]
         given += self._arguments(holder, self._named_calls_of)
         found = (self.instance_class(value, depth + 1) for value in given)
@@ -186,7 +186,7 @@ class Flow:
 
     # --- values ------------------------------------------------------------------------------------------
 
-    def holder(self, node: cst.CSTNode) -> Holder | None:
+    def holder(self, node: cst.CSTNode, depth: int = 0) -> Holder | None:
         """Return the place an expression reads or writes: a variable, or an attribute of an instance."""
         if isinstance(node, cst.Name):
             if self._self_class(node) is not None:
@@ -194,7 +194,7 @@ class Flow:
             home = self.source.scope(node).home(node.value)
             return Holder(home, node.value) if home is not None else None
         if isinstance(node, cst.Attribute) and isinstance(node.value, (cst.Name, cst.Attribute)):
-            owner = self._self_class(node.value) or self.instance_class(node.value)
+            owner = self._self_class(node.value) or self.instance_class(node.value, depth)
             return Holder(owner, node.attr.value) if owner is not None else None
         return None
 

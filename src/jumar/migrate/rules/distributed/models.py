@@ -14,6 +14,7 @@ from jumar.migrate.rules.distributed.entry import main_guard
 from jumar.migrate.rules.distributed.flow import Holder
 from jumar.migrate.rules.distributed.library_names import MODULE_METHODS
 from jumar.migrate.rules.distributed.training import Model, Training, Unclear
+from jumar.migrate.source import Source
 
 _DATA_PARALLEL = (
     "torch.nn.DataParallel",
@@ -161,7 +162,17 @@ def _check_calls(training: Training, model: Model) -> None:
     """Raise Unclear where a part or a method of the model computes what is trained: only `model(...)` is parallel."""
     source, flow = training.source, training.flow
     for call in source.nodes(cst.Call):
-        if not isinstance(call.func, cst.Attribute) or call.func.attr.value in MODULE_METHODS:
+        if not isinstance(call.func, cst.Attribute):
+            continue
+        if (
+            _leaves_device(source, call)
+            and flow.holder(flow.stripped(call)) in model.origins
+            and _repeats(training, call)
+        ):
+            raise Unclear(
+                "the model leaves its device while it trains", call, "Copy its state_dict to the CPU instead."
+            )
+        if call.func.attr.value in MODULE_METHODS:
             continue
         base: cst.BaseExpression = call.func.value
         while isinstance(base, cst.Attribute) and flow.holder(base) not in model.origins:
@@ -175,6 +186,19 @@ def _check_calls(training: Training, model: Model) -> None:
                 call,
                 "Let the model's forward do it.",
             )
+
+
+def _leaves_device(source: Source, call: cst.Call) -> bool:
+    """Tell whether a call moves something to the CPU."""
+    moved = source.code(call.args[0].value).strip("'\"") if len(call.args) == 1 else ""
+    return callee_name(call) == "cpu" or (callee_name(call) == "to" and moved == "cpu")
+
+
+def _repeats(training: Training, call: cst.Call) -> bool:
+    """Tell whether a call is made in a loop that trains."""
+    source = training.source
+    loops = [loop for loop in source.ancestors(call) if isinstance(loop, (cst.For, cst.While))]
+    return any(loop in source.ancestors(step) for loop in loops for step in training.steps)
 
 
 def _computes(training: Training, call: cst.Call) -> bool:

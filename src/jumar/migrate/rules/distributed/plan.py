@@ -141,13 +141,13 @@ def _check(context: Context) -> None:
 
 
 def _check_training(training: Training) -> None:
+    name_it = "Name the file that holds the training with -m."
+    if not training.optimizers:
+        raise Unclear("it makes no optimizer of torch.optim", action=name_it)
     if not training.backwards and not training.outside:
         raise Unclear(
-            "it runs no backward pass, and no function of another file is given its optimizer",
-            action="Name the file that holds the training loop with -m.",
+            "it runs no backward pass, and no function of another file is given its optimizer", action=name_it
         )
-    if not training.optimizers:
-        raise Unclear("it makes no optimizer of torch.optim", action="Name the file that holds the training with -m.")
     if not training.loaders:
         raise Unclear("its training goes over no torch.utils.data.DataLoader of this file")
 
