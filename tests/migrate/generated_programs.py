@@ -340,7 +340,10 @@ def statements(*, cuda: bool) -> st.SearchStrategy[str]:
 def programs(draw: st.DrawFn, *, cuda: bool = True) -> bytes:
     """Whole programs that parse, in either line end, with or without a last one."""
     known = [*PLAIN_IMPORTS, *(CUDA_IMPORTS if cuda else ())]
-    imports = draw(st.just(known) | st.permutations(known) | st.lists(st.sampled_from(known), unique=True))
+    some = st.lists(st.sampled_from(known), unique=True).map(
+        lambda names: list(dict.fromkeys([*names, "import torch"]))
+    )
+    imports = draw(st.just(known) | st.permutations(known) | some)
     body = draw(st.lists(statements(cuda=cuda), min_size=1, max_size=5))
     head = draw(st.sampled_from(["", '"""About cuda."""\n', "#!/usr/bin/env python\n# cuda\n"] if cuda else [""]))
     text = head + "\n".join([*imports, NAMES, *body])

@@ -86,7 +86,7 @@ def _split(parameters: str) -> list[str]:
 def _vendor_names() -> frozenset[str]:
     names = table("npu_names")
     data = api_map.table()
-    of_npu = [*names["torch_npu_npu"], *data["npu_only"]]
+    of_npu = [*names["torch_npu_npu"], *data["npu_only"], *(row["npu"] for row in data["names"] if row["npu"])]
     of_npu += [f"{module}.{member}" for module, members in data["npu_submodules"].items() for member in members]
     operators = [
         f"torch_npu.{name.partition('.')[0]}" for name, entry in public_names().items() if entry.kind == "operator"

@@ -19,7 +19,7 @@ from jumar.migrate.rules.proof import CHANGES_OUTSIDE_EDITS
 from jumar.migrate.text import SourceError, SourceText
 from jumar.migrate.verify.model import Pair
 
-_TOKEN = re.compile(r"\w+|[^\w\S]+|\W")
+_TOKEN = re.compile(r"\w+|\W")
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
