@@ -43,6 +43,7 @@ from jumar.migrate.edits import Proposal
 from jumar.migrate.literals import Literal, literals
 from jumar.migrate.rules.context import Context
 from jumar.migrate.source import Source
+from jumar.migrate.targets.expressions import filled_in
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -99,7 +100,7 @@ def _option_severity(source: Source, text: Literal) -> Severity | None:
 
 
 def _indexed(context: Context, text: Literal) -> Iterator[Proposal]:
-    place = place_of(context.source, _whole(context.source, text.node))
+    place = place_of(context.source, filled_in(context.source, text.node))
     if place.certainty != "other":
         yield _rename(context, text, "with its index", certain=True)
         return
@@ -126,14 +127,3 @@ def _left(context: Context, text: Literal, place: Place) -> Proposal:
         message=f"{context.source.code(text.node)} is {place.reason}, not a device parameter, so it was left.",
         action="Check who reads it: it must not end up as a device.",
     )
-
-
-def _whole(source: Source, node: cst.BaseExpression) -> cst.BaseExpression:
-    """Return the expression that fills in a literal's index: `'cuda:{}'.format(i)`, `'cuda:%d' % i`, `'cuda:' + i`."""
-    parent = source.parent(node)
-    if isinstance(parent, cst.BinaryOperation):
-        return _whole(source, parent)
-    if isinstance(parent, cst.Attribute) and parent.attr.value == "format":
-        call = source.parent(parent)
-        return call if isinstance(call, cst.Call) else node
-    return node

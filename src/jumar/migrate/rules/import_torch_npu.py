@@ -77,7 +77,7 @@ def check(context: Context) -> Iterator[Proposal]:
     if _TORCH_NPU in missing:
         del missing[_TORCH_NPU]
         yield from _torch_npu(context, made)
-    yield from _others(context, missing)
+    yield from _others(context, missing, [edit for proposal in made for edit in proposal.replacements])
 
 
 def _is_there(context: Context, statement: str, made: list[Proposal]) -> bool:
@@ -108,6 +108,9 @@ def _is_imported(source: Source, match: re.Match[str]) -> bool:
     if match["module"] == "torch_npu":
         imported = {dotted_name(alias.name) or "" for node in source.nodes(cst.Import) for alias in node.names}
         return any(name.partition(".")[0] == "torch_npu" for name in imported)
+    if "." in (match["module"] or "") and not match["name"]:  # `import a` does not bring in `a.b`
+        written = [dotted_name(alias.name) or "" for node in source.nodes(cst.Import) for alias in node.names]
+        return any(f"{name}.".startswith(f"{match['module']}.") for name in written)
     qualified = match["module"] or f"{match['origin']}.{match['item']}"
     bound = match["name"] or match["item"] or qualified.partition(".")[0]
     wanted = qualified if match["name"] or match["item"] else bound
@@ -165,13 +168,13 @@ def _insertion(replacement: Replacement, message: str) -> Proposal:
     )
 
 
-def _others(context: Context, missing: dict[str, int]) -> Iterator[Proposal]:
+def _others(context: Context, missing: dict[str, int], edits: list[Replacement]) -> Iterator[Proposal]:
     """Propose the other imports, then the definitions that rest on them."""
     source = context.source
     imports = [statement for statement in missing if _IMPORT.fullmatch(statement)]
     definitions = [statement for statement in missing if statement not in imports]
     first = min(missing.values(), default=0)
-    place = preamble.head(source, first)
+    place = preamble.head(source, first, edits)
     torch = _torch_line(source) if definitions else None
     if torch is not None:
         beside = preamble.after(source, torch)

@@ -6,7 +6,7 @@ Not a rule of its own; `import_torch_npu` asks it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -23,23 +23,27 @@ _ENDS_HEAD = (cst.FunctionDef, cst.ClassDef, cst.For, cst.While, cst.With, cst.M
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """An offset at the start of a line, and the indentation of what is put there."""
+    """A line of the module after or before which statements go, and their indentation.
+
+    After a line is the end of that line, not the start of the next one, where other edits may begin.
+    """
 
     offset: int
     indent: str = ""
-    at_end: bool = False
-    """The offset is the end of a text without a last line break."""
+    follows: bool = True
 
     def line(self, source: Source, statement: str, *, apart: bool = False) -> Replacement:
         """Return the insertion of a statement, between empty lines where it should stand `apart`."""
-        newline, whole = source.text.newline, source.text.text
+        newline, rest = source.text.newline, source.text.text[self.offset :]
         lines = [self.indent + line for line in statement.split("\n")]
         if apart:
             lines = ["", *lines]
-            if self.offset < len(whole) and whole[self.offset] not in "\r\n":
+            if self.follows and len(rest.splitlines()) > 1 and rest.splitlines()[1].strip():
                 lines.append("")
+            elif not self.follows:
+                lines = [*lines[1:], ""]
         text = newline.join(lines)
-        return Replacement(self.offset, self.offset, f"{newline}{text}" if self.at_end else f"{text}{newline}")
+        return Replacement(self.offset, self.offset, newline + text if self.follows else text + newline)
 
 
 def torch_imports(source: Source) -> list[ImportNode]:
@@ -77,18 +81,17 @@ def is_conditional(source: Source, statement: cst.CSTNode) -> bool:
 
 
 def after(source: Source, statement: cst.CSTNode) -> Place:
-    """Return the place on the line after a statement, indented as it is."""
+    """Return the place after the line of a statement, indented as it is."""
     start, end = source.span(statement)
-    text = source.text
-    offset = text.line_end(max(0, end - 1))
-    ends = offset > 0 and text.text[offset - 1] in "\r\n"
-    return Place(offset, _indent(source, start), at_end=not ends)
+    line = source.text.text[: source.text.line_end(max(0, end - 1))]
+    return Place(len(line.rstrip("\r\n")), _indent(source, start))
 
 
 def before(source: Source, statement: cst.CSTNode) -> Place:
     """Return the place on the line of a statement, under the comments above it that an empty line sets apart."""
     start = source.text.line_start(source.span(statement)[0])
-    return Place(_above_comments(source.text.text, start), _indent(source, source.span(statement)[0]))
+    indent = _indent(source, source.span(statement)[0])
+    return Place(_above_comments(source.text.text, start), indent, follows=False)
 
 
 def _indent(source: Source, offset: int) -> str:
@@ -119,8 +122,10 @@ def statements(source: Source) -> Iterator[cst.CSTNode]:
             return
 
 
-def head(source: Source, limit: int) -> Place:
+def head(source: Source, limit: int, edits: Sequence[Replacement] = ()) -> Place:
     """Return the place after the imports that open the module, before the statement that holds the offset `limit`.
+
+    No place is within one of `edits`, which may take a line out.
 
     Settings of `os.environ` among or right after the imports count as imports, because what they set must
     be there before a device is asked for.
@@ -132,18 +137,17 @@ def head(source: Source, limit: int) -> Place:
         if isinstance(statement, _ENDS_HEAD) or (start <= limit < end and not _is_import(statement)) or start > limit:
             break
         if _is_import(statement) or _sets_environment(source, statement):
-            last = statement
+            last = statement if _is_free(after(source, statement), edits) else last
     if last is not None:
         return after(source, last)
     if first is not None:
         return before(source, first)
     ending = source.module.body[-1] if source.module.body else None
-    return Place(0) if ending is None else after(source, ending)
+    return Place(0, follows=False) if ending is None else after(source, ending)
 
 
-def top(source: Source) -> Place:
-    """Return the place before the first statement after docstring and `__future__`."""
-    return head(source, -1)
+def _is_free(place: Place, edits: Sequence[Replacement]) -> bool:
+    return not any(edit.start < place.offset < edit.end for edit in edits)
 
 
 def _is_docstring(statement: cst.CSTNode) -> bool:

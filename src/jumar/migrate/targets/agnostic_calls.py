@@ -11,7 +11,8 @@ from jumar.migrate.api_map import missing_parameters, renamed_parameters
 from jumar.migrate.edits import Replacement
 from jumar.migrate.source import Reference, Source
 from jumar.migrate.targets.accelerator_names import ANYWHERE, ON_CPU_MODULE, TAKES_DEVICE, Neutral, neutral
-from jumar.migrate.targets.base import Rewrite
+from jumar.migrate.targets.base import Edits, Rewrite
+from jumar.migrate.targets.expressions import is_pure
 from jumar.migrate.targets.guarded import is_guarded
 from jumar.migrate.targets.module_names import ModuleNames
 from jumar.migrate.targets.spelling import around, quote_at
@@ -117,7 +118,7 @@ class _Writer:
 
     def _or_on_cpu(self, rewrite: Rewrite, call: cst.Call | None) -> Rewrite:
         """Keep what the CUDA function did without a CUDA device: nothing, or answering with a constant."""
-        if self.found.on_cpu is None or call is None or not all(_is_pure(arg.value) for arg in call.args):
+        if self.found.on_cpu is None or call is None or not all(is_pure(self.source, arg.value) for arg in call.args):
             return rewrite
         test = f"{self.torch}.accelerator.is_available()"
         start, end = self.source.span(call)
@@ -126,13 +127,18 @@ class _Writer:
             text = self.source.text
             indent = text.text[text.line_start(start) : start]
             step = self.source.module.default_indent
-            return replace(
-                rewrite, edits=(Replacement(start, start, f"if {test}:{text.newline}{indent}{step}"), *rewrite.edits)
-            )
+            return replace(rewrite, edits=self._headed(f"if {test}:{text.newline}{indent}{step}", rewrite.edits))
         opening, closing = around(self.source, call, "conditional")
         before = (Replacement(start, start, opening),) if opening else ()
         tail = Replacement(end, end, f" if {test} else {self.found.on_cpu}{closing}")
         return replace(rewrite, edits=(*before, *rewrite.edits, tail))
+
+    def _headed(self, head: str, edits: Edits) -> Edits:
+        """Put text before the first token, as part of its edit: statements are inserted before that place."""
+        start, end = self.source.span(self.reference.chain[0])
+        if edits and edits[0].start == start:
+            return (replace(edits[0], text=head + edits[0].text), *edits[1:])
+        return (Replacement(start, end, head + self.source.code(self.reference.chain[0])), *edits)
 
     def _own_line(self, call: cst.Call) -> cst.SimpleStatementLine | None:
         """Return the line that consists of this call alone, in a suite of lines."""
@@ -173,10 +179,3 @@ def _takes_index(call: cst.Call | None) -> bool:
         return True
     name = value.attr.value if isinstance(value, cst.Attribute) else value.value if isinstance(value, cst.Name) else ""
     return _INDEX.search(name) is not None
-
-
-def _is_pure(node: cst.BaseExpression) -> bool:
-    """Tell whether leaving an expression unevaluated changes nothing."""
-    if isinstance(node, cst.Attribute):
-        return _is_pure(node.value)
-    return isinstance(node, (cst.Name, cst.Integer, cst.SimpleString))

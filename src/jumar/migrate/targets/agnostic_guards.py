@@ -11,6 +11,7 @@ from jumar.migrate.targets import agnostic_strings
 from jumar.migrate.targets.base import Edits
 from jumar.migrate.targets.module_names import ModuleNames
 from jumar.migrate.targets.spelling import around, operator_span, quote_at, spaced
+from jumar.migrate.tree import syntax_children
 
 _NEGATIVE = (cst.NotEqual, cst.NotIn, cst.IsNot)
 
@@ -24,6 +25,8 @@ def comparison(source: Source, names: ModuleNames, node: cst.Comparison, text: L
     cpu = f"{text.quote}cpu{text.quote}"
     made = _device_made_of(source, text.node)
     if made is not None:
+        if node.left is made and _may_act(node.comparisons[0].comparator):
+            return None
         cpu = f"{source.code(made.func)}({cpu})"
     elif _is_type_of_device(node, text):
         flipped = "==" if isinstance(node.comparisons[0].operator, cst.NotEqual) else "!="
@@ -43,6 +46,9 @@ def chained(source: Source, node: cst.Comparison, text: Literal, word: str, cpu:
     contains = isinstance(target.operator, (cst.In, cst.NotIn))
     edits = [spaced(source, source.span(text.node), word)]
     prefix, suffix = f"{cpu} != ", ""
+    negative = isinstance(target.operator, _NEGATIVE)
+    if is_left and _may_act(target.comparator):
+        return _joined(source, node, edits, f" or {word} == {cpu}" if negative else f" and {word} != {cpu}")
     if contains and not is_left:
         if not isinstance(target.comparator, (cst.Tuple, cst.List, cst.Set)):
             return None
@@ -50,11 +56,27 @@ def chained(source: Source, node: cst.Comparison, text: Literal, word: str, cpu:
             return tuple(edits)
     elif not is_left:
         prefix, suffix = "", f" != {cpu}"
-    if isinstance(target.operator, _NEGATIVE):
+    if negative:
         prefix = f"not {prefix}"
         positive = "in" if contains else "is" if isinstance(target.operator, cst.IsNot) else "=="
         edits.append(Replacement(*operator_span(source, node), positive))
     return _with_ends(source, node, edits, prefix, suffix)
+
+
+def _may_act(node: cst.CSTNode) -> bool:
+    """Tell whether evaluating an expression calls something, so that it must not be skipped."""
+    if isinstance(node, (cst.Call, cst.Await, cst.NamedExpr)):
+        return True
+    return any(_may_act(child) for child in syntax_children(node))
+
+
+def _joined(source: Source, node: cst.Comparison, edits: list[Replacement], tail: str) -> Edits:
+    """Put a second test after the comparison, which is evaluated as before."""
+    opening, closing = around(source, node, "conditional")  # an `or` beside an `and` needs them, too
+    end = source.span(node)[1]
+    if opening:
+        edits = list(_with_ends(source, node, edits, opening, ""))
+    return (*edits, Replacement(end, end, tail + closing))
 
 
 def _device_made_of(source: Source, node: cst.BaseExpression) -> cst.Call | None:
@@ -80,7 +102,7 @@ def _with_ends(source: Source, node: cst.Comparison, edits: list[Replacement], p
     start = source.outer_span(node.left)[0]
     end = source.outer_span(node.comparisons[0].comparator)[1]
     if prefix:
-        prefix = spaced(source, (start, start), prefix).text.rstrip() + " "
+        prefix = spaced(source, (start, start), prefix).text.rstrip() + ("" if prefix == "(" else " ")
     joined: list[Replacement] = []
     for edit in edits:
         first, text = edit.start, edit.text

@@ -11,6 +11,7 @@ from jumar.migrate.literals import Literal
 from jumar.migrate.source import Source
 from jumar.migrate.targets.agnostic_calls import tensor_type
 from jumar.migrate.targets.base import Edits
+from jumar.migrate.targets.expressions import filled_in, is_pure
 from jumar.migrate.targets.module_names import ModuleNames
 from jumar.migrate.targets.spelling import around, spaced
 
@@ -39,7 +40,7 @@ def device(source: Source, names: ModuleNames, text: Literal) -> Edits | None:
         return _tensor_type(source, names, text)
     if text.is_bare:
         return (spaced(source, source.span(text.node), names.device_type),)
-    return filled(source, names, text)
+    return (*filled(source, names, text), *_where_to_load(source, names, text))
 
 
 def filled(source: Source, names: ModuleNames, text: Literal) -> Edits:
@@ -56,6 +57,34 @@ def filled(source: Source, names: ModuleNames, text: Literal) -> Edits:
         for match in re.finditer(r"[{}]", text.body)
     ]
     return (Replacement(prefix.start, prefix.end, prefix.text.rstrip()), word, *braces)
+
+
+def _where_to_load(source: Source, names: ModuleNames, text: Literal) -> Edits:
+    """Take the index off a CPU where a checkpoint is loaded: torch.load knows `cpu` and not `cpu:0`."""
+    node = filled_in(source, text.node)
+    if not _is_map_location(source, node) or not is_pure(source, node):
+        return ()
+    opening, closing = around(source, node, "conditional")
+    start, end = source.span(node)
+    cpu = f"{text.quote}cpu{text.quote}"
+    before = (Replacement(start, start, opening),) if opening else ()
+    return (*before, Replacement(end, end, f" if {names.device_type} != {cpu} else {cpu}{closing}"))
+
+
+def _is_map_location(source: Source, node: cst.BaseExpression) -> bool:
+    """Tell whether a string says where torch.load puts what it loads."""
+    around_it = source.parent(node)
+    while isinstance(around_it, (cst.IfExp, cst.DictElement, cst.Dict)):
+        around_it = source.parent(around_it)
+    if isinstance(around_it, cst.Assign):
+        target = around_it.targets[0].target
+        return isinstance(target, cst.Name) and target.value == "map_location"
+    if not isinstance(around_it, cst.Arg):
+        return False
+    if around_it.keyword is not None:
+        return around_it.keyword.value == "map_location"
+    call = source.parent(around_it)
+    return isinstance(call, cst.Call) and source.qualified(call.func) == "torch.load"
 
 
 def _pattern(source: Source, text: Literal) -> Edits | None:

@@ -45,11 +45,22 @@ def asks_for_accelerator(test: cst.BaseExpression, *, positive: bool) -> bool:
         sides = [asks_for_accelerator(side, positive=positive) for side in (test.left, test.right)]
         return any(sides) if decides else all(sides)
     if isinstance(test, cst.Comparison):
+        if not _has_constant(test):
+            return False
         positive = positive != _is_negative(test)
-    words = list(_words(test))
+    words = list(_words(test.func if isinstance(test, cst.Call) else test))
     if any("cpu" in word.lower() or word.lower().startswith("no_") for word in words):
         positive = not positive
     return positive and any(_ASKS.search(word) for word in words)
+
+
+def _has_constant(test: cst.Comparison) -> bool:
+    """Tell whether one side is written out, so that the test says something of the other."""
+    constant = (cst.SimpleString, cst.Integer, cst.Tuple, cst.List, cst.Set)
+    sides = (test.left, test.comparisons[0].comparator)
+    return any(
+        isinstance(side, constant) or (isinstance(side, cst.Name) and side.value in ("None", "True")) for side in sides
+    )
 
 
 def _is_negative(test: cst.Comparison) -> bool:
