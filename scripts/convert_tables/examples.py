@@ -10,7 +10,7 @@ import re
 import tempfile
 import textwrap
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
@@ -68,6 +68,14 @@ class Converted:
     """The option that the rule needs, as it is written on the command line; "" when it is applied by itself."""
     applied: bool
     """Whether the rule changed anything, or only reported."""
+    path: str = "example.py"
+    preamble: str = ""
+    options: ConvertOptions = field(default_factory=ConvertOptions)
+
+    @property
+    def agnostic(self) -> str:
+        """The same example, converted for any accelerator."""
+        return _convert(self.before, self.path, self.preamble, replace(self.options, target="agnostic"))[1]
 
     @property
     def agrees(self) -> bool:
@@ -126,7 +134,7 @@ def _attempts(rule: Rule) -> Iterator[Converted]:
                 said = [finding for finding in outcome.findings if finding.code == rule.code] if outcome else []
                 if said:
                     applied = any(finding.evidence.get("applied") for finding in said)
-                    yield Converted(rule, language, before, after, advice, needs, applied)
+                    yield Converted(rule, language, before, after, advice, needs, applied, path, preamble, options)
 
     yield from _in_a_script(rule, language, before, advice)
 

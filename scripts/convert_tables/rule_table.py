@@ -69,7 +69,7 @@ def _entry(rule: Rule) -> str:
     head = f"### {rule.code} {rule.name}\n\n{rule.summary} *{', '.join(facts)}*{f' · {option}' if option else ''}\n"
     found = converted(rule.code)
     if found is not None and found.applied:
-        return f"{head}\n{_difference(found)}"
+        return f"{head}\n{_difference(found)}{_for_any_accelerator(found)}"
     _, before = fenced(section(rule, "Example"))
     _, after = fenced(section(rule, "Use instead"))
     language = "text" if found is None else found.language
@@ -81,6 +81,13 @@ def _difference(found: Converted) -> str:
     before, after = found.before.splitlines(), found.after.splitlines()
     lines = [line.rstrip() for line in difflib.ndiff(before, after) if not line.startswith("? ")]
     return _fence("diff", "\n".join(f"{line[0]}{line[2:]}" if len(line) > 1 else line for line in lines))
+
+
+def _for_any_accelerator(found: Converted) -> str:
+    """Return what `--target agnostic` makes of the example, where that is something else."""
+    if found.needs == "distributed" or found.agnostic.rstrip() in (found.after.rstrip(), found.before.rstrip()):
+        return ""
+    return f"\nwith `--target agnostic`:\n{_fence(found.language, found.agnostic)}"
 
 
 def _fence(language: str, text: str) -> str:
