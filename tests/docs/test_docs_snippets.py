@@ -65,7 +65,7 @@ def names(pages: list[Path]) -> list[str]:
     return [page.name for page in pages]
 
 
-RUNNABLE = [page for page in EMULATOR_PAGES if page.is_file() and program(page).strip()]
+RUNNABLE = [page for page in [*EMULATOR_PAGES, DOCS / "guide-convert.md"] if page.is_file() and program(page).strip()]
 
 
 @pytest.mark.slow

@@ -21,8 +21,12 @@ from jumar.migrate.outcome import Outcome
 from jumar.migrate.text import SourceError, SourceText
 
 _HEAD = "# jumar convert --check: known uses of CUDA (rule, file, count, line). Renew with --write-baseline.\n"
-_CONSEQUENCES = frozenset({"JM107", "JM115", "JM195", "JM196"})
-"""Rules whose findings are no use of CUDA: an import that edits need, unreadable files, user rules, comments."""
+_OTHER_MATTERS = frozenset(
+    {"JM107", "JM115", "JM128", "JM136", "JM137", "JM138", "JM140", "JM141", "JM143", "JM196"}
+    | {f"JM{number}" for number in range(150, 190)}
+)
+"""Rules whose findings are no use of CUDA: imports that edits need, unreadable files, compilers, formats and dtypes,
+idle comments, the manual steps, the change to several devices, and proofs."""
 _MOST_TEXT = 120
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
@@ -149,7 +153,7 @@ def uses_of(files: Iterable[Outcome], root: Path, base: Path) -> Iterator[tuple[
 
 
 def _is_use(finding: Finding) -> bool:
-    if finding.code in _CONSEQUENCES:
+    if finding.code in _OTHER_MATTERS:
         return False
     return bool(finding.evidence.get("applied")) or finding.severity >= Severity.ADVICE
 

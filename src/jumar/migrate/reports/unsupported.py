@@ -66,7 +66,7 @@ def left_over(findings: Iterable[Finding]) -> list[Unsupported]:
 
 
 def _subject(finding: Finding) -> str:
-    """Return the first name that the message quotes, else its first word with a dot or capitals in it, else the file."""
+    """Return the first name that the message quotes, else its first word with a dot or capitals, else the file."""
     quoted = re.search(r"`([^`]+)`", finding.message)
     if quoted:
         return quoted[1]

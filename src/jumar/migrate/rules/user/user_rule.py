@@ -99,6 +99,8 @@ def _draft(context: Context, rule: UserRule, place: Place) -> Draft:
     if call is not None:
         for change in rule.changes:
             change_call(context.source, call, change, draft)
+    if rule.requires:
+        draft.requires = list(rule.requires)
     return draft
 
 
@@ -120,7 +122,7 @@ def _proposal(rule: UserRule, draft: Draft) -> Proposal:
     return replace(
         proposal,
         replacements=tuple(dict.fromkeys(draft.replacements)),
-        requires=rule.requires or tuple(dict.fromkeys(draft.requires)),
+        requires=tuple(dict.fromkeys(draft.requires)),
         safety="unsafe" if risky else rule.safety,
     )
 
