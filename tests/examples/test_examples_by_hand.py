@@ -1,4 +1,4 @@
-"""The ImageNet trainer converted by Jumar computes what the one computes that was moved by hand as the guide does it."""
+"""The ImageNet trainer converted by Jumar trains as the one that was moved by hand after the migration guide."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IMAGENET = EXAMPLES / "imagenet"
 MODULES = ("resnet.py", "synthetic.py")
 MANUAL_STEPS = frozenset({"JM150", "JM151", "JM158"})
 """The guide's steps by hand as rules: targets in int32, no smaller last batch, the device set at the start."""
-SHARED = "--image-size 32 --epochs 2".split()
+SHARED = ["--image-size", "32", "--epochs", "2"]
 
 pytestmark = pytest.mark.slow
 
@@ -81,12 +81,12 @@ def accuracies(output: str) -> set[str]:
 def by_hand_on_two(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """The trainer moved by hand to several NPUs: three steps an epoch of 4 samples on each of two devices."""
     script_by_hand = [sys.executable, str(IMAGENET / "by_hand_several_npus.py")]
-    options = "--multiprocessing-distributed --steps-per-epoch 3 --val-steps 2 -b 8".split()
+    options = ["--multiprocessing-distributed", "--steps-per-epoch", "3", "--val-steps", "2", "-b", "8"]
     return run(script_by_hand, tmp_path_factory.mktemp("hand"), *options)
 
 
 def test_on_one_device_losses_and_weights_equal_those_of_the_script_moved_by_hand(converted, tmp_path):
-    options = "--steps-per-epoch 3 --val-steps 2 -b 4".split()
+    options = ["--steps-per-epoch", "3", "--val-steps", "2", "-b", "4"]
     runs = []
     for name, where in (("by hand", IMAGENET / "by_hand_one_npu.py"), ("converted", converted("train.py"))):
         folder = tmp_path / name
@@ -100,14 +100,14 @@ def test_on_one_device_losses_and_weights_equal_those_of_the_script_moved_by_han
 def test_the_script_with_processes_of_its_own_trains_on_two_devices_as_the_one_moved_by_hand(
     converted, by_hand_on_two, tmp_path
 ):
-    options = "--multiprocessing-distributed --steps-per-epoch 3 --val-steps 2 -b 8".split()
+    options = ["--multiprocessing-distributed", "--steps-per-epoch", "3", "--val-steps", "2", "-b", "8"]
     ours = run([sys.executable, str(converted("train.py"))], tmp_path, *options)
     assert_same_training(by_hand_on_two.folder, ours.folder)
 
 
 def test_the_script_for_one_device_trains_on_two_as_the_one_moved_by_hand(converted, by_hand_on_two, tmp_path):
     launcher = converted("train_one_gpu.py").parent / FILE_NAME
-    ours = run(["bash", str(launcher), "-n", "2"], tmp_path, *"--steps-per-epoch 6 --val-steps 4 -b 4".split())
+    ours = run(["bash", str(launcher), "-n", "2"], tmp_path, *["--steps-per-epoch", "6", "--val-steps", "4", "-b", "4"])
     assert_same_training(by_hand_on_two.folder, ours.folder)
     assert accuracies(by_hand_on_two.output) == accuracies(ours.output)
     assert len(accuracies(ours.output)) == 2
@@ -117,7 +117,7 @@ def test_the_script_for_one_device_trains_on_two_as_the_one_moved_by_hand(conver
 
 def test_a_checkpoint_of_two_devices_goes_on_in_the_original_script_on_one(converted, tmp_path):
     launcher = converted("train_one_gpu.py").parent / FILE_NAME
-    options = "--steps-per-epoch 2 --val-steps 1 -b 2".split()
+    options = ["--steps-per-epoch", "2", "--val-steps", "1", "-b", "2"]
     run(["bash", str(launcher), "-n", "2"], tmp_path, *options)
     checkpoint = tmp_path / "checkpoints" / "checkpoint.pth.tar"
     assert not any(name.startswith("module.") for name in torch.load(checkpoint, map_location="cpu")["state_dict"])

@@ -129,7 +129,7 @@ def _visible(source: Source) -> Iterator[Change]:
             )
         at = source.span(assign)[0]
         yield Change(
-            span=source.span(assign),
+            span=(at, at),
             message="Which devices are visible is the launcher's choice; without it, the script's own.",
             replacements=(Replacement(at, at, 'if "LOCAL_RANK" not in os.environ: '),),
             severity=Severity.INFO,

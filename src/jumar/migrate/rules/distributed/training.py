@@ -300,7 +300,9 @@ class Training:
                 f"`{self.model_name}` is no model whose parameters an optimizer of this file is given",
                 action=f"Name the model's variable with -t{_suggestion(roots)}.",
             )
-        called = [self.flow.holder(call.func) for call in self.source.nodes(cst.Call) if self._in_training(call)]
+        calls = [call for call in self.source.nodes(cst.Call) if self._in_training(call)]
+        called = [self.flow.holder(call.func) for call in calls]
+        called += [self._root(call.func.value) for call in calls if isinstance(call.func, cst.Attribute)]
         passed = [self.flow.holder(arg.value) for call in self.steps for arg in call.args]
         used = [holder for holder in (*called, *passed) if holder is not None]
         found: dict[frozenset[Holder], Model] = {}
