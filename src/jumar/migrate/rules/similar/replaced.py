@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from jumar.findings import Severity
+from jumar.migrate.counterparts import library_of
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.similar.spelling import spelled, without_statement
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.source import Reference, Source, imported_name
 from jumar.migrate.spans import Span
 from jumar.rules import Rule
 
@@ -70,7 +71,8 @@ class Plan:
         self._found: dict[str, list[Replaced]] = {}
         for code, find in finders.items():
             if code not in context.options.disable:
-                self._found[code] = [item for item in find(context) if not _is_taken(context, item)]
+                items = (item for item in find(context) if not _is_taken(context, item))
+                self._found[code] = [_with_moves(context, item) for item in items]
         self._imports = dict(_imports(context, self._found))
 
     def proposals(self, code: str) -> Iterator[Proposal]:
@@ -103,6 +105,33 @@ def proposals(context: Context, rule: Rule) -> Iterator[Proposal]:
     yield from plan.proposals(rule.code)
 
 
+def _with_moves(context: Context, item: Replaced) -> Replaced:
+    """Add the edits of `.cuda()` calls behind the replaced call, which begin at the character that it claims."""
+    source, proposal = context.source, item.proposal
+    if not proposal.replacements or item.reference.call is None:
+        return item
+    edits = list(proposal.replacements)
+    requires = proposal.requires
+    for call in _chained(source, item.reference.call):
+        moved = context.dialect.move(call)
+        edits += moved.edits
+        requires = (*requires, *context.dialect.needs(moved.edits))
+    changed = replace(proposal, replacements=tuple(edits), requires=tuple(dict.fromkeys(requires)))
+    return Replaced(reference=item.reference, proposal=changed)
+
+
+def _chained(source: Source, call: cst.Call) -> Iterator[cst.Call]:
+    """Yield the `.cuda()` calls in a chain of methods on a call."""
+    node: cst.CSTNode = call
+    while isinstance(attribute := source.parent(node), cst.Attribute):
+        outer = source.called(attribute)
+        if outer is None:
+            return
+        if attribute.attr.value == "cuda":
+            yield outer
+        node = outer
+
+
 def _is_taken(context: Context, item: Replaced) -> bool:
     return context.within_covered(context.source.span(item.reference.node))
 
@@ -122,7 +151,11 @@ def _imports(context: Context, found: Mapping[str, Sequence[Replaced]]) -> Itera
     unused: dict[cst.CSTNode, Rule] = {}
     for alias, references in _references_by_import(source).items():
         owner = next((rules[reference.node] for reference in references if reference.node in rules), None)
-        if owner is not None and all(_is_gone(source.span(reference.node), cut) for reference in references):
+        if (
+            owner is not None
+            and _is_library(source, alias)
+            and all(_is_gone(source.span(reference.node), cut) for reference in references)
+        ):
             unused[alias] = owner
     exported = _exported(source)
     by_rule: dict[str, list[Proposal]] = {}
@@ -133,6 +166,13 @@ def _imports(context: Context, found: Mapping[str, Sequence[Replaced]]) -> Itera
                 proposal = _without(context, statement, gone, unused[gone[0]])
                 by_rule.setdefault(proposal.rule.code, []).append(proposal)
     yield from by_rule.items()
+
+
+def _is_library(source: Source, alias: cst.CSTNode) -> bool:
+    """Tell whether an import item is of a CUDA library; imports of torch stay, whatever becomes of their uses."""
+    if not isinstance(alias, cst.ImportAlias):
+        return False
+    return library_of(imported_name(alias, source.parent(alias)) or "") is not None
 
 
 def _cut(found: Mapping[str, Sequence[Replaced]]) -> list[Span]:
