@@ -20,27 +20,48 @@ from jumar.migrate.source import Source, SourceError, parse
 from jumar.migrate.text import SourceText
 from jumar.migrate.triggers import Triggers
 
+
+def is_python(path: str, data: bytes) -> bool:
+    """Tell whether a file is a Python source: by its name, or by its first line where the name has no ending."""
+    name = PurePosixPath(path)
+    if name.suffix in (".py", ".pyw"):
+        return True
+    return not name.suffix and data.startswith(b"#!") and b"python" in data.split(b"\n", 1)[0]
+
+
 def convert_file(
-    data: bytes, path: str, options: ConvertOptions | None = None, project: ProjectFacts = ALONE
+    data: bytes,
+    path: str,
+    options: ConvertOptions | None = None,
+    project: ProjectFacts = ALONE,
+    *,
+    known_python: bool = False,
 ) -> Outcome | None:
     """Convert one file of any kind, None for a kind that holds nothing to convert and is only copied."""
     options = options or ConvertOptions()
     skip = skip_of(data, path)
     if skip is not None:
         return skip
-    if path.endswith((".py", ".pyw")):
-        return convert_source(data, path, options, project)
+    if is_python(path, data):
+        return convert_source(data, path, options, project, known_python=known_python)
     kind = kind_of(path, data)
     return None if kind is None else kind.convert(data, path, options, project)
 
 
 def convert_source(
-    source: str | bytes, path: str, options: ConvertOptions | None = None, project: ProjectFacts = ALONE
+    source: str | bytes,
+    path: str,
+    options: ConvertOptions | None = None,
+    project: ProjectFacts = ALONE,
+    *,
+    known_python: bool = False,
 ) -> Outcome:
-    """Convert one Python source; `path` is only named in the findings.
+    """Convert one Python source; `path` (relative to the source root, `/`) is named in the findings, and with
+    the facts of a `project` it says which module the file is.
 
     Success (perhaps without a change), Skip when nothing in it belongs to CUDA, Failure when it
-    cannot be read as Python. Never raises for what the source holds, never prints.
+    cannot be read as Python. Never raises for what the source holds, never prints. `known_python`
+    spares the look at the syntax of a file that this Python has read before.
     """
     options = options or ConvertOptions()
     data = source.encode() if isinstance(source, str) else source
@@ -48,19 +69,27 @@ def convert_source(
     if skip is not None:
         return skip
     try:
-        if not _TRIGGER.search(data) and not options.user_rules.concern(data):
-            _check_syntax(data, path)
+        silent = triggers(options).silent(data, project)
+        if silent is None and not options.user_rules.concern(data):
+            if not known_python:
+                _check_syntax(data, path)
             return Skip(path=path, before=data, reason="nothing in it belongs to CUDA")
-        return _convert(parse(data, path), options, project)
+        return _convert(parse(data, path, project), options, project, silent or frozenset())
     except SourceError as error:
         return Failure(path=path, before=data, error=sentence(path, error), findings=(report(path, error),))
 
 
-def _convert(source: Source, options: ConvertOptions, project: ProjectFacts) -> Outcome:
+@functools.lru_cache(maxsize=8)
+def triggers(options: ConvertOptions) -> Triggers:
+    """Return the triggers of the rules that take part with these options."""
+    return Triggers(MODULES, options)
+
+
+def _convert(source: Source, options: ConvertOptions, project: ProjectFacts, silent: frozenset[str]) -> Outcome:
     context = Context(source, options, project)
     ignores = Ignores.of(source.text)
     for rule, check in CHECKS:
-        if options.checks(rule):
+        if rule.code not in silent and options.checks(rule):
             for proposal in list(check(context)):
                 context.add(ignores.filtered(proposal))
     edits = EditSet()
@@ -70,7 +99,7 @@ def _convert(source: Source, options: ConvertOptions, project: ProjectFacts) -> 
     findings.sort(key=lambda finding: (finding.where.line or 0, finding.where.column or 0, finding.code))
     after = source.text.encode(edits.apply(source.text.text))
     before = source.text.data
-    if len(edits) and _parses(before) and not _parses(after):
+    if len(edits) and not _parses(after) and _parses(before):
         raise AssertionError(f"the edits of {source.path} do not parse")
     return Success(path=source.path, before=before, after=after, findings=tuple(findings), num_edits=len(edits))
 
@@ -93,6 +122,6 @@ def _parses(data: bytes) -> bool:
         warnings.simplefilter("ignore")
         try:
             ast.parse(data)
-        except (SyntaxError, ValueError, RecursionError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             return False
     return True

@@ -19,6 +19,13 @@ class ProjectFacts:
         """Tell whether the words of an option or configuration key change; None: no other file speaks of it."""
         return self.words.get(key)
 
+    aliases: frozenset[bytes] = frozenset()
+    """Names under which modules of the project offer what belongs to CUDA, where the name itself does not say so."""
+
+    def concerns(self, data: bytes) -> bool:
+        """Tell whether a file may use one of the `aliases`."""
+        return any(alias in data for alias in self.aliases)
+
 
 ALONE = ProjectFacts()
 """The facts of a file that is converted by itself."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, TypeVar, cast
@@ -18,6 +18,8 @@ from typing import Literal, TypeVar, cast
 import libcst as cst
 
 from jumar.findings import Location
+from jumar.migrate.deep import is_hopeless, with_large_stack
+from jumar.migrate.project_facts import ALONE, ProjectFacts
 from jumar.migrate.scopes import Scope, dotted_name
 from jumar.migrate.spans import Span, measure
 from jumar.migrate.text import SourceError, SourceText
@@ -28,6 +30,7 @@ __all__ = ["Reference", "Source", "SourceError", "Use", "parse"]
 _LONE_RETURN = re.compile(r"\r(?!\n)")
 
 NodeT = TypeVar("NodeT", bound=cst.CSTNode)
+ResultT = TypeVar("ResultT")
 UseKind = Literal["import", "reference", "call", "method"]
 
 
@@ -63,7 +66,7 @@ class Reference:
     """False when the root name has rival bindings."""
 
 
-def parse(source: str | bytes, path: str = "<string>") -> Source:
+def parse(source: str | bytes, path: str = "<string>", project: ProjectFacts = ALONE) -> Source:
     """Parse a whole file.
 
     Raises SourceError, with line and column where known, when it cannot be read as Python.
@@ -71,7 +74,9 @@ def parse(source: str | bytes, path: str = "<string>") -> Source:
     text = SourceText.of(source)
     plain = _LONE_RETURN.sub("\n", text.text)  # LibCST loses a last one; a line feed is as long, so offsets hold
     try:
-        module = cst.parse_module(plain)
+        if is_hopeless(plain):
+            raise SourceError("its expressions are nested too deeply")
+        module = with_large_stack(cst.parse_module, plain)
         code, spans = measure(module)
         tree = build_tree(module)
     except cst.ParserSyntaxError as error:
@@ -106,6 +111,13 @@ class Source:
         self.text = text
         self.tree = tree
         self._spans = spans
+        self._derived: dict[Callable[[Source], object], object] = {}
+
+    def derived(self, make: Callable[[Source], ResultT]) -> ResultT:
+        """Return `make(self)`, made once a source: for what several rules read off the whole file."""
+        if make not in self._derived:
+            self._derived[make] = make(self)
+        return cast("ResultT", self._derived[make])
 
     @property
     def module(self) -> cst.Module:
