@@ -42,7 +42,7 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.residue.places import comes_optionally
-from jumar.migrate.rules.similar.replaced import Replaced, finder, left, named, proposals, with_requirement
+from jumar.migrate.rules.similar.replaced import Replaced, finder, left, named, proposals, with_requirement, words_of
 from jumar.migrate.rules.similar.spelling import (
     Arguments,
     bound_arguments,
@@ -63,6 +63,8 @@ RULE = Rule(
     doc=__doc__,
     safety="safe",
 )
+
+TRIGGER = words_of(b"flash_attn", b"xformers")
 
 SDPA = "torch.nn.functional.scaled_dot_product_attention"
 _LOWER_RIGHT = "causal_lower_right"

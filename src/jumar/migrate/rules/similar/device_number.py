@@ -44,6 +44,7 @@ from jumar.findings import Severity
 from jumar.migrate.devices import callee_name, place_of
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.literals import literals
+from jumar.migrate.options import ConvertOptions
 from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.context import Context, keyword
 from jumar.migrate.rules.manual.entry import Entry, entry, is_spawning
@@ -59,6 +60,15 @@ RULE = Rule(
     doc=__doc__,
     safety="safe",
 )
+
+_NEVER = re.compile(rb"(?!)")
+_MAY_HOLD = re.compile(rb"cuda|\.to\(\s*\d|device(?:_ids)?\s*=\s*[\[(]?\s*\d|index\s*=\s*\d|torch\.device\(\s*\d")
+
+
+def TRIGGER(options: ConvertOptions) -> re.Pattern[bytes] | None:
+    """Return the pattern of files with device numbers, or one that no file matches without the option."""
+    return _MAY_HOLD if options.device_from_environment else _NEVER
+
 
 VARIABLES = ("LOCAL_RANK", "DEVICE_ID")
 """Environment variables that give the number, the first one that is set."""

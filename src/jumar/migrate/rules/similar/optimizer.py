@@ -40,7 +40,7 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context, last_argument
 from jumar.migrate.rules.residue.places import comes_optionally
-from jumar.migrate.rules.similar.replaced import Replaced, finder, left, named, proposals
+from jumar.migrate.rules.similar.replaced import Replaced, finder, left, named, proposals, words_of
 from jumar.migrate.rules.similar.spelling import Arguments, bound_arguments, constant, without_argument
 from jumar.migrate.source import Reference, Source
 from jumar.rules import Rule
@@ -53,6 +53,8 @@ RULE = Rule(
     doc=__doc__,
     safety="safe",
 )
+
+TRIGGER = words_of(b"apex", b"bitsandbytes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

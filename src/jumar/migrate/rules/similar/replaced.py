@@ -11,6 +11,7 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.counterparts import library_of
 from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.options import ConvertOptions
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.similar.spelling import spelled, without_statement
 from jumar.migrate.source import Reference, Source, imported_name
@@ -62,6 +63,11 @@ def left(context: Context, rule: Rule, reference: Reference, reason: str) -> Rep
             action="See the finding about its counterpart.",
         ),
     )
+
+
+def words_of(*words: bytes) -> Callable[[ConvertOptions], tuple[bytes, ...]]:
+    """Return a trigger: these words where similar interfaces are allowed; none otherwise, and no file is looked at."""
+    return lambda options: words if options.similar else ()
 
 
 class Plan:

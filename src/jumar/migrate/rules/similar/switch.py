@@ -46,7 +46,7 @@ from jumar.findings import Severity
 from jumar.migrate.devices import target_names
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context, keyword
-from jumar.migrate.rules.similar.replaced import Replaced, finder, left, named, proposals, with_requirement
+from jumar.migrate.rules.similar.replaced import Replaced, finder, left, named, proposals, with_requirement, words_of
 from jumar.migrate.rules.similar.spelling import constant, is_plain, spelled, without_statement
 from jumar.migrate.source import Reference, Source
 from jumar.rules import Rule
@@ -59,6 +59,8 @@ RULE = Rule(
     doc=__doc__,
     safety="safe",
 )
+
+TRIGGER = words_of(b"cudnn", b"cuda")
 
 _CUDNN = "torch.backends.cudnn."
 _USELESS = frozenset({f"{_CUDNN}benchmark", f"{_CUDNN}enabled", f"{_CUDNN}benchmark_limit"})
