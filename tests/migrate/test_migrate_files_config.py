@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from textwrap import dedent
 
 import pytest
 from file_cases import converted_file, file_findings, left_in_file, outcome_of_file
@@ -13,6 +14,7 @@ from jumar.findings import Severity
 from jumar.migrate.files.config.flow import scan_json
 from jumar.migrate.files.config.toml import scan_ini, scan_toml
 from jumar.migrate.files.config.yaml import scan_yaml
+from jumar.migrate.files.indented import Block
 from jumar.migrate.outcome import Skip
 from jumar.migrate.project_facts import ProjectFacts
 
@@ -269,3 +271,30 @@ def test_environment_files() -> None:
     after = text.replace("CUDA_VISIBLE_DEVICES='1,0'", "ASCEND_RT_VISIBLE_DEVICES='0,1'").replace("NCCL", "HCCL")
     assert converted_file(text, ".env") == after
     assert converted_file(text, "prod.env", target="agnostic") == text
+
+
+def test_blocks_are_read_without_their_indentation() -> None:
+    text = (
+        "jobs:\n  a:\n    steps:\n    - run: |\n        python - <<'EOF'\n        import torch\n"
+        "        if 1:\n            torch.cuda.synchronize()\n        EOF\n\n"
+        "        CUDA_VISIBLE_DEVICES=0 a\n    - b: 1\n"
+    )
+    after = converted_file(text, ".github/workflows/a.yml")
+    assert after == (
+        text.replace("import torch\n", "import torch\n        import torch_npu  # noqa: F401\n")
+        .replace("torch.cuda", "torch.npu")
+        .replace("CUDA_VISIBLE", "ASCEND_RT_VISIBLE")
+    )
+    (finding,) = file_findings(text, "a.yml", "JM101")
+    assert (finding.where.line, finding.where.column) == (8, 13)
+    assert finding.edit is not None
+    assert finding.edit.before == "            torch.cuda.synchronize()\n"
+
+
+@given(st.lists(st.text(alphabet="ab \n", max_size=8), max_size=5), st.integers(0, 3))
+def test_a_block_knows_where_its_characters_stand(lines: list[str], indent: int) -> None:
+    text = "key: |\n" + "".join(" " * indent + line + "\n" for line in lines)
+    block = Block.of(text, 7, len(text))
+    assert all(text[offset] == char for char, offset in zip(block.text, block.offsets, strict=True))
+    assert block.text.count("\n") == text.count("\n") - 1
+    assert dedent(text[7:]).replace(" ", "") == block.text.replace(" ", "")

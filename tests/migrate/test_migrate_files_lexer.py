@@ -10,7 +10,9 @@ from jumar.migrate.files.shell.lexer import read_script
 from jumar.migrate.files.shell.words import HOLE
 
 SCRIPT = st.text(
-    alphabet=st.one_of(st.sampled_from("abC_=0 \t\n\r;&|<>(){}[]$`'\"\\#-!,"), st.characters(codec="utf-8")),
+    alphabet=st.one_of(
+        st.sampled_from("abC_=0 \t\n\r;&|<>(){}[]$`'\"\\#-!,"), st.characters(exclude_characters="\0", codec="utf-8")
+    ),
     max_size=80,
 )
 FRAGMENTS = ["cat <<E\n", "E\n", "$(", ")", "`", "${A:-", "}", '"', "'", "x=", "(", "\\\n", "a b ", "$((1))", "#c\n"]

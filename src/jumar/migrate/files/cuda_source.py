@@ -79,7 +79,7 @@ def _report(text: str, is_cuda: bool) -> Proposal:
         rule=RULE,
         span=span,
         message=f"The {kind} {what}" + (f" and defines {_listed(kernels)}." if kernels else "."),
-        severity=Severity.WARNING if operators or kernels else Severity.ADVICE,
+        severity=Severity.WARNING if operators or kernels else Severity.INFO,
         action=(f"On an NPU use {'; '.join(known)}. " if known else "")
         + "Keep a PyTorch implementation for other devices, or write the kernel in Ascend C and register it for"
         " PrivateUse1 with torch_npu.utils.cpp_extension.NpuExtension.",

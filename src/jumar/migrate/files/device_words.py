@@ -86,13 +86,15 @@ def _backend(name: str, value: str, options: ConvertOptions, project: ProjectFac
     return Verdict(message=f"`{name}` is given {value!r}; the NPU's collectives are HCCL.", new=new)
 
 
-def _device(name: str, value: str, options: ConvertOptions, project: ProjectFacts) -> Verdict:
+def _device(name: str, value: str, options: ConvertOptions, project: ProjectFacts) -> Verdict | None:
     changes = _changes(name, project)
     if changes is False:
         return _kept(name, value)
+    if value.lower().startswith("gpu") and not changes and not names_device(name):
+        return None  # a keyword, a label, a kind of machine
     if options.target == "agnostic":
         return _agnostic_device(name, value)
-    if value.lower() == "gpu" and not changes:
+    if value.lower().startswith("gpu") and not changes:
         return Verdict(
             message=f"`{name}` is given {value!r}, which libraries such as Lightning read as CUDA.",
             severity=Severity.WARNING,
@@ -214,6 +216,7 @@ def _flag(name: str, value: str | None) -> Verdict | None:
 
 
 _CUDA_FLAG = re.compile(r"(^|_)cuda($|_)", re.IGNORECASE)
+_COUNT = re.compile(r"[\d,\s-]+|all|auto|[$\ufffc{].*", re.DOTALL)
 _RATE = re.compile(r"per_?gpu", re.IGNORECASE)
 _GPU_NAME = re.compile(r"(^|_)(gpu|gpus|ngpu|ngpus)($|_)|^gpus?[a-z]*$", re.IGNORECASE)
 
@@ -228,7 +231,7 @@ def judge_name(key: str, value: str | None) -> Verdict | None:
             action="Check that a true value leads to the NPU in the program that reads it.",
             confidence="likely",
         )
-    if _GPU_NAME.search(name) and not _RATE.search(name) and value is not None:
+    if _GPU_NAME.search(name) and not _RATE.search(name) and value is not None and _COUNT.fullmatch(value):
         return Verdict(
             message=f"`{name}` counts or chooses GPUs; NPUs have the same numbers, so it was left.",
             severity=Severity.INFO,

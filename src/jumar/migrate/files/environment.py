@@ -10,7 +10,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Literal
 
-from jumar.findings import Safety
+from jumar.findings import Safety, Severity
 
 NAME = re.compile(
     r"(?:(?:TORCH_|PYTORCH_(?:NO_)?)?(?:CUDA|NCCL|CUBLAS|CUDNN|NVIDIA|NVTE)_[A-Z0-9_]+|DS_ACCELERATOR"
@@ -22,7 +22,7 @@ _NUMBERS = re.compile(r"\s*\d+\s*(?:,\s*\d+\s*)*,?")
 _NEEDS_NO_SEGMENTS = ("max_split_size_mb", "garbage_collection_threshold")
 _OPTION = re.compile(r"(\w+):(\[[^\]]*\]|[^,\[\]]*)(?:,|$)")
 
-Form = Literal["same", "devices", "switch", "allocator", "accelerator"]
+Form = Literal["same", "devices", "switch", "allocator", "accelerator", "idle"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +71,12 @@ def note(name: str) -> str:
     """Return what to know about a variable's counterpart, or what to do instead."""
     row = variables().get(name)
     return row.note if row is not None else "Nothing on an NPU reads it: remove it, or keep it for CUDA machines."
+
+
+def severity_of(name: str) -> Severity:
+    """Return how much a variable matters that is not renamed: nothing is to be done about some."""
+    row = variables().get(name)
+    return Severity.INFO if row is None or row.form == "idle" else Severity.ADVICE
 
 
 def judge(name: str, value: str | None) -> Judgement:
@@ -149,4 +155,5 @@ _FORMS: dict[Form, Callable[[Variable, str], Judgement]] = {
     "switch": _switch,
     "allocator": _allocator,
     "accelerator": _accelerator,
+    "idle": _same,
 }

@@ -17,7 +17,8 @@ NPU_RELEASES = frozenset(
 """Releases of torch that torch_npu was released for (Ascend/pytorch, release notes and branches)."""
 
 _COUNTERPARTS = (
-    (r"nvidia-[a-z0-9-]+", "The CUDA build of torch brings it; the NPU's libraries come with CANN."),
+    (r"nvidia-(cublas|cuda-[a-z]+|cudnn|cufft|cufile|curand|cusolver|cusparse(lt)?|nccl|nvjitlink|nvtx|nvshmem)(-cu\d+)?",
+     "CUDA's build of torch brings it; the NPU's libraries come with CANN."),
     (r"pytorch-cuda|cudatoolkit(-dev)?|cuda(-[a-z0-9-]+)?|cudnn|nccl", "CANN takes the place of CUDA; install it."),
     (r"pynvml|nvidia-ml-py3?|py3nvml|gpustat|nvitop", "npu-smi info shows the NPUs."),
     (r"apex|nvidia-apex", "torch.amp and torch_npu.optim.NpuFused* do the same, or Ascend's apex."),
@@ -37,6 +38,7 @@ _COUNTERPARTS = (
     (r"auto-gptq|autoawq|exllamav2|vllm|flashinfer[\w-]*|deep-gemm|liger-kernel|unsloth", "Check for an NPU build."),
     (r"torch[-_](scatter|sparse|cluster|spline[-_]conv)|spconv[\w-]*|dgl-cu\w+|MinkowskiEngine|mmcv-full",
      "Its CUDA kernels do not run on an NPU: build it for the CPU, or use an NPU build."),
+    (r"nvidia-[a-z0-9-]+", "find out what it is used for; it is NVIDIA's."),
     (r"cuml[\w-]*|cudf[\w-]*|rmm[\w-]*|cugraph[\w-]*", "RAPIDS needs CUDA; use pandas and scikit-learn."),
 )  # fmt: skip
 

@@ -12,6 +12,8 @@ _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\'\\]|\\.|\'\')*\'', re.DOTALL)
 _SPACE = re.compile(r"(?:\s+|//[^\n]*|/\*.*?\*/)+", re.DOTALL)
 _SPACE_OR_HASH = re.compile(r"(?:\s+|#[^\n]*)+")
 _PLAIN = re.compile(r"(?:[^\s,\[\]{}:=\"'#]|[:=](?![\s,\]}])|[ \t]+(?![\s,\[\]{}:=#]))+")
+_NUMBER = re.compile(r"[-+\w.]+(?=[\s,\]}])(?!\s*[^\s,\]}])")
+"""A word that the next comma or bracket ends; the common case, and quicker than `_PLAIN`."""
 _TEMPLATE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}", re.DOTALL)
 _MAX_DEPTH = 200
 
@@ -66,7 +68,7 @@ class _Flow:
         return self.entries, self.at
 
     def token(self, char: str) -> None:
-        template = _TEMPLATE.match(self.text, self.at) if self.frames else None
+        template = _TEMPLATE.match(self.text, self.at) if char == "{" and self.frames else None
         if template is not None:
             self.scalar(template, "plain")
         elif char in "[{":
@@ -102,7 +104,7 @@ class _Flow:
         if quoted is not None:
             self.scalar(quoted, "quoted")
             return
-        plain = _PLAIN.match(self.text, self.at)
+        plain = _NUMBER.match(self.text, self.at) or _PLAIN.match(self.text, self.at)
         if plain is None:
             self.at += 1
         else:

@@ -11,7 +11,8 @@ from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.files.config.entries import Entry
 from jumar.migrate.files.device_words import Verdict, judge_name, judge_switch, judge_value
 from jumar.migrate.files.drafting import TRIGGER, Converted
-from jumar.migrate.files.environment import NAME, judge, variables
+from jumar.migrate.files.environment import NAME, judge, severity_of, variables
+from jumar.migrate.files.indented import Block
 from jumar.migrate.files.shell import arguments
 from jumar.migrate.files.shell.convert import shell_proposals
 from jumar.migrate.files.shell.scope import Scope
@@ -61,7 +62,8 @@ def _one(text: str, entry: Entry, options: ConvertOptions, project: ProjectFacts
         yield from _variable(name, span, entry.value.strip("'\""), _inside(entry), options)
     elif entry.style == "block" or _is_command(entry):
         if entry.key in COMMAND_KEYS and TRIGGER.search(entry.value):
-            yield from shell_proposals(text, options, project, entry.start, entry.end)
+            block = Block.of(text, entry.start, entry.end)
+            yield from block.located(shell_proposals(block.text, options, project))
     else:
         yield from _value(entry, options, project)
 
@@ -144,7 +146,7 @@ def _variable(
         message=f"{name} {judgement.reason}.",
         replacements=tuple(edits),
         safety=judgement.safety,
-        severity=None if edits or judgement.name else Severity.ADVICE,
+        severity=None if edits or judgement.name else severity_of(name),
         action=judgement.note
         if options.target == "npu"
         else f"Set its counterpart beside it. {judgement.note}".strip(),

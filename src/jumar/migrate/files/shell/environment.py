@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
-from jumar.migrate.files.environment import NAME, Judgement, counterpart, judge, note, variables
+from jumar.migrate.files.environment import NAME, Judgement, counterpart, judge, note, severity_of, variables
 from jumar.migrate.files.shell.scope import SPEAKERS, Scope
 from jumar.migrate.files.shell.words import HOLE, Command, Expansion, Word
 from jumar.migrate.rules.files.cuda_variable_in_script import RULE
@@ -83,7 +83,7 @@ def _assigned(scope: Scope, assignment: Assignment, lasting: Mapping[str, str | 
         if not scope.is_npu() and _stands_beside(assignment):
             return
         edits = _renamed(assignment) if scope.is_npu() else _beside(assignment)
-    severity = _severity(judgement, bool(edits))
+    severity = _severity(assignment.name, judgement, bool(edits))
     yield Proposal(
         rule=RULE,
         span=(word.start, word.end),
@@ -100,10 +100,10 @@ def _is_own(scope: Scope, name: str) -> bool:
     return name not in variables() and any(expansion.name == name for expansion in scope.script.expansions)
 
 
-def _severity(judgement: Judgement, has_edit: bool) -> Severity | None:
+def _severity(name: str, judgement: Judgement, has_edit: bool) -> Severity | None:
     if has_edit:
         return Severity.ADVICE if judgement.value is not None and "ascending" in judgement.reason else None
-    return Severity.WARNING if judgement.name is not None or "takes" in judgement.reason else Severity.ADVICE
+    return Severity.WARNING if judgement.name is not None or "takes" in judgement.reason else severity_of(name)
 
 
 def _renamed(assignment: Assignment) -> tuple[Replacement, ...]:
@@ -154,7 +154,7 @@ def _name_only(scope: Scope, command: Command, word: Word, lasting: Mapping[str,
     span = word.span_of(0, len(word.text))
     if new is None or span is None:
         yield Proposal(
-            rule=RULE, span=(word.start, word.end), severity=Severity.ADVICE,
+            rule=RULE, span=(word.start, word.end), severity=severity_of(word.text),
             message=f"{word.text} has no effect on an NPU.", action=note(word.text),
         )  # fmt: skip
         return

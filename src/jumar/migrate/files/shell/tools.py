@@ -117,7 +117,7 @@ def _module(_: Scope, command: Command) -> Iterator[Proposal]:
     for word in command.arguments[1:]:
         if re.match(r"(cuda|cudnn|nccl|nvhpc|nvidia)", word.text.lower()):
             yield Proposal(
-                rule=RULE, span=(word.start, word.end), message=f"The module {word.text!r} brings NVIDIA's software.",
+                rule=RULE, span=(word.start, word.end), message=f"The module {word.shown!r} brings NVIDIA's software.",
                 action="Load the site's CANN module, or source /usr/local/Ascend/ascend-toolkit/set_env.sh.",
             )  # fmt: skip
 
@@ -128,7 +128,7 @@ def _containers(_: Scope, command: Command) -> Iterator[Proposal]:
     for word in command.arguments:
         if word.text.startswith(("--gpus", "--runtime=nvidia")) or word.text == "nvidia":
             yield Proposal(
-                rule=RULE, span=(word.start, word.end), message=f"{word.text!r} asks for NVIDIA's container runtime.",
+                rule=RULE, span=(word.start, word.end), message=f"{word.shown!r} asks for NVIDIA's container runtime.",
                 action="Pass -e ASCEND_VISIBLE_DEVICES=0-7 with the Ascend Docker Runtime, or --device=/dev/davinci0"
                 " --device=/dev/davinci_manager --device=/dev/devmm_svm --device=/dev/hisi_hdc"
                 " -v /usr/local/Ascend/driver:/usr/local/Ascend/driver:ro.",
@@ -140,7 +140,7 @@ def _requests(_: Scope, command: Command) -> Iterator[Proposal]:
         return
     for word in command.arguments:
         if _REQUEST.match(word.text):
-            yield _request((word.start, word.end), word.text)
+            yield _request((word.start, word.end), word.shown)
 
 
 def _request(span: tuple[int, int], text: str) -> Proposal:

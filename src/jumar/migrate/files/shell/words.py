@@ -23,6 +23,11 @@ class Word:
     quoted: bool = False
 
     @property
+    def shown(self) -> str:
+        """The text for people."""
+        return self.text.replace(HOLE, "$\u2026")
+
+    @property
     def is_known(self) -> bool:
         """Whether the text is what the program gets: it has no expansion."""
         return HOLE not in self.text
