@@ -68,7 +68,7 @@ def test_a_device_string_is_renamed(before: str, after: str) -> None:
         "x = {'cuda': 1}",
         "x['cuda']",
         "x.get('cuda', 0)",
-        "hasattr(torch, 'cuda')",
+        "hasattr(x, 'cuda')",
         "impl = 'cuda'",
         "build(lang='cuda')",
         "def f(backend='cuda'): ...",
@@ -129,9 +129,14 @@ def test_what_is_not_the_backend_stays(source: str) -> None:
 
 
 def test_asking_for_nccl_itself_is_reported() -> None:
-    source = "import torch.distributed as dist\ndist.is_nccl_available()\ndist.Backend.NCCL.lower()\n"
+    source = "import torch.distributed as dist\ndist.Backend.NCCL.lower()\nx = dist.is_nccl_available\n"
     assert converted(source) == source
     assert len(left(source, "JM105")) == 2
+
+
+def test_whether_nccl_is_there_becomes_whether_hccl_is() -> None:
+    source = "import torch.distributed as dist\nok = dist.is_nccl_available()\n"
+    assert converted(source) == source.replace("is_nccl_available()", "is_backend_available('hccl')")
 
 
 @pytest.mark.parametrize(

@@ -85,9 +85,11 @@ def _by_parent(source: Source, child: cst.CSTNode, parent: cst.CSTNode | None) -
 def _by_container(source: Source, child: cst.CSTNode, parent: cst.CSTNode | None) -> Place:
     if isinstance(parent, cst.DictElement):
         if parent.key is child:
-            return Place("other", "a dictionary key")
+            return _by_lookups(source, parent)
         key = literal(source, parent.key)
         return _by_names([key.body] if key else [], "value of the key")
+    if isinstance(parent, cst.MatchValue):
+        return _by_subject(source, parent)
     if isinstance(parent, (cst.For, cst.CompFor)):
         return _by_names([dotted_name(parent.target) or ""], "looped over as")
     if isinstance(parent, (cst.Index, cst.Slice)):
@@ -98,8 +100,68 @@ def _by_container(source: Source, child: cst.CSTNode, parent: cst.CSTNode | None
 def _by_index(source: Source, node: cst.CSTNode) -> Place:
     subscript = source.enclosing(node, cst.Subscript)
     if subscript is not None and (source.qualified(subscript.value) or "").endswith(".Literal"):
-        return Place("unclear", "a type")
+        return _by_annotated(source, subscript)
     return Place("other", "a key")
+
+
+def _by_annotated(source: Source, node: cst.CSTNode) -> Place:
+    """Judge a value of `Literal[...]` by what is annotated with it."""
+    for around in source.ancestors(node):
+        if isinstance(around, cst.Param):
+            return _by_names([around.name.value], "a type of")
+        if isinstance(around, cst.AnnAssign):
+            return _by_names(list(target_names(source, around)), "a type of")
+    return Place("unclear", "a type")
+
+
+def _by_subject(source: Source, pattern: cst.MatchValue) -> Place:
+    """Judge a pattern by what is matched: `match x.device.type:`."""
+    match = source.enclosing(pattern, cst.Match)
+    if match is None or source.enclosing(pattern, cst.MatchList, cst.MatchTuple, cst.MatchMapping, cst.MatchClass):
+        return Place("unclear", "part of a pattern")
+    return Place("device", "matched with a device") if reads_device(match.subject) else Place("unclear", "a pattern")
+
+
+def reads_device(node: cst.BaseExpression) -> bool:
+    """Tell whether an expression reads as a device: `device`, `x.device.type`, `str(device)`, `args.device`."""
+    if isinstance(node, cst.Call):
+        return len(node.args) == 1 and callee_name(node) == "str" and reads_device(node.args[0].value)
+    if isinstance(node, cst.Attribute) and node.attr.value == "type":
+        return reads_device(node.value)
+    name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+    return bool(name) and names_device(name) and not names_kernel(name)
+
+
+def _by_lookups(source: Source, element: cst.DictElement) -> Place:
+    """Judge a key by how the dictionary is read: a table that is only looked up by devices has devices for keys."""
+    table = source.parent(element)
+    reads = list(_lookups(source, table)) if isinstance(table, cst.Dict) else []
+    if reads and all(index is not None and reads_device(index) for index in reads):
+        return Place("device", "a key that devices look up")
+    return Place("other", "a dictionary key")
+
+
+def _lookups(source: Source, table: cst.Dict) -> Iterator[cst.BaseExpression | None]:
+    """Yield what a dictionary is looked up by; None for any other use of it."""
+    parent = source.parent(table)
+    if isinstance(parent, cst.Assign) and len(parent.targets) == 1 and isinstance(parent.targets[0].target, cst.Name):
+        target = parent.targets[0].target
+        for name in source.nodes(cst.Name):
+            if name.value == target.value and name is not target:
+                yield _index_of(source, name)
+    elif not isinstance(parent, cst.Assign):
+        yield _index_of(source, table)
+
+
+def _index_of(source: Source, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    parent = source.parent(node)
+    if isinstance(parent, cst.Subscript) and parent.value is node and len(parent.slice) == 1:
+        index = parent.slice[0].slice
+        return index.value if isinstance(index, cst.Index) else None
+    if isinstance(parent, cst.Attribute) and parent.attr.value == "get":
+        call = source.called(parent)
+        return call.args[0].value if call is not None and call.args else None
+    return None
 
 
 def _by_names(names: list[str], how: str) -> Place:

@@ -24,7 +24,7 @@ class Receivers:
     def __init__(self, source: Source, name: str) -> None:
         self._source = source
         self._name = name
-        self._own = frozenset(self._classes_that_define())
+        self._own = frozenset(self._with_heirs(set(self._classes_that_define())))
 
     @property
     def has_own(self) -> bool:
@@ -42,6 +42,19 @@ class Receivers:
                 around = source.enclosing(target, cst.ClassDef)
                 if around is not None and isinstance(target.value, cst.Name) and target.value.value == "self":
                     yield around
+
+    def _with_heirs(self, found: set[cst.CSTNode]) -> set[cst.CSTNode]:
+        """Add the classes of this file that inherit from those in `found`."""
+        grown = True
+        while grown:
+            heirs = {
+                node
+                for node in self._source.nodes(cst.ClassDef)
+                if node not in found and any(self._definition(base.value) in found for base in node.bases)
+            }
+            grown = bool(heirs)
+            found |= heirs
+        return found
 
     def is_module_function(self, node: cst.Attribute) -> bool:
         """Tell whether `node` is an attribute of an imported module (`import ext; ext.cuda()`)."""

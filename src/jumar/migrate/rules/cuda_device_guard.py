@@ -48,6 +48,7 @@ from jumar.migrate.guards import Verdict, is_condition, judge
 from jumar.migrate.literals import Literal, literal
 from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.context import Context
+from jumar.migrate.rules.word_keys import may_change
 from jumar.migrate.source import Source
 from jumar.migrate.words import names_device, names_kernel
 from jumar.rules import Rule
@@ -76,13 +77,33 @@ class _Guard:
     negative: bool = False
     availability: bool = False
     certain: bool = True
+    choice: str = ""
+    """The name of what is compared, where it chooses an implementation and no device."""
 
 
 def check(context: Context) -> Iterator[Proposal]:
     """Propose the NPU's form of each guard that asks for an accelerator; report the others."""
     for guard in _guards(context):
+        if guard.choice:
+            yield _left(context, guard, Verdict("kernel", (guard.choice,)))
+            continue
         verdict = judge(context.source, guard.test, negative=guard.negative, availability=guard.availability)
-        yield _left(context, guard, verdict) if verdict.kind == "kernel" else _converted(context, guard)
+        if isinstance(guard.spot, cst.BaseExpression) and may_change(context, guard.spot) is False:
+            yield _kept(context, guard)
+        elif verdict.kind == "kernel":
+            yield _left(context, guard, verdict)
+        else:
+            yield _converted(context, guard)
+
+
+def _kept(context: Context, guard: _Guard) -> Proposal:
+    return Proposal(
+        rule=RULE,
+        span=context.source.span(guard.spot),
+        message=f"`{_short(context.source, guard.test)}` reads an option that other files give as it is; it was left.",
+        confidence="likely",
+        action="Change it in every file at once.",
+    )
 
 
 def _unwritten(context: Context, guard: _Guard) -> Proposal:
@@ -149,7 +170,14 @@ def _comparison(context: Context, node: cst.Comparison) -> Iterator[_Guard]:
                 yield _Guard(
                     node, text.node, context.dialect.comparison(node, text), negative,
                     certain=text.is_indexed or _is_device(context, other) or _beside_device(source, side),
+                    choice=_kernel_name(other),
                 )  # fmt: skip
+
+
+def _kernel_name(node: cst.BaseExpression) -> str:
+    """Return the name of a side that reads as the choice of an implementation (`args.backend`), else nothing."""
+    name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+    return name if names_kernel(name) else ""
 
 
 def _literals_in(source: Source, node: cst.BaseExpression) -> Iterator[Literal]:

@@ -40,8 +40,9 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.devices import OPTION_CALLS, Place, callee_name, place_of
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import Literal, literals
+from jumar.migrate.literals import Literal, literal, literals
 from jumar.migrate.rules.context import Context
+from jumar.migrate.rules.word_keys import may_change
 from jumar.migrate.source import Source
 from jumar.migrate.targets.expressions import filled_in
 from jumar.rules import Rule
@@ -109,13 +110,27 @@ def _indexed(context: Context, text: Literal) -> Iterator[Proposal]:
 
 def _bare(context: Context, text: Literal) -> Iterator[Proposal]:
     place = place_of(context.source, text.node)
-    if place.certainty == "device":
+    change = may_change(context, text.node)
+    if change is False:
+        yield _left(context, text, Place("other", "given to an option that other files read as it is"))
+    elif change is True or _starts_device(context.source, text):
+        yield _rename(context, text, "the first part of a device" if change is None else "an option", certain=True)
+    elif place.certainty == "device":
         yield _rename(context, text, place.reason, certain=True)
     elif place.certainty == "unclear":
         known = any(name in place.reason.split() for name in context.device_names)
         yield _rename(context, text, place.reason, certain=known)
     else:
         yield _left(context, text, place)
+
+
+def _starts_device(source: Source, text: Literal) -> bool:
+    """Tell whether an index is added to the word: `'cuda' + ':' + str(i)`."""
+    parent = source.parent(text.node)
+    if not isinstance(parent, cst.BinaryOperation) or not isinstance(parent.operator, cst.Add):
+        return False
+    rest = literal(source, parent.right) if parent.left is text.node else None
+    return rest is not None and rest.body.startswith(":") and place_of(source, parent).certainty != "other"
 
 
 def _left(context: Context, text: Literal, place: Place) -> Proposal:

@@ -39,7 +39,7 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.literals import literals
-from jumar.migrate.rules.context import Context, keyword, uses_of
+from jumar.migrate.rules.context import Context, keyword, renamed, uses_of
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -53,6 +53,7 @@ RULE = Rule(
 
 _COLUMN = re.compile(r"(self_)?cuda_(time|time_total|memory_usage)")
 _PROFILES = ("torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx", "torch.profiler.profile")
+_PROFILERS = ("torch.profiler", "torch.autograd.profiler")
 _ACTIVITIES = ("torch.profiler.ProfilerActivity.CUDA", "torch.autograd.ProfilerActivity.CUDA")
 
 
@@ -65,6 +66,14 @@ def check(context: Context) -> Iterator[Proposal]:
                 rule=RULE, span=source.span(text.node), replacements=(text.rename("cuda", "device"),),
                 message=f"Column {text.body} has a device-neutral name.",
             )  # fmt: skip
+    if any(reference.name.startswith(_PROFILERS) for reference in source.references):
+        for attribute in source.methods:
+            if _COLUMN.fullmatch(attribute.attr.value) and source.called(attribute) is None:
+                new = attribute.attr.value.replace("cuda", "device")
+                yield Proposal(
+                    rule=RULE, span=source.span(attribute.attr), replacements=(renamed(source, attribute.attr, new),),
+                    message=f"`.{attribute.attr.value}` of a profiler's event has a device-neutral name.",
+                )  # fmt: skip
     for reference in uses_of(source, *_ACTIVITIES):
         yield Proposal(
             rule=RULE, span=source.span(reference.node),

@@ -1,12 +1,14 @@
 """## What it does
 Renames the collective backend `'nccl'` to `'hccl'`: in `init_process_group` and `new_group`, in
 defaults and choices of options, in comparisons, and in compound forms (`'cpu:gloo,cuda:nccl'` becomes
-`'cpu:gloo,npu:hccl'`, both halves or none). Asking for NCCL itself (`is_nccl_available`,
-`Backend.NCCL`, `ProcessGroupNCCL`) is reported.
+`'cpu:gloo,npu:hccl'`, both halves or none). Asking for NCCL itself
+(`Backend.NCCL`, `ProcessGroupNCCL`) is reported.
 
 ## Why it matters
 NCCL is NVIDIA's library; on NPUs the collectives are HCCL's. A default renamed without the
 comparison that reads it would choose the wrong branch silently.
+
+`is_nccl_available()` becomes `is_backend_available('hccl')`.
 
 ## Example
 ```python
@@ -36,8 +38,9 @@ from jumar.findings import Severity
 from jumar.migrate.devices import place_of
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.literals import Literal, literals
-from jumar.migrate.rules.context import Context
-from jumar.migrate.source import Source
+from jumar.migrate.rules.context import Context, first_argument, renamed
+from jumar.migrate.rules.word_keys import may_change
+from jumar.migrate.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -50,9 +53,9 @@ RULE = Rule(
 )
 
 _COMPOUND = re.compile(r"(\w+:\w+,)*cuda:nccl(,\w+:\w+)*")
+_AVAILABLE = ("torch.distributed.is_nccl_available", "torch.distributed.distributed_c10d.is_nccl_available")
 _API = {
-    "torch.distributed.is_nccl_available": "torch_npu.distributed.is_hccl_available() asks the same for HCCL.",
-    "torch.distributed.distributed_c10d.is_nccl_available": "torch_npu.distributed.is_hccl_available() asks for HCCL.",
+    **dict.fromkeys(_AVAILABLE, "Call torch.distributed.is_backend_available with the back end's name."),
     "torch.distributed.Backend.NCCL": "Write 'hccl'.",
     "torch.distributed.ProcessGroupNCCL": "torch_npu registers its own process group under 'hccl'.",
     "torch.distributed.distributed_c10d.ProcessGroupNCCL": "torch_npu registers its own process group under 'hccl'.",
@@ -66,11 +69,29 @@ def check(context: Context) -> Iterator[Proposal]:
             yield from _string(context, text)
     for reference in context.source.references:
         hint = next((_API[name] for name in reference.names if name in _API), None)
-        if hint is not None:
+        if reference.name == _AVAILABLE[0] and reference.call is not None and reference.certain:
+            yield from _available(context, reference, reference.call)
+        elif hint is not None:
             yield Proposal(
                 rule=RULE, span=context.source.span(reference.node), severity=Severity.WARNING, action=hint,
                 message=f"`{context.source.code(reference.node)}` asks for NCCL and was left.",
             )  # fmt: skip
+
+
+def _available(context: Context, reference: Reference, call: cst.Call) -> Iterator[Proposal]:
+    """Ask for the device's own back end by name; the question exists for every back end."""
+    source, node = context.source, reference.node
+    span = source.span(node)
+    if context.covered(span):
+        return
+    edits: tuple[Replacement, ...] = ()
+    if isinstance(node, cst.Attribute) and not call.args:
+        word = context.dialect.backend_word(context.quote)
+        edits = (renamed(source, node.attr, "is_backend_available"), first_argument(source, call, word))
+    yield Proposal(
+        rule=RULE, span=span, replacements=edits, severity=None if edits else Severity.WARNING,
+        message=f"`{source.code(node)}` asks for NCCL.", action="" if edits else _API[reference.name],
+    )  # fmt: skip
 
 
 def _string(context: Context, text: Literal) -> Iterator[Proposal]:
@@ -83,6 +104,13 @@ def _string(context: Context, text: Literal) -> Iterator[Proposal]:
                 rule=RULE, span=span, severity=Severity.ADVICE, confidence="likely",
                 message=f"{code} is {place.reason}, so it was left.",
                 action="Rename it together with everything that looks it up.",
+            )  # fmt: skip
+            return
+        if may_change(context, text.node) is False:
+            yield Proposal(
+                rule=RULE, span=span, confidence="likely",
+                message=f"{code} is given to an option that other files read as it is, so it was left.",
+                action="Change it in every file at once.",
             )  # fmt: skip
             return
         comparison = _comparison(context.source, text.node)

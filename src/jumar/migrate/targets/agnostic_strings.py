@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.literals import Literal
+from jumar.migrate.literals import Literal, literal
 from jumar.migrate.source import Source
 from jumar.migrate.targets.agnostic_calls import tensor_type
 from jumar.migrate.targets.base import Edits
@@ -32,9 +32,11 @@ def takes_expression(source: Source, node: cst.BaseExpression) -> bool:
 
 def device(source: Source, names: ModuleNames, text: Literal) -> Edits | None:
     """Put the variable in place of the string, or into it where it carries an index."""
-    if isinstance(source.parent(text.node), cst.MatchValue):
-        return _pattern(source, text)
-    if not takes_expression(source, text.node):
+    parent = source.parent(text.node)
+    if isinstance(parent, cst.MatchValue) or (isinstance(parent, cst.Index) and text.is_bare):
+        return _pattern(source, text) if isinstance(parent, cst.MatchValue) else _type(source, text, parent)
+    is_late_key = isinstance(parent, cst.DictElement) and parent.key is text.node and not _is_before_cpu(source, parent)
+    if is_late_key or not takes_expression(source, text.node):
         return None
     if text.is_tensor_type:
         return _tensor_type(source, names, text)
@@ -94,6 +96,24 @@ def _pattern(source: Source, text: Literal) -> Edits | None:
         return None
     end = source.span(text.node)[1]
     return (Replacement(end, end, f" | {text.quote}npu{text.quote}"),)
+
+
+def _type(source: Source, text: Literal, index: cst.Index) -> Edits | None:
+    """Add the accelerators to `Literal['cuda', 'cpu']`, whose values must be written out."""
+    subscript = source.enclosing(index, cst.Subscript)
+    if subscript is None or f"npu{text.quote}" in source.code(subscript):
+        return None
+    end = source.span(text.node)[1]
+    return (Replacement(end, end, f", {text.quote}npu{text.quote}"),)
+
+
+def _is_before_cpu(source: Source, element: cst.DictElement) -> bool:
+    """Tell whether a key of the CPU comes later, so that it counts where both keys are the same."""
+    table = source.parent(element)
+    assert isinstance(table, cst.Dict)
+    at = table.elements.index(element)
+    later = [other.key for other in table.elements[at + 1 :] if isinstance(other, cst.DictElement)]
+    return any((key := literal(source, node)) is not None and key.body == "cpu" for node in later)
 
 
 def _tensor_type(source: Source, names: ModuleNames, text: Literal) -> Edits | None:
