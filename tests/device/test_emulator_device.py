@@ -282,3 +282,15 @@ else:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_accelerators_capability_names_the_dtypes():
+    supported = torch.accelerator.get_device_capability()["supported_dtypes"]
+    assert {torch.float32, torch.float16, torch.int64, torch.bool} <= supported
+    assert torch.qint8 not in supported
+
+
+def test_typed_constructors_take_a_device():
+    made = torch.npu.HalfTensor([1.0, 2.0], device="npu:0")
+    assert (made.dtype, str(made.device), made.tolist()) == (torch.float16, "npu:0", [1.0, 2.0])
+    assert torch.npu.IntTensor(device="npu").shape == (0,)

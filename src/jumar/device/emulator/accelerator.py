@@ -6,12 +6,21 @@ would fail or would not know logical devices are answered here.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import torch
 
 from jumar.device.emulator import devices, npu
 from jumar.device.emulator.state import CURRENT
+
+
+_DTYPES = frozenset(
+    value
+    for value in vars(torch).values()
+    if isinstance(value, torch.dtype) and not re.fullmatch(r"torch\.(q\w+|bits\w+|u?int[1-7])", str(value))
+)
+"""torch_npu leaves the question of a device's capability to PyTorch, which then names every dtype."""
 
 
 def _exchange(index: int) -> int:
@@ -30,7 +39,7 @@ def _answers() -> dict[str, Any]:
         "_accelerator_synchronizeDevice": npu.synchronize,
         "_accelerator_getStream": npu.current_stream,
         "_accelerator_setStream": npu.set_stream,
-        "_accelerator_getDeviceCapability": lambda _index: {"supported_dtypes": set()},
+        "_accelerator_getDeviceCapability": lambda _index: {"supported_dtypes": set(_DTYPES)},
         "_accelerator_isAllocatorInitialized": lambda: True,
         "_accelerator_emptyCache": npu.empty_cache,
         "_accelerator_emptyHostCache": npu.empty_cache,

@@ -44,14 +44,12 @@ class _TypedMeta(type):
 class _Typed(metaclass=_TypedMeta):
     dtype: torch.dtype
 
-    def __new__(cls, *args: Any) -> Any:
+    def __new__(cls, *args: Any, device: Any = "npu") -> Any:
         if len(args) == 1 and isinstance(args[0], torch.Tensor):
-            return args[0].to("npu", cls.dtype)
+            return args[0].to(device, cls.dtype)
         if len(args) == 1 and not isinstance(args[0], (int, torch.Size)):  # a sequence or an array of numbers
-            return torch.tensor(args[0], dtype=cls.dtype, device="npu")
-        return (
-            torch.empty(*args, dtype=cls.dtype, device="npu") if args else torch.empty(0, dtype=cls.dtype, device="npu")
-        )
+            return torch.tensor(args[0], dtype=cls.dtype, device=device)
+        return torch.empty(*(args or (0,)), dtype=cls.dtype, device=device)
 
 
 def _make(name: str, dtype: torch.dtype) -> Any:
