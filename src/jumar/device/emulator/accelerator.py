@@ -14,7 +14,6 @@ import torch
 from jumar.device.emulator import devices, npu
 from jumar.device.emulator.state import CURRENT
 
-
 _DTYPES = frozenset(
     value
     for value in vars(torch).values()
