@@ -130,7 +130,7 @@ def test_a_page_of_a_big_tree_is_capped_with_a_note(project: Path, monkeypatch: 
     monkeypatch.setattr(page, "MOST_LINES", 12)
     convert("-i", "proj", "-o", "out", "-q")
     text = Path("out/proj_msft/index.html").read_text()
-    assert "more are in <code>findings.json</code>; this page would not bear them." in text
+    assert "are shown; all of them are in <code>findings.json</code>." in text
     assert "1 more changed file: see <code>changes.patch</code>" in text
 
 

@@ -29,14 +29,13 @@ def edit_finding(before: str, after: str, *, applied: bool = True) -> Finding:
 
 
 def test_each_edit_that_was_made_is_one_row() -> None:
-    outcome = convert_source("import torch\nx.cuda()\nstate = torch.load('m')\n", "a.py")
-    head, *rows = rows_of(change_list(outcome.findings))
+    source = "import torch\nimport torch_npu\nx.cuda()\nstate = torch.load('m')\ny = x.is_cuda\n"
+    head, *rows = rows_of(change_list(convert_source(source, "a.py").findings))
     assert head == ["file", "line", "column", "rule", "type", "before", "after", "safety", "message"]
-    assert [row[:7] for row in rows] == [
-        ["a.py", "2", "1", "JM107", "INSERT", rows[0][5], rows[0][6]],
-        ["a.py", "2", "3", "JM103", "MODIFY", "x.cuda()", "x.npu()"],
+    assert [row[:8] for row in rows] == [
+        ["a.py", "3", "3", "JM103", "MODIFY", "x.cuda()", "x.npu()", "safe"],
+        ["a.py", "5", rows[1][2], "JM104", "MODIFY", "y = x.is_cuda", "y = x.is_npu", "safe"],
     ]
-    assert rows[0][6].splitlines()[0] == "import torch_npu  # noqa: F401"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from jumar.cli.convert.outputs import Result, is_left
 from jumar.findings import Finding, Severity
+from jumar.migrate.patch import file_patch
 from jumar.report.page import (
     Action,
     Block,
@@ -38,10 +39,10 @@ def convert_page(result: Result) -> Page:
     """Return the page of a conversion."""
     sections = [
         _left(result),
+        _by_file(result),
+        _by_rule(result),
         _lacking(result),
         _changes(result),
-        _by_rule(result),
-        _by_file(result),
         _all(result),
         _unreadable(result),
         _how(result),
@@ -109,10 +110,8 @@ def _left(result: Result) -> Section:
 def _capped(findings: Sequence[Finding]) -> tuple[Sequence[Finding], list[Block]]:
     if len(findings) <= MOST_FINDINGS:
         return findings, []
-    hidden = len(findings) - MOST_FINDINGS
-    return findings[:MOST_FINDINGS], [
-        Text(text=f"{hidden:,} more are in `findings.json`; this page would not bear them.")
-    ]
+    note = f"{MOST_FINDINGS:,} of {len(findings):,} are shown; all of them are in `findings.json`."
+    return findings[:MOST_FINDINGS], [Text(text=note)]
 
 
 def _lacking(result: Result) -> Section | None:
@@ -145,8 +144,6 @@ def _changes(result: Result) -> Section | None:
     lines: list[str] = []
     shown = 0
     changed = result.conversion.changed
-    from jumar.migrate.patch import file_patch
-
     for outcome in changed:
         text = file_patch(outcome.path, outcome.before, outcome.after).decode("utf-8", "replace")
         if lines and len(lines) + text.count("\n") > MOST_LINES:
@@ -158,7 +155,7 @@ def _changes(result: Result) -> Section | None:
     blocks: list[Block] = [Diff(text="".join(lines), title=f"Changes in {counted(shown, 'file')}")]
     if shown < len(changed):
         rest = counted(len(changed) - shown, "more changed file")
-        blocks.append(Text(text=f"{rest}: see `changes.patch`, or the table of files below."))
+        blocks.append(Text(text=f"{rest}: see `changes.patch`, or the table of files above."))
     return Section(title="Before and after", blocks=blocks)
 
 

@@ -7,7 +7,7 @@ import os
 import shlex
 import time
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,8 @@ def convert_sources(job: Job) -> int:
         seconds=time.monotonic() - started,
     )
     if folder is not None:
-        write(result)
+        with _announced(request, "Writing the reports"):
+            write(result)
     if request.sarif is not None:
         from jumar.cli.convert.outputs import write_sarif
 
@@ -86,6 +87,19 @@ def converted(job: Job, folder: Path | None = None) -> Conversion:
         failure = conversion.failures[0]
         raise ScriptError(f"{source}{failure.error.removeprefix(failure.path)}")
     return conversion
+
+
+@contextmanager
+def _announced(request: Request, words: str) -> Iterator[None]:
+    """Say on stderr what is going on, where progress is shown."""
+    from jumar.report import progress
+
+    if not shows_progress(request):
+        yield
+        return
+    with progress() as bars:
+        bars.add_task(words, total=None)
+        yield
 
 
 def shows_progress(request: Request) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from jumar.findings import Finding, Severity
@@ -18,6 +18,7 @@ _MAX_CELL = 32_000
 _MAX_ROWS = 1_000_000
 _NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 """What XML cannot hold."""
+_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +84,11 @@ def workbook(rows: Sequence[Unsupported], about: Mapping[str, str]) -> bytes:
     _lay_out(table, [width for _, width in _COLUMNS.values()], num_rows=min(len(rows), _MAX_ROWS) + 1)
     table.append([_head(table, title) for title, _ in _COLUMNS.values()])
     for row in sorted(rows, key=_rank)[:_MAX_ROWS]:
-        table.append([_cell(table, getattr(row, field.name)) for field in fields(row)])
+        table.append([_plain(table, getattr(row, name), width) for name, (_, width) in _COLUMNS.items()])
     facts = book.create_sheet("About")
     facts.column_dimensions["A"].width, facts.column_dimensions["B"].width = 24, 100
     for name, text in about.items():
-        facts.append([_head(facts, name), _cell(facts, text)])
+        facts.append([_head(facts, name), _plain(facts, text, 100)])
     out = io.BytesIO()
     book.save(out)
     return out.getvalue()
@@ -120,14 +121,19 @@ def _head(sheet: WriteOnlyWorksheet, text: str) -> Any:
     return cell
 
 
-def _cell(sheet: WriteOnlyWorksheet, value: str | int | None) -> Any:
-    """Return a cell that shows its value and computes nothing, whatever the value begins with."""
+def _plain(sheet: WriteOnlyWorksheet, value: str | int | None, width: int) -> Any:
+    """Return what to append for a value. Cells of their own are slow, so only texts that need one get one."""
+    if isinstance(value, str) and (len(value) > width or value.startswith(("=", "#"))):
+        return _cell(sheet, value)
+    return _NO_TEXT.sub(_UNKNOWN, value) if isinstance(value, str) else value
+
+
+def _cell(sheet: WriteOnlyWorksheet, value: str) -> Any:
+    """Return a cell that shows its text, on several lines where it is long, and computes nothing."""
     from openpyxl.cell import WriteOnlyCell
     from openpyxl.styles import Alignment
 
-    if not isinstance(value, str):
-        return WriteOnlyCell(sheet, value)
-    cell = WriteOnlyCell(sheet, _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", value)[:_MAX_CELL])
+    cell = WriteOnlyCell(sheet, _NO_TEXT.sub(_UNKNOWN, value)[:_MAX_CELL])
     cell.data_type = "s"
     cell.alignment = Alignment(vertical="top", wrap_text=True)
     return cell
