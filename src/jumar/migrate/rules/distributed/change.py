@@ -45,12 +45,24 @@ class Change:
 def around(source: Source, node: cst.BaseExpression, before: str, after: str = ")") -> tuple[Replacement, Replacement]:
     """Return insertions on both sides of an expression, its parentheses included."""
     start, end = source.outer_span(node)
-    return Replacement(start, start, before), Replacement(end, end, after)
+    return _apart(source, Replacement(start, start, before)), Replacement(end, end, after)
 
 
 def replaced(source: Source, node: cst.BaseExpression, text: str) -> Replacement:
     """Return the replacement of an expression without its parentheses."""
-    return Replacement(*source.span(node), text)
+    return _apart(source, Replacement(*source.span(node), text))
+
+
+def _apart(source: Source, edit: Replacement) -> Replacement:
+    """Return an edit that starts a character earlier, with that character, where it is on the same line.
+
+    A rule leaves an expression alone whose first character an earlier one edits; that would be the whole of
+    `make(x).cuda()` where only `make` is changed here.
+    """
+    code = source.text.text
+    if edit.start == 0 or code[edit.start - 1] in "\r\n":
+        return edit
+    return Replacement(edit.start - 1, edit.end, code[edit.start - 1] + edit.text)
 
 
 def line_before(source: Source, statement: cst.CSTNode, text: str) -> Replacement:
