@@ -175,3 +175,10 @@ def test_the_converted_expressions_read_the_launcher_first(
 
     exec(f"import os\n{code}", {"torch": Torch, "x": Tensor})
     assert seen == [f"npu:{number}", int(number)]
+
+
+@pytest.mark.parametrize("use", ["x.to(f'cuda:{rank}')", "x.cuda(args.gpu)", "DDP(x, device_ids=[rank])"])
+def test_a_computed_number_is_not_guessed(use: str) -> None:
+    source = MAIN.replace(".cuda()", f".cuda()\n    {use}")
+    assert "getenv" not in outcome(source).after.decode()
+    assert "computed" in said(source)[0].message

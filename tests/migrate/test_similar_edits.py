@@ -177,6 +177,8 @@ def test_data_parallel_stays_where_something_depends_on_it(rest: str) -> None:
         ("torch.backends.cuda.matmul.allow_tf32 = on", "torch.npu.matmul.allow_hf32 = on\n"),
         ("torch.backends.cudnn.allow_tf32 = False", "torch.npu.conv.allow_hf32 = False\n"),
         ("torch.cuda.nvtx.range_push('a')", "torch.npu.mstx.range_push('a')\n"),
+        ("with torch.autograd.profiler.profile(use_cuda=True): pass",
+         "with torch.autograd.profiler.profile(use_device='npu'): pass\n"),
         ("bf16 = torch.cuda.get_device_capability()[0] >= 8", "bf16 = torch.npu.is_bf16_supported()\n"),
         ("bf16 = torch.cuda.get_device_capability() >= (8, 0)", "bf16 = torch.npu.is_bf16_supported()\n"),
         ("if torch.cuda.get_device_capability()[0] >= 8:\n    dtype = torch.bfloat16",

@@ -36,18 +36,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from jumar.findings import Severity
-from jumar.migrate.devices import callee_name, place_of
+from jumar.migrate.devices import callee_name
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.literals import literals
 from jumar.migrate.options import ConvertOptions
-from jumar.migrate.receivers import Receivers
-from jumar.migrate.rules.context import Context, keyword
+from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.manual.entry import Entry, entry, is_spawning
+from jumar.migrate.rules.similar.number_sites import Site, computed, sites
 from jumar.migrate.rules.similar.spelling import spelled
 from jumar.migrate.source import Source
 from jumar.rules import Rule
@@ -73,25 +72,7 @@ def TRIGGER(options: ConvertOptions) -> re.Pattern[bytes] | None:
 VARIABLES = ("LOCAL_RANK", "DEVICE_ID")
 """Environment variables that give the number, the first one that is set."""
 
-_INDEXED = re.compile(r"cuda:(\d+)")
-_TAKES_DEVICE = frozenset(
-    {"set_device", "device", "synchronize", "current_stream", "default_stream", "get_device_name", "manual_seed_device"}
-    | {"get_device_properties", "get_device_capability", "mem_get_info", "memory_allocated", "max_memory_allocated"}
-    | {"memory_reserved", "max_memory_reserved", "memory_stats", "memory_summary", "reset_peak_memory_stats"}
-    | {"utilization", "get_rng_state", "memory_snapshot", "device_of_index"}
-)
-_PARALLEL = ("DistributedDataParallel", "DataParallel", "DDP", "FullyShardedDataParallel")
 _SETTERS = frozenset({"set_device", "set_device_index", "set_device_idx"})
-
-
-@dataclass(frozen=True, slots=True)
-class _Site:
-    """A place where a number stands: the literal, and the number."""
-
-    node: cst.BaseExpression
-    number: int
-    text: bool = False
-    """Whether the literal is a string, `cuda:0`."""
 
 
 def check(context: Context) -> Iterator[Proposal]:
@@ -99,19 +80,19 @@ def check(context: Context) -> Iterator[Proposal]:
     if not context.options.device_from_environment:
         return
     source = context.source
-    sites = [site for site in _sites(source) if not context.within_covered(source.span(site.node))]
-    numbers = sorted({site.number for site in sites})
-    reason = _refusal(source, sites, numbers)
-    for site in sites:
+    found = [site for site in sites(source) if not context.within_covered(source.span(site.node))]
+    numbers = sorted({site.number for site in found})
+    reason = _refusal(source, found, numbers)
+    for site in found:
         yield _left(source, site, reason) if reason else _taken(context, site)
     if not reason:
         yield from _set_device(context, numbers[0] if numbers else 0)
 
 
-def _refusal(source: Source, sites: list[_Site], numbers: list[int]) -> str:
+def _refusal(source: Source, found: list[Site], numbers: list[int]) -> str:
     if len(numbers) > 1:
         return f"this file uses devices {', '.join(map(str, numbers))}, and one variable cannot name them all"
-    for site in sites:
+    for site in found:
         if source.scope(site.node).candidates("os") not in (("os",), (None,)) or _is_shadowed(source, site.node):
             return "`os` is another name here"
     return ""
@@ -120,69 +101,6 @@ def _refusal(source: Source, sites: list[_Site], numbers: list[int]) -> str:
 def _is_shadowed(source: Source, node: cst.CSTNode) -> bool:
     home = source.scope(node).home("os")
     return home is not None and source.scope(node).candidates("os") != ("os",)
-
-
-def _sites(source: Source) -> Iterator[_Site]:
-    yield from _strings(source)
-    yield from _references(source)
-    yield from _methods(source)
-
-
-def _strings(source: Source) -> Iterator[_Site]:
-    for text in literals(source):
-        match = _INDEXED.fullmatch(text.body) if text.num_fields == 0 else None
-        if match is None or source.enclosing(text.node, cst.FormattedString, cst.MatchValue, cst.Index) is not None:
-            continue
-        parent = source.parent(text.node)
-        if isinstance(parent, cst.DictElement) and parent.key is text.node:
-            continue
-        if place_of(source, text.node).certainty != "other":
-            yield _Site(text.node, int(match[1]), text=True)
-
-
-def _references(source: Source) -> Iterator[_Site]:
-    """Yield numbers given to functions of torch by their device parameter."""
-    for reference in source.references:
-        call = reference.call
-        if call is None or not reference.certain or not reference.name.startswith("torch."):
-            continue
-        if reference.name.startswith("torch.cuda.") and reference.name.rpartition(".")[2] in _TAKES_DEVICE:
-            yield from _number(call.args[0].value if call.args and call.args[0].keyword is None else None)
-        elif reference.name == "torch.device":
-            index = keyword(call, "index")
-            positional = [argument.value for argument in call.args if argument.keyword is None]
-            yield from _number(index.value if index is not None else positional[-1] if positional else None)
-        device = keyword(call, "device")
-        yield from _number(device.value if device is not None else None)
-        if reference.name.endswith(_PARALLEL):
-            yield from _parallel(call)
-
-
-def _parallel(call: cst.Call) -> Iterator[_Site]:
-    output = keyword(call, "output_device")
-    yield from _number(output.value if output is not None else None)
-    devices = keyword(call, "device_ids")
-    if devices is not None and isinstance(devices.value, (cst.List, cst.Tuple)) and len(devices.value.elements) == 1:
-        yield from _number(devices.value.elements[0].value)
-
-
-def _methods(source: Source) -> Iterator[_Site]:
-    """Yield numbers given to `.cuda(0)` and `.to(0)`."""
-    receivers = Receivers(source, "cuda")
-    for node in source.methods:
-        call = source.called(node)
-        if call is None or node.attr.value not in ("cuda", "to"):
-            continue
-        if node.attr.value == "cuda" and receivers.classify(node.value) == "own":
-            continue
-        first = call.args[0].value if call.args and call.args[0].keyword in (None,) and not call.args[0].star else None
-        device = keyword(call, "device")
-        yield from _number(device.value if device is not None else first)
-
-
-def _number(node: cst.BaseExpression | None) -> Iterator[_Site]:
-    if isinstance(node, cst.Integer):
-        yield _Site(node, int(node.evaluated_value))
 
 
 def _environment(number: int, quote: str) -> str:
@@ -197,7 +115,7 @@ def _other(quote: str) -> str:
     return "'" if quote == '"' else '"'
 
 
-def _taken(context: Context, site: _Site) -> Proposal:
+def _taken(context: Context, site: Site) -> Proposal:
     source = context.source
     inside = source.enclosing(site.node, cst.FormattedString)
     quote = context.quote if inside is None or context.quote not in inside.end else _other(context.quote)
@@ -221,7 +139,7 @@ def _taken(context: Context, site: _Site) -> Proposal:
     )
 
 
-def _left(source: Source, site: _Site, reason: str) -> Proposal:
+def _left(source: Source, site: Site, reason: str) -> Proposal:
     return Proposal(
         rule=RULE,
         span=(source.span(site.node)[0], source.span(site.node)[1]),
@@ -244,6 +162,14 @@ def _set_device(context: Context, number: int) -> Iterator[Proposal]:
             rule=RULE, span=source.span(begin.statement), severity=Severity.WARNING, confidence="likely",
             message="The processes that this file spawns share one environment, so no device was set for them.",
             action="Call torch.npu.set_device with the process's number first in the function that they run.",
+        )  # fmt: skip
+        return
+    code = computed(source)
+    if code:
+        yield Proposal(
+            rule=RULE, span=source.span(begin.statement), severity=Severity.ADVICE, confidence="likely",
+            message=f"The device is never set, and its number is computed here (`{code}`), so it was not set first.",
+            action="Call torch.npu.set_device with that number before anything uses a device.",
         )  # fmt: skip
         return
     setter = context.dialect.counterpart("torch.cuda.set_device").name
