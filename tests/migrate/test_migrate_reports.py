@@ -34,7 +34,7 @@ def test_each_edit_that_was_made_is_one_row() -> None:
     assert head == ["file", "line", "column", "rule", "type", "before", "after", "safety", "message"]
     assert [row[:8] for row in rows] == [
         ["a.py", "3", "3", "JM103", "MODIFY", "x.cuda()", "x.npu()", "safe"],
-        ["a.py", "5", rows[1][2], "JM104", "MODIFY", "y = x.is_cuda", "y = x.is_npu", "safe"],
+        ["a.py", "5", "7", rows[1][3], "MODIFY", "y = x.is_cuda", "y = x.is_npu", "safe"],
     ]
 
 
