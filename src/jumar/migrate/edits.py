@@ -126,7 +126,7 @@ def to_finding(proposal: Proposal, source: SourceText, path: str, *, applied: bo
 
 
 def _edit(proposal: Proposal, source: SourceText, path: str) -> Edit:
-    replacements = sorted(proposal.replacements)
+    replacements = sorted(proposal.replacements, key=lambda item: (item.start, item.end))  # as EditSet applies them
     start = source.line_start(replacements[0].start)
     end = source.line_end(max(replacements[0].start, replacements[-1].end - 1))
     before = source.text[start:end]
