@@ -151,6 +151,12 @@ def test_nothing_is_left_in_one_sentence(project: Path, capsys: pytest.CaptureFi
     assert "\nNothing is left for you.\n" in capsys.readouterr().out
 
 
+def test_a_folder_without_sources_is_questioned(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "empty").mkdir()
+    assert convert("-i", "proj/empty", "--dry-run") == 0
+    assert "There is no source in proj/empty: is it the right folder?" in capsys.readouterr().out
+
+
 def test_verbose_prints_every_finding_and_quiet_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     convert("-i", "proj/train.py", "--dry-run", "-v")
     assert "train.py:3:7: JM103 converted: `.cuda` moves to a CUDA device." in capsys.readouterr().out

@@ -52,6 +52,8 @@ def _headline(result: Result) -> str:
 
 def _failed(result: Result) -> list[str]:
     failures = result.conversion.failures
+    if not result.conversion.files:
+        return [f"There is no source in {result.job.request.source}: is it the right folder?"]
     if not failures:
         return []
     verb = (
