@@ -65,9 +65,13 @@ def _indented(source: Source, statement: Statement, lines: Sequence[str]) -> str
 
 
 def deleted(source: Source, statement: cst.SimpleStatementLine) -> Replacement:
-    """Return the deletion of a simple statement with its line and the comment behind it."""
+    """Return the deletion of a simple statement with its line; a comment behind it stays, on a line of its own."""
     start, end = source.span(statement)
-    return Replacement(source.text.line_start(start), source.text.line_end(end), "")
+    text, after = source.text.text, source.text.line_end(end)
+    comment = text.find("#", end, after)
+    if comment >= 0:
+        return Replacement(start, comment, "")
+    return Replacement(source.text.line_start(start), after, "")
 
 
 def wrapped(source: Source, first: Statement, last: Statement, header: str) -> tuple[Replacement, ...]:

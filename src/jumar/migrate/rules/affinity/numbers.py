@@ -1,0 +1,70 @@
+"""Whether an expression is a plain number of Python, as far as the file shows; a tensor or a parameter is none."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from jumar.migrate.rules.affinity.expressions import Expr
+from jumar.migrate.rules.manual.names import assigned_values, words_of
+from jumar.migrate.source import Source
+
+_ARITHMETIC = frozenset({"mul", "div", "pow", "add", "sub", "floordiv", "neg", "mod"})
+_SIZE_WORDS = frozenset(
+    {
+        "dim",
+        "dims",
+        "heads",
+        "head",
+        "size",
+        "channels",
+        "channel",
+        "hidden",
+        "embed",
+        "width",
+        "d",
+        "dk",
+        "k",
+        "n",
+        "num",
+    }
+    | {"features", "scale", "factor", "length", "key", "query", "qk", "in", "out", "model", "inner"}
+)
+_MAX_DEPTH = 4
+
+
+def is_number_expression(source: Source, expr: Expr) -> bool:
+    """Tell whether an expression is a number: constants, sizes, arithmetic of such, attributes that are set to such."""
+    if expr.op in ("constant", "dim"):
+        return True
+    if expr.op in _ARITHMETIC:
+        return all(is_number_expression(source, part) for part in expr.args)
+    return expr.op == "leaf" and expr.node is not None and _is_number(source, expr.node, 0)
+
+
+def _is_number(source: Source, node: cst.BaseExpression, depth: int) -> bool:
+    if depth > _MAX_DEPTH:
+        return False
+    if isinstance(node, (cst.Integer, cst.Float)):
+        return True
+    if isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
+        right = _is_number(source, node.right, depth)
+        return right and (isinstance(node, cst.BooleanOperation) or _is_number(source, node.left, depth))
+    if isinstance(node, cst.UnaryOperation):
+        return _is_number(source, node.expression, depth)
+    if isinstance(node, cst.IfExp):
+        return _is_number(source, node.body, depth) and _is_number(source, node.orelse, depth)
+    if isinstance(node, cst.Call):
+        return (source.qualified(node.func) or "").startswith(("math.", "builtins.float", "builtins.int", "numpy.sqrt"))
+    return _is_named_number(source, node, depth)
+
+
+def _is_named_number(source: Source, node: cst.BaseExpression, depth: int) -> bool:
+    if isinstance(node, cst.Attribute):
+        values = assigned_values(source, node.attr.value)
+        return bool(values) and all(_is_number(source, value, depth + 1) for value in values)
+    if not isinstance(node, cst.Name):
+        return False
+    values = [binding.value for binding in source.scope(node).bindings_of(node.value) if binding.value is not None]
+    if values:
+        return all(_is_number(source, value, depth + 1) for value in values)
+    return words_of(node.value) <= _SIZE_WORDS
