@@ -21,7 +21,10 @@ class TooLong(BaseException):
 
 
 class StandIn:
-    """Answers everything: attributes, calls, indexing, operators, loops of two, contexts. It equals everything."""
+    """Answers everything: attributes, calls, indexing, operators, loops of two, contexts.
+
+    It equals everything but 'cpu', so that every question about its device has the answer of an accelerator.
+    """
 
     def __getattr__(self, name: str) -> StandIn:
         if name.startswith("__") and name.endswith("__"):
@@ -58,10 +61,10 @@ class StandIn:
         return True
 
     def __eq__(self, other: object) -> bool:
-        return True
+        return not (isinstance(other, str) and other == "cpu")
 
     def __ne__(self, other: object) -> bool:
-        return False
+        return not self == other
 
     def __hash__(self) -> int:
         return 1
