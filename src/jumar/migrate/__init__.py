@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jumar.migrate.engine import convert_source
+from jumar.migrate.files.python_engine import hand_in
 from jumar.migrate.imports import local_modules
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure, Outcome, Skip, Success
@@ -20,3 +21,5 @@ __all__ = [
     "convert_tree",
     "local_modules",
 ]
+
+hand_in(convert_source)

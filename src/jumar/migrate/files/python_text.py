@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jumar.findings import Finding
-from jumar.migrate import engine
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.files.differences import differences
 from jumar.migrate.files.drafting import Converted
+from jumar.migrate.files.python_engine import convert_python
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure
 from jumar.migrate.project_facts import ProjectFacts
@@ -19,7 +19,7 @@ def python_proposals(
     code: str, offset: int, options: ConvertOptions, project: ProjectFacts
 ) -> Iterator[Proposal | Converted]:
     """Yield what the engine makes of `code`, which stands at `offset` of a text."""
-    outcome = engine.convert_source(code, "", options, project)
+    outcome = convert_python(code, "", options, project)
     if isinstance(outcome, Failure):
         yield Proposal(
             rule=UNREADABLE, span=(offset, offset + len(code)), action="Convert it by hand.",

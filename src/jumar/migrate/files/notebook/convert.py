@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from jumar.findings import Edit, Finding, Location, Safety
-from jumar.migrate import engine
 from jumar.migrate.edits import EditSet, Proposal, Replacement, apply, to_finding
 from jumar.migrate.files.drafting import Converted, in_order
 from jumar.migrate.files.kind import FileKind, is_text
@@ -16,6 +15,7 @@ from jumar.migrate.files.notebook.document import Cell, Notebook, NotebookError,
 from jumar.migrate.files.notebook.joined import JoinedCells
 from jumar.migrate.files.notebook.magics import ReadCell, read_cell
 from jumar.migrate.files.plain_text import decode
+from jumar.migrate.files.python_engine import convert_python
 from jumar.migrate.files.shell import environment
 from jumar.migrate.files.shell.convert import shell_proposals
 from jumar.migrate.files.shell.lexer import read_script
@@ -131,7 +131,7 @@ class _Conversion:
         cells = [(cell, parts.python) for cell, parts in zip(self.cells, read, strict=True)]
         readable = [(cell, code) for cell, code in cells if code is not None]
         joined = JoinedCells.of([code for _, code in readable])
-        outcome = engine.convert_source(joined.text, self.path, self.options, self.project)
+        outcome = convert_python(joined.text, self.path, self.options, self.project)
         edits = joined.edits(outcome.after.decode()) if readable else iter(())
         if edits is None or isinstance(outcome, Failure):
             where = Location(path=self.path)
