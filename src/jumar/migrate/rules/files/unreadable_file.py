@@ -7,7 +7,7 @@ Nothing in it was converted or looked at.
 
 ## Example
 ```text
-{"cells": [
+{"cells": [{"cell_type": "code", "source": ["x.cuda()
 ```
 
 ## Use instead
