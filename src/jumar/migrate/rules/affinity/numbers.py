@@ -5,7 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from jumar.migrate.rules.affinity.expressions import Expr
-from jumar.migrate.rules.manual.names import assigned_values, words_of
+from jumar.migrate.rules.affinity.operators import assigned_in_class
+from jumar.migrate.rules.manual.names import words_of
 from jumar.migrate.source import Source
 
 _ARITHMETIC = frozenset({"mul", "div", "pow", "add", "sub", "floordiv", "neg", "mod"})
@@ -29,6 +30,7 @@ _SIZE_WORDS = frozenset(
     }
     | {"features", "scale", "factor", "length", "key", "query", "qk", "in", "out", "model", "inner"}
 )
+_FUNCTIONS = ("math.", "builtins.float", "builtins.int", "builtins.round", "numpy.sqrt")
 _MAX_DEPTH = 4
 
 
@@ -44,8 +46,6 @@ def is_number_expression(source: Source, expr: Expr) -> bool:
 def _is_number(source: Source, node: cst.BaseExpression, depth: int) -> bool:
     if depth > _MAX_DEPTH:
         return False
-    if isinstance(node, (cst.Integer, cst.Float)):
-        return True
     if isinstance(node, (cst.BinaryOperation, cst.BooleanOperation)):
         right = _is_number(source, node.right, depth)
         return right and (isinstance(node, cst.BooleanOperation) or _is_number(source, node.left, depth))
@@ -54,17 +54,18 @@ def _is_number(source: Source, node: cst.BaseExpression, depth: int) -> bool:
     if isinstance(node, cst.IfExp):
         return _is_number(source, node.body, depth) and _is_number(source, node.orelse, depth)
     if isinstance(node, cst.Call):
-        return (source.qualified(node.func) or "").startswith(("math.", "builtins.float", "builtins.int", "numpy.sqrt"))
-    return _is_named_number(source, node, depth)
+        return (source.qualified(node.func) or "").startswith(_FUNCTIONS)
+    return isinstance(node, (cst.Integer, cst.Float)) or _is_named_number(source, node, depth)
 
 
 def _is_named_number(source: Source, node: cst.BaseExpression, depth: int) -> bool:
+    values: list[cst.BaseExpression] = []
     if isinstance(node, cst.Attribute):
-        values = assigned_values(source, node.attr.value)
-        return bool(values) and all(_is_number(source, value, depth + 1) for value in values)
-    if not isinstance(node, cst.Name):
-        return False
-    values = [binding.value for binding in source.scope(node).bindings_of(node.value) if binding.value is not None]
-    if values:
-        return all(_is_number(source, value, depth + 1) for value in values)
-    return words_of(node.value) <= _SIZE_WORDS
+        around = source.enclosing(node, cst.ClassDef)
+        values = assigned_in_class(source, around, node.attr.value) if around is not None else []
+    elif isinstance(node, cst.Name):
+        bindings = source.scope(node).bindings_of(node.value)
+        values = [binding.value for binding in bindings if binding.value is not None]
+        if not values:
+            return words_of(node.value) <= _SIZE_WORDS
+    return bool(values) and all(_is_number(source, value, depth + 1) for value in values)

@@ -78,7 +78,7 @@ def _layer(source: Source, call: cst.Call) -> Operator | None:
     if not (isinstance(func, cst.Attribute) and isinstance(func.value, cst.Name) and func.value.value == "self"):
         return None
     around = source.enclosing(call, cst.ClassDef)
-    made = [] if around is None else _assigned(source, around, func.attr.value)
+    made = [] if around is None else assigned_in_class(source, around, func.attr.value)
     if len(made) != 1 or not isinstance(made[0], cst.Call):
         return None
     package, _, name = (source.qualified(made[0].func) or "").rpartition(".")
@@ -87,7 +87,8 @@ def _layer(source: Source, call: cst.Call) -> Operator | None:
     return Operator(_MODULES[name], options=_options(made[0], name), module=f"self.{func.attr.value}")
 
 
-def _assigned(source: Source, around: cst.ClassDef, name: str) -> list[cst.BaseExpression]:
+def assigned_in_class(source: Source, around: cst.ClassDef, name: str) -> list[cst.BaseExpression]:
+    """Return everything that the methods of a class assign to an attribute of this name."""
     return [
         node.value
         for node in source.nodes(cst.Assign)

@@ -1,7 +1,8 @@
 """## What it does
 Finds rotary position embedding, `x * cos + rotate_half(x) * sin`, where the function that rotates is in the file
 and computes what its name says (the two halves of the last dimension exchanged, the second one negated). It
-becomes `torch_npu.npu_rotary_mul(x, cos, sin)`. The target `agnostic` has a finding only.
+becomes `torch_npu.npu_rotary_mul(x, cos, sin)` where the file brings cos and sin to the dimensions of x itself
+(`unsqueeze`, an index with None, a `view` of four sizes); elsewhere it is reported, and for the target `agnostic`.
 
 ## Why it matters
 Six operators, two of them copies, become one, in the forward and in the backward.
@@ -12,6 +13,7 @@ def rotate_half(x):
     half = x.shape[-1] // 2
     return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
 def rotary(q, cos, sin):
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
     return (q * cos) + (rotate_half(q) * sin)
 ```
 
@@ -21,6 +23,7 @@ def rotate_half(x):
     half = x.shape[-1] // 2
     return torch.cat((-x[..., half:], x[..., :half]), dim=-1)
 def rotary(q, cos, sin):
+    cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
     return torch_npu.npu_rotary_mul(q, cos, sin)
 ```
 
@@ -70,15 +73,13 @@ def check(context: Context) -> Iterator[Proposal]:
         parts = _parts(expr, rotating)
         if parts is None:
             return None
-        return Found(
-            parts, "torch_npu.npu_rotary_mul({x}, {cos}, {sin})", problem=problem, requires=("import torch_npu",)
-        )
+        known = _is_brought(parts["cos"]) and _is_brought(parts["sin"])
+        reason = problem or ("" if known else "cos and sin may have fewer dimensions than the kernel wants")
+        template = "torch_npu.npu_rotary_mul({x}, {cos}, {sin})"
+        return Found(parts, template, ("x",), problem=reason, requires=("import torch_npu",))
 
-    return (
-        proposals(context, RULE, match, "Rotary position embedding is composed of operators here")
-        if rotating
-        else iter(())
-    )
+    if rotating:
+        yield from proposals(context, RULE, match, "Rotary position embedding is composed of operators here")
 
 
 def _rotating(source: Source) -> Iterator[str]:
@@ -117,6 +118,13 @@ def _half(expr: Expr, x: Expr) -> int | None:
     if lower == middle and is_constant(upper, None):
         return 1
     return 0 if upper == middle and is_constant(lower, None, 0) else None
+
+
+def _is_brought(expr: Expr) -> bool:
+    """Tell whether an expression is given dimensions of size 1 here."""
+    if expr.op == "index":
+        return any(is_constant(part, None) for part in expr.args[1:])
+    return expr.op == "unsqueeze" or (expr.op == "view" and len(expr.args) == 5)
 
 
 def _parts(expr: Expr, rotating: frozenset[str]) -> dict[str, Expr] | None:

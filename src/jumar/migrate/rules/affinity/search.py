@@ -78,8 +78,14 @@ def _proposal(context: Context, rule: Rule, flow: Flow, site: Site, found: Found
         safety="unsafe",
         confidence="likely",
         requires=found.requires if edits else (),
-        action=f"Write it by hand: {found.template}" if problem else "",
+        action=f"Consider {_shown(source, found)}" if problem and found.template else "",
     )
+
+
+def _shown(source: Source, found: Found) -> str:
+    """Return the code that would stand there, with the parts as they are written."""
+    codes = {name: name if part.node is None else source.code(part.node) for name, part in found.parts.items()}
+    return found.template.format(torch="torch", **codes)
 
 
 def _edits(source: Source, flow: Flow, site: Site, found: Found) -> tuple[Replacement, ...]:
