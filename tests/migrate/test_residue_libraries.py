@@ -46,7 +46,7 @@ def test_every_npu_name_in_the_table_exists_in_torch_npu() -> None:
         for name in _NPU_NAME.findall(text)
     }
     modules = {"torch_npu.optim", "torch_npu.contrib", "torch_npu.npu.mstx", "torch_npu.optim.NpuFused"}
-    assert [] == sorted(name for name in named - modules if name not in known)
+    assert sorted(name for name in named - modules if name not in known) == []
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_library_that_needs_nothing_is_told_of_once_a_file() -> None:
 @pytest.mark.parametrize("source", ["import kornia", "import faiss", "import detectron2", "from . import apex"])
 def test_libraries_that_mostly_run_anywhere_and_own_modules_are_not_reported_when_imported(source: str) -> None:
     found = convert_source(source + "\nx = 'cuda'\n", "a.py")
-    assert [] == [finding for finding in found.findings if finding.code == "JM111"]
+    assert [finding for finding in found.findings if finding.code == "JM111"] == []
 
 
 def test_a_projects_own_package_is_no_third_party() -> None:
@@ -149,7 +149,7 @@ def test_a_projects_own_package_is_no_third_party() -> None:
 )
 def test_a_use_names_its_counterpart_and_what_differs(source: str, words: tuple[str, ...]) -> None:
     (found,) = findings(source + "\n", "JM130")
-    assert [] == [word for word in words if word not in found.why]
+    assert [word for word in words if word not in found.why] == []
     assert "Source: " in found.why
     assert converted(source + "\n") == source + "\n"
 

@@ -297,7 +297,7 @@ def test_a_default_of_float64_is_a_warning() -> None:
 
 @pytest.mark.parametrize(
     "source",
-    ["x = np.zeros(3, dtype='float64')", "if x.dtype == torch.float64: pass", "ok = d in (torch.float32, torch.float64)",
+    ["x = np.zeros(3, dtype='float64')", "if x.dtype == torch.float64: pass", "ok = d in (torch.half, torch.float64)",
      "x = torch.zeros(3, dtype=torch.float64, device='cpu')", "x = y.double().numpy()", "x = y.cpu().double()",
      "class C:\n    def double(self): ...\nC().double()", "x = torch.int64"],
 )  # fmt: skip
