@@ -91,6 +91,10 @@ def test_both_targets_name_their_back_end_and_set_this_ranks_device(target):
     device = {"npu": "torch.npu.set_device(LOCAL_RANK)", "agnostic": "torch.accelerator.set_device_index(LOCAL_RANK)"}
     assert f"init_process_group({backend})" in text
     assert device[target] in text
+    assert (
+        "copy = model.to(LOCAL_DEVICE)"
+        in convert(plain(save="copy = model.to('cuda:0')"), target=target).after.decode()
+    )
 
 
 def test_the_parts_of_a_plain_script_are_each_in_their_place():
@@ -131,7 +135,7 @@ def test_a_script_without_a_guard_starts_after_its_imports_only_where_it_is_run(
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("x = torch.zeros(1, device='cuda:0')", "x = torch.zeros(1, device=f'npu:{LOCAL_RANK}')"),
+        ("x = torch.zeros(1, device='cuda:0')", "x = torch.zeros(1, device=LOCAL_DEVICE)"),
         ("x = torch.device('cuda:1')", "x = torch.device(f'npu:{local_index(1)}')"),
         ("torch.cuda.set_device(gpu)", "torch.npu.set_device(local_index(gpu))"),
         ("model.cuda(gpu)", "model.npu(local_index(gpu))"),

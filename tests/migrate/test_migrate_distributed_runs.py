@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -59,6 +61,14 @@ def test_functions_with_everything_as_arguments(projects):
     assert len(re.findall("Test set", two)) == len(re.findall("Test set", one)) == 2
 
 
+def test_the_agnostic_script_trains_with_ranks_on_the_npu_and_on_a_machine_without_one(tmp_path):
+    made = project(tmp_path / "agnostic", "mnist_like.py", "model", target="agnostic")
+    ours = made.run("--batch-size", "4", "--save-model", ranks=2, where="npu")
+    theirs = made.run("--batch-size", "4", "--save-model", ranks=2, where="cpu", JUMAR_DEVICE_PLAN="")
+    assert losses(ours, r"train (\S+)") == pytest.approx(losses(theirs, r"train (\S+)"), abs=2e-6)
+    assert_same_weights(load(made.folder / "npu/mnist.pt"), load(made.folder / "cpu/mnist.pt"))
+
+
 def test_a_decision_of_one_rank_to_stop_stops_all(projects):
     output = projects("mnist_like.py").run("--batch-size", "4", "--dry-run", "--epochs", "1", ranks=2, where="dry")
     assert len(re.findall("Train Epoch", output)) == 1
@@ -89,9 +99,14 @@ def test_a_class_that_trains_with_a_plateau_scheduler_and_a_best_model(projects)
     assert two.count("evaluated 11") == 2
 
 
-def test_two_models_that_learn_from_each_other(projects):
+def test_two_models_that_learn_from_each_other_started_by_jumar_run(projects):
     made = projects("gan.py")
-    made.run("4", ranks=2, where="two")
+    work = made.folder / "two"
+    work.mkdir()
+    torchrun = [str(Path(sys.executable).with_name("torchrun")), "--standalone", "--nproc-per-node", "2"]
+    jumar = [sys.executable, "-c", "from jumar.cli.main import run; run()", "run"]
+    command = [*jumar, *torchrun, str(made.folder / made.main), "4"]
+    subprocess.run(command, cwd=work, check=True, timeout=200)
     for name in ("netG", "netD"):
         ours = load(made.folder / f"two/out/{name}.pth")
         assert not any(key.startswith("module.") for key in ours)
@@ -120,8 +135,6 @@ def tell(net, where):
 
 
 def test_ranks_end_with_the_same_weights_and_draw_different_random_numbers(projects, tmp_path):
-    import json
-
     made = projects("cifar_like.py")
     text = (made.folder / made.main).read_text()
     assert text.rstrip().endswith("stop_ranks()")
@@ -141,7 +154,7 @@ def test_ranks_end_with_the_same_weights_and_draw_different_random_numbers(proje
     assert one != two
 
 
-def test_jumar_run_starts_the_ranks_and_one_that_fails_ends_the_launch(projects):
+def test_a_rank_that_fails_ends_the_launch_with_its_failure(projects):
     made = projects("mnist_like.py")
     work = made.folder / "fails"
     work.mkdir()

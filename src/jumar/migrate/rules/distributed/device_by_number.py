@@ -13,7 +13,7 @@ device = torch.device('cuda:0')
 
 ## Use instead
 ```python
-device = torch.device(f'npu:{LOCAL_RANK}')
+device = torch.device(LOCAL_DEVICE)
 ```
 
 ## Fix safety

@@ -174,11 +174,18 @@ def _exit_argument(source: Source, statement: cst.CSTNode) -> cst.BaseExpression
 
 def words(context: Context) -> Words:
     """Return how the target writes what the helpers need."""
-    device = context.dialect.device_word('"')
-    name = f'f"{device[1:-1]}:{{LOCAL_RANK}}"' if device[:1] in "\"'" else f'f"{{{device}}}:{{LOCAL_RANK}}"'
-    is_npu = context.options.target == "npu"
-    set_device = "torch.npu.set_device" if is_npu else "torch.accelerator.set_device_index"
-    return Words(set_device=set_device, backend=context.dialect.backend_word('"'), device=name)
+    kind = context.dialect.device_word('"')
+    backend = context.dialect.backend_word('"')
+    if context.options.target == "npu":
+        device = f'f"{kind[1:-1]}:{{LOCAL_RANK}}"'
+        set_device = "torch.npu.set_device(LOCAL_RANK)"
+        return Words(set_device=set_device, backend=backend, device=device, device_ids="[LOCAL_RANK]")
+    return Words(
+        set_device='if LOCAL_DEVICE != "cpu":\n        torch.accelerator.set_device_index(LOCAL_RANK)',
+        backend=backend,
+        device=f'f"{{{kind}}}:{{LOCAL_RANK}}" if {kind} != "cpu" else "cpu"',
+        device_ids='None if LOCAL_DEVICE == "cpu" else [LOCAL_RANK]',
+    )
 
 
 _SEEDERS = {"torch": "torch.manual_seed", "random": "random.seed", "numpy": "numpy.random.seed"}

@@ -24,6 +24,7 @@ _HEAD = """\
 RANK = int(os.environ.get("RANK", "0")) if "LOCAL_RANK" in os.environ else 0
 LOCAL_RANK = int(os.environ.get("LOCAL_RANK", "0"))
 WORLD_SIZE = int(os.environ.get("WORLD_SIZE", "1")) if "LOCAL_RANK" in os.environ else 1
+LOCAL_DEVICE = @DEVICE@
 """
 
 _START = '''\
@@ -31,7 +32,7 @@ def start_ranks():
     """Join the processes of this training; each computes on the device of its own number."""
     if WORLD_SIZE == 1:
         return
-    @SET_DEVICE@(LOCAL_RANK)
+    @SET_DEVICE@
     torch.distributed.init_process_group(@BACKEND@)
     if RANK != 0:  # rank 0 prints and logs for all; warnings and errors of every rank stay
         sys.stdout = open(os.devnull, "w")
@@ -49,7 +50,7 @@ def stop_ranks(result=None):
 _SEED = '''\
 def seed_of_rank0():
     """Return the seed of rank 0, on every rank."""
-    seed = torch.tensor([torch.initial_seed() % 2**31], dtype=torch.int32, device=@DEVICE@)
+    seed = torch.tensor([torch.initial_seed() % 2**31], dtype=torch.int32, device=LOCAL_DEVICE)
     torch.distributed.broadcast(seed, 0)
     return int(seed)
 '''
@@ -104,7 +105,7 @@ def parallel_model(model, **options):
     """Return a model whose gradients are averaged over the ranks; from here on each rank has its own random numbers."""
     if not torch.distributed.is_initialized() or isinstance(model, torch.nn.parallel.DistributedDataParallel):
         return model
-    parallel = ParallelModel(model, device_ids=[LOCAL_RANK], **options)
+    parallel = ParallelModel(model, device_ids=@DEVICE_IDS@, **options)
     if RANK != 0:
         torch.manual_seed(torch.initial_seed() + RANK)
     return parallel
@@ -115,8 +116,8 @@ def data_parallel(model, *args, **kwargs):
     """Return DataParallel, or with several ranks what stands for it; the keys of its state_dict are the same."""
     if not torch.distributed.is_initialized():
         return torch.nn.DataParallel(model, *args, **kwargs)
-    model = model.to(@DEVICE@)
-    return torch.nn.parallel.DistributedDataParallel(model, device_ids=[LOCAL_RANK])
+    model = model.to(LOCAL_DEVICE)
+    return torch.nn.parallel.DistributedDataParallel(model, device_ids=@DEVICE_IDS@)
 '''
 
 _BARE = '''\
@@ -198,7 +199,7 @@ def sum_over_ranks(value):
     """Return the sum of every rank's value, a number or a tensor; anything else as it is."""
     if not torch.distributed.is_initialized() or not isinstance(value, (int, float, torch.Tensor)):
         return value
-    total = torch.as_tensor(value).detach().to(@DEVICE@, torch.float32, copy=True)
+    total = torch.as_tensor(value).detach().to(LOCAL_DEVICE, torch.float32, copy=True)
     torch.distributed.all_reduce(total)
     return total.to(value.device) if isinstance(value, torch.Tensor) else total.item()
 '''
@@ -236,18 +237,22 @@ HELPERS: dict[str, Helper] = {
 }
 """Name -> definition, in the order they are written."""
 
-NAMES = frozenset({*HELPERS, "RANK", "LOCAL_RANK", "WORLD_SIZE", "TrainingSampler", "ParallelModel", "Nothing"})
+NAMES = frozenset(
+    {*HELPERS, "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_DEVICE", "TrainingSampler", "ParallelModel", "Nothing"}
+)
 """Names the helpers bind at module level."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """How the target is written: each is the source text of an expression."""
+    """How the target is written, as source text."""
 
     set_device: str
+    """A statement."""
     backend: str
     device: str
-    """This rank's device."""
+    """This rank's device, an expression."""
+    device_ids: str
 
 
 def with_needs(names: Iterable[str]) -> list[str]:
@@ -275,8 +280,14 @@ def block(names: Iterable[str], words: Words, seeds: Iterable[str], known: froze
     imports = [f"import {module}" for module in sorted(modules, key=lambda name: (name.startswith("torch"), name))]
     parts = ["\n".join([*imports, "", _HEAD.rstrip("\n")]), *(HELPERS[name].text.rstrip("\n") for name in chosen)]
     text = "\n\n\n".join(parts).replace("\n@SEEDS@", _seeding(sharing)).replace("@SEEDS@", "")
-    for mark, word in (("@SET_DEVICE@", words.set_device), ("@BACKEND@", words.backend), ("@DEVICE@", words.device)):
-        text = text.replace(mark, word)
+    marks = {
+        "SET_DEVICE": words.set_device,
+        "BACKEND": words.backend,
+        "DEVICE_IDS": words.device_ids,
+        "DEVICE": words.device,
+    }
+    for mark, word in marks.items():
+        text = text.replace(f"@{mark}@", word)
     return text
 
 

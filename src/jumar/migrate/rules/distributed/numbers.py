@@ -56,11 +56,11 @@ def _literal(context: Context, text: Literal, number: str) -> Change:
     quote = text.node.quote if isinstance(text.node, cst.SimpleString) else '"'
     word = context.dialect.device_word(quote)
     word = word[len(quote) : -len(quote)] if word.startswith(quote) else f"{{{word}}}"
-    index = "LOCAL_RANK" if number == "0" else f"local_index({number})"
+    own = "LOCAL_DEVICE" if number == "0" else f"f{quote}{word}:{{local_index({number})}}{quote}"
     return Change(
         span=source.span(text.node),
         message=f"{source.code(text.node)} is one device for all ranks; each has its own.",
-        replacements=(Replacement(*source.span(text.node), f"f{quote}{word}:{{{index}}}{quote}"),),
+        replacements=(Replacement(*source.span(text.node), own),),
         helpers=_HELPER if number != "0" else frozenset(),
     )
 
