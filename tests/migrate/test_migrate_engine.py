@@ -10,7 +10,7 @@ from convert_cases import converted, outcome
 from jumar.errors import UsageError
 from jumar.findings import Severity
 from jumar.migrate import ConvertOptions, Failure, Skip, convert_source
-from jumar.migrate.rules import CHECKS, RULES
+from jumar.migrate.rules import CHECKS, RULES, distributed
 from jumar.rules import HEADINGS, Registry
 
 
@@ -98,10 +98,25 @@ def test_every_rule_is_documented_under_the_headings(rule) -> None:  # type: ign
     assert rule.code.startswith("JM1")
 
 
-@pytest.mark.parametrize("rule", [rule for rule, _ in CHECKS if rule.code != "JM195"], ids=lambda rule: rule.code)
+IMPORTS = (
+    "import torch\nimport apex, triton\nimport torch.distributed as dist\nfrom flash_attn import flash_attn_func\n"
+)
+"""What the pages' examples take for granted."""
+
+NEEDS_MORE = {rule.code for module in distributed.MODULES for rule in [module.RULE]} | {"JM195"}
+"""Rules that speak only of a script named on the command line, or of a user's own rules; they have their own tests."""
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule, _ in CHECKS if rule.code not in NEEDS_MORE], ids=lambda rule: rule.code
+)
 def test_the_example_of_every_rule_leads_to_its_findings(rule) -> None:  # type: ignore[no-untyped-def]
-    result = convert_source("import torch\n" + block(rule.doc, "Example"), "a.py")
-    assert rule.code in {finding.code for finding in result.findings}
+    example, asked_for = block(rule.doc, "Example"), frozenset({rule.code})
+    plain = ConvertOptions(enable=asked_for)
+    more = ConvertOptions(enable=asked_for, similar=True, device_from_environment=True)
+    sources = ("import torch\n" + example, IMPORTS + example)
+    results = [convert_source(source, "a.py", options) for source in sources for options in (plain, more)]
+    assert rule.code in {finding.code for result in results for finding in result.findings}
 
 
 @pytest.mark.parametrize("code", ["JM101", "JM102", "JM103", "JM104", "JM105", "JM106", "JM107", "JM108", "JM116"])

@@ -78,7 +78,7 @@ def test_a_tree_is_converted_whole_and_the_input_stays(tree: Path, tmp_path: Pat
 def test_a_file_that_does_not_parse_is_reported_and_the_rest_goes_on(tree: Path) -> None:
     conversion = convert_tree(tree)
     assert [failure.path for failure in conversion.failures] == ["broken.py"]
-    assert [outcome.path for outcome in conversion.changed] == ["train.py", "unused.py"]
+    assert [outcome.path for outcome in conversion.changed] == ["run.sh", "train.py", "unused.py"]
     assert "JM115" in {finding.code for finding in conversion.findings}
 
 

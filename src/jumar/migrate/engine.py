@@ -69,7 +69,7 @@ def convert_source(
     if skip is not None:
         return skip
     try:
-        silent = triggers(options).silent(data, project)
+        silent = triggers(options).silent(data, path, project)
         if silent is None and not options.user_rules.concern(data):
             if not known_python:
                 _check_syntax(data, path)

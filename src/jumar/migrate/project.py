@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from jumar.errors import InputError, OutputError
+from jumar.errors import InputError
 from jumar.findings import Finding
+from jumar.migrate.converting import Progress, convert_all
 from jumar.migrate.engine import convert_source
+from jumar.migrate.in_place import write_in_place
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure, Outcome, Skip, Success
 from jumar.migrate.patch import file_patch
-
-SKIPPED_FOLDERS = frozenset(
-    {".git", ".hg", ".svn", "__pycache__", ".venv", "venv", "node_modules", ".mypy_cache", ".ruff_cache", ".tox"}
-)
-"""Folders that hold no source of the project; they are neither converted nor copied."""
-
-Progress = Callable[[int, int], None]
-"""Called with (files done, files in all)."""
+from jumar.migrate.reading import read_at_rest, read_sources
+from jumar.migrate.walk import SKIPPED_FOLDERS, walk
+from jumar.migrate.writing import check_output, write_folder
 
 
 @dataclass(frozen=True)
@@ -33,12 +27,16 @@ class Conversion:
     root: Path
     files: tuple[Outcome, ...]
     others: tuple[str, ...] = ()
-    """Files under the root that are no Python sources; `write` copies them."""
+    """Files under the root that hold nothing to convert, and symbolic links; `write` copies them."""
+    folders: tuple[str, ...] = ()
+    """Folders under the root, also empty ones; `write` makes them."""
+    notes: tuple[Finding, ...] = ()
+    """Findings about the tree as a whole: what could not be read, links, words that files share."""
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Every file's findings, in the order of the files."""
-        return tuple(finding for outcome in self.files for finding in outcome.findings)
+        """Every file's findings, in the order of the files, then the notes."""
+        return (*(finding for outcome in self.files for finding in outcome.findings), *self.notes)
 
     @property
     def changed(self) -> tuple[Outcome, ...]:
@@ -47,7 +45,7 @@ class Conversion:
 
     @property
     def failures(self) -> tuple[Failure, ...]:
-        """The files that could not be read."""
+        """The files that could not be read, or on which Jumar failed."""
         return tuple(outcome for outcome in self.files if isinstance(outcome, Failure))
 
     @property
@@ -72,88 +70,50 @@ class Conversion:
         """
         out = Path(out)
         check_output(self.root, out, force)
-        try:
-            out.parent.mkdir(parents=True, exist_ok=True)
-            partial = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-        except OSError as error:
-            raise OutputError(f'"{out}" cannot be written: {error.strerror}. Choose another folder.') from error
-        try:
-            self._fill(partial)
-            for name, data in (reports or {}).items():
-                (partial / name).write_bytes(data)
-            partial.chmod(0o755)
-            _put(partial, out)
-        except OSError as error:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise OutputError(f'"{out}" cannot be written: {error.strerror}. Choose another folder.') from error
-        except BaseException:
-            shutil.rmtree(partial, ignore_errors=True)
-            raise
+        write_folder(self.root, out, self.files, self.others, self.folders, reports or {})
 
-    def _fill(self, folder: Path) -> None:
-        for outcome in self.files:
-            target = folder / outcome.path
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(outcome.after)
-            source = self.root / outcome.path
-            if source.is_file():
-                shutil.copymode(source, target)
-        for other in self.others:
-            target = folder / other
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(self.root / other, target, follow_symlinks=False)
+    def write_in_place(self, patch_path: Path) -> Path:
+        """Convert the files where they lie, and return the patch by which `git apply -R` takes that back.
 
-
-def check_output(root: Path, out: Path, force: bool) -> None:
-    """Raise OutputError when writing to `out` would replace something, or mix input and output."""
-    if os.path.lexists(out) and not force:
-        raise OutputError(f'"{out}" exists already; give a new folder, or --force to replace it.')
-    here, there = root.resolve(), out.resolve()
-    if here == there or there in here.parents:
-        raise OutputError(f'"{out}" holds the sources themselves; give a folder outside of {root}.')
-    if out.exists() and not out.is_dir():
-        raise OutputError(f'"{out}" is a file; give a folder.')
-
-
-def _put(partial: Path, out: Path) -> None:
-    """Move the finished folder to its place; what it replaces goes only after that."""
-    if not os.path.lexists(out):
-        partial.rename(out)
-        return
-    old = Path(tempfile.mkdtemp(prefix=f".{out.name}.old.", dir=out.parent))
-    out.rename(old / out.name)
-    try:
-        partial.rename(out)
-    except OSError:
-        (old / out.name).rename(out)
-        raise
-    finally:
-        shutil.rmtree(old, ignore_errors=True)
+        A patch that exists is never overwritten: the next free name of its kind is taken. Raises InputError
+        when a file changed since it was read (nothing is touched then), OutputError when a write fails
+        (everything is put back then).
+        """
+        return write_in_place(self.root, self.changed, Path(patch_path))
 
 
 def convert_files(
-    root: Path, files: Sequence[Path], options: ConvertOptions | None = None, *, on_progress: Progress | None = None
+    root: Path,
+    files: Sequence[Path],
+    options: ConvertOptions | None = None,
+    *,
+    on_progress: Progress | None = None,
+    jobs: int | None = None,
+    cache: bool = True,
 ) -> Conversion:
-    """Convert these files, which lie under `root`. Raises InputError for a file that cannot be read or lies outside."""
+    """Convert these files, which lie under `root`; one of a kind that nothing else knows is taken for Python.
+
+    Raises InputError for a file that cannot be read or lies outside. `jobs` bounds the processes (1: none
+    but this one; None: as many as there are processors and work for), `cache` allows results of earlier
+    runs to be read and kept, which happens for large conversions only.
+    """
     root = Path(root)
-    outcomes = []
-    for index, file in enumerate(files):
-        outcomes.append(_convert_file(root, Path(file), options or ConvertOptions()))
-        if on_progress is not None:
-            on_progress(index + 1, len(files))
-    return Conversion(root, tuple(outcomes))
+    options = options or ConvertOptions()
+    sources = dict(_source(root, Path(file)) for file in files)
+    found, notes = convert_all(sources, options, jobs=jobs, cache=cache, on_progress=on_progress)
+    outcomes = (outcome or convert_source(sources[path], path, options) for path, outcome in found.items())
+    return Conversion(root, tuple(outcomes), notes=tuple(notes))
 
 
-def _convert_file(root: Path, file: Path, options: ConvertOptions) -> Outcome:
+def _source(root: Path, file: Path) -> tuple[str, bytes]:
     try:
         name = (file if file.is_absolute() == root.is_absolute() else root / file).relative_to(root).as_posix()
     except ValueError as error:
         raise InputError(f'"{file}" must lie under {root}; move it there, or give another root.') from error
     try:
-        data = (root / name).read_bytes()
+        return name, read_at_rest(root / name)[0]
     except OSError as error:
         raise InputError(f'"{file}" cannot be read: {error.strerror}.') from error
-    return convert_source(data, name, options)
 
 
 def convert_tree(
@@ -162,42 +122,43 @@ def convert_tree(
     *,
     exclude: Sequence[Path] = (),
     on_progress: Progress | None = None,
+    jobs: int | None = None,
+    cache: bool = True,
 ) -> Conversion:
-    """Convert every Python file under a folder, or one file; symbolic links are copied, not followed.
+    """Convert every file under a folder that some part of the conversion knows, or one file.
 
-    `exclude` names folders to leave out (an output inside the source). Raises InputError when `source`
-    is missing or cannot be listed.
+    Symbolic links are copied, not followed; what cannot be read is a finding, and the rest is converted.
+    `exclude` names files and folders to leave out (an output inside the source). `jobs` and `cache` are
+    those of `convert_files`. Raises InputError when `source` is missing or cannot be listed.
     """
     source = Path(source)
     if source.is_file():
-        return convert_files(source.parent, [source], options, on_progress=on_progress)
+        return convert_files(source.parent, [source], options, on_progress=on_progress, jobs=jobs, cache=cache)
     if not source.is_dir():
         raise InputError(f'"{source}" must be a Python file or a folder; there is none of that name.')
-    python: list[Path] = []
-    others: list[Path] = []
-    left_out = {path.resolve() for path in exclude}
-    for path in _walk(source, left_out):
-        (python if path.suffix == ".py" and not path.is_symlink() else others).append(path)
-    conversion = convert_files(source, python, options, on_progress=on_progress)
-    names = tuple(path.relative_to(source).as_posix() for path in others)
-    return Conversion(source, conversion.files, names)
+    tree = walk(source, exclude)
+    read = read_sources(source, tree.files)
+    found, notes = convert_all(
+        read.sources, options or ConvertOptions(), jobs=jobs, cache=cache, on_progress=on_progress
+    )
+    others = [*tree.links, *read.others, *(path for path, outcome in found.items() if outcome is None)]
+    return Conversion(
+        source,
+        tuple(outcome for outcome in found.values() if outcome is not None),
+        tuple(sorted(others)),
+        tuple(tree.folders),
+        (*tree.notes, *read.notes, *notes),
+    )
 
 
-def _walk(folder: Path, left_out: set[Path]) -> Iterator[Path]:
-    def unreadable(error: OSError) -> None:
-        raise InputError(f'"{error.filename}" cannot be listed: {error.strerror}.') from error
-
-    for here, folders, files in os.walk(folder, onerror=unreadable):
-        linked = [name for name in folders if (Path(here) / name).is_symlink()]
-        folders[:] = sorted(
-            name
-            for name in folders
-            if name not in SKIPPED_FOLDERS and name not in linked and (Path(here) / name).resolve() not in left_out
-        )
-        for name in sorted([*files, *linked]):
-            path = Path(here) / name
-            if path.is_symlink() or path.is_file():
-                yield path
-
-
-__all__ = ["Conversion", "Failure", "Skip", "Success", "check_output", "convert_files", "convert_tree"]
+__all__ = [
+    "SKIPPED_FOLDERS",
+    "Conversion",
+    "Failure",
+    "Progress",
+    "Skip",
+    "Success",
+    "check_output",
+    "convert_files",
+    "convert_tree",
+]

@@ -14,7 +14,7 @@ from typing import Literal
 import libcst as cst
 
 ScopeKind = Literal["module", "function", "class", "comprehension"]
-BindingKind = Literal["import", "assign", "parameter", "definition", "other"]
+BindingKind = Literal["import", "reexport", "assign", "parameter", "definition", "other"]
 
 _BUILTINS = frozenset(dir(builtins))
 _MAX_ALIAS_DEPTH = 8
@@ -22,7 +22,11 @@ _MAX_ALIAS_DEPTH = 8
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Binding:
-    """One place that binds a name: an import (with the name it stands for), an assignment, and so on."""
+    """One place that binds a name: an import (with the name it stands for), an assignment, and so on.
+
+    A `reexport` is an import from another file of the project that gives something a name: that file is
+    converted so that the name lives on, so the import itself stays.
+    """
 
     kind: BindingKind
     node: cst.CSTNode
@@ -42,6 +46,8 @@ class Scope:
     """Names declared `global` or `nonlocal` here, and where they live."""
     stars: list[str] = field(default_factory=list)
     """Modules whose names are imported with `*`."""
+    star_names: dict[str, str] = field(default_factory=dict)
+    """Names that star imports from the project bring, with what they stand for."""
     _cache: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
 
     def bind(self, name: str, binding: Binding) -> None:
@@ -85,7 +91,7 @@ class Scope:
         if home is None:
             if name in _BUILTINS:
                 return (f"builtins.{name}",)
-            return (*(f"{star}.{name}" for star in self.module().stars), None) if self.module().stars else (None,)
+            return self.module().by_star(name)
         if depth > _MAX_ALIAS_DEPTH:
             return (None,)
         found: list[str | None] = []
@@ -95,9 +101,15 @@ class Scope:
             found.extend(_targets(binding, home, name, depth))
         return tuple(dict.fromkeys(found)) or (None,)
 
+    def by_star(self, name: str) -> tuple[str | None, ...]:
+        """Return what a name that nothing binds may stand for in a module with star imports."""
+        if name in self.star_names:
+            return (self.star_names[name],)
+        return (*(f"{star}.{name}" for star in self.stars), None)
+
 
 def _targets(binding: Binding, home: Scope, name: str, depth: int) -> tuple[str | None, ...]:
-    if binding.kind == "import":
+    if binding.kind in ("import", "reexport"):
         return (binding.qualified,)
     if binding.kind != "assign" or binding.value is None:
         return (None,)

@@ -19,7 +19,7 @@ import libcst as cst
 
 from jumar.findings import Location
 from jumar.migrate.deep import is_hopeless, with_large_stack
-from jumar.migrate.project_facts import ALONE, ProjectFacts
+from jumar.migrate.project_facts import ALONE, NOTHING, FileFacts, ProjectFacts
 from jumar.migrate.scopes import Scope, dotted_name
 from jumar.migrate.spans import Span, measure
 from jumar.migrate.text import SourceError, SourceText
@@ -78,7 +78,7 @@ def parse(source: str | bytes, path: str = "<string>", project: ProjectFacts = A
             raise SourceError("its expressions are nested too deeply")
         module = with_large_stack(cst.parse_module, plain)
         code, spans = measure(module)
-        tree = build_tree(module)
+        tree = build_tree(module, project.of(path))
     except cst.ParserSyntaxError as error:
         raise _syntax_error(error, plain) from error
     except RecursionError as error:
@@ -86,7 +86,7 @@ def parse(source: str | bytes, path: str = "<string>", project: ProjectFacts = A
     if code != plain:
         at = next((i for i, (a, b) in enumerate(zip(code, plain, strict=False)) if a != b), len(code) - 1)
         raise SourceError("the parser does not give back this text unchanged", *text.position(max(at, 0)))
-    return Source(path, text, tree, spans)
+    return Source(path, text, tree, spans, project.of(path))
 
 
 def _syntax_error(error: cst.ParserSyntaxError, text: str) -> SourceError:
@@ -106,10 +106,13 @@ def _syntax_error(error: cst.ParserSyntaxError, text: str) -> SourceError:
 class Source:
     """A parsed file. All offsets count characters of `text.text`."""
 
-    def __init__(self, path: str, text: SourceText, tree: Tree, spans: dict[cst.CSTNode, Span]) -> None:
+    def __init__(
+        self, path: str, text: SourceText, tree: Tree, spans: dict[cst.CSTNode, Span], facts: FileFacts = NOTHING
+    ) -> None:
         self.path = path
         self.text = text
         self.tree = tree
+        self.facts = facts
         self._spans = spans
         self._derived: dict[Callable[[Source], object], object] = {}
 
@@ -189,7 +192,16 @@ class Source:
         scope = self.tree.scopes.get(root)
         if scope is None:
             return (None,)
-        return tuple(base if base is None or not rest else f"{base}.{rest}" for base in scope.candidates(name))
+        attributes = rest.split(".") if rest else []
+        return tuple(base and self._through_project(base, attributes)[-1] for base in scope.candidates(name))
+
+    def _through_project(self, base: str, attributes: list[str]) -> list[str]:
+        """Return what `base` and each attribute after it stand for, names that other files give included."""
+        names = [base]
+        for attribute in attributes:
+            written = f"{names[-1]}.{attribute}"
+            names.append(self.facts.names.get(written, written))
+        return names
 
     def qualified(self, node: cst.CSTNode) -> str | None:
         """Return the one qualified name an expression stands for, None when there is none or more than one."""
@@ -218,11 +230,22 @@ class Source:
             chain.append(parent)
             parent = self.tree.parents.get(parent)
         for base in known:
-            names = [base]
-            for node in chain[1:]:
-                names.append(f"{names[-1]}.{cast('cst.Attribute', node).attr.value}")
+            names = self._through_project(base, [cast("cst.Attribute", node).attr.value for node in chain[1:]])
+            names = self._own_words(names, chain)
             call = parent if isinstance(parent, cst.Call) and parent.func is chain[-1] else None
             yield Reference(names[-1], chain[-1], tuple(chain), tuple(names), call, certain=len(bases) == 1)
+
+    @staticmethod
+    def _own_words(names: list[str], chain: list[cst.Name | cst.Attribute]) -> list[str]:
+        """Give back its written name to an attribute by which another file calls a part of torch.cuda.
+
+        That file is converted so that its name lives on: the attribute is no `cuda` that becomes `npu`.
+        """
+        for at in range(1, len(names)):
+            attribute = cast("cst.Attribute", chain[at]).attr.value
+            if names[at] != f"{names[at - 1]}.{attribute}" and names[at].startswith("torch.cuda"):
+                return [*names[:at], f"{names[at - 1]}.{attribute}", *names[at + 1 :]]
+        return names
 
     @cached_property
     def methods(self) -> tuple[cst.Attribute, ...]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 
 import libcst as cst
 
+from jumar.migrate.project_facts import NOTHING, FileFacts
 from jumar.migrate.scopes import Binding, Scope, dotted_name
 
 _LAYOUT = frozenset(
@@ -60,16 +61,17 @@ class Tree:
     """Names that are written, not read."""
 
 
-def build_tree(module: cst.Module) -> Tree:
-    """Walk `module` once and return what it holds."""
-    walker = _Walker(module)
+def build_tree(module: cst.Module, facts: FileFacts = NOTHING) -> Tree:
+    """Walk `module` once and return what it holds; `facts` tells what its imports from other files bring."""
+    walker = _Walker(module, facts)
     walker.run()
     return walker.tree
 
 
 class _Walker:
-    def __init__(self, module: cst.Module) -> None:
+    def __init__(self, module: cst.Module, facts: FileFacts) -> None:
         self.tree = Tree(module)
+        self._facts = facts
         self._handlers: dict[type[cst.CSTNode], Callable[..., None]] = {
             cst.Name: self._name,
             cst.Attribute: self._attribute,
@@ -210,12 +212,17 @@ class _Walker:
     def _import_from(self, node: cst.ImportFrom, scope: Scope) -> None:
         origin = "." * len(node.relative) + (dotted_name(node.module) or "" if node.module else "")
         if isinstance(node.names, cst.ImportStar):
-            scope.module().stars.append(origin)
+            if origin not in self._facts.closed_stars:
+                scope.module().stars.append(origin)
+            scope.module().star_names.update(self._facts.stars)
             return
         glue = "" if origin.endswith(".") else "."
         for alias in node.names:
             name = dotted_name(alias.name) or ""
-            scope.bind(alias.evaluated_alias or name, Binding("import", alias, qualified=f"{origin}{glue}{name}"))
+            written = f"{origin}{glue}{name}"
+            known = self._facts.names.get(written)
+            binding = Binding("import" if known is None else "reexport", alias, qualified=known or written)
+            scope.bind(alias.evaluated_alias or name, binding)
             self._note(alias, node)
 
     def _function(self, node: cst.FunctionDef, scope: Scope) -> None:

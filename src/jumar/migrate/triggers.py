@@ -49,11 +49,11 @@ class Triggers:
             if trigger is not None and options.checks(module.RULE):
                 self._by_code[module.RULE.code] = trigger(options) if callable(trigger) else trigger
 
-    def silent(self, data: bytes, project: ProjectFacts) -> frozenset[str] | None:
+    def silent(self, data: bytes, path: str, project: ProjectFacts) -> frozenset[str] | None:
         """Return the codes of rules that cannot say anything of a file, or None when no rule can."""
         lowered = data.lower()
         silent = {code for code, trigger in self._by_code.items() if not _matches(trigger, lowered)}
-        if len(silent) == len(self._by_code) and not speaks_of_cuda(lowered) and not project.concerns(data):
+        if len(silent) == len(self._by_code) and not speaks_of_cuda(lowered) and not project.concerns(path, data):
             return None
         return frozenset(silent)
 

@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -48,8 +48,8 @@ class Walk:
     notes: list[Finding] = field(default_factory=list)
 
 
-def walk(root: Path, left_out: Set[Path] = frozenset()) -> Walk:
-    """List everything under the folder `root` but the resolved paths `left_out`.
+def walk(root: Path, exclude: Iterable[Path] = ()) -> Walk:
+    """List everything under the folder `root` but the files and folders `exclude`.
 
     Raises InputError when the root itself cannot be listed; anything else that cannot is a finding.
     """
@@ -59,9 +59,18 @@ def walk(root: Path, left_out: Set[Path] = frozenset()) -> Walk:
     except OSError as error:
         raise InputError(f'"{root}" cannot be listed: {error.strerror}. Check its permissions.') from error
     links = _Links(root)
+    resolved = root.resolve()
+    left_out = {
+        _place(path).relative_to(resolved).as_posix() for path in exclude if _place(path).is_relative_to(resolved)
+    }
     _fill(found, entries, "", left_out, links)
     found.notes += links.notes()
     return found
+
+
+def _place(path: Path) -> Path:
+    """Return where a path lies; a link is not followed."""
+    return path.resolve() if path.name in ("", "..") else path.parent.resolve() / path.name
 
 
 def shown(path: str) -> str:
@@ -75,10 +84,12 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
         return sorted(entries, key=lambda entry: entry.name)
 
 
-def _fill(found: Walk, entries: list[os.DirEntry[str]], prefix: str, left_out: Set[Path], links: _Links) -> None:
+def _fill(found: Walk, entries: list[os.DirEntry[str]], prefix: str, left_out: Set[str], links: _Links) -> None:
     found.notes += _collisions(entries, prefix)
     for entry in entries:
         name = prefix + entry.name
+        if name in left_out:
+            continue
         try:
             mode = entry.stat(follow_symlinks=False).st_mode
         except OSError as error:
@@ -97,8 +108,8 @@ def _fill(found: Walk, entries: list[os.DirEntry[str]], prefix: str, left_out: S
             found.notes.append(_unreadable(name, PermissionError(13, "Permission denied"), "file"))
 
 
-def _folder(found: Walk, entry: os.DirEntry[str], name: str, left_out: Set[Path], links: _Links) -> None:
-    if UNFINISHED in entry.name or Path(entry.path).resolve() in left_out:
+def _folder(found: Walk, entry: os.DirEntry[str], name: str, left_out: Set[str], links: _Links) -> None:
+    if UNFINISHED in entry.name:
         return
     try:
         entries = _entries(Path(entry.path))

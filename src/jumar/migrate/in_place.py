@@ -1,0 +1,111 @@
+"""Converting in place: every file whole in its old or its new state, and a patch that leads back.
+
+The patch grows just before each file is replaced, so that even a run that is killed leaves one that covers
+everything it changed (its last file may not have been changed yet).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from io import BufferedWriter
+from pathlib import Path
+
+from jumar.errors import InputError, OutputError
+from jumar.migrate.outcome import Outcome
+from jumar.migrate.patch import file_patch
+from jumar.migrate.walk import shown
+
+
+def write_in_place(root: Path, outcomes: Sequence[Outcome], patch: Path) -> Path:
+    """Put the converted bytes into the files they came from; return the patch, which `git apply -R` takes back.
+
+    `patch` is never overwritten: where it exists, the next free of `NAME.2`, `NAME.3` … is taken. Permission
+    bits stay. Raises InputError, before anything is touched, when a file is no longer what was read or the
+    patch would lie in a file that is converted; OutputError when a write fails, after everything that was
+    replaced has been put back.
+    """
+    for outcome in outcomes:
+        _check_unchanged(root / outcome.path, outcome)
+    file, path = _new_file(patch)
+    done: list[Outcome] = []
+    with file:
+        try:
+            for outcome in outcomes:
+                file.write(file_patch(outcome.path, outcome.before, outcome.after))
+                file.flush()
+                os.fsync(file.fileno())
+                _check_unchanged(root / outcome.path, outcome)
+                _replace(root / outcome.path, outcome.after)
+                done.append(outcome)
+        except BaseException as error:
+            _restore(root, done)
+            file.close()
+            path.unlink(missing_ok=True)
+            if isinstance(error, OSError):
+                raise OutputError(
+                    f'"{shown(str(error.filename or root))}" cannot be written: {error.strerror}; '
+                    "nothing was changed. Mend that, or write to another folder with -o."
+                ) from error
+            raise
+    return path
+
+
+def _check_unchanged(path: Path, outcome: Outcome) -> None:
+    try:
+        same = not path.is_symlink() and path.read_bytes() == outcome.before
+    except OSError as error:
+        raise InputError(f'"{path}" cannot be read any more: {error.strerror}; nothing was changed.') from error
+    if not same:
+        raise InputError(f'"{path}" changed since it was read; nothing was changed: convert again.')
+
+
+def _names(patch: Path) -> Iterator[Path]:
+    yield patch
+    number = 2
+    while True:
+        yield patch.with_name(f"{patch.stem}.{number}{patch.suffix}")
+        number += 1
+
+
+def _new_file(patch: Path) -> tuple[BufferedWriter, Path]:
+    try:
+        patch.parent.mkdir(parents=True, exist_ok=True)
+        for path in _names(patch):
+            with contextlib.suppress(FileExistsError):
+                return path.open("xb"), path
+    except OSError as error:
+        raise OutputError(f'"{patch}" cannot be written: {error.strerror}; nothing was changed.') from error
+    raise AssertionError("there is always another name")
+
+
+def _replace(path: Path, data: bytes) -> None:
+    """Put `data` in place of a file's bytes: whole, with its permission bits and owner."""
+    about = path.stat()
+    number, name = tempfile.mkstemp(prefix=f".{path.name[:100]}.jumar-", dir=path.parent)
+    try:
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+            with contextlib.suppress(OSError):  # only root may give files away
+                os.fchown(file.fileno(), about.st_uid, about.st_gid)
+            os.fchmod(file.fileno(), about.st_mode & 0o7777)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _restore(root: Path, done: Sequence[Outcome]) -> None:
+    """Put the old bytes back. Raises OutputError, naming the files, where even that fails."""
+    failed = []
+    for outcome in reversed(done):
+        try:
+            _replace(root / outcome.path, outcome.before)
+        except OSError:
+            failed.append(shown(outcome.path))
+    if failed:
+        raise OutputError(f"{', '.join(failed)} could not be put back; apply the patch backwards: git apply -R.")
