@@ -74,7 +74,7 @@ def test_an_existing_result_is_replaced_only_by_force(project: Path, capsys: pyt
 def test_a_result_inside_the_sources_is_not_converted_with_them(project: Path) -> None:
     for _ in range(2):
         convert("-i", "proj", "-o", "proj/out", "-q", "--force")
-    assert not (project / "out" / "proj_msft" / "out").exists()
+    assert list((project / "out" / "proj_msft" / "out").rglob("*.py")) == []
 
 
 def test_reports_replace_no_file_of_the_sources(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -235,6 +235,34 @@ def test_sources_are_changed_in_place_with_a_patch_that_leads_back(
     assert (project / "sub" / "net.py").read_text() == before.replace("cuda", "npu")
     reports = project / "sub_msft"
     assert {path.name for path in reports.iterdir()} == REPORTS
-    assert "Back to what it was: git apply -R proj/sub_msft/changes.patch" in capsys.readouterr().out
-    subprocess.run(["git", "apply", "-R", str(reports / "changes.patch")], cwd=project / "sub", check=True)
+    last = capsys.readouterr().out.rstrip().splitlines()[-1]
+    assert last == f"Back to what it was: git -C proj/sub apply -R {reports / 'changes.patch'}"
+    subprocess.run(last.partition(": ")[2].split(), check=True)
     assert (project / "sub" / "net.py").read_text() == before
+
+
+def test_the_way_back_works_below_the_top_of_a_repository(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    subprocess.run(["git", "init", "-q", "."], check=True)
+    before = (project / "sub" / "net.py").read_text()
+    convert("-i", "proj/sub", "--in-place")
+    last = capsys.readouterr().out.rstrip().splitlines()[-1]
+    assert "--directory=proj/sub" in last
+    subprocess.run(last.partition(": ")[2].split(), check=True)
+    assert (project / "sub" / "net.py").read_text() == before
+
+
+def test_a_second_conversion_in_place_keeps_the_patch_of_the_first(project: Path) -> None:
+    before = (project / "sub" / "net.py").read_text()
+    convert("-i", "proj/sub", "--in-place", "-q")
+    first = (project / "sub_msft" / "changes.patch").read_bytes()
+    assert convert("-i", "proj/sub", "--in-place", "-q") == 2  # the folder with the reports exists
+    (project / "sub" / "net.py").write_text(before + "y.cuda()\n")
+    assert convert("-i", "proj/sub", "--in-place", "-q", "--force") == 0
+    assert (project / "sub_msft" / "changes.patch").read_bytes() == first
+    assert b"y.npu()" in (project / "sub_msft" / "changes.2.patch").read_bytes()
+
+
+@pytest.mark.parametrize("words", [["--jobs", "2"], ["--no-cache"], ["--jobs", "1", "--no-cache"]])
+def test_processes_and_cache_change_nothing(words: list[str], project: Path) -> None:
+    assert convert("-i", "proj/sub", "-o", "out", "-q", *words) == 0
+    assert Path("out/sub_msft/net.py").read_text() == "def f(x):\n    return x.npu()\n"

@@ -15,6 +15,7 @@ from typing import Any
 
 from jumar import __version__
 from jumar.cli.convert.request import Job
+from jumar.errors import OutputError
 from jumar.findings import Finding, Severity
 from jumar.migrate import Conversion, Failure
 from jumar.migrate.reports import (
@@ -130,25 +131,39 @@ def is_left(finding: Finding) -> bool:
     return finding.severity >= (Severity.WARNING if applied else Severity.ADVICE)
 
 
-def write(result: Result) -> None:
-    """Write the output folder: whole, or not at all. Raises OutputError."""
+def write(result: Result) -> Path | None:
+    """Write the output folder, whole or not at all; return the patch that leads back from a conversion in place.
+
+    Raises OutputError, and InputError when a source changed since it was read.
+    """
     assert result.folder is not None
     made = reports(result)
     if result.job.request.in_place:
-        patch = result.conversion.patch_bytes()
-        _write_reports_only(result, {**made, result.names.patch: patch})
-        return
+        return _write_in_place(result, result.folder, made)
     result.conversion.write(result.folder, result.job.request.force, reports=made)
-    launcher = result.folder / result.names.launcher
     if result.names.launcher in made:
-        launcher.chmod(0o755)
+        (result.folder / result.names.launcher).chmod(0o755)
+    return None
 
 
-def _write_reports_only(result: Result, made: Mapping[str, bytes]) -> None:
-    """Write the reports, with the patch that leads back, before any source is touched."""
-    assert result.folder is not None
-    Conversion(result.conversion.root, ()).write(result.folder, result.job.request.force, reports=made)
-    result.conversion.write_in_place(result.folder / result.names.patch)
+def _write_in_place(result: Result, folder: Path, made: Mapping[str, bytes]) -> Path:
+    """Change the sources, and put the reports into a folder beside them; patches of earlier times stay there."""
+    patch = result.conversion.write_in_place(folder / result.names.patch)
+    for name, data in made.items():
+        if name != result.names.patch:
+            _put(folder / name, data)
+    return patch
+
+
+def _put(path: Path, data: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        temporary.write_bytes(data)
+        temporary.replace(path)
+    except OSError as error:
+        raise OutputError(f'"{path}" cannot be written: {error.strerror}. The sources were converted.') from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def reports(result: Result) -> dict[str, bytes]:

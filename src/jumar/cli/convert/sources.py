@@ -39,9 +39,10 @@ def convert_sources(job: Job) -> int:
         proof=tuple(_proof(job, conversion)),
         seconds=time.monotonic() - started,
     )
+    patch = None
     if folder is not None:
         with _announced(request, "Writing the reports"):
-            write(result)
+            patch = write(result)
     if request.sarif is not None:
         from jumar.cli.convert.outputs import write_sarif
 
@@ -49,7 +50,7 @@ def convert_sources(job: Job) -> int:
     if request.diff and not request.as_json:
         click.echo(conversion.patch_bytes(), nl=False)  # bytes, because a source may be in another encoding
     if not request.quiet:
-        tell(result)
+        tell(result, patch)
     return exit_code(result.findings, request.severity)
 
 
@@ -82,6 +83,8 @@ def converted(job: Job, folder: Path | None = None) -> Conversion:
             job.options,
             exclude=left_out,
             on_progress=advance,
+            jobs=request.jobs,
+            cache=request.cache,
         )
     if source.is_file() and conversion.failures:
         failure = conversion.failures[0]

@@ -15,8 +15,11 @@ from jumar.words import counted
 _MOST_RULES = 6
 
 
-def tell(result: Result) -> None:
-    """Print the summary, or the JSON document. With a diff on stdout the summary goes to stderr."""
+def tell(result: Result, patch: Path | None = None) -> None:
+    """Print the summary, or the JSON document. With a diff on stdout the summary goes to stderr.
+
+    `patch` leads back from a conversion in place.
+    """
     request = result.job.request
     if request.as_json:
         _print_json(result)
@@ -27,7 +30,7 @@ def tell(result: Result) -> None:
         click.echo(line, err=aside)
     click.echo(err=aside)
     _print_left(result, aside=aside)
-    for line in (*_proof(result), *_where(result), *_next(result)):
+    for line in (*_proof(result), *_where(result), *_next(result, patch)):
         click.echo(line, err=aside)
 
 
@@ -127,16 +130,28 @@ def _where(result: Result) -> list[str]:
     return [*lines, *(f"  {name:<30} {text}" for name, text in rows)]
 
 
-def _next(result: Result) -> list[str]:
+def _next(result: Result, patch: Path | None) -> list[str]:
     """Return the command to go on with."""
-    request, source = result.job.request, Path(result.job.request.source)
+    source = Path(result.job.request.source)
     if result.folder is None:
         return []
-    if request.in_place:
-        back = f"git apply -R {shlex.quote(str(result.folder / result.names.patch))}"
-        return ["", f"Back to what it was: {back}"]
+    if patch is not None:
+        return ["", f"Back to what it was: {command_back(source if source.is_dir() else source.parent, patch)}"]
     if result.job.options.distributed is not None:
         return ["", f"Next: bash {shlex.quote(str(result.folder / result.names.launcher))}"]
     if source.is_file() and source.suffix == ".py":
         return ["", f"Next: jumar run {shlex.quote(str(result.folder / source.name))}"]
     return ["", f"Next: read {result.folder / result.names.page}, then jumar run its entry script"]
+
+
+def command_back(folder: Path, patch: Path) -> str:
+    """Return the command that takes back a conversion of `folder` in place.
+
+    Below the top of a repository git passes over paths of a patch, without a word, unless it is told where they are.
+    """
+    here = folder.resolve()
+    top = next((parent for parent in (here, *here.parents) if (parent / ".git").exists()), here)
+    words = ["git", *([] if folder == Path() else ["-C", str(folder)]), "apply", "-R"]
+    if top != here:
+        words.append(f"--directory={here.relative_to(top).as_posix()}")
+    return shlex.join([*words, str(patch.resolve())])
