@@ -6,18 +6,16 @@ import functools
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jumar.errors import OutputError, UsageError
+from jumar.errors import UsageError
 from jumar.findings import Finding, Severity, worst
 
 if TYPE_CHECKING:
     from jumar.device import DevicePlan
     from jumar.device.plan import Kind, Numerics, Unsupported
-    from jumar.report.sarif import LineOf
 
 DEFAULT_SOC = "Ascend910B1"
 
@@ -33,27 +31,6 @@ fail_on_option = click.option(
     show_default=True,
     help="Exit with 1 when a finding is at least this severe.",
 )
-
-sarif_option = click.option(
-    "--sarif",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also write the findings to FILE as SARIF 2.1.0, for code hosts and editors.",
-)
-
-
-def write_sarif(
-    path: Path, findings: Iterable[Finding], root: Path | None = None, *, line_of: LineOf | None = None
-) -> None:
-    """Write findings of any room as SARIF, replacing an older one. Raises OutputError where something else is there."""
-    from jumar.cli.rule import all_rules
-    from jumar.report import json_text, write_text
-    from jumar.report.sarif import sarif_document
-
-    if path.is_file() and path.stat().st_size and b'"runs"' not in path.read_bytes():
-        raise OutputError(f'"--sarif {path}" exists and is no SARIF file, so it is not replaced; give another name.')
-    document = sarif_document(findings, all_rules(), root=root, line_of=line_of)
-    write_text(path, json_text(document), force=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

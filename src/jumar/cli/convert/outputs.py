@@ -269,7 +269,7 @@ def write_sarif(path: Path, result: Result) -> None:
 
 def write_findings_sarif(path: Path, findings: tuple[Finding, ...], result: Result) -> None:
     """Write these findings of a conversion as SARIF. Raises OutputError."""
-    from jumar.cli.options import write_sarif as write_document
+    from jumar.cli.sarif import write_sarif as write_document
 
     write_document(path, findings, result.conversion.root, line_of=_line_of(result.conversion))
 
