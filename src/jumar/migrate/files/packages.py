@@ -14,7 +14,7 @@ NPU_RELEASES = frozenset(
     {"1.11.0", "2.0.1", "2.1.0", "2.2.0", "2.3.1", "2.4.0", "2.5.1", "2.6.0", "2.7.1", "2.8.0", "2.9.0", "2.10.0"}
     | {"2.11.0", "2.12.0", "2.13.0"}
 )
-"""Releases of torch that torch_npu was released for (Ascend/pytorch, release notes and branches)."""
+"""Releases of torch that torch_npu was released for (Ascend/pytorch, COMPATIBILITY.en.md)."""
 
 _COUNTERPARTS = (
     (r"nvidia-(cublas|cuda-[a-z]+|cudnn|cufft|cufile|curand|cusolver|cusparse(lt)?|nccl|nvjitlink|nvtx|nvshmem)(-cu\d+)?",
