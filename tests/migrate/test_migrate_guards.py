@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from convert_cases import converted, findings
+from convert_cases import agnostic, converted, findings
 
 from jumar.findings import Severity
 
@@ -67,6 +67,10 @@ def test_a_question_for_the_machine_is_converted(guard: str) -> None:
         "def f(x):\n    if not x.is_cuda:\n        return slow(x)\n    return roi_align_cuda(x)",
         "opt = AdamW(p, fused=device.type == 'cuda')",
         "opt = AdamW(p, fused=torch.cuda.is_available())",
+        "kwargs = {'fused': device.type == 'cuda'}",
+        "assert torch.cuda.is_available(), 'CUDA required for APEX optimizers'",
+        "def unsloth_checker(x):\n    return x.device.type == 'cuda'",
+        "if torch.cuda.is_available(): check_nvlink(x)",
         "attn = 'flash_attention_2' if torch.cuda.is_available() else 'sdpa'",
         "y = fused_gelu(x) if x.is_cuda else gelu(x)",
         "if torch.cuda.is_available():\n    from flash_attn import flash_attn_func",
@@ -79,6 +83,41 @@ def test_a_test_that_picks_a_cuda_only_kernel_stays_and_says_why(guard: str) -> 
     kept = [finding for finding in findings(source, "JM108") if not finding.evidence.get("applied")]
     assert kept
     assert all(finding.severity is Severity.ADVICE and finding.evidence["names"] for finding in kept)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "if x.device.type == 'cuda':\n    torch.cuda.synchronize()\nelif x.device.type == 'npu':\n    sync()",
+        "if is_npu_available():\n    d = 'npu'\nelif torch.cuda.is_available():\n    d = torch.device('cuda')",
+        "d = 'cuda' if torch.cuda.is_available() else 'npu' if is_npu_available() else 'cpu'",
+        "ok = x.is_cuda or x.is_npu",
+        "if device in ('cuda', 'npu'): y = 1",
+        "is_cuda = device.type == 'cuda'\nis_npu = device.type == 'npu'",
+        "def is_cuda_available(): return torch.cuda.is_available()\ndef is_npu_available(): return find('npu')",
+    ],
+)
+def test_cudas_side_of_code_for_both_stays_in_both_targets(source: str) -> None:
+    assert converted(TORCH + source + "\n") == TORCH + source + "\n"
+    assert agnostic(TORCH + source + "\n") == TORCH + source + "\n"
+    assert any("beside" in finding.message for finding in findings(TORCH + source + "\n", "JM108"))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "x = sorted(y, key=k, ascending=1) if torch.cuda.is_available() else y",
+        "if device == 'cuda':\n    input = x\nelif device == 'mps':\n    input = y",
+    ],
+)
+def test_words_that_only_contain_npu_are_no_side_for_it(source: str) -> None:
+    assert "cuda" not in converted(TORCH + source + "\n")
+
+
+def test_a_check_that_raises_is_about_the_machine_whatever_a_later_branch_needs() -> None:
+    source = "def f(accelerator, q):\n    if accelerator not in ('cuda', 'gpu'):\n        raise ValueError\n"
+    source += "    if q:\n        plugins = bitsandbytes_plugin(q)\n"
+    assert converted(source) == source.replace("'cuda'", "'npu'")
 
 
 def test_movers_whose_name_ends_in_cuda_are_no_kernels() -> None:

@@ -7,24 +7,29 @@ test, the name its value gets, the function it stands in, and what the guarded c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
 import libcst as cst
 
+from jumar.migrate.alternatives import has_twin
 from jumar.migrate.devices import callee_name, target_names
 from jumar.migrate.literals import literal
 from jumar.migrate.source import Source
 from jumar.migrate.tree import syntax_children
 from jumar.migrate.words import calls_cuda_only, is_cuda_only
 
+_WORD = re.compile(r"\w+")
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """What a guard decides, and the names it was judged by."""
 
-    kind: Literal["accelerator", "kernel"]
+    kind: Literal["accelerator", "kernel", "handled"]
+    """`handled`: the program has a name of the NPU's beside this one."""
     evidence: tuple[str, ...] = ()
 
 
@@ -56,6 +61,9 @@ def judge(source: Source, node: cst.CSTNode, *, negative: bool = False, availabi
     both, moving data and choosing a kernel, is about the accelerator.
     """
     site = _site(source, node, negative)
+    twins = tuple(dict.fromkeys(name for name in site.near if has_twin(source, name)))
+    if twins:
+        return Verdict("handled", twins)
     near = tuple(dict.fromkeys(name for name in site.near if is_cuda_only(name) or calls_cuda_only(name)))
     if near:
         return Verdict("kernel", near)
@@ -94,12 +102,16 @@ def _follow(source: Source, site: _Site, child: cst.CSTNode, parent: cst.CSTNode
         site.near.extend(target_names(source, parent))
     elif isinstance(parent, cst.Return):
         site.near.extend(function_name)
+    elif isinstance(parent, cst.DictElement):
+        key = literal(source, parent.key)
+        site.near.extend([key.body] if key is not None and parent.value is child else [])
     elif isinstance(parent, cst.Arg):
         call = source.parent(parent)
         site.near.extend([parent.keyword.value] if parent.keyword is not None else [])
         site.near.extend([callee_name(call)] if isinstance(call, cst.Call) else [])
     elif isinstance(parent, cst.Assert):
         site.near.extend(name for name in function_name if calls_cuda_only(name))
+        site.near.extend(_message_words(parent.msg))
 
 
 def _branch(source: Source, node: cst.If | cst.While, negative: bool) -> Iterator[cst.CSTNode]:
@@ -108,8 +120,23 @@ def _branch(source: Source, node: cst.If | cst.While, negative: bool) -> Iterato
         return
     if node.orelse is not None:
         yield node.orelse
-    if _leaves(node.body):
+    if _raises(node.body):
+        yield from (part for part in _statements_after(source, node) if isinstance(part, cst.SimpleStatementLine))
+    elif _leaves(node.body):
         yield from _statements_after(source, node)
+
+
+def _message_words(message: cst.CSTNode | None) -> Iterator[str]:
+    """Yield the words of an assertion's message, which may name what needs CUDA."""
+    texts = [] if message is None else [part for part in _descendants(message) if isinstance(part, cst.SimpleString)]
+    for text in texts:
+        yield from _WORD.findall(text.raw_value)
+
+
+def _raises(body: cst.BaseSuite) -> bool:
+    """Tell whether a suite ends by raising: what follows is then the whole of the function, not a choice in it."""
+    last = body.body[-1] if body.body else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Raise)
 
 
 def _leaves(body: cst.BaseSuite) -> bool:

@@ -18,7 +18,8 @@ _KERNEL_NAME = re.compile(
 _CUDA_ONLY = re.compile(
     r"triton|flash_?attn|flash_?attention|xformers|cutlass|nvcc|cpp_extension|custom_?op|custom_kernel|cuda_?kernel"
     r"|(^|_)ext($|_)|extension|fused|cublas|cudnn|tensorrt|(^|_)trt($|_)|apex|amp_c|bitsandbytes|(^|_)bnb|(^|_)dali"
-    r"|cupy|nvtx|^_c$|plugin|cuda_?graph|jit_kernel|nvfuser|paged_attn|tf32|nvrtc|device_capability|compute_cap|(^|_)sm_?[5-9]\d|(^|_)impl($|_)|marlin|exllama",
+    r"|cupy|nvtx|^_c$|plugin|cuda_?graph|jit_kernel|nvfuser|paged_attn|tf32|nvrtc|device_capability|compute_cap|(^|_)sm_?[5-9]\d|(^|_)impl($|_)|marlin|exllama"
+    r"|unsloth|liger|nvlink|nvidia|nvml|cuda_fp8|cuda_p2p|tilelang|transformer_engine",
     re.IGNORECASE,
 )
 _CUDA_CALL = re.compile(

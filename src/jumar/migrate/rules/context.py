@@ -10,6 +10,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from jumar.migrate.alternatives import Side, cuda_sides
 from jumar.migrate.devices import device_identifiers
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.options import ConvertOptions
@@ -41,10 +42,12 @@ class Context:
 
     def covered(self, span: Span) -> bool:
         """Tell whether an earlier proposal is about exactly this place, or edits its first characters."""
-        return span in self._covered or span[0] in self._starts
+        return span in self._covered or span[0] in self._starts or self.kept(span)
 
     def within_covered(self, span: Span) -> bool:
         """Tell whether this place is inside one that an earlier proposal is about or edits."""
+        if self.kept(span):
+            return True
         if self._index is None:
             spans = sorted(self._covered)
             farthest = list(itertools.accumulate((end for _, end in spans), max))
@@ -55,6 +58,16 @@ class Context:
             return True
         edit = bisect.bisect_left(edits, span[0])
         return edit < len(edits) and edits[edit] < span[1]
+
+    @cached_property
+    def cuda_sides(self) -> tuple[Side, ...]:
+        """CUDA's side of code that has a side for the NPU, too; no rule touches it."""
+        return tuple(cuda_sides(self.source))
+
+    def kept(self, span: Span) -> bool:
+        """Tell whether a place lies in one of the `cuda_sides`."""
+        regions = (region for side in self.cuda_sides for region in (side.test, side.body) if region is not None)
+        return any(start <= span[0] and span[1] <= end for start, end in regions)
 
     @cached_property
     def dialect(self) -> Dialect:

@@ -5,6 +5,9 @@ Judges every test that asks for CUDA (`x.device.type == 'cuda'`, `'cuda' in devi
 - *this picks a CUDA-only kernel* (custom kernels, extensions, fused optimizers, Triton, cuDNN, TF32 …):
   left, so that the program takes the path it already has for every other device.
 
+- *CUDA's own side of code that has a side for the NPU, too* (`elif device.type == 'npu'`): left with all
+  that only it leads to.
+
 Each judgement is a finding, with the names it rests on.
 
 ## Why it matters
@@ -50,6 +53,7 @@ from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.word_keys import may_change
 from jumar.migrate.source import Source
+from jumar.migrate.spans import Span
 from jumar.migrate.words import names_device, names_kernel
 from jumar.rules import Rule
 
@@ -82,18 +86,40 @@ class _Guard:
 
 
 def check(context: Context) -> Iterator[Proposal]:
-    """Propose the NPU's form of each guard that asks for an accelerator; report the others."""
+    """Propose the target's form of each guard that asks for an accelerator; report the others."""
+    yield from _handled(context)
     for guard in _guards(context):
+        if context.kept(context.source.span(guard.spot)):
+            continue
         if guard.choice:
             yield _left(context, guard, Verdict("kernel", (guard.choice,)))
             continue
         verdict = judge(context.source, guard.test, negative=guard.negative, availability=guard.availability)
         if isinstance(guard.spot, cst.BaseExpression) and may_change(context, guard.spot) is False:
             yield _kept(context, guard)
+        elif verdict.kind == "handled":
+            yield _beside(context.source.span(guard.spot), ", ".join(verdict.evidence))
         elif verdict.kind == "kernel":
             yield _left(context, guard, verdict)
         else:
             yield _converted(context, guard)
+
+
+def _handled(context: Context) -> Iterator[Proposal]:
+    """Report the CUDA side of code that has one for the NPU, once for a test."""
+    for side in context.cuda_sides:
+        start, end = side.test
+        yield _beside((start, end), " ".join(context.source.text.text[start:end].split())[:60])
+
+
+def _beside(span: Span, what: str) -> Proposal:
+    return Proposal(
+        rule=RULE,
+        span=span,
+        severity=Severity.INFO,
+        confidence="likely",
+        message=f"The program has code for the NPU beside its code for CUDA, so this stays: {what}.",
+    )
 
 
 def _kept(context: Context, guard: _Guard) -> Proposal:
