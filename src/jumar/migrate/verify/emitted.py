@@ -29,41 +29,31 @@ class _Written:
 
 def check(pair: Pair) -> Iterator[Finding]:
     """Report names and calls that are new in the converted file and that the release does not have or take."""
-    if pair.before is None or pair.after is None or pair.before.source is None or pair.after.source is None:
+    if pair.before is None or pair.after is None or pair.after.source is None:
+        return
+    wrong = [(written, complaint) for written in _written(pair.after) if (complaint := _complaint(written))]
+    if not wrong or pair.before.source is None:
         return
     known = Counter(_key(pair.before.source, written) for written in _written(pair.before))
-    for written in _written(pair.after):
+    for written, complaint in wrong:
         key = _key(pair.after.source, written)
         if known[key] > 0:
             known[key] -= 1
-            continue
-        yield from _judge(pair, written)
+        else:
+            message = f"`{written.name}` {complaint}"
+            yield pair.finding(UNKNOWN_NPU_NAME, message, written.line, name=written.name, release=release())
 
 
 def _key(source: Source, written: _Written) -> str:
     return f"{written.name}({'' if written.call is None else source.code(written.call)})"
 
 
-def _judge(pair: Pair, written: _Written) -> Iterator[Finding]:
+def _complaint(written: _Written) -> str | None:
     if not exists(written.name):
-        yield pair.finding(
-            UNKNOWN_NPU_NAME,
-            f"`{written.name}` does not exist in release {release()}",
-            written.line,
-            name=written.name,
-            release=release(),
-        )
-        return
+        return f"does not exist in release {release()}"
     takes = signature(written.name) if written.call is not None else None
-    complaint = takes.complaint(written.call) if takes is not None and written.call is not None else None
-    if complaint is not None:
-        yield pair.finding(
-            UNKNOWN_NPU_NAME,
-            f"`{written.name}` does not take these arguments: {complaint}",
-            written.line,
-            name=written.name,
-            release=release(),
-        )
+    refused = takes.complaint(written.call) if takes is not None and written.call is not None else None
+    return f"does not take these arguments: {refused}" if refused else None
 
 
 def _written(code: Code) -> Iterator[_Written]:

@@ -31,12 +31,16 @@ def check(pair: Pair) -> Iterator[Finding]:
     """Report, once a file, the first new use of torch_npu's names that no import serves."""
     if pair.before is None or pair.after is None or pair.after.tree is None:
         return
-    known = {name for name, _ in _uses(pair.before)}
     functions = [node for node in ast.walk(pair.after.tree) if isinstance(node, _Function)]
     imports = list(_imports(pair.after.tree.body, None))
+    unserved = []
     for name, line in _uses(pair.after):
         in_function = any(node.body[0].lineno <= line <= (node.end_lineno or line) for node in functions)
-        if name in known or any(found.serves(line, in_function=in_function) for found in imports):
+        if not any(found.serves(line, in_function=in_function) for found in imports):
+            unserved.append((name, line))
+    known = {name for name, _ in _uses(pair.before)} if unserved else set()
+    for name, line in unserved:
+        if name in known:
             continue
         where = f"; line {imports[0].line} imports it too late, or elsewhere" if imports else ""
         yield pair.finding(UNDEFINED_NAME, f"`{name}` is used where `import torch_npu` has not run{where}", line)
