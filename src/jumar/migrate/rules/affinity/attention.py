@@ -28,7 +28,8 @@ def attend(self, q, k, v):
 ## Fix safety
 Unsafe, with proof: without dropout forward and backward are equal within rounding (1e-5 of float32; tests
 run both forms on the emulated NPU). With dropout other weights are dropped. Rows that are masked throughout
-differ: NaN or the mean of all values, by the constant that was filled in, against the kernel's own.
+differ: NaN or the mean of all values, by the constant that was filled in, against the kernel's own. Kernels
+refuse masks of one dimension, and masks that are added in another type than the queries'.
 
 ## References
 - torch_npu 2.13 (`torch_npu.npu_fusion_attention`): https://www.hiascend.com/document
