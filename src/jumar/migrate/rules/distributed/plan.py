@@ -92,7 +92,7 @@ def proposals(context: Context, rule: Rule, part: str) -> Iterator[Proposal]:
 
 def _make(context: Context) -> Plan:
     source = context.source
-    already = _already(source)
+    already = already_distributed(source)
     if already is not None:
         return Plan(already=already)
     try:
@@ -152,7 +152,7 @@ def _check_training(training: Training) -> None:
         raise Unclear("its training goes over no torch.utils.data.DataLoader of this file")
 
 
-def _already(source: Source) -> Unclear | None:
+def already_distributed(source: Source) -> Unclear | None:
     """Return what shows that a script uses several devices by itself."""
     for reference in source.references:
         if reference.name in _STARTS or any(name in _STARTS for name in reference.names):

@@ -4,7 +4,8 @@ copying and deleting files, making folders, opening files to write.
 
 ## Why it matters
 The entry script is changed so that rank 0 does such things for all; its modules are not, because they may
-serve other scripts. Ranks that write one file at once leave a broken one.
+serve other scripts. Ranks that write one file at once leave a broken one. Files that use several devices by
+themselves are left out.
 
 ## Example
 ```python
@@ -36,14 +37,14 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.distributed.library_names import WRITES
-from jumar.migrate.rules.distributed.plan import is_main, when_distributed
+from jumar.migrate.rules.distributed.plan import already_distributed, is_main, when_distributed
 from jumar.rules import Rule
 
 RULE = Rule(
     code="JM184",
     name="work-of-every-rank",
     summary="A module of the project writes on every rank.",
-    severity=Severity.WARNING,
+    severity=Severity.ADVICE,
     doc=__doc__,
 )
 TRIGGER = when_distributed
@@ -52,7 +53,7 @@ TRIGGER = when_distributed
 def check(context: Context) -> Iterator[Proposal]:
     """Report what a module writes."""
     source = context.source
-    if context.options.distributed is None or is_main(context):
+    if context.options.distributed is None or is_main(context) or already_distributed(source) is not None:
         return
     for call in source.nodes(cst.Call):
         name = source.qualified(call.func) or ""
