@@ -146,7 +146,7 @@ def _outcomes(
 
 def _is_quiet(task: _Task, options: ConvertOptions, facts: ProjectFacts) -> bool:
     """Tell whether no rule can say anything of a file: handing it to a worker would cost more than converting it."""
-    return triggers(options).silent(task.data, task.path, facts) is None and not options.user_rules.concern(task.data)
+    return not (triggers(options).may_concern(task.data, task.path, facts) or options.user_rules.concern(task.data))
 
 
 def _task_bytes(task: _Task) -> int:

@@ -91,8 +91,8 @@ def _files(modules: Modules, exports: Mapping[str, Mapping[str, str]]) -> dict[s
         for written in summary.stars:
             module = modules.module(path, written)
             if module is not None:
-                found = {name: exports[module][name] for name in modules.names(module) if name in exports[module]}
-                stars[path].update({name: target for name, target in found.items() if not name.startswith("_")})
+                found = {name: target for name, target in exports[module].items() if modules.offers(module, name)}
+                stars[path].update(found)
                 passed_on[module].update(found)
                 if _is_closed(modules, module):
                     closed[path].add(written)

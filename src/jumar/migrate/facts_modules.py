@@ -14,8 +14,10 @@ _MAX_DEPTH = 12
 
 def module_name(path: str) -> str:
     """Return the dotted name of a file, seen from the root: `utils/dev.py` and `utils/dev/__init__.py`: utils.dev."""
-    parts = PurePosixPath(path).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    head, _, name = path.rpartition("/")
+    stem = name.rpartition(".")[0] or name
+    parts = head.replace("/", ".") if head else ""
+    return parts if stem == "__init__" else f"{parts}.{stem}" if parts else stem
 
 
 class Modules:
@@ -27,12 +29,13 @@ class Modules:
         for path in sorted(summaries):
             self.paths.setdefault(module_name(path), path)
         self._roots = sorted({root for path in summaries for root in _import_roots(path, summaries)})
+        self.module = cache(self._module)
         self.export = cache(self._export)
         self.methods = cache(self._methods)
 
-    def module(self, path: str, written: str) -> str | None:
+    def _module(self, path: str, written: str) -> str | None:
         """Return the module of the project that `written` (`utils.dev`, `..dev`) means in the file `path`."""
-        folder = PurePosixPath(path).parent.parts
+        folder = path.split("/")[:-1]
         if written.startswith("."):
             rest = written.lstrip(".")
             level = len(written) - len(rest)
@@ -68,11 +71,11 @@ class Modules:
         found = set()
         for star in summary.stars:
             module = self.module(path, star)
-            if module is not None and self._offers(module, name):
+            if module is not None and self.offers(module, name):
                 found.add(self.export(module, name, depth + 1))
         return found.pop() if len(found) == 1 else None
 
-    def _offers(self, module: str, name: str) -> bool:
+    def offers(self, module: str, name: str) -> bool:
         """Tell whether a star import of a module brings a name."""
         public = self.summaries[self.paths[module]].public
         return name in public if public is not None else not name.startswith("_")
@@ -117,7 +120,7 @@ class Modules:
             seen.add(current)
             path = self.paths[current]
             summary = self.summaries[path]
-            yield from (name for name in summary.names if current == module or self._offers(current, name))
+            yield from (name for name in summary.names if current == module or self.offers(current, name))
             waiting += [star for written in summary.stars if (star := self.module(path, written)) is not None]
 
     def _methods(self, name: str, depth: int = 0) -> frozenset[str]:

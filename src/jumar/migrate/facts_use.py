@@ -119,11 +119,13 @@ def _call(node: ast.Call) -> Iterator[Use]:
     name = _called(node)
     if name in _OPTIONS:
         keys = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+        given = [arg for arg in node.args if not any(text in keys for text in _texts(arg) if text.startswith("-"))]
         keys = [key for key in keys if key.startswith("--")] or keys[:1]
         dest = [word.value for word in node.keywords if word.arg == "dest"]
         keys += [text for value in dest for text in _texts(value)]
         values = [word.value for word in node.keywords if word.arg in ("default", "choices", "const", "type")]
         values = [value.args[0] if isinstance(value, ast.Call) and value.args else value for value in values]
+        values += given if name in _FIELDS else []  # typer's default comes first
         for key in keys:
             yield from _given(key, values, node.lineno)
     elif name in ("startswith", "endswith") and isinstance(node.func, ast.Attribute):

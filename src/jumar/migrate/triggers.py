@@ -40,27 +40,43 @@ def speaks_of_cuda(lowered: bytes) -> bool:
 
 
 class Triggers:
-    """The triggers of the rules that take part in a conversion, with what they ask for looked up once."""
+    """The triggers of the rules that take part in a conversion. Each distinct word is looked for once a file."""
 
     def __init__(self, modules: Iterable[ModuleType], options: ConvertOptions) -> None:
-        self._by_code: dict[str, Words | re.Pattern[bytes] | None] = {}
+        self._words: dict[str, frozenset[bytes]] = {}
+        self._patterns: dict[str, re.Pattern[bytes]] = {}
+        self._always = False
         for module in modules:
             trigger: Trigger | None = getattr(module, "TRIGGER", None)
-            if trigger is not None and options.checks(module.RULE):
-                self._by_code[module.RULE.code] = trigger(options) if callable(trigger) else trigger
+            if trigger is None or not options.checks(module.RULE):
+                continue
+            asked = trigger(options) if callable(trigger) else trigger
+            if asked is None:
+                self._always = True
+            elif isinstance(asked, tuple):
+                self._words[module.RULE.code] = frozenset(asked)
+            else:
+                self._patterns[module.RULE.code] = asked
+        self._all_words = tuple(dict.fromkeys(word for words in self._words.values() for word in sorted(words)))
+        self._all_patterns = tuple(dict.fromkeys(self._patterns.values()))
+
+    def may_concern(self, data: bytes, path: str, project: ProjectFacts) -> bool:
+        """Tell whether any rule may say something of a file."""
+        lowered = data.lower()
+        return (
+            speaks_of_cuda(lowered)
+            or self._always
+            or any(word in lowered for word in self._all_words)
+            or any(pattern.search(lowered) for pattern in self._all_patterns)
+            or project.concerns(path, data)
+        )
 
     def silent(self, data: bytes, path: str, project: ProjectFacts) -> frozenset[str] | None:
         """Return the codes of rules that cannot say anything of a file, or None when no rule can."""
         lowered = data.lower()
-        silent = {code for code, trigger in self._by_code.items() if not _matches(trigger, lowered)}
-        if len(silent) == len(self._by_code) and not speaks_of_cuda(lowered) and not project.concerns(path, data):
+        words = {word for word in self._all_words if word in lowered}
+        patterns = {pattern for pattern in self._all_patterns if pattern.search(lowered)}
+        if not (words or patterns or self._always or speaks_of_cuda(lowered) or project.concerns(path, data)):
             return None
-        return frozenset(silent)
-
-
-def _matches(trigger: Words | re.Pattern[bytes] | None, lowered: bytes) -> bool:
-    if trigger is None:
-        return True
-    if isinstance(trigger, tuple):
-        return any(word in lowered for word in trigger)
-    return trigger.search(lowered) is not None
+        by_words = {code for code, asked in self._words.items() if asked.isdisjoint(words)}
+        return frozenset(by_words | {code for code, asked in self._patterns.items() if asked not in patterns})
