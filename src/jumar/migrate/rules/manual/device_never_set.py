@@ -58,7 +58,8 @@ RULE = Rule(
 TRIGGER = (b"cuda",)
 
 _SETTERS = frozenset({"set_device", "set_device_index", "set_device_idx", "_cuda_setDevice"})
-_INDEX = re.compile(r"cuda(:(\d+))?")
+_MOVES = ("cuda", "npu")
+_INDEX = re.compile(r"(?:cuda|npu)(:(\d+))?")
 
 
 def check(context: Context) -> Iterator[Proposal]:
@@ -82,22 +83,22 @@ def check(context: Context) -> Iterator[Proposal]:
 
 
 def _computed(source: Source) -> str:
-    """Say why the device's number is not in the file, empty when it is."""
+    """Say why the device's number is not in the file, empty when it is. Converted words count as the original's."""
     if is_spawning(source) or any("init_process_group" in reference.name for reference in source.references):
         return "every process has its own"
     for call in source.nodes(cst.Call):
-        moved_to = argument(call, 0, "device") if callee_name(call) == "cuda" else None
+        moved_to = argument(call, 0, "device") if callee_name(call) in _MOVES else None
         if moved_to is not None and not isinstance(moved_to, (cst.Integer, cst.SimpleString)):
             return f"it is `{source.code(moved_to)}`"
         if source.qualified(call.func) == "torch.device":
             kind = argument(call, 0, "type")
             if isinstance(kind, (cst.Attribute, cst.Name)):
                 return f"it is `{source.code(kind)}`"
-        if callee_name(call) == "format" and "cuda" in source.code(call.func):
+        if callee_name(call) == "format" and any(f"{word}:" in source.code(call.func) for word in _MOVES):
             return f"it is `{source.code(call)}`"
     for text in source.nodes(cst.FormattedString):
         found = literal(source, text)
-        if found is not None and found.is_indexed:
+        if found is not None and found.num_fields and found.body in ("cuda:", "npu:"):
             return f"it is `{source.code(text)}`"
     return ""
 
@@ -110,7 +111,7 @@ def _indices(source: Source) -> set[int]:
         if match is not None:
             found.add(int(match.group(2) or 0))
     for call in source.nodes(cst.Call):
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "cuda":
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _MOVES:
             first = call.args[0].value if call.args and call.args[0].keyword is None else None
             found.add(int(first.value, 0) if isinstance(first, cst.Integer) else 0)
     return found
