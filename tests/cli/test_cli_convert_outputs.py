@@ -106,6 +106,31 @@ def test_the_workbook_names_what_the_npu_lacks_and_what_was_left(project: Path) 
     assert about["target"] == "npu"
 
 
+def test_an_assessment_is_looked_up_when_the_sources_are_the_same(
+    project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    import jumar.assess
+    from jumar.cli.convert import assessment
+    from jumar.migrate import convert_tree
+
+    monkeypatch.setenv("JUMAR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(assessment, "_CACHED_FILES", 1)
+    calls = []
+    real = jumar.assess.assess_source
+    monkeypatch.setattr(jumar.assess, "assess_source", lambda files: (calls.append(files), real(files))[1])
+
+    def rows(cache: bool = True) -> list[object]:
+        return list(assessment.assessed(convert_tree(project), [], cache=cache))
+
+    first = rows()
+    assert rows() == first != []
+    assert len(calls) == 1
+    assert rows(cache=False) == first
+    (project / "train.py").write_text(TRAIN + "torch.symeig(x)\n")
+    assert len(rows()) == len(first) + 1
+    assert len(calls) == 3
+
+
 def test_the_document_counts_what_is_left_and_names_what_failed(project: Path) -> None:
     convert("-i", "proj", "-o", "out", "-q")
     document = json.loads(Path("out/proj_msft/findings.json").read_text())

@@ -19,7 +19,8 @@ _MOST_GONE = 10
 
 def check(job: Job) -> int:
     """Compare the uses of CUDA in the sources with the known ones; return 1 when some are new."""
-    from jumar.cli.convert.outputs import Result, write_findings_sarif
+    from jumar.cli.convert.outputs import write_findings_sarif
+    from jumar.cli.convert.result import Result
     from jumar.cli.convert.sources import converted
 
     request = job.request

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from jumar.cli.convert.outputs import Result, is_left
+from jumar.cli.convert.result import Result, is_left
 from jumar.findings import Finding, Severity
 from jumar.migrate.patch import file_patch
 from jumar.report.page import (

@@ -22,7 +22,8 @@ from jumar.migrate import Conversion, convert_tree
 
 def convert_sources(job: Job) -> int:
     """Convert, prove if asked to, write what is asked for, and say what became of it; return the exit code."""
-    from jumar.cli.convert.outputs import Result, write
+    from jumar.cli.convert.outputs import write
+    from jumar.cli.convert.result import Result
     from jumar.cli.convert.summary import tell
     from jumar.migrate.project import check_output
 

@@ -54,7 +54,7 @@ def _outcome(data: bytes, name: str, options: ConvertOptions) -> Outcome:
 def _tell(outcome: Outcome, *, verbose: bool) -> None:
     from rich.console import Console
 
-    from jumar.cli.convert.outputs import is_left
+    from jumar.cli.convert.result import is_left
     from jumar.report import print_findings
 
     wanted: list[Finding] = [finding for finding in outcome.findings if verbose or is_left(finding)]

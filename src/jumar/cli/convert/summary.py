@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from jumar.cli.convert.outputs import Result, is_left
+from jumar.cli.convert.result import Result, is_left
 from jumar.findings import Finding
 from jumar.words import counted
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import csv
-import difflib
 import io
 from collections.abc import Iterable
 
@@ -37,10 +36,14 @@ def _row(finding: Finding, edit: Edit) -> tuple[object, ...]:
 
 
 def change_type(edit: Edit) -> str:
-    """Return INSERT when an edit only adds text, DELETE when it only takes some away, else MODIFY."""
-    matcher = difflib.SequenceMatcher(a=edit.before, b=edit.after, autojunk=False)
-    kinds = {tag for tag, *_ in matcher.get_opcodes()} - {"equal"}
-    return "INSERT" if kinds == {"insert"} else "DELETE" if kinds == {"delete"} else "MODIFY"
+    """Return INSERT when an edit adds text in one place, DELETE when it takes some away in one, else MODIFY."""
+    before, after = edit.before, edit.after
+    pairs = zip(before, after, strict=False)
+    shared = next((at for at, (old, new) in enumerate(pairs) if old != new), min(len(before), len(after)))
+    before, after = before[shared:], after[shared:]
+    if after.endswith(before):
+        return "INSERT"
+    return "DELETE" if before.endswith(after) else "MODIFY"
 
 
 def _safe(cell: object) -> object:
