@@ -44,14 +44,15 @@ def test_the_guide_s_mixed_precision_keeps_what_the_example_has_and_drops_partia
     assert "torch_npu.optim.NpuFusedSGD(model.parameters()" in text
 
 
-def losses(folder: Path, codes: tuple[str, ...], *args: str) -> list[str]:
+def losses(folder: Path, codes: tuple[str, ...]) -> list[str]:
     """What the worked example loses on the emulated NPU, converted with these opt-in rules."""
     folder.mkdir()
     for path in EXAMPLE.parent.glob("*.py"):
         converted = convert_source(path.read_bytes(), path.name, ConvertOptions(enable=frozenset(codes)))
         (folder / path.name).write_bytes(converted.after)
     sizes = ["--steps-per-epoch", "2", "--val-steps", "1", "-b", "4", "--image-size", "32"]
-    command = [sys.executable, "-c", "from jumar.cli.main import run; run()", "run", "--numerics", "exact", "train.py", *sizes, *args]
+    jumar = [sys.executable, "-c", "from jumar.cli.main import run; run()"]
+    command = [*jumar, "run", "--numerics", "exact", "train.py", *sizes]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     return re.findall(r"Loss (\S+)", done.stdout)
 
