@@ -73,7 +73,10 @@ def test_the_help_fits_a_terminal_and_is_in_groups(monkeypatch: pytest.MonkeyPat
         ("train.py", '"-i IN" must say what to convert. Try -i train.py.'),
         ("-i train.py more", '"more" is no option.'),
         ("-i none.py", "there is none of that name"),
-        ("-i train.py --enable JM10", '"--enable JM10" must name a rule of conversion by its code or name. Try JM1'),
+        (
+            "-i train.py --enable JM10",
+            '"--enable JM10" must name a rule of conversion by its code or name, or a recipe',
+        ),
         ("-i train.py --disable is-cda", "Try JM104 (is-cuda)."),
         ("-i train.py --disable zzzzzz", "`jumar rule` lists them."),
         (

@@ -22,8 +22,10 @@ from apex import amp  # noqa: E402
 
 @pytest.fixture(autouse=True)
 def _no_casts_afterwards() -> Iterator[None]:
-    yield
-    torch.set_autocast_enabled("npu", False)
+    import jumar
+
+    with jumar.emulate(numerics="exact", unsupported="fallback"):
+        yield
     amp._STATE.level = None
     amp._STATE.scalers = []
 
@@ -250,6 +252,16 @@ def test_a_group_added_later_has_masters_too():
     optimizer.zero_grad()
     optimizer.add_param_group({"params": more.parameters()})
     assert {parameter.dtype for parameter in amp.master_params(optimizer)} == {FLOAT}
+
+
+def test_the_casts_of_functions_end_with_the_block_they_began_in():
+    import jumar
+
+    whole = torch.ones(1, 2, device="npu")
+    with jumar.emulate(numerics="exact"):
+        amp.initialize(network(), None, opt_level="O1", verbosity=0)
+        assert (whole @ whole.T).dtype is HALF
+    assert (whole @ whole.T).dtype is FLOAT
 
 
 def test_the_saturating_chip_reports_overflow_by_its_flag():

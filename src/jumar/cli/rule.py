@@ -60,6 +60,7 @@ def facts(rule: Rule) -> dict[str, str]:
         "severity": rule.severity.label,
         "fix": rule.safety or "none",
         "lifecycle": rule.lifecycle,
+        "applied": "on request" if rule.opt_in else "always",
     }
 
 

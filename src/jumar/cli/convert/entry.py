@@ -76,7 +76,12 @@ for several. docs/guide-convert.md has the whole story, jumar rule CODE each rul
     help="Rules of your own, in JSON or TOML.",
 )
 @_rewriting("--test-rules", is_flag=True, help="Run the tests in the file given with -r, and nothing else.")
-@_rewriting("--enable", multiple=True, metavar="RULE", help="Apply an optional rule, by code or name.")
+@_rewriting(
+    "--enable",
+    multiple=True,
+    metavar="RULE",
+    help="Apply an optional rule, by code or name, or a recipe of them: guide, guide-amp, throughput, affinity.",
+)
 @_rewriting("--disable", multiple=True, metavar="RULE", help="Leave a rule out.")
 @_rewriting("--unsafe", is_flag=True, help="Also make edits that may change what the program does.")
 @_proof("--verify", is_flag=True, help="Prove that the result parses and names only what exists.")

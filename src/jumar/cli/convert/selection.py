@@ -16,23 +16,29 @@ if TYPE_CHECKING:
 
 
 def rule_codes(option: str, given: Sequence[str]) -> frozenset[str]:
-    """Return the codes of conversion rules given by code or name, perhaps several with commas between.
+    """Return the codes of conversion rules given by code, name or recipe, perhaps several with commas between.
 
     Raises UsageError, which names the nearest, for a word that is none.
     """
     from jumar.migrate.rules import RULES
+    from jumar.migrate.rules.manual.recipes import RECIPES
     from jumar.rules import Registry
 
     registry = Registry(RULES)
     codes = set()
     for word in (part.strip() for text in given for part in text.split(",")):
+        if word.lower() in RECIPES:
+            codes.update(RECIPES[word.lower()])
+            continue
         rule = registry.find(word)
         if rule is None:
             names = [name for rule in RULES for name in (rule.code.lower(), rule.name)]
             near = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
             found = registry.find(near[0]) if near else None
             hint = f"Try {found.code} ({found.name})" if found else "`jumar rule` lists them"
-            raise UsageError(f'"{option} {word}" must name a rule of conversion by its code or name. {hint}.')
+            raise UsageError(
+                f'"{option} {word}" must name a rule of conversion by its code or name, or a recipe ({", ".join(RECIPES)}). {hint}.'
+            )
         codes.add(rule.code)
     return frozenset(codes)
 

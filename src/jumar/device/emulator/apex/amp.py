@@ -19,6 +19,7 @@ from jumar.device.emulator.apex.casting import disable_casts, float_function, ha
 from jumar.device.emulator.apex.levels import Level, resolve
 from jumar.device.emulator.apex.masters import AmpState
 from jumar.device.emulator.apex.scaler import LossScaler, say
+from jumar.device.emulator.state import STATE
 
 __all__ = [
     "disable_casts", "float_function", "half_function", "init", "initialize", "load_state_dict", "master_params",
@@ -40,6 +41,19 @@ class _Amp:
 
 
 _STATE = _Amp()
+
+_CASTS = "apex.amp casts functions"
+"""Option that says so; like every option, it ends with the `emulate` block it was set in."""
+
+
+def _settle() -> None:
+    """End the casts of O1 when the option has gone."""
+    if _STATE.level is not None and _STATE.level.patch_torch_functions and not STATE.options.get(_CASTS):
+        casting.stop_casting_functions()
+        _STATE.level = None
+
+
+STATE.on_settings.append(_settle)
 
 
 def initialize(
@@ -93,6 +107,7 @@ def initialize(
     if level.patch_torch_functions:
         _patch_registered()
         casting.cast_functions()
+        STATE.options[_CASTS] = True
     _announce(level)
     return models if optimizers is None else (models, optimizers)
 
