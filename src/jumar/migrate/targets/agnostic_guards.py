@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
@@ -13,6 +15,7 @@ from jumar.migrate.targets.module_names import ModuleNames
 from jumar.migrate.targets.spelling import around, operator_span, quote_at, spaced
 from jumar.migrate.tree import syntax_children
 
+_OTHERS = frozenset({"mps", "xpu", "hpu", "mlu", "musa", "xla", "meta"})
 _NEGATIVE = (cst.NotEqual, cst.NotIn, cst.IsNot)
 
 
@@ -29,10 +32,19 @@ def comparison(source: Source, names: ModuleNames, node: cst.Comparison, text: L
             return None
         cpu = f"{source.code(made.func)}({cpu})"
     elif _is_type_of_device(node, text):
-        flipped = "==" if isinstance(node.comparisons[0].operator, cst.NotEqual) else "!="
+        negative = isinstance(node.comparisons[0].operator, cst.NotEqual)
+        others = _handled_elsewhere(source, node)
+        if others:
+            start, end = operator_span(source, node)
+            whole = source.text.text
+            before, after = ("" if whole[at].isspace() else " " for at in (start - 1, end))
+            flipped = f"{before}{'in' if negative else 'not in'}{after}"
+            cpu = f"({', '.join([cpu, *(f'{text.quote}{word}{text.quote}' for word in others)])})"
+        else:
+            flipped = "==" if negative else "!="
         return (
-            Replacement(*operator_span(source, node), flipped),
-            Replacement(*source.span(text.node), cpu),
+            spaced(source, operator_span(source, node), flipped),
+            spaced(source, source.span(text.node), cpu),
         )
     return chained(source, node, text, names.device_type, cpu)
 
@@ -95,6 +107,25 @@ def _is_type_of_device(node: cst.Comparison, text: Literal) -> bool:
         and isinstance(node.left, cst.Attribute)
         and node.left.attr.value == "type"
     )
+
+
+def _handled_elsewhere(source: Source, node: cst.Comparison) -> list[str]:
+    """Return the other accelerators that the same chain of `if` and `elif` tests for on its own."""
+    branch: cst.CSTNode | None = source.enclosing(node, cst.If)
+    while isinstance(branch, cst.If) and isinstance(source.parent(branch), cst.If):
+        branch = source.parent(branch)
+    found: set[str] = set()
+    while isinstance(branch, cst.If):
+        found |= {word for word in _strings(branch.test) if word in _OTHERS}
+        branch = branch.orelse
+    return sorted(found)
+
+
+def _strings(node: cst.CSTNode) -> Iterator[str]:
+    if isinstance(node, cst.SimpleString):
+        yield node.raw_value
+    for child in syntax_children(node):
+        yield from _strings(child)
 
 
 def _with_ends(source: Source, node: cst.Comparison, edits: list[Replacement], prefix: str, suffix: str) -> Edits:
