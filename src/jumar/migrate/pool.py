@@ -216,8 +216,11 @@ def serve() -> None:
             answer = pickle.dumps((True, function(pickle.loads(data))))
         except Exception as error:  # noqa: BLE001  # it is raised again in the parent
             answer = _pickled_error(error)
-        answers.write(answer)
-        answers.flush()
+        try:
+            answers.write(answer)
+            answers.flush()
+        except BrokenPipeError:
+            os._exit(1)  # the parent is gone; flushing once more at exit would only complain
 
 
 def _pickled_error(error: Exception) -> bytes:
