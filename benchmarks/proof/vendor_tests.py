@@ -143,7 +143,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write the counts there")
     options = parser.parse_args()
     every = sorted(options.tests.rglob("test_*.py"))
-    files = [path for path in every if not set(path.relative_to(options.tests).parts) & set(options.skip)][:: options.every]
+    wanted = [path for path in every if not set(path.relative_to(options.tests).parts) & set(options.skip)]
+    files = wanted[:: options.every]
     bring_up(options.soc)
     counts: collections.Counter[str] = collections.Counter()
     scratch = Path(f"/tmp/vendor-tests-{os.getpid()}.jsonl")

@@ -25,7 +25,7 @@ def rule_codes(option: str, given: Sequence[str]) -> frozenset[str]:
     from jumar.rules import Registry
 
     registry = Registry(RULES)
-    codes = set()
+    codes: set[str] = set()
     for word in (part.strip() for text in given for part in text.split(",")):
         if word.lower() in RECIPES:
             codes.update(RECIPES[word.lower()])
@@ -37,7 +37,8 @@ def rule_codes(option: str, given: Sequence[str]) -> frozenset[str]:
             found = registry.find(near[0]) if near else None
             hint = f"Try {found.code} ({found.name})" if found else "`jumar rule` lists them"
             raise UsageError(
-                f'"{option} {word}" must name a rule of conversion by its code or name, or a recipe ({", ".join(RECIPES)}). {hint}.'
+                f'"{option} {word}" must name a rule of conversion by its code or name, or a recipe '
+                f"({', '.join(RECIPES)}). {hint}."
             )
         codes.add(rule.code)
     return frozenset(codes)
