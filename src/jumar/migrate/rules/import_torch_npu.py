@@ -185,7 +185,7 @@ def _others(context: Context, missing: dict[str, int], edits: list[Replacement])
     for statement in imports:
         yield _insertion(place.line(source, statement), f"`{statement}` is needed by what was converted.")
     for statement in definitions:
-        edit = place.line(source, statement, apart=not place.indent)
+        edit = place.line(source, statement, apart=not place.indent, first=not imports)
         yield _insertion(edit, f"`{statement.partition(' =')[0]}` holds the kind of device that is there.")
     if _TORCH in imports and preamble.torch_imports(source):
         yield _eager(place)

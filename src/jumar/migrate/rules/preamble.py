@@ -32,8 +32,11 @@ class Place:
     indent: str = ""
     follows: bool = True
 
-    def line(self, source: Source, statement: str, *, apart: bool = False) -> Replacement:
-        """Return the insertion of a statement, between empty lines where it should stand `apart`."""
+    def line(self, source: Source, statement: str, *, apart: bool = False, first: bool = False) -> Replacement:
+        """Return the insertion of a statement, between empty lines where it should stand `apart`.
+
+        `first`: nothing else is inserted here before it.
+        """
         newline, rest = source.text.newline, source.text.text[self.offset :]
         lines = [self.indent + line for line in statement.split("\n")]
         if apart:
@@ -41,7 +44,7 @@ class Place:
             if self.follows and len(rest.splitlines()) > 1 and rest.splitlines()[1].strip():
                 lines.append("")
             elif not self.follows:
-                lines = [*lines[1:], ""]
+                lines = [*lines[first:], ""]
         text = newline.join(lines)
         return Replacement(self.offset, self.offset, newline + text if self.follows else text + newline)
 
@@ -134,7 +137,7 @@ def head(source: Source, limit: int, edits: Sequence[Replacement] = ()) -> Place
     first = next(statements(source), None)
     for statement in statements(source):
         start, end = source.span(statement)
-        if isinstance(statement, _ENDS_HEAD) or (start <= limit < end and not _is_import(statement)) or start > limit:
+        if isinstance(statement, _ENDS_HEAD) or start <= limit < end or start > limit:
             break
         if _is_import(statement) or _sets_environment(source, statement):
             last = statement if _is_free(after(source, statement), edits) else last
