@@ -10,7 +10,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator, Sequence
-from io import BufferedWriter
+from io import FileIO
 from pathlib import Path
 
 from jumar.errors import InputError, OutputError
@@ -34,9 +34,7 @@ def write_in_place(root: Path, outcomes: Sequence[Outcome], patch: Path) -> Path
     with file:
         try:
             for outcome in outcomes:
-                file.write(file_patch(outcome.path, outcome.before, outcome.after))
-                file.flush()
-                os.fsync(file.fileno())
+                _append(file, file_patch(outcome.path, outcome.before, outcome.after))
                 _check_unchanged(root / outcome.path, outcome)
                 _replace(root / outcome.path, outcome.after)
                 done.append(outcome)
@@ -62,6 +60,14 @@ def _check_unchanged(path: Path, outcome: Outcome) -> None:
         raise InputError(f'"{path}" changed since it was read; nothing was changed: convert again.')
 
 
+def _append(file: FileIO, data: bytes) -> None:
+    """Write all of `data` to the disk; the file has no buffer, whose rest would fail once more when it is closed."""
+    view = memoryview(data)
+    while view:
+        view = view[file.write(view) :]
+    os.fsync(file.fileno())
+
+
 def _names(patch: Path) -> Iterator[Path]:
     yield patch
     number = 2
@@ -70,12 +76,12 @@ def _names(patch: Path) -> Iterator[Path]:
         number += 1
 
 
-def _new_file(patch: Path) -> tuple[BufferedWriter, Path]:
+def _new_file(patch: Path) -> tuple[FileIO, Path]:
     try:
         patch.parent.mkdir(parents=True, exist_ok=True)
         for path in _names(patch):
             with contextlib.suppress(FileExistsError):
-                return path.open("xb"), path
+                return path.open("xb", buffering=0), path
     except OSError as error:
         raise OutputError(f'"{patch}" cannot be written: {error.strerror}; nothing was changed.') from error
     raise AssertionError("there is always another name")

@@ -17,7 +17,7 @@ from jumar.migrate.outcome import Failure, Outcome, Skip, Success
 from jumar.migrate.patch import file_patch
 from jumar.migrate.reading import read_at_rest, read_sources
 from jumar.migrate.walk import SKIPPED_FOLDERS, walk
-from jumar.migrate.writing import check_output, write_folder
+from jumar.migrate.writing import check_output, clear_leftovers, write_folder
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,7 @@ class Conversion:
         other way round), or cannot be written.
         """
         out = Path(out)
+        clear_leftovers(out)
         check_output(self.root, out, force)
         write_folder(self.root, out, self.files, self.others, self.folders, reports or {})
 

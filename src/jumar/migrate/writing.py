@@ -47,7 +47,6 @@ def write_folder(
     """
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        clear_leftovers(out)
         partial = _new_folder(out)
     except OSError as error:
         raise OutputError(f'"{out}" cannot be written: {error.strerror}. Choose another folder.') from error
@@ -139,6 +138,8 @@ def _prefix(out: Path) -> str:
 
 def clear_leftovers(out: Path) -> None:
     """Remove what killed runs left beside `out`; an output that one of them had moved away comes back."""
+    if not out.parent.is_dir():
+        return
     for folder in _leftovers(out):
         replaced = folder / _REPLACED
         if replaced.is_dir() and not os.path.lexists(out):
