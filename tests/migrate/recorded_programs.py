@@ -20,8 +20,8 @@ class TooLong(BaseException):
     """A run is cut off here; what it noted so far is compared."""
 
 
-class StandIn:
-    """Answers everything: attributes, calls, indexing, operators, loops of two, contexts.
+class StandIn(str):
+    """Answers everything: attributes, calls, indexing, operators, loops of two, contexts; may be a name, too.
 
     It equals everything but 'cpu', so that every question about its device has the answer of an accelerator.
     """
