@@ -29,7 +29,7 @@ _SCRIPT = (Path(__file__).parent / "training_script.txt").read_text(encoding="ut
 
 _PREAMBLES = (
     "",
-    "import os\nimport torch\n",
+    "import importlib\nimport os\nimport torch\n",
     "import os\nimport torch\nimport torch.distributed as dist\nimport torch.nn.functional as F\n",
     "import torch\nfrom torch import nn\nfrom torch.utils.data import DataLoader\n",
     "import ctypes\nimport torch\nimport torch.distributed as dist\nfrom torch.library import Library\n",
