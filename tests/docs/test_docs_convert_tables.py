@@ -20,7 +20,7 @@ from convert_tables.examples import converted
 CODES = sorted(rule.code for rule in RULES)
 EDITS = sorted(rule.code for rule in RULES if rule.safety in ("safe", "unsafe"))
 NOT_CONVERTED = {rule.code for rule in (*proof.RULES, *tree.RULES)}
-"""Rules about a result or a whole tree: `test_migrate_verify.py` and `test_migrate_project.py` have their cases."""
+"""Rules about a result or a whole tree: `test_migrate_verify.py` and `test_engine_walk.py` have their cases."""
 NAMES = [row["cuda"] for row in api_map.table()["names"]]
 
 

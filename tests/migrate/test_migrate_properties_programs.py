@@ -7,7 +7,7 @@ import tokenize
 from pathlib import Path
 
 from generated_programs import compiles, programs
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from recorded_programs import run
 
@@ -31,7 +31,10 @@ EVERY_OPTION = st.builds(
     device_from_environment=st.booleans(),
     enable=st.frozensets(st.sampled_from(OPT_IN)) if OPT_IN else st.just(frozenset()),
 )
-SETTINGS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]  # explaining a failure would take minutes
+SETTINGS = settings(
+    deadline=None, phases=PHASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 
 
 def convert(program: bytes, options: ConvertOptions) -> Outcome:
