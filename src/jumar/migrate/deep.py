@@ -1,21 +1,26 @@
-"""Parsing in a thread with a large stack: LibCST's native parser overflows an ordinary one on deeply nested code.
+"""Deeply nested code: refused before LibCST sees it, or parsed in a thread with a large stack.
 
-An overflow there ends the process without a word. On 8 MiB about 1,500 nested brackets or 5,000 joined
-operands are too many (LibCST 1.8); a stack of 512 MiB, of which only what is touched takes memory,
-moves that beyond what `is_hopeless` refuses. Starting the thread costs less than a tenth of a millisecond.
+LibCST's native parser overflows an ordinary stack at about 1,500 nested brackets or 5,000 joined operands
+(LibCST 1.8, 8 MiB), which ends the process without a word, and takes time that grows with the square
+of the depth. What a person writes, and most of what programs write, stays far below; what does not is
+told by a look at its brackets and operators, and then by Python's own parser.
 """
 
 from __future__ import annotations
 
 import ast
+import re
 import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-_STACK_BYTES = 512 << 20
-_MAX_BRACKETS = 50_000
-_MAX_OPERANDS = 100_000
+MAX_DEPTH = 800
+"""Levels of nesting beyond which a file is refused. Python's own parser takes 200 brackets."""
+
+_STACK_BYTES = 64 << 20
+_BRACKET = re.compile(r"[()\[\]{}]")
+_OPERATOR = re.compile(r"\b(?:and|or|not|lambda|await|else)\b|[-+*/%&|^~.@(\[]")
 _lock = threading.Lock()  # threading.stack_size is one setting for the whole process
 
 ResultT = TypeVar("ResultT")
@@ -55,11 +60,9 @@ def _started(target: Callable[[], None]) -> threading.Thread | None:
     return thread
 
 
-def is_hopeless(text: str) -> bool:
-    """Tell whether even a large stack may be too small: decided by Python's own parser, which counts its depth."""
-    brackets = text.count("(") + text.count("[") + text.count("{")
-    operands = text.count(" and ") + text.count(" or ") + text.count("not ") + text.count("-") + text.count("+")
-    if brackets <= _MAX_BRACKETS and operands + text.count(".") <= _MAX_OPERANDS:
+def is_too_deep(text: str) -> bool:
+    """Tell whether a source is nested beyond `MAX_DEPTH`."""
+    if not any(_may_be_deep(part) for part in _statements(text)):
         return False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -69,4 +72,45 @@ def is_hopeless(text: str) -> bool:
             return True
         except (SyntaxError, ValueError) as error:
             return "too many nested" in str(error)
-    return any(isinstance(node, ast.BoolOp) and len(node.values) > _MAX_BRACKETS for node in ast.walk(tree))
+    return any(depth > MAX_DEPTH for depth in _depths(tree))
+
+
+def _statements(text: str) -> Iterator[str]:
+    """Yield the lines outside of all brackets and the texts inside outermost ones that are long enough to be deep.
+
+    Brackets in strings count, too: at worst a part is longer than it should be.
+    """
+    depth = start = 0
+    for match in _BRACKET.finditer(text):
+        if match.group() in "([{":
+            if depth == 0:
+                yield from _long_lines(text[start : match.start()])
+                start = match.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0:
+                if match.end() - start > MAX_DEPTH:
+                    yield text[start : match.end()]
+                start = match.end()
+    yield from [text[start:]] if depth else _long_lines(text[start:])
+
+
+def _long_lines(text: str) -> Iterator[str]:
+    if len(text) > MAX_DEPTH:
+        yield from (line for line in text.replace("\\\n", "").split("\n") if len(line) > MAX_DEPTH)
+
+
+def _may_be_deep(part: str) -> bool:
+    return sum(1 for _ in _OPERATOR.finditer(part)) > MAX_DEPTH
+
+
+def _depths(tree: ast.Module) -> Iterator[int]:
+    """Yield the depth of every node; joined operands, which Python's tree holds side by side, count as nested."""
+    waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
+    while waiting:
+        node, depth = waiting.pop()
+        if isinstance(node, ast.BoolOp):
+            depth += len(node.values)
+        yield depth
+        waiting.extend((child, depth + 1) for child in ast.iter_child_nodes(node))

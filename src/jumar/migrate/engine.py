@@ -112,8 +112,10 @@ def _apply(proposal: Proposal, edits: EditSet, source: Source, options: ConvertO
 
 def _check_syntax(data: bytes, path: str) -> None:
     """Raise SourceError when `data` is not Python. Python's own parser is asked first because it is fast."""
+    if not data.isascii():
+        SourceText.decode(data)  # Python's parser overlooks bytes in comments that it refuses when it runs the file
     if not _parses(data):
-        parse(SourceText.decode(data).data, path)
+        parse(data, path)
 
 
 def _parses(data: bytes) -> bool:

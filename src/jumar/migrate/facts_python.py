@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jumar.migrate.facts_use import Use, uses_of
+from jumar.migrate.text import SourceError, SourceText
 
 OWN_METHODS = frozenset({"cuda", "is_cuda", "npu", "is_npu"})
 """Methods and attributes of tensors and modules that a class of the project may define under the same name."""
@@ -66,8 +67,10 @@ def summarise(data: bytes) -> Summary:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
+            if not data.isascii():
+                SourceText.decode(data)
             tree = ast.parse(data)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        except (SourceError, SyntaxError, ValueError, RecursionError, MemoryError):
             return Summary(parses=False)
     found = Summary(parses=True)
     for statement in _statements(tree.body):

@@ -18,7 +18,7 @@ from typing import Literal, TypeVar, cast
 import libcst as cst
 
 from jumar.findings import Location
-from jumar.migrate.deep import is_hopeless, with_large_stack
+from jumar.migrate.deep import is_too_deep, with_large_stack
 from jumar.migrate.project_facts import ALONE, NOTHING, FileFacts, ProjectFacts
 from jumar.migrate.scopes import Scope, dotted_name
 from jumar.migrate.spans import Span, measure
@@ -74,7 +74,7 @@ def parse(source: str | bytes, path: str = "<string>", project: ProjectFacts = A
     text = SourceText.of(source)
     plain = _LONE_RETURN.sub("\n", text.text)  # LibCST loses a last one; a line feed is as long, so offsets hold
     try:
-        if is_hopeless(plain):
+        if is_too_deep(plain):
             raise SourceError("its expressions are nested too deeply")
         module = with_large_stack(cst.parse_module, plain)
         code, spans = measure(module)
