@@ -149,6 +149,7 @@ def test_classes_of_other_files_with_methods_of_their_own_are_known() -> None:
     }  # fmt: skip
     source = parse(files["main.py"].encode(), "main.py", facts)
     assert [facts.defines(reference.name, "cuda") for reference in source.references] == [True, True]
+    assert [source.has_own(reference.node, "is_cuda") for reference in source.references] == [False, True]
     assert not facts.defines("net.Plain", "cuda")
     assert not facts.defines(None, "cuda")
 

@@ -104,6 +104,11 @@ def _files(modules: Modules, exports: Mapping[str, Mapping[str, str]]) -> dict[s
             closed_stars=frozenset(closed[path]),
             passed_on=frozenset(passed_on[module_name(path)]),
             aliases=_aliases(names[path], stars[path]),
+            methods={
+                target: own
+                for target in sorted({*names[path].values(), *stars[path].values()})
+                if (own := modules.methods(target))
+            },
         )
         for path in modules.summaries
     }

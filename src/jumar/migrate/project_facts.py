@@ -22,6 +22,8 @@ class FileFacts:
     """Names of this file that other files import from it, or may read as its attributes."""
     aliases: frozenset[bytes] = frozenset()
     """Names it takes from other files that stand for something of CUDA and do not say so."""
+    methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Classes it takes from other files that have a `cuda`, `is_cuda` … of their own -> which of those."""
 
     @property
     def says_something(self) -> bool:

@@ -208,6 +208,10 @@ class Source:
         found = self.candidates(node)
         return found[0] if len(found) == 1 else None
 
+    def has_own(self, node: cst.CSTNode, method: str) -> bool:
+        """Tell whether an expression is a class of another file of the project that defines `method` (`cuda`) itself."""
+        return method in self.facts.methods.get(self.qualified(node) or "", ())
+
     @cached_property
     def references(self) -> tuple[Reference, ...]:
         """Every read of an imported name, in source order."""
