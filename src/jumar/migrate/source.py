@@ -209,7 +209,7 @@ class Source:
         return found[0] if len(found) == 1 else None
 
     def has_own(self, node: cst.CSTNode, method: str) -> bool:
-        """Tell whether an expression is a class of another file of the project that defines `method` (`cuda`) itself."""
+        """Tell whether an expression is a class of another file that has a `method` (`cuda`) of its own."""
         return method in self.facts.methods.get(self.qualified(node) or "", ())
 
     @cached_property
