@@ -8,7 +8,7 @@ test, the name its value gets, the function it stands in, and what the guarded c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -31,6 +31,8 @@ class Verdict:
     kind: Literal["accelerator", "kernel", "handled"]
     """`handled`: the program has a name of the NPU's beside this one."""
     evidence: tuple[str, ...] = ()
+    guarded: tuple[cst.CSTNode, ...] = ()
+    """Code that runs only where the test finds CUDA."""
 
 
 @dataclass(slots=True)
@@ -53,12 +55,20 @@ def is_condition(source: Source, node: cst.CSTNode) -> bool:
     )
 
 
-def judge(source: Source, node: cst.CSTNode, *, negative: bool = False, availability: bool = False) -> Verdict:
+def judge(
+    source: Source,
+    node: cst.CSTNode,
+    *,
+    negative: bool = False,
+    availability: bool = False,
+    is_edited: Callable[[cst.CSTNode], bool] = lambda _node: False,
+) -> Verdict:
     """Judge the test `node`.
 
     `negative`: the test is true where CUDA is *not* there (`!= 'cuda'`). `availability`: it asks for
     the machine (`torch.cuda.is_available()`) and not for a tensor's device, so a body that does
-    both, moving data and choosing a kernel, is about the accelerator.
+    both, moving data and choosing a kernel, is about the accelerator. `is_edited` tells what an edit
+    replaces already: that no longer speaks for CUDA.
     """
     site = _site(source, node, negative)
     twins = tuple(dict.fromkeys(name for name in site.near if has_twin(source, name)))
@@ -66,10 +76,10 @@ def judge(source: Source, node: cst.CSTNode, *, negative: bool = False, availabi
         return Verdict("handled", twins)
     near = tuple(dict.fromkeys(name for name in site.near if is_cuda_only(name) or calls_cuda_only(name)))
     if near:
-        return Verdict("kernel", near)
-    called = tuple(dict.fromkeys(name for part in site.guarded for name in _cuda_only_calls(part)))
+        return Verdict("kernel", near, tuple(site.guarded))
+    called = tuple(dict.fromkeys(name for part in site.guarded for name in _cuda_only_calls(part, is_edited)))
     if called and not (availability and any(_moves_data(source, part) for part in site.guarded)):
-        return Verdict("kernel", called)
+        return Verdict("kernel", called, tuple(site.guarded))
     return Verdict("accelerator")
 
 
@@ -169,17 +179,17 @@ def _identifiers(node: cst.CSTNode) -> Iterator[str]:
             yield found.keyword.value
 
 
-def _cuda_only_calls(node: cst.CSTNode) -> Iterator[str]:
+def _cuda_only_calls(node: cst.CSTNode, is_edited: Callable[[cst.CSTNode], bool]) -> Iterator[str]:
     """Yield names of CUDA-only things that guarded code calls, or switches on by a keyword."""
     for found in _descendants(node):
-        if isinstance(found, cst.Call):
+        if isinstance(found, cst.Call) and not is_edited(found.func):
             yield from (name for name in _identifiers(found.func) if calls_cuda_only(name))
             for argument in found.args:
                 if argument.keyword is not None and is_cuda_only(argument.keyword.value):
                     yield argument.keyword.value
-        elif isinstance(found, (cst.Import, cst.ImportFrom)):
+        elif isinstance(found, (cst.Import, cst.ImportFrom)) and not is_edited(found):
             yield from (name for name in _identifiers(found) if is_cuda_only(name))
-        elif isinstance(found, cst.SimpleString):
+        elif isinstance(found, cst.SimpleString) and not is_edited(found):
             text = found.raw_value
             if text.isidentifier() and is_cuda_only(text):
                 yield text

@@ -30,6 +30,8 @@ class Context:
     proposals: list[Proposal] = field(default_factory=list)
     _covered: set[Span] = field(default_factory=set)
     _starts: set[int] = field(default_factory=set)
+    _edited: list[Span] = field(default_factory=list)
+    _closed: list[Span] = field(default_factory=list)
     _index: tuple[list[int], list[int], list[int]] | None = None
     """Starts of covered spans, the farthest end of any span up to each of them, and starts of edits; all sorted."""
 
@@ -37,7 +39,11 @@ class Context:
         """Note a proposal."""
         self.proposals.append(proposal)
         self._covered.add(proposal.span)
-        self._starts.update(replacement.start for replacement in proposal.replacements)
+        # An insertion claims nothing: it stands beside what another rule may be about.
+        replaced = [(edit.start, edit.end) for edit in proposal.replacements if edit.end > edit.start]
+        self._starts.update(start for start, _ in replaced)
+        if self.options.makes(proposal.rule, proposal.safety):
+            self._edited += replaced
         self._index = None
 
     def covered(self, span: Span) -> bool:
@@ -64,10 +70,18 @@ class Context:
         """CUDA's side of code that has a side for the NPU, too; no rule touches it."""
         return tuple(cuda_sides(self.source))
 
+    def close(self, span: Span) -> None:
+        """Keep later rules out of a place: code behind a test for CUDA that was left never runs elsewhere."""
+        self._closed.append(span)
+
+    def edited(self, span: Span) -> bool:
+        """Tell whether an edit that is made replaces something in this place."""
+        return any(start < span[1] and span[0] < end for start, end in self._edited)
+
     def kept(self, span: Span) -> bool:
-        """Tell whether a place lies in one of the `cuda_sides`."""
-        regions = (region for side in self.cuda_sides for region in (side.test, side.body) if region is not None)
-        return any(start <= span[0] and span[1] <= end for start, end in regions)
+        """Tell whether a place lies in one of the `cuda_sides`, or was closed."""
+        sides = (region for side in self.cuda_sides for region in (side.test, side.body) if region is not None)
+        return any(start <= span[0] and span[1] <= end for start, end in (*sides, *self._closed))
 
     @cached_property
     def dialect(self) -> Dialect:

@@ -94,12 +94,20 @@ def check(context: Context) -> Iterator[Proposal]:
         if guard.choice:
             yield _left(context, guard, Verdict("kernel", (guard.choice,)))
             continue
-        verdict = judge(context.source, guard.test, negative=guard.negative, availability=guard.availability)
+        verdict = judge(
+            context.source,
+            guard.test,
+            negative=guard.negative,
+            availability=guard.availability,
+            is_edited=lambda node: context.edited(context.source.span(node)),
+        )
         if isinstance(guard.spot, cst.BaseExpression) and may_change(context, guard.spot) is False:
             yield _kept(context, guard)
         elif verdict.kind == "handled":
             yield _beside(context.source.span(guard.spot), ", ".join(verdict.evidence))
         elif verdict.kind == "kernel":
+            for node in verdict.guarded:
+                context.close(context.source.span(node))
             yield _left(context, guard, verdict)
         else:
             yield _converted(context, guard)

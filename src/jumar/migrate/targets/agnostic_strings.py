@@ -33,6 +33,8 @@ def takes_expression(source: Source, node: cst.BaseExpression) -> bool:
 def device(source: Source, names: ModuleNames, text: Literal) -> Edits | None:
     """Put the variable in place of the string, or into it where it carries an index."""
     parent = source.parent(text.node)
+    if isinstance(parent, cst.MatchMappingElement):  # a key of a pattern cannot be an expression
+        return None
     if isinstance(parent, cst.MatchValue) or (isinstance(parent, cst.Index) and text.is_bare):
         return _pattern(source, text) if isinstance(parent, cst.MatchValue) else _type(source, text, parent)
     is_late_key = isinstance(parent, cst.DictElement) and parent.key is text.node and not _is_before_cpu(source, parent)

@@ -45,7 +45,7 @@ class Change:
 def around(source: Source, node: cst.BaseExpression, before: str, after: str = ")") -> tuple[Replacement, Replacement]:
     """Return insertions on both sides of an expression, its parentheses included."""
     start, end = source.outer_span(node)
-    return _apart(source, Replacement(start, start, before)), Replacement(end, end, after)
+    return Replacement(start, start, before), Replacement(end, end, after)
 
 
 def replaced(source: Source, node: cst.BaseExpression, text: str) -> Replacement:

@@ -112,7 +112,8 @@ def _parts(context: Context) -> dict[str, tuple[Change, ...]]:
         "models": tuple(models.changes(training)),
         "numbers": tuple(numbers.changes(context)),
         "outputs": tuple(outputs.changes(training)),
-        "decisions": tuple(decisions.changes(training)),
+        # What is around another change comes first, so that it is written around it.
+        "decisions": tuple(sorted(decisions.changes(training), key=lambda change: (change.span[0], -change.span[1]))),
     }
     others = [change for changes in found.values() for change in changes]
     needed = sorted({name for change in others for name in change.helpers} - {"start_ranks"})

@@ -155,7 +155,7 @@ def _set_device(context: Context, number: int) -> Iterator[Proposal]:
     if any(node.attr.value in _SETTERS for node in source.nodes(cst.Attribute)) or _is_set_elsewhere(context):
         return
     begin = entry(source)
-    if begin is None or not _uses_cuda(source) or not _is_script(source, begin):
+    if begin is None or _is_converted(source) or not _uses_cuda(source) or not _is_script(source, begin):
         return
     if is_spawning(source):
         yield Proposal(
@@ -197,6 +197,12 @@ def _is_set_elsewhere(context: Context) -> bool:
     return context.options.distributed is not None or not {"JM158", "device-never-set"}.isdisjoint(
         context.options.enable
     )
+
+
+def _is_converted(source: Source) -> bool:
+    """Tell whether the file names an accelerator other than CUDA: what it has of CUDA was left on purpose."""
+    names = ("torch.npu", "torch_npu", "torch.accelerator", "torch.get_device_module")
+    return any(reference.name.startswith(names) for reference in source.references)
 
 
 def _uses_cuda(source: Source) -> bool:

@@ -29,9 +29,19 @@ def spelled(source: Source, node: cst.CSTNode, name: str) -> tuple[str, tuple[st
         found = scope.candidates(bound)
         if len(found) != 1 or found[0] is None or not found[0].startswith("torch"):
             continue
+        if not _is_bound_before(source, scope, bound, node):
+            continue
         if len(found[0]) > len(best) and f"{name}.".startswith(f"{found[0]}."):
             best, text = found[0], bound + name[len(found[0]) :]
     return text, () if best else ("import torch",)
+
+
+def _is_bound_before(source: Source, scope: Scope, bound: str, node: cst.CSTNode) -> bool:
+    """Tell whether a name has its value where `node` is evaluated; a function runs after its module was read."""
+    home = scope.home(bound)
+    if home is not scope:
+        return True
+    return any(source.span(binding.node)[1] <= source.span(node)[0] for binding in home.bindings[bound])
 
 
 def _around(scope: Scope) -> Iterator[Scope]:
