@@ -231,4 +231,4 @@ def test_a_library_with_optional_cuda_keeps_its_probe_of_the_toolkit() -> None:
             extension = CUDAExtension('ops', ['ops.cu'])
     """
     assert changed(source) == []
-    assert {"JM108", "JM111"} <= {finding.code for finding in outcome(source).findings}
+    assert {"JM108", "JM131"} <= {finding.code for finding in outcome(source).findings}

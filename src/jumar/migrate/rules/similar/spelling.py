@@ -37,11 +37,14 @@ def spelled(source: Source, node: cst.CSTNode, name: str) -> tuple[str, tuple[st
 
 
 def _is_bound_before(source: Source, scope: Scope, bound: str, node: cst.CSTNode) -> bool:
-    """Tell whether a name has its value where `node` is evaluated; a function runs after its module was read."""
+    """Tell whether a name surely has its value where `node` is evaluated; a function runs after its module was read."""
     home = scope.home(bound)
     if home is not scope:
         return True
-    return any(source.span(binding.node)[1] <= source.span(node)[0] for binding in home.bindings[bound])
+    before = [binding.node for binding in home.bindings[bound] if source.span(binding.node)[1] <= source.span(node)[0]]
+    return any(
+        source.enclosing(found, cst.If, cst.Else, cst.Try, cst.For, cst.While, cst.With) is None for found in before
+    )
 
 
 def _around(scope: Scope) -> Iterator[Scope]:
