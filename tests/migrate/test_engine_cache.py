@@ -16,6 +16,7 @@ from jumar.findings import Edit, Finding, Location, Severity
 from jumar.migrate import Conversion, ConvertOptions, Failure, Skip, Success, convert_tree
 from jumar.migrate import cache as cache_module
 from jumar.migrate import converting as converting_module
+from jumar.migrate import memory as memory_module
 from jumar.migrate.cache import Cache, cache_folder, decode_outcome, encode_outcome, fingerprint
 
 
@@ -91,7 +92,7 @@ def test_another_program_starts_anew(
 ) -> None:
     convert_tree(tree)
     conversions.clear()
-    monkeypatch.setattr(converting_module, "program_fingerprint", lambda: "another")
+    monkeypatch.setattr(memory_module, "program_fingerprint", lambda: "another")
     convert_tree(tree)
     assert len(conversions) == 4
 
@@ -125,6 +126,23 @@ def test_a_folder_that_cannot_be_written_costs_nothing_but_time(
     monkeypatch.setenv("JUMAR_CACHE_DIR", str(tmp_path / "file"))
     monkeypatch.setattr(converting_module, "_CACHED_BYTES", 0)
     assert convert_tree(tree) == expected
+
+
+def test_summaries_and_quiet_files_are_remembered_too(
+    folder: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a.py", "b.py", "bad.py"):
+        (tree / name).write_text(f"name = {name!r}\n")
+    first = convert_tree(tree)
+    with monkeypatch.context() as patch:
+        patch.setattr(converting_module, "triggers", None)  # asking again would fail
+        patch.setattr(converting_module, "summarise", None)
+        assert convert_tree(tree) == first
+        (tree / "a.py").write_text("x = 2\n")
+        with pytest.raises(TypeError):
+            convert_tree(tree)
+    (tree / "a.py").write_text("import torch\nx.cuda()\n")
+    assert [outcome.path for outcome in convert_tree(tree).changed] == ["a.py", "c.yaml"]
 
 
 def test_without_the_cache_nothing_is_kept(folder: Path, tree: Path) -> None:

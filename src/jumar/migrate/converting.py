@@ -8,24 +8,17 @@ are cached where there are enough of them.
 from __future__ import annotations
 
 import functools
-import hashlib
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from jumar.findings import Finding
-from jumar.migrate.cache import (
-    Cache,
-    cache_folder,
-    decode_outcome,
-    encode_outcome,
-    fingerprint,
-    program_fingerprint,
-)
-from jumar.migrate.engine import convert_file, is_python, triggers
+from jumar.migrate.cache import Cache, cache_folder
+from jumar.migrate.engine import convert_file, is_python, triggers, untouched
 from jumar.migrate.facts_gathering import gather
 from jumar.migrate.facts_python import Summary, summarise
+from jumar.migrate.memory import Memory
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure, Outcome
 from jumar.migrate.pool import Lost, run, usable_cpus
@@ -71,37 +64,31 @@ def convert_all(
     as there are processors and work for them. A file on which Jumar itself fails stays as it was.
     """
     total = sum(map(len, sources.values()))
-    store = Cache(cache_folder()) if cache and total >= _CACHED_BYTES else None
+    memory = Memory(Cache(cache_folder()), sources, options) if cache and total >= _CACHED_BYTES else None
     jobs = usable_cpus() if jobs is None else max(1, jobs)
-    summaries = _summaries(sources, store, jobs)
+    summaries = _summaries(sources, memory, jobs)
     facts, notes = gather(summaries, sources)
-    found = dict(_outcomes(sources, summaries, options, facts, store, jobs, on_progress))
-    if store is not None:
-        store.prune()
+    found: dict[str, Outcome | None] = {}
+    for path, outcome in _outcomes(sources, summaries, options, facts, memory, jobs):
+        found[path] = outcome
+        if on_progress is not None:
+            on_progress(len(found), len(sources))
+    if memory is not None:
+        memory.close()
     return {path: found[path] for path in sources}, notes
 
 
-def _summaries(sources: Mapping[str, bytes], store: Cache | None, jobs: int) -> dict[str, Summary]:
-    """Return the summary of every Python file; one entry of the cache holds those of a whole tree."""
-    python = {path: data for path, data in sources.items() if is_python(path, data)}
-    digests = {path: hashlib.sha256(data).hexdigest() for path, data in python.items()} if store else {}
-    key = fingerprint(program_fingerprint(), "summaries", sorted(python)) if store else ""
-    kept = _kept_summaries(store.read(key)) if store is not None else {}
-    found = {path: kept[digest] for path, digest in digests.items() if digest in kept}
+def _summaries(sources: Mapping[str, bytes], memory: Memory | None, jobs: int) -> dict[str, Summary]:
+    """Return the summary of every Python file."""
+    python = [path for path, data in sources.items() if is_python(path, data)]
+    known = {path: memory.summary(path) for path in python} if memory is not None else {}
+    found = {path: summary for path, summary in known.items() if summary is not None}
     missing = [path for path in python if path not in found]
-    results = _each(summarise, [python[path] for path in missing], jobs, _SUMMARY_WORKER_BYTES, len)
-    for index, summary in results:
-        found[missing[index]] = Summary(parses=False) if isinstance(summary, Lost) else summary
-    if store is not None and missing:
-        store.write(key, {digests[path]: summary.to_json() for path, summary in found.items()})
+    for index, result in _each(summarise, [sources[path] for path in missing], jobs, _SUMMARY_WORKER_BYTES, len):
+        found[missing[index]] = Summary(parses=False) if isinstance(result, Lost) else result
+    if memory is not None and missing:
+        memory.keep_summaries(found)
     return {path: found[path] for path in python}
-
-
-def _kept_summaries(value: Any) -> dict[str, Summary]:
-    try:
-        return {digest: Summary.from_json(summary) for digest, summary in (value or {}).items()}
-    except (KeyError, TypeError, ValueError, AttributeError):
-        return {}
 
 
 def _outcomes(
@@ -109,44 +96,36 @@ def _outcomes(
     summaries: Mapping[str, Summary],
     options: ConvertOptions,
     facts: ProjectFacts,
-    store: Cache | None,
+    memory: Memory | None,
     jobs: int,
-    on_progress: Progress | None,
 ) -> Iterator[tuple[str, Outcome | None]]:
     """Yield (path, outcome) in the order in which they are done."""
-    done = 0
-
-    def advance() -> None:
-        nonlocal done
-        done += 1
-        if on_progress is not None:
-            on_progress(done, len(sources))
-
-    remembered = _Remembered(store, options, facts) if store is not None else None
     tasks: list[_Task] = []
     for path, data in sources.items():
-        task = _Task(path, data, path in summaries and summaries[path].parses)
-        if task.known_python and _is_quiet(task, options, facts):
-            yield path, _convert(options, facts, task)
-            advance()
-        elif remembered is not None and (known := remembered.find(path, data)) is not None:
+        parses = path in summaries and summaries[path].parses
+        if parses and not facts.concerns(path, data) and _is_quiet(path, data, options, memory):
+            yield path, untouched(data, path)
+        elif memory is not None and (known := memory.find(path, facts)) is not None:
             yield path, known[0]
-            advance()
         else:
-            tasks.append(task)
+            tasks.append(_Task(path, data, parses))
     work = functools.partial(_convert, options, facts)
     for index, result in _each(work, tasks, jobs, _WORKER_BYTES, _task_bytes):
         task = tasks[index]
         outcome = _failure(task, result.reason) if isinstance(result, Lost) else result
-        if remembered is not None and not isinstance(result, Lost):
-            remembered.keep(task.path, task.data, outcome)
+        if memory is not None:
+            memory.keep(task.path, facts, outcome)
         yield task.path, outcome
-        advance()
 
 
-def _is_quiet(task: _Task, options: ConvertOptions, facts: ProjectFacts) -> bool:
-    """Tell whether no rule can say anything of a file: handing it to a worker would cost more than converting it."""
-    return not (triggers(options).may_concern(task.data, task.path, facts) or options.user_rules.concern(task.data))
+def _is_quiet(path: str, data: bytes, options: ConvertOptions, memory: Memory | None) -> bool:
+    """Tell whether no word of a file makes any rule look at it."""
+    if memory is not None and memory.is_quiet(path):
+        return True
+    quiet = not (triggers(options).may_concern(data) or options.user_rules.concern(data))
+    if quiet and memory is not None:
+        memory.keep_quiet(path)
+    return quiet
 
 
 def _task_bytes(task: _Task) -> int:
@@ -168,36 +147,6 @@ def _failure(task: _Task, reason: str, trace: str = "") -> Failure:
     return Failure(
         path=task.path, before=task.data, error=f"{shown(task.path)}: {reason}; report this.", findings=(finding,)
     )
-
-
-class _Remembered:
-    """Outcomes of earlier runs with the same program, options and facts."""
-
-    def __init__(self, store: Cache, options: ConvertOptions, facts: ProjectFacts) -> None:
-        self._store = store
-        self._facts = facts
-        self._base = fingerprint(program_fingerprint(), options, sorted(facts.exports), facts.words, facts.methods)
-
-    def _key(self, path: str, data: bytes) -> str:
-        return fingerprint(self._base, path, self._facts.of(path), hashlib.sha256(data).hexdigest())
-
-    def find(self, path: str, data: bytes) -> tuple[Outcome | None] | None:
-        """Return the outcome in a tuple, None where it is not known."""
-        value = self._store.read(self._key(path, data))
-        if value is None:
-            return None
-        if value == {}:
-            return (None,)
-        outcome = decode_outcome(value, path, data)
-        return None if outcome is None else (outcome,)
-
-    def keep(self, path: str, data: bytes, outcome: Outcome | None) -> None:
-        """Keep an outcome that comes back equal from its JSON form, but no defect: it may be gone next time."""
-        value = {} if outcome is None else encode_outcome(outcome)
-        if outcome is not None and decode_outcome(value, path, data) != outcome:
-            return
-        if outcome is None or all(finding.code != conversion_defect.RULE.code for finding in outcome.findings):
-            self._store.write(self._key(path, data), value)
 
 
 def _each(

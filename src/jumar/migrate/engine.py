@@ -76,11 +76,16 @@ def convert_source(
         if silent is None and not options.user_rules.concern(data):
             if not known_python:
                 _check_syntax(data, path)
-            return Skip(path=path, before=data, reason="nothing in it belongs to CUDA")
+            return untouched(data, path)
         with _collector_at_rest():
             return _convert(parse(data, path, project), options, project, silent or frozenset())
     except SourceError as error:
         return Failure(path=path, before=data, error=sentence(path, error), findings=(report(path, error),))
+
+
+def untouched(data: bytes, path: str) -> Skip:
+    """Return the outcome of a Python source of which no rule can say anything."""
+    return skip_of(data, path) or Skip(path=path, before=data, reason="nothing in it belongs to CUDA")
 
 
 @contextlib.contextmanager

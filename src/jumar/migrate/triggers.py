@@ -60,15 +60,14 @@ class Triggers:
         self._all_words = tuple(dict.fromkeys(word for words in self._words.values() for word in sorted(words)))
         self._all_patterns = tuple(dict.fromkeys(self._patterns.values()))
 
-    def may_concern(self, data: bytes, path: str, project: ProjectFacts) -> bool:
-        """Tell whether any rule may say something of a file."""
+    def may_concern(self, data: bytes) -> bool:
+        """Tell whether any rule may say something of a file because of its own words."""
         lowered = data.lower()
         return (
             speaks_of_cuda(lowered)
             or self._always
             or any(word in lowered for word in self._all_words)
             or any(pattern.search(lowered) for pattern in self._all_patterns)
-            or project.concerns(path, data)
         )
 
     def silent(self, data: bytes, path: str, project: ProjectFacts) -> frozenset[str] | None:
