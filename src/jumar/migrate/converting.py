@@ -36,7 +36,7 @@ _CACHED_BYTES = 200_000
 """Smaller conversions take less than a second and leave nothing in the cache."""
 _WORKER_BYTES = 400_000
 """Sources that take about as long to convert as a worker takes to start, four times over."""
-_SUMMARY_WORKER_BYTES = 8_000_000
+_SUMMARY_WORKER_BYTES = 3_000_000
 _BATCH_BYTES = 40_000
 
 
