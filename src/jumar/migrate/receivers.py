@@ -35,7 +35,9 @@ class Receivers:
         """Yield classes with a method or class attribute of the name, and those that set `self.<name>`."""
         source = self._source
         for node in source.nodes(cst.ClassDef):
-            if self._name in source.tree.own_scopes[node].bindings:
+            if self._name in source.tree.own_scopes[node].bindings or any(
+                source.has_own(base.value, self._name) for base in node.bases
+            ):
                 yield node
         for target in source.nodes(cst.Attribute):
             if target.attr.value == self._name and target in source.tree.stored:
@@ -98,6 +100,8 @@ class Receivers:
         definition = self._definition(call.func)
         if definition is not None:
             return "own" if definition in self._own else "unknown"
+        if self._source.has_own(call.func, self._name):
+            return "own"
         if (self._source.qualified(call.func) or "").startswith("torch."):
             return "torch"
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in _FLUENT:
@@ -143,7 +147,7 @@ class Receivers:
     def _by_parameter(self, parameter: cst.Param) -> Owner:
         if parameter.annotation is not None:
             annotation = parameter.annotation.annotation
-            if self._definition(annotation) in self._own:
+            if self._definition(annotation) in self._own or self._source.has_own(annotation, self._name):
                 return "own"
             return "torch" if (self._source.qualified(annotation) or "").startswith("torch.") else "unknown"
         function = self._source.enclosing(parameter, cst.FunctionDef)

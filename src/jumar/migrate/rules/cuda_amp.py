@@ -95,7 +95,9 @@ def plan(source: Source) -> AmpPlan:
         if not reference.names[0].startswith("torch.cuda.amp") or not isinstance(root, cst.Name):
             continue
         bindings = source.scope(root).bindings_of(root.value)
-        neutral = reference.certain and len(bindings) == 1 and _is_convertible(source, reference)
+        # Other files that take the name from this one go on calling it with the signature it had.
+        own = root.value not in source.facts.passed_on
+        neutral = own and reference.certain and len(bindings) == 1 and _is_convertible(source, reference)
         for binding in bindings:
             if not neutral or found.routes.get(binding.node) == "vendor":
                 found.routes[binding.node] = "vendor"

@@ -101,6 +101,11 @@ def without_argument(source: Source, call: cst.Call, argument: cst.Arg) -> Repla
     return Replacement(source.span(argument)[0], end, "")
 
 
+def _deleted(_source: Source) -> set[cst.CSTNode]:
+    """Statements of a file that are deleted; one set a file (`Source.derived`)."""
+    return set()
+
+
 def without_statement(source: Source, line: cst.SimpleStatementLine) -> Replacement:
     """Return the deletion of a statement that is alone on its line; `pass` where a block would be empty.
 
@@ -108,7 +113,9 @@ def without_statement(source: Source, line: cst.SimpleStatementLine) -> Replacem
     """
     start, end = source.span(line)
     parent = source.parent(line)
-    if isinstance(parent, cst.IndentedBlock) and len(parent.body) == 1:
+    deleted = source.derived(_deleted)
+    deleted.add(line)
+    if isinstance(parent, cst.IndentedBlock) and all(statement in deleted for statement in parent.body):
         return Replacement(start, end, "pass")
     text = source.text
     first, last = text.line_start(start), text.line_end(max(start, end - 1))
