@@ -99,7 +99,12 @@ def parses(text: str) -> bool:
     return True
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 @given(scripts())
 def test_a_script_is_converted_as_a_whole_or_not_at_all_and_only_once(source):
     if not parses(source):

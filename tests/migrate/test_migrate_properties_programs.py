@@ -33,8 +33,12 @@ EVERY_OPTION = st.builds(
 ).filter(lambda options: not (options.similar and "JM157" in options.enable))
 # JM157 makes fused optimizers of PyTorch's, also of those that -sim writes: the guide tells to take two steps.
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink]  # explaining a failure would take minutes
+# The same programs in every run: a new one is looked for by turning `derandomize` off.
 SETTINGS = settings(
-    deadline=None, phases=PHASES, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    derandomize=True,
+    deadline=None,
+    phases=PHASES,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import pytest
 from similar_cases import assert_equal_results
 
@@ -125,7 +127,10 @@ weights = [p.detach() for p in model.parameters()]
     assert_equal_results(source, "weights")
 
 
-def test_a_model_without_data_parallel_gives_the_same_on_one_device() -> None:
+def test_a_model_without_data_parallel_gives_the_same_on_one_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    # As on a machine without accelerators; another test may have brought one up in this process.
+    module = importlib.import_module("torch.nn.parallel.data_parallel")
+    monkeypatch.setattr(module, "_get_available_device_type", lambda: None)
     source = """
 import torch
 model = torch.nn.Linear(5, 3)

@@ -211,6 +211,8 @@ def _scalers_without_device(context: Context) -> Iterator[Proposal]:
     source = context.source
     for reference in uses_of(source, *_SCALERS):
         call = reference.call
+        if context.covered(source.span(reference.node)):
+            continue
         if call is None or keyword(call, "device") or has_star(call, "**") or has_star(call, "*"):
             continue
         if any(argument.keyword is None for argument in call.args):

@@ -76,6 +76,11 @@ def check(context: Context) -> Iterator[Proposal]:
 
 def _is_torchs_own(source: Source, node: cst.Attribute) -> bool:
     """Tell whether the whole chain is a name of the torch package, which no tensor is."""
+    root: cst.BaseExpression = node
+    while isinstance(root, cst.Attribute):
+        root = root.value
+    if isinstance(root, cst.Call) and source.qualified(root.func) == "torch.get_device_module":
+        return True
     return any(name is not None and name.startswith(("torch.", "torch_npu.")) for name in source.candidates(node))
 
 
