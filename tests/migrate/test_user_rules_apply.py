@@ -7,7 +7,7 @@ from textwrap import dedent
 from typing import Any
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.findings import Finding
@@ -265,10 +265,8 @@ CHANGES = st.sampled_from(
 
 
 @settings(derandomize=True, deadline=None)
-@given(st.lists(CALLS, min_size=1, max_size=3), st.lists(CHANGES, min_size=1, max_size=2))
+@given(st.lists(CALLS, min_size=1, max_size=3), st.lists(CHANGES, min_size=1, max_size=1))
 def test_any_call_stays_a_call_that_parses(calls: list[str], changes: list[dict[str, Any]]) -> None:
-    removed = [change["remove"] for change in changes if "remove" in change]
-    assume(not any(change.get("set", change.get("add")) in removed for change in changes if "remove" not in change))
     source = "import lib\nfrom lib import f, h\n" + "\n".join(calls) + "\n"
     try:
         compile(source, "a.py", "exec")
