@@ -31,7 +31,6 @@ class Context:
     _covered: set[Span] = field(default_factory=set)
     _starts: set[int] = field(default_factory=set)
     _edited: list[Span] = field(default_factory=list)
-    _closed: list[Span] = field(default_factory=list)
     _index: tuple[list[int], list[int], list[int]] | None = None
     """Starts of covered spans, the farthest end of any span up to each of them, and starts of edits; all sorted."""
 
@@ -70,6 +69,11 @@ class Context:
         """CUDA's side of code that has a side for the NPU, too; no rule touches it."""
         return tuple(cuda_sides(self.source))
 
+    @cached_property
+    def _closed(self) -> list[Span]:
+        """Places that no rule touches: the `cuda_sides`, and what `close` adds."""
+        return [region for side in self.cuda_sides for region in (side.test, side.body) if region is not None]
+
     def close(self, span: Span) -> None:
         """Keep later rules out of a place: code behind a test for CUDA that was left never runs elsewhere."""
         self._closed.append(span)
@@ -80,8 +84,7 @@ class Context:
 
     def kept(self, span: Span) -> bool:
         """Tell whether a place lies in one of the `cuda_sides`, or was closed."""
-        sides = (region for side in self.cuda_sides for region in (side.test, side.body) if region is not None)
-        return any(start <= span[0] and span[1] <= end for start, end in (*sides, *self._closed))
+        return any(start <= span[0] and span[1] <= end for start, end in self._closed)
 
     @cached_property
     def dialect(self) -> Dialect:
@@ -150,3 +153,8 @@ def uses_of(source: Source, *names: str) -> Iterator[Reference]:
     """Yield certain references whose qualified name is one of `names`."""
     wanted = frozenset(names)
     return (reference for reference in source.references if reference.certain and reference.name in wanted)
+
+
+def names_any(source: Source, *prefixes: str) -> bool:
+    """Tell whether a reference's qualified name begins with one of `prefixes`."""
+    return any(reference.name.startswith(prefixes) for reference in source.references)

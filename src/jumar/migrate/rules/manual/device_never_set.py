@@ -39,7 +39,7 @@ from jumar.findings import Severity
 from jumar.migrate.devices import callee_name
 from jumar.migrate.edits import Proposal
 from jumar.migrate.literals import literal
-from jumar.migrate.rules.context import Context
+from jumar.migrate.rules.context import Context, names_any
 from jumar.migrate.rules.manual.entry import Entry, entry, is_spawning
 from jumar.migrate.rules.manual.names import argument, torch_name
 from jumar.migrate.source import Source
@@ -84,9 +84,7 @@ def check(context: Context) -> Iterator[Proposal]:
 
 def _names_no_device(source: Source) -> bool:
     """Tell whether the file is written for any accelerator: what it has of CUDA was left on purpose."""
-    return any(
-        reference.name.startswith(("torch.accelerator", "torch.get_device_module")) for reference in source.references
-    )
+    return names_any(source, "torch.accelerator", "torch.get_device_module")
 
 
 def _computed(source: Source) -> str:

@@ -44,7 +44,7 @@ from jumar.migrate.devices import callee_name
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.literals import literals
 from jumar.migrate.options import ConvertOptions
-from jumar.migrate.rules.context import Context
+from jumar.migrate.rules.context import Context, names_any
 from jumar.migrate.rules.manual.entry import Entry, entry, is_spawning
 from jumar.migrate.rules.similar.number_sites import Site, computed, sites
 from jumar.migrate.rules.similar.spelling import spelled
@@ -201,12 +201,11 @@ def _is_set_elsewhere(context: Context) -> bool:
 
 def _is_converted(source: Source) -> bool:
     """Tell whether the file names an accelerator other than CUDA: what it has of CUDA was left on purpose."""
-    names = ("torch.npu", "torch_npu", "torch.accelerator", "torch.get_device_module")
-    return any(reference.name.startswith(names) for reference in source.references)
+    return names_any(source, "torch.npu", "torch_npu", "torch.accelerator", "torch.get_device_module")
 
 
 def _uses_cuda(source: Source) -> bool:
-    if any(reference.name.startswith("torch.cuda") for reference in source.references):
+    if names_any(source, "torch.cuda"):
         return True
     if any(node.attr.value == "cuda" and source.called(node) is not None for node in source.methods):
         return True
