@@ -127,13 +127,20 @@ class _Reader:
             if self.text[at] != ":":
                 raise ValueError("a colon is missing")
             yield key, self.skip(at + 1)
-            at = self.skip(self.after)
-            if self.text[at] == "}":
-                self.after = at + 1
+            following = self._following("}")
+            if following is None:
                 return
-            if self.text[at] != ",":
-                raise ValueError("a comma is missing")
-            at = self.skip(at + 1)
+            at = following
+
+    def _following(self, closing: str) -> int | None:
+        """Return where the next item begins, None behind the last, whose bracket `after` then follows."""
+        at = self.skip(self.after)
+        if self.text[at] == closing:
+            self.after = at + 1
+            return None
+        if self.text[at] != ",":
+            raise ValueError("a comma is missing")
+        return self.skip(at + 1)
 
     def elements(self, at: int) -> Iterator[int]:
         """Yield the offset of each element of the list at `at`; `after` is set by who reads the element."""
@@ -145,13 +152,10 @@ class _Reader:
             return
         while True:
             yield at
-            at = self.skip(self.after)
-            if self.text[at] == "]":
-                self.after = at + 1
+            following = self._following("]")
+            if following is None:
                 return
-            if self.text[at] != ",":
-                raise ValueError("a comma is missing")
-            at = self.skip(at + 1)
+            at = following
 
     def cells(self, at: int) -> int:
         for number, cell_at in enumerate(self.elements(at), 1):
