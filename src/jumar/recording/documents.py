@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from jumar.errors import RecordingError
-from jumar.recording.schema import RUN_FILE, SCHEMA_VERSION, RunEnd, RunInfo
+from jumar.recording.schema import RUN_FILE, SCHEMA_VERSION, RunEnd, RunInfo, StepInfo
 
-_TUPLES = {"command", "levels", "steps", "not_covered"}
+_TUPLES = {"command", "levels", "steps", "not_covered", "not_kept"}
 
 
 def to_text(document: RunInfo | RunEnd) -> str:
@@ -49,6 +49,16 @@ def read_run_end(path: Path) -> RunEnd:
         return RunEnd(**_known_fields(RunEnd, _load(path)))
     except TypeError as error:
         raise RecordingError(f"{path} does not describe the end of a run: {error}. Record again.") from error
+
+
+def step_info_text(info: StepInfo) -> bytes:
+    """Return what a step file's metadata hold of the step."""
+    return json.dumps(asdict(info)).encode()
+
+
+def step_info_from(text: bytes | None) -> StepInfo:
+    """Return what a step file's metadata say of the step; nothing for a file without."""
+    return StepInfo(**_known_fields(StepInfo, json.loads(text))) if text else StepInfo()
 
 
 def is_recording(folder: Path) -> bool:

@@ -9,8 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumar.errors import RecordingError
-from jumar.recording.documents import read_run_end, read_run_info
-from jumar.recording.schema import STEPS_FOLDER, TENSORS_FOLDER, CallRow, RunEnd, RunInfo, TensorRow, step_stem
+from jumar.recording.documents import read_run_end, read_run_info, step_info_from
+from jumar.recording.schema import (
+    STEP_INFO_KEY,
+    STEPS_FOLDER,
+    TENSORS_FOLDER,
+    CallRow,
+    RunEnd,
+    RunInfo,
+    StepInfo,
+    TensorRow,
+    step_stem,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,6 +83,13 @@ class Recording:
                 f"{self.path} has no readable step {step} of rank {rank}; it has {_ranges(self.steps(rank))}."
             )
         return table_to_rows(self._table(step, rank))
+
+    def step_info(self, step: int, rank: int = 0) -> StepInfo:
+        """Return what is known of a step as a whole, without reading its rows."""
+        import pyarrow.parquet as pq
+
+        metadata = pq.read_schema(self._step_file(step, rank)).metadata or {}
+        return step_info_from(metadata.get(STEP_INFO_KEY.encode()))
 
     def num_rows(self, step: int, rank: int = 0) -> int:
         """Return the number of rows of a step without reading them."""

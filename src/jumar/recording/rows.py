@@ -34,6 +34,8 @@ _TENSOR_TYPES: dict[str, pa.DataType] = {
     "l2": pa.float64(),
     "num_nan": pa.int64(),
     "num_inf": pa.int64(),
+    "sketch": pa.binary(),
+    "hash": pa.string(),
 }
 _SIDES = ("inputs", "outputs")
 _TENSORS = pa.list_(pa.struct(list(_TENSOR_TYPES.items())))
@@ -50,6 +52,7 @@ _ROW_TYPES: dict[str, pa.DataType] = {
     "source": pa.string(),
     "arguments": pa.string(),
     "autocast": pa.string(),
+    "rng": pa.string(),
     "start_us": pa.float64(),
     "duration_us": pa.float64(),
     "inputs": _TENSORS,

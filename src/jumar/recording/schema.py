@@ -2,7 +2,8 @@
 
     RECORDING/
       run.json                            written first: `RunInfo`
-      steps/step-000000-rank-0.parquet    one file a step and rank, renamed into place when complete
+      steps/step-000000-rank-0.parquet    one file a step and rank, renamed into place when complete;
+                                      its metadata hold a `StepInfo`
       tensors/step-000000-rank-0.h5       only with values "tensors": /<row key>/input/0, …/output/0
       end-rank-0.json                     written last: `RunEnd`; absent when the run was killed
 
@@ -14,20 +15,27 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Raised when a reader of the old version would misread the new one; readers refuse newer versions."""
 
 RUN_FILE = "run.json"
 STEPS_FOLDER = "steps"
 TENSORS_FOLDER = "tensors"
+STEP_INFO_KEY = "jumar.step"
+"""Key in the Parquet metadata of a step file under which `StepInfo` is kept as JSON."""
 
-Kind = Literal["op", "module", "loss"]
+Kind = Literal["op", "module", "loss", "optimizer", "parameter"]
 """`op`: one aten operator; `module`: one nn.Module call (or its backward); `loss`: a tensor that
-`.backward()` was called on, before any loss scaling, as the only output of the row."""
+`.backward()` was called on, before any loss scaling, as the only output of the row; `optimizer`: one
+`Optimizer.step`, its hyperparameters as arguments; `parameter`: one trained parameter at the end of the
+step, `input.grad` the gradient that the optimizer read, `output.0` its value afterwards."""
 
 Phase = Literal["forward", "backward", "optimizer"]
-Level = Literal["module", "op"]
-Values = Literal["none", "stats", "tensors"]
+Level = Literal["module", "op", "optimizer"]
+"""`op` includes the optimizer's operators without values (`parameter` rows hold what they did); `optimizer`
+adds the values."""
+Values = Literal["none", "hash", "stats", "sketch", "tensors"]
+"""`sketch` and `tensors` include the statistics; `tensors` includes no sketch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +68,10 @@ class TensorRow:
     l2: float | None = None
     num_nan: int | None = None
     num_inf: int | None = None
+    sketch: bytes | None = None
+    """64 little-endian float32: the random-sign projection of `jumar.recording.sketch`; None when not taken."""
+    hash: str = ""
+    """16 hexadecimal digits over dtype, shape and the elements in logical order; empty when not taken."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,9 +100,11 @@ class CallRow:
     source: str = ""
     """Innermost frame of the user's own code, `train.py:41`; empty when none is on the stack."""
     arguments: str = ""
-    """JSON object of the arguments that are not tensors, by name."""
+    """JSON object of the arguments that are not tensors, by name; of an optimizer one list item a group."""
     autocast: str = ""
     """`float16` or `bfloat16` inside autocast, else empty."""
+    rng: str = ""
+    """Digest of the generator's state before a call that draws random numbers, else empty."""
     start_us: float = 0.0
     """Microseconds since the step began, host clock."""
     duration_us: float = 0.0
@@ -102,6 +116,20 @@ class CallRow:
     def key(self) -> str:
         """HDF5 group of this row's tensors: no two rows of a step and rank share it."""
         return row_key(self.kind, self.phase, self.module_path, self.name, self.occurrence)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepInfo:
+    """What is known of a step as a whole."""
+
+    loss_scale: float | None = None
+    """Scale of `GradScaler` with which the losses of the step were multiplied; None without a scaler."""
+    skipped: bool | None = None
+    """Whether a scaler found Inf or NaN in the gradients and left the update out; None without a scaler."""
+    rng: dict[str, str] = field(default_factory=dict)
+    """Digest of each generator's state when the step began, by name: `python`, `numpy`, `cpu`, `npu:0`."""
+    not_kept: tuple[str, ...] = ()
+    """What the budget left out of this step, one sentence each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumar.errors import OutputError
-from jumar.recording.documents import is_recording, to_text
+from jumar.recording.documents import is_recording, step_info_text, to_text
 from jumar.recording.files import write_atomically, write_text_atomically
 from jumar.recording.schema import (
     RUN_FILE,
+    STEP_INFO_KEY,
     STEPS_FOLDER,
     TENSORS_FOLDER,
     CallRow,
     RunEnd,
     RunInfo,
+    StepInfo,
     end_file,
     step_stem,
 )
@@ -59,6 +61,7 @@ class RecordingWriter:
         step: int,
         rows: Sequence[CallRow],
         tensors: Mapping[str, Mapping[str, np.ndarray]] | None = None,
+        info: StepInfo | None = None,
     ) -> None:
         """Write one step's rows, and its tensors by row key and tensor name. Raises OSError (a full disk).
 
@@ -68,7 +71,7 @@ class RecordingWriter:
         from jumar.recording.rows import rows_to_table
 
         dtypes = {row.key: {tensor.name: tensor.dtype for tensor in (*row.inputs, *row.outputs)} for row in rows}
-        self.write_table(step, rows_to_table(rows), tensors, dtypes)
+        self.write_table(step, rows_to_table(rows), tensors, dtypes, info)
 
     def write_table(
         self,
@@ -76,6 +79,7 @@ class RecordingWriter:
         table: Any,
         tensors: Mapping[str, Mapping[str, np.ndarray]] | None,
         dtypes: Mapping[str, Mapping[str, str]],
+        info: StepInfo | None = None,
     ) -> None:
         """Write one step as `write_step` does, its rows as a table made by `jumar.recording.rows`."""
         import pyarrow.parquet as pq
@@ -87,6 +91,7 @@ class RecordingWriter:
             folder = self.path / TENSORS_FOLDER
             folder.mkdir(exist_ok=True)
             write_atomically(folder / f"{stem}.h5", lambda part: write_tensors(part, tensors, dtypes))
+        table = table.replace_schema_metadata({STEP_INFO_KEY: step_info_text(info or StepInfo())})
         write_atomically(
             self.path / STEPS_FOLDER / f"{stem}.parquet",
             lambda part: pq.write_table(table, part, compression="zstd", write_page_checksum=True),
