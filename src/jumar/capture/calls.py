@@ -97,6 +97,7 @@ class Call:
         "occurrence",
         "outputs",
         "phase",
+        "rng",
         "source",
         "start_us",
     )
@@ -112,6 +113,7 @@ class Call:
         self.arguments: Any = None
         """Names and values, in turn, of the arguments that are not tensors, or None."""
         self.autocast = ""
+        self.rng = ""
         self.start_us = 0.0
         self.duration_us = 0.0
         self.inputs: Named = []

@@ -22,6 +22,7 @@ _NOTED = (
     "occurrence",
     "source",
     "autocast",
+    "rng",
     "start_us",
     "duration_us",
 )
