@@ -139,6 +139,10 @@ def test_an_error_names_the_place_the_value_and_what_is_expected(document: Any, 
         ({"arguments": [{"in": 0, "old": "a", "new": "'"}]}, "arguments[0].new must be text without quotes"),
         ({"arguments": [{"reorder": [0, 2]}], "rename": "ours.g"}, "reorder must be the positions from 0 up"),
         ({"arguments": [{"reorder": [1, 0]}]}, "rules[0].arguments must not reorder without rename"),
+        ({"arguments": [{"set": 0, "value": "1"}, {"remove": 0}]}, "set of argument 0 and remove of argument 0"),
+        ({"arguments": [{"add": "a", "value": "1"}, {"add": "a", "value": "2"}]}, 'add of argument "a" and add of arg'),
+        ({"arguments": [{"rename": "a", "to": "b"}, {"remove": "a"}]}, 'renaming of "a" and remove of argument "a"'),
+        ({"arguments": [{"reorder": [1, 0]}, {"set": 1, "value": "2"}], "rename": "ours.g"}, "the reordering [1, 0]"),
     ],
 )  # fmt: skip
 def test_fields_that_contradict_each_other_are_refused(fields: dict[str, Any], sentence: str) -> None:

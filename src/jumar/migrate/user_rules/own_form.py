@@ -21,6 +21,7 @@ from jumar.migrate.user_rules.model import (
     UserRule,
 )
 from jumar.migrate.user_rules.patterns import Pattern, fill, is_dotted_name, is_pattern, renamed
+from jumar.migrate.user_rules.together import conflict
 
 _FIELDS = (
     "name", "match", "called", "rename", "arguments", "requires", "keep", "message", "why", "action", "severity",
@@ -78,6 +79,8 @@ def _check_whole(entry: Table, rule: UserRule) -> None:
         entry.fail("safety", "must stand beside rename or arguments")
     if rule.called and not all(pattern.is_attribute for pattern in rule.patterns):
         entry.fail("called", "must stand only beside names behind a dot, such as .to_gpu")
+    if excluding := conflict(rule.changes):
+        entry.fail("arguments", f"must say one thing of an argument, and {excluding} exclude each other")
     if any(isinstance(change, ReorderArguments) for change in rule.changes) and rule.rename is None:
         entry.fail("arguments", "must not reorder without rename, or a second conversion would reorder again")
     if rule.rename is not None:

@@ -45,6 +45,7 @@ from jumar.migrate.rules.user.imports import renamed_imports
 from jumar.migrate.rules.user.places import Place, places
 from jumar.migrate.rules.user.renaming import rename
 from jumar.migrate.user_rules.model import UserRule
+from jumar.migrate.user_rules.together import in_order
 from jumar.rules import Rule
 
 RULE = Rule(
@@ -97,7 +98,7 @@ def _draft(context: Context, rule: UserRule, place: Place) -> Draft:
     if rule.rename is not None:
         rename(context.source, rule, place, draft)
     if call is not None:
-        for change in rule.changes:
+        for change in in_order(rule.changes):
             change_call(context.source, call, change, draft)
     if rule.requires:
         draft.requires = list(rule.requires)
