@@ -12,8 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from typing import Literal
 
-from jumar.accuracy.calls import Call
+from jumar.accuracy.calls import Call, calls_of
+from jumar.recording.schema import CallRow
 
 LONGEST_EXACT_MATCH = 400
 """Calls up to which difflib (quadratic) is used; longer stretches without an anchor are paired greedily."""
@@ -28,6 +30,34 @@ class Pair:
 
     reference: Call | None
     target: Call | None
+    region: str = ""
+    """Words for the region of calls, other on each side, that this pair is the border of or this call is within."""
+
+
+@dataclass(slots=True)
+class AlignedStep:
+    """The calls of one step of both runs, and which belong together."""
+
+    kind: Literal["op", "module", "none"]
+    """What is compared: operators, modules where one side has no operators, nothing."""
+    reference: list[Call]
+    target: list[Call]
+    pairs: list[Pair]
+
+
+def align_step(reference: Sequence[CallRow], target: Sequence[CallRow], strip: tuple[str, str]) -> AlignedStep:
+    """Align the rows of one step and rank. `strip` holds the module path prefixes to leave out on each side."""
+    kind = _common_kind(reference, target)
+    if kind == "none":
+        return AlignedStep(kind, [], [], [])
+    mine = calls_of((row for row in reference if row.kind in {kind, "parameter"}), strip[0])
+    theirs = calls_of((row for row in target if row.kind in {kind, "parameter"}), strip[1])
+    return AlignedStep(kind, mine, theirs, align(mine, theirs))
+
+
+def _common_kind(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Literal["op", "module", "none"]:
+    common = {row.kind for row in reference} & {row.kind for row in target}
+    return "op" if "op" in common else "module" if "module" in common else "none"
 
 
 def align(reference: Sequence[Call], target: Sequence[Call]) -> list[Pair]:

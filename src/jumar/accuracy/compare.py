@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from jumar.accuracy.align import align_step
 from jumar.accuracy.calls import extra_prefix, plain_path
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.judge import Load
@@ -94,7 +95,8 @@ def _compare_rank(
             break
         mine, theirs = found.reference.rows(step, rank), found.target.rows(step, rank)
         strip = _prefixes(mine, theirs) if strip is None else strip
-        outcome = compare_step(mine, theirs, load, strip=strip, tolerance_scale=options.tolerance_scale)
+        step_of_both = align_step(mine, theirs, strip)
+        outcome = compare_step(step_of_both, load, tolerance_scale=options.tolerance_scale)
         if not found.coarsest:
             found.coarsest = max(_coarsest(mine), _coarsest(theirs))
         _collect(found, outcome, step, is_first=step == steps[0], options=options)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from jumar.accuracy.correspondence import Correspondence
 from jumar.accuracy.leaves import Leaf
 from jumar.accuracy.results import Evidence, LossPair, OperatorDiff, RunSummary, UnmatchedCall
 from jumar.accuracy.settings import SettingDiff
@@ -34,6 +35,8 @@ class Evidenced:
     leaves_step: int | None = None
     coarsest: float = 0.0
     kinds: set[str] = field(default_factory=set)
+    correspondence: Correspondence = field(default_factory=Correspondence)
+    """Structure, names, steps, ranks: what is known beside the values."""
 
 
 def summary(recording: RecordingLike) -> RunSummary:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from jumar.accuracy.align import Pair, align
-from jumar.accuracy.calls import Call, calls_of
+from jumar.accuracy.align import AlignedStep, Pair
+from jumar.accuracy.calls import Call
 from jumar.accuracy.canonical import RANDOM, SHUFFLING
 from jumar.accuracy.flow import Flow
 from jumar.accuracy.judge import Judge, Judgement, Load
 from jumar.accuracy.leaves import Leaf, parameter_storages
 from jumar.accuracy.results import OperatorDiff, UnmatchedCall
-from jumar.recording.schema import CallRow, TensorRow
+from jumar.recording.schema import TensorRow
 
 
 @dataclass(slots=True)
@@ -35,33 +35,18 @@ class StepOutcome:
     kind: Literal["op", "module", "none"] = "none"
 
 
-def compare_step(
-    reference: Sequence[CallRow],
-    target: Sequence[CallRow],
-    load: Load,
-    *,
-    strip: tuple[str, str],
-    tolerance_scale: float,
-) -> StepOutcome:
-    """Compare the rows of one step and rank. `strip` holds the module path prefixes to leave out on each side."""
-    kind = _common_kind(reference, target)
-    outcome = StepOutcome(kind=kind)
-    if kind == "none":
+def compare_step(step: AlignedStep, load: Load, *, tolerance_scale: float) -> StepOutcome:
+    """Compare the calls of one step and rank, pair by pair in the reference's order of execution."""
+    outcome = StepOutcome(kind=step.kind)
+    if step.kind == "none":
         return outcome
-    mine = calls_of((row for row in reference if row.kind == kind), strip[0])
-    theirs = calls_of((row for row in target if row.kind == kind), strip[1])
-    flow = Flow(mine, theirs)
-    flow.enabled = flow.enabled and kind == "op"
-    judge = Judge(flow, parameter_storages(mine), load, tolerance_scale)
-    of_reference = {id(call) for call in mine}
-    for pair in align(mine, theirs):
+    flow = Flow(step.reference, step.target)
+    flow.enabled = flow.enabled and step.kind == "op"
+    judge = Judge(flow, parameter_storages(step.reference), load, tolerance_scale)
+    of_reference = {id(call) for call in step.reference}
+    for pair in step.pairs:
         _take(outcome, judge, pair, of_reference)
     return outcome
-
-
-def _common_kind(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Literal["op", "module", "none"]:
-    common = {row.kind for row in reference} & {row.kind for row in target}
-    return "op" if "op" in common else "module" if "module" in common else "none"
 
 
 def _take(outcome: StepOutcome, judge: Judge, pair: Pair, of_reference: set[int]) -> None:
@@ -69,10 +54,14 @@ def _take(outcome: StepOutcome, judge: Judge, pair: Pair, of_reference: set[int]
         call = pair.reference or pair.target
         assert call is not None
         judge.alone(call, "target" if pair.reference is None else "reference")
+        if pair.region:
+            return  # inside a region that is compared at its border
         unmatched = outcome.unmatched_target if pair.reference is None else outcome.unmatched_reference
         unmatched.append(_unmatched(call))
         return
     judged = judge.pair(pair.reference, pair.target)
+    if pair.region:
+        judged.diff = replace(judged.diff, note="; ".join(filter(None, (judged.diff.note, pair.region))))
     diff = judged.diff
     outcome.leaves.extend(judged.inputs.leaves)
     if outcome.first is None:

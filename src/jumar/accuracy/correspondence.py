@@ -1,0 +1,102 @@
+"""How two recordings correspond: what is known beside the values of the operators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jumar.accuracy.results import UnmatchedCall
+
+StructureKind = Literal["inserted", "removed", "replaced", "moved", "inserted modules", "removed modules", "repeated"]
+"""`replaced`: other operators of (perhaps) the same calculation, compared where their results leave them;
+`moved`: the same call at another place in the order; `repeated`: a module called another number of times."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructuralDiff:
+    """Calls that the two runs do not have in common, at one place."""
+
+    kind: StructureKind
+    step: int
+    rank: int
+    phase: str
+    module_path: str
+    reference: tuple[UnmatchedCall, ...] = ()
+    target: tuple[UnmatchedCall, ...] = ()
+    compared: bool = False
+    """Whether the result was compared all the same, where it leaves the calls."""
+    num_reference: int = 0
+    """Of `repeated`: how often the reference calls the module."""
+    num_target: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RenamedModules:
+    """A subtree of modules that has another name in the target; empty for the root."""
+
+    reference: str
+    target: str
+    num_modules: int
+    by_values: bool = False
+    """Recognised among equal siblings by the values of its parameters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HyperparameterDiff:
+    """A setting of the optimizer that differs; None where a run does not have it."""
+
+    step: int
+    rank: int
+    optimizer: str
+    group: int
+    name: str
+    reference: Any
+    target: Any
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.reference!r} against {self.target!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankDiff:
+    """Something that must be equal on all ranks of one run and is not, or must differ and does not."""
+
+    kind: Literal["gradients", "parameters", "data", "seeds", "collectives"]
+    side: Literal["reference", "target"]
+    step: int
+    ranks: tuple[int, int]
+    names: tuple[str, ...]
+    """Parameters, tensors, generators or collective operators concerned."""
+    error: float | None = None
+    """Greatest relative difference seen."""
+    num_equal: int = 0
+    """How many others of the kind agree between the ranks."""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shift:
+    """Steps or micro-steps that do not correspond one to one."""
+
+    kind: Literal["offset", "micro-steps"]
+    rank: int
+    sentence: str
+    offset: int = 0
+    """Target's step minus reference's step."""
+
+
+@dataclass(slots=True)
+class Correspondence:
+    """What aligning two recordings has shown."""
+
+    structure: list[StructuralDiff] = field(default_factory=list)
+    renamed: list[RenamedModules] = field(default_factory=list)
+    hyperparameters: list[HyperparameterDiff] = field(default_factory=list)
+    ranks: list[RankDiff] = field(default_factory=list)
+    shifts: list[Shift] = field(default_factory=list)
+    data: str = ""
+    """How the data that differ are related (other order, another step's batch); empty when that is not known."""
+    parameters: str = ""
+    """The same of parameters (transposed, another layer's)."""
+    generators: dict[str, tuple[str, str]] = field(default_factory=dict)
+    """Generators whose state differed when the first common step began, with both digests."""
