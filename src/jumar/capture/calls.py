@@ -100,6 +100,7 @@ class Call:
         "rng",
         "source",
         "start_us",
+        "wanted",
     )
 
     def __init__(self, kind: Kind, phase: Phase, module_path: str, module_type: str, name: str) -> None:
@@ -114,6 +115,8 @@ class Call:
         """Names and values, in turn, of the arguments that are not tensors, or None."""
         self.autocast = ""
         self.rng = ""
+        self.wanted = False
+        """Whether the whole tensors of this row were asked for by its key."""
         self.start_us = 0.0
         self.duration_us = 0.0
         self.inputs: Named = []

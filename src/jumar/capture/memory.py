@@ -26,6 +26,14 @@ def host_view(tensor: torch.Tensor) -> torch.Tensor | None:
     return None
 
 
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Tell whether operators on this tensor run code of its class (DTensor: communication)."""
+    kind = type(tensor)
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
+        return False
+    return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+
+
 @lru_cache(maxsize=4096)
 def is_gapless(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
     """Tell whether each element of a block of memory is visited exactly once."""

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
 
 from jumar.capture.autocast import AutocastWatch
 from jumar.capture.calls import Call, Named, Seen
 from jumar.capture.clock import RunClock
+from jumar.capture.memory import is_wrapper
 from jumar.capture.modules import ModuleWatch
 from jumar.capture.probes import Probe, StatsProbe
+from jumar.capture.selection import Selection, keep
 from jumar.capture.storages import StorageTable
 from jumar.recording import Kind, Phase
 
@@ -35,6 +36,10 @@ class Notebook:
         self.autocast = AutocastWatch()
         self.storages = StorageTable()
         self.is_open = False
+        self.selection: Selection | None = None
+        """Rows whose whole tensors are kept whatever the probes take."""
+        self.skips_views = False
+        """Whether operators that only make views are left out (the budget asked for it)."""
         self._sees_writes = sees_writes
         self._on_failure = on_failure
         self._loss_stats = StatsProbe()
@@ -109,14 +114,21 @@ class Notebook:
         key = (call.kind, call.phase, call.module_path, call.name)
         number = self._occurrences.get(key, 0)
         self._occurrences[key] = number + 1
+        if self.selection is not None:
+            call.wanted = self.selection.wants(*key, number)
         return number
+
+    def keep(self, call: Call, named: Named, values: Any) -> None:
+        """Keep the whole tensors of one side of a row that was asked for; `values` hold them in the order of names."""
+        if call.wanted:
+            keep(named, values)
 
     # -- tensors ------------------------------------------------------------------------------
 
     def see(self, tensor: Tensor) -> Seen:
         """Return the note of a tensor as it is now."""
         seen, is_new = self.storages.find(tensor)
-        if is_new and not _is_wrapper(tensor):
+        if is_new and not is_wrapper(tensor):
             for probe in self.probes:
                 probe.on_tensor(seen, tensor)
         return seen
@@ -140,9 +152,3 @@ class Notebook:
         for name, tensor in tensors:
             found += (name, self.see(tensor))
         return found
-
-
-def _is_wrapper(tensor: Tensor) -> bool:
-    """Tell whether operators on this tensor run code of its class (DTensor: communication)."""
-    kind = type(tensor)
-    return kind is not Tensor and kind is not nn.Parameter and kind.__torch_dispatch__ is not Tensor.__torch_dispatch__

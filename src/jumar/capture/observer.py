@@ -85,6 +85,11 @@ class Observer:
         self.not_covered: dict[str, None] = {}
         """Sentences on what could not be observed, in the order in which that was noticed."""
 
+    @property
+    def notebook(self) -> Notebook:
+        """What is noted of the step under way: its probes, selection and clock may be changed between steps."""
+        return self._notebook
+
     def start(self) -> None:
         """Begin to observe."""
         self._steps.start()

@@ -19,10 +19,10 @@ class OperatorInfo:
 
     `writes` holds argument positions, `returns_writes` tells whether the written arguments are all
     returned (so that its outputs already show them), `collective` that its results arrive later,
-    `is_marker` that it computes nothing (a profiler's range).
+    `is_marker` that it computes nothing (a profiler's range), `is_view` that it only makes a view.
     """
 
-    __slots__ = ("collective", "is_marker", "name", "names", "returns_writes", "writes")
+    __slots__ = ("collective", "is_marker", "is_view", "name", "names", "returns_writes", "writes")
 
     def __init__(self, func: Any) -> None:
         schema = getattr(func, "_schema", None)
@@ -31,6 +31,7 @@ class OperatorInfo:
             self.names: tuple[str, ...] = ()
             self.writes: tuple[int, ...] = ()
             self.returns_writes, self.collective, self.is_marker = True, False, False
+            self.is_view = False
             return
         self.name = func.name()
         self.names = tuple(argument.name for argument in schema.arguments)
@@ -46,6 +47,7 @@ class OperatorInfo:
         num_returned = sum(item.alias_info is not None and item.alias_info.is_write for item in schema.returns)
         self.returns_writes = bool(silent) or self.collective or num_returned >= len(self.writes)
         self.is_marker = func.namespace == "profiler"
+        self.is_view = bool(getattr(func, "is_view", False))
 
     def written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Return the arguments of this call that the operator writes (tensors, lists of them, None)."""

@@ -51,6 +51,7 @@ class CallWatch:
             call = notebook.new_call("module", phase, frame.path, frame.type_name, frame.type_name)
             tensors = list(named_tensors("input", args))
             call.inputs = notebook.see_all(tensors)
+            notebook.keep(call, call.inputs, tensors)
             call.start_us = notebook.now_us()
             frame.call = call, tensors
 
@@ -70,6 +71,8 @@ class CallWatch:
             outputs = list(named_tensors("output", output if isinstance(output, (tuple, list, dict)) else (output,)))
             call.inputs += notebook.see_all(keywords)
             call.outputs = notebook.see_all(outputs)
+            notebook.keep(call, call.inputs, (inputs, keywords))
+            notebook.keep(call, call.outputs, outputs)
             notebook.calls.append(call)
             self.gradients.attach(frame.path, frame.type_name, inputs + keywords, outputs)
 
@@ -82,6 +85,7 @@ class CallWatch:
             call = notebook.new_call("loss", "forward", "", "", "loss")
             call.start_us = notebook.now_us()
             call.outputs = ["output.0", notebook.see_loss(loss)]
+            notebook.keep(call, call.outputs, loss.detach())
             notebook.calls.append(call)
 
     def _on_gradient(self, pending: Pending, name: str, gradient: Tensor) -> None:
@@ -99,6 +103,7 @@ class CallWatch:
             call.duration_us = now - call.start_us
             side = call.inputs if name.startswith("grad_output") else call.outputs
             side += (name, notebook.see(gradient))
+            notebook.keep(call, side[-2:], gradient)
             pending.missing.discard(name)
             if not pending.missing:
                 notebook.calls.append(notebook.unfinished.pop(id(call)))

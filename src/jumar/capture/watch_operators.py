@@ -36,7 +36,7 @@ class OperatorWatch:
         """Run one operator and return its result, noting it when the step is recorded."""
         notebook = self._notebook
         info = operator_info(func)
-        if not notebook.takes_notes or info.is_marker:
+        if not notebook.takes_notes or info.is_marker or (notebook.skips_views and info.is_view):
             return func(*args, **kwargs)
         clock = notebook.clock
         began = perf_counter_ns()
@@ -72,6 +72,7 @@ class OperatorWatch:
                 inputs += (f"input.{name}", notebook.see(value))
             elif isinstance(value, (list, tuple)):
                 notebook.see_list(inputs, f"input.{name}", value)
+        notebook.keep(call, inputs, (args, kwargs))
         for probe in notebook.probes:
             probe.on_call(call, info, args, kwargs)
         if torch.is_grad_enabled():
@@ -90,6 +91,9 @@ class OperatorWatch:
                 self._see_outputs(call, written)
         if not info.collective:
             self._see_outputs(call, result)
+            self._notebook.keep(
+                call, call.outputs, result if info.returns_writes else (info.written(args, kwargs), result)
+            )
         self._notebook.calls.append(call)
 
     def _see_outputs(self, call: Call, result: Any) -> None:

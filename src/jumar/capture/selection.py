@@ -1,0 +1,134 @@
+"""Which rows' whole tensors are kept: a second pass over the suspects of a first recording.
+
+A pattern is a row key or a glob over row keys (`op/forward/blocks.1.*/aten::gelu/*`), optionally with
+the step it is meant for in front (`3:op/forward/…`). The key of a row is known when its call begins, so a
+tensor that no pattern asks for is never copied.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import translate
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from jumar.capture.calls import Named
+from jumar.capture.memory import is_wrapper
+from jumar.errors import UsageError
+from jumar.recording.schema import row_key
+
+
+class Selection:
+    """The rows that patterns ask for. `step` gives the number of the step under way."""
+
+    def __init__(self, patterns: Sequence[str], step: Callable[[], int]) -> None:
+        self._patterns = [_Pattern(text) for text in patterns]
+        self._step = step
+        self._known: dict[tuple[str, str, str, str, int], tuple[_Pattern, ...]] = {}
+
+    def wants(self, kind: str, phase: str, module_path: str, name: str, occurrence: int) -> bool:
+        """Tell whether a row's tensors are asked for, and remember which patterns met one."""
+        place = (kind, phase, module_path, name, occurrence)
+        found = self._known.get(place)
+        if found is None:  # NOTE: the keys of a step repeat in the next: each is matched once a run
+            key = row_key(*place)
+            found = self._known[place] = tuple(pattern for pattern in self._patterns if pattern.matches(key))
+        if not found:
+            return False
+        step, wanted = self._step(), False
+        for pattern in found:
+            if pattern.step is None or pattern.step == step:
+                pattern.was_met = wanted = True
+        return wanted
+
+    def unmet(self) -> list[str]:
+        """Return the patterns that no recorded row matched."""
+        return [pattern.text for pattern in self._patterns if not pattern.was_met]
+
+
+class _Pattern:
+    """One pattern, compiled."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        step, key = split_step(text)
+        self.step = step
+        self.matches = re.compile(translate(_without_classes(key))).match
+        self.was_met = False
+
+
+def _without_classes(key: str) -> str:
+    """Take square brackets as they are: they occur in names, and a class of letters in no key."""
+    return key.replace("[", "[[]")
+
+
+def split_step(text: str) -> tuple[int | None, str]:
+    """Return the step a pattern is meant for (None for all) and its key or glob."""
+    match = re.fullmatch(r"(?:(\d+):)?(.+)", text.strip(), re.DOTALL)
+    if match is None:
+        raise UsageError("a pattern of --tensors-of is empty. Try --tensors-of 'op/forward/blocks.1*/aten::gelu/*'.")
+    return (int(match[1]) if match[1] else None), match[2]
+
+
+def read_patterns(given: Sequence[str]) -> tuple[str, ...]:
+    """Return the patterns of `--tensors-of`: each value is a pattern, or a file with a JSON list of them.
+
+    Raises UsageError for a file that holds something else and for a pattern that cannot match any key.
+    """
+    patterns: list[str] = []
+    for value in given:
+        path = Path(value)
+        patterns += _of_file(path) if value.endswith(".json") or path.is_file() else [value]
+    for pattern in patterns:
+        _check(pattern)
+    return tuple(dict.fromkeys(pattern.strip() for pattern in patterns))
+
+
+def _of_file(path: Path) -> list[str]:
+    advice = "Give the file that `jumar compare --suspects` wrote, or a pattern."
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise UsageError(f"--tensors-of {path} cannot be read: {error.strerror}. {advice}") from error
+    except ValueError as error:
+        raise UsageError(f"--tensors-of {path} holds no JSON ({error}). {advice}") from error
+    if not isinstance(found, list) or not found or not all(isinstance(item, str) for item in found):
+        raise UsageError(f"--tensors-of {path} must hold a list of row keys; got {str(found)[:60]}. {advice}")
+    return found
+
+
+def _check(pattern: str) -> None:
+    _, key = split_step(pattern)
+    if "*" not in key and "?" not in key and len(key.split("/")) != _NUM_PARTS:
+        raise UsageError(
+            f'"--tensors-of {pattern}" is neither the key of a row (kind/phase/module path/name/occurrence) nor a '
+            f"pattern. Try --tensors-of '*/{key}/*'."
+        )
+
+
+_NUM_PARTS = 5
+
+
+def keep(named: Named, values: Any) -> None:
+    """Copy the tensors among `values` into the notes that `named` holds of them, in the same order."""
+    from jumar.capture.probes.tensors import TensorsProbe
+
+    probe = TensorsProbe()
+    for seen, tensor in zip(named[1::2], _tensors(values), strict=False):
+        if seen.array is None and not is_wrapper(tensor):
+            probe.on_tensor(seen, tensor)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
