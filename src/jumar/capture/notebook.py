@@ -40,7 +40,7 @@ class Notebook:
         """Rows whose whole tensors are kept whatever the probes take."""
         self.skips_views = False
         """Whether operators that only make views are left out (the budget asked for it)."""
-        self._sees_writes = sees_writes
+        self.sees_writes = sees_writes
         self._on_failure = on_failure
         self._loss_stats = StatsProbe()
         self.begin_step()
@@ -105,7 +105,7 @@ class Notebook:
         call.autocast = self.autocast.dtype
         for probe in self.probes:
             probe.on_call(call, None, (), {})
-        if not self._sees_writes:
+        if not self.sees_writes:
             self.storages.forget_values()
         return call
 

@@ -90,6 +90,10 @@ class Observer:
         """What is noted of the step under way: its probes, selection and clock may be changed between steps."""
         return self._notebook
 
+    def leave_out_operators(self) -> None:
+        """Record no operators from the next step on; what the budget asks for."""
+        self._observes_operators = self._notebook.sees_writes = False
+
     def start(self) -> None:
         """Begin to observe."""
         self._steps.start()

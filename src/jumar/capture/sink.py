@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from jumar.capture.calls import Call
-from jumar.recording import RecordingWriter, RunEnd
+from jumar.recording import RecordingWriter, RunEnd, StepInfo
 
 
 class Sink:
@@ -25,12 +25,12 @@ class Sink:
         self.failure = ""
         self.num_rows = 0
 
-    def write(self, step: int, calls: Sequence[Call]) -> None:
+    def write(self, step: int, calls: Sequence[Call], info: StepInfo | None = None) -> None:
         """Hand over the calls of a finished step; returns when the step before it is on the disk."""
         self.wait()
         if not self.failure:
             self._pending_step = step
-            self._pending = self._executor.submit(self._write, step, calls)
+            self._pending = self._executor.submit(self._write, step, calls, info)
 
     def wait(self) -> None:
         """Wait until what was handed over is written, or has failed."""
@@ -51,8 +51,8 @@ class Sink:
         self._executor.shutdown()
         self._writer.close(end)
 
-    def _write(self, step: int, calls: Sequence[Call]) -> None:
+    def _write(self, step: int, calls: Sequence[Call], info: StepInfo | None) -> None:
         from jumar.capture.table import to_arrays, to_table
 
-        self._writer.write_table(step, to_table(calls, step, self._writer.rank), *to_arrays(calls))
+        self._writer.write_table(step, to_table(calls, step, self._writer.rank), *to_arrays(calls), info)
         self.num_rows += len(calls)
