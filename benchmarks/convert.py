@@ -30,7 +30,7 @@ from typing import Any
 import convert_tree
 
 from jumar.migrate import Skip, convert_source, engine
-from jumar.migrate.facts_python import summarise
+from jumar.migrate.facts.python import summarise
 from jumar.migrate.pool import usable_cpus
 
 CHILD = """

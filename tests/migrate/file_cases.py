@@ -6,9 +6,9 @@ from textwrap import dedent
 
 from jumar.findings import Finding
 from jumar.migrate.engine import convert_file
+from jumar.migrate.facts.project import ALONE, ProjectFacts
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ALONE, ProjectFacts
 
 
 def outcome_of_file(

@@ -12,9 +12,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from jumar.migrate import ConvertOptions, Failure, Outcome, Skip, Success, convert_source
-from jumar.migrate.deep import is_too_deep, with_large_stack
 from jumar.migrate.engine import triggers
-from jumar.migrate.project_facts import ALONE
+from jumar.migrate.facts.project import ALONE
+from jumar.migrate.syntax.deep import is_too_deep, with_large_stack
 
 PLAIN = "import torch\nx.cuda()\n"
 

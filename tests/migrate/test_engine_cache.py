@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from jumar.findings import Edit, Finding, Location, Severity
 from jumar.migrate import Conversion, ConvertOptions, Failure, Skip, Success, convert_tree
-from jumar.migrate import cache as cache_module
 from jumar.migrate import converting as converting_module
-from jumar.migrate import memory as memory_module
-from jumar.migrate.cache import Cache, cache_folder, decode_outcome, encode_outcome, fingerprint
+from jumar.migrate.disk import cache as cache_module
+from jumar.migrate.disk import memory as memory_module
+from jumar.migrate.disk.cache import Cache, cache_folder, decode_outcome, encode_outcome, fingerprint
 
 
 @pytest.fixture

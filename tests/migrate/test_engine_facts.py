@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from jumar.migrate import Conversion, convert_tree
-from jumar.migrate.facts_gathering import gather
-from jumar.migrate.facts_python import Summary, summarise
-from jumar.migrate.project_facts import ProjectFacts
-from jumar.migrate.source import parse
+from jumar.migrate.facts.gathering import gather
+from jumar.migrate.facts.project import ProjectFacts
+from jumar.migrate.facts.python import Summary, summarise
+from jumar.migrate.syntax.source import parse
 
 
 def facts_of(files: dict[str, str]) -> ProjectFacts:

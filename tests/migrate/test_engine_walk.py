@@ -13,8 +13,8 @@ import pytest
 from jumar.errors import InputError
 from jumar.findings import Finding, Severity
 from jumar.migrate import Conversion, Failure, convert_files, convert_tree
-from jumar.migrate import reading as reading_module
-from jumar.migrate.walk import UNFINISHED, shown, walk
+from jumar.migrate.disk import reading as reading_module
+from jumar.migrate.disk.walk import UNFINISHED, shown, walk
 
 CUDA = "import torch\nx.cuda()\n"
 

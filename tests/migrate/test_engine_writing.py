@@ -16,8 +16,8 @@ import pytest
 
 from jumar.errors import InputError, OutputError
 from jumar.migrate import Conversion, Success, convert_tree
-from jumar.migrate import in_place as in_place_module
-from jumar.migrate.walk import UNFINISHED
+from jumar.migrate.disk import in_place as in_place_module
+from jumar.migrate.disk.walk import UNFINISHED
 
 CUDA = "import torch\nx.cuda()\n"
 
@@ -93,7 +93,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from jumar.migrate import convert_tree
-from jumar.migrate import {module} as module
+from jumar.migrate.disk import {module} as module
 root, out = Path(sys.argv[1]), Path(sys.argv[2])
 conversion = convert_tree(root, jobs=1)
 count = 0

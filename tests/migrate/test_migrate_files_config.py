@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.findings import Severity
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.config.flow import scan_json
 from jumar.migrate.files.config.toml import scan_ini, scan_toml
 from jumar.migrate.files.config.yaml import scan_yaml
 from jumar.migrate.files.indented import Block
 from jumar.migrate.outcome import Skip
-from jumar.migrate.project_facts import ProjectFacts
 
 YAML = """\
 # device: cuda

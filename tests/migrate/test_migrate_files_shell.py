@@ -6,8 +6,8 @@ import pytest
 from file_cases import converted_file, file_findings, left_in_file, outcome_of_file
 
 from jumar.findings import Severity
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.outcome import Skip
-from jumar.migrate.project_facts import ProjectFacts
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.engine import convert_file
 from jumar.migrate.ignores import Ignores
 from jumar.migrate.rules.tensor_cuda_method import RULE
-from jumar.migrate.text import SourceText
+from jumar.migrate.syntax.text import SourceText
 
 
 def outcome(source: str, **options: object) -> Success:

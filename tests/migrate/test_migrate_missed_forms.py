@@ -6,7 +6,7 @@ import pytest
 from convert_cases import IMPORT, agnostic, converted, findings, left
 
 from jumar.migrate import ConvertOptions, convert_source
-from jumar.migrate.project_facts import ProjectFacts
+from jumar.migrate.facts.project import ProjectFacts
 
 TORCH = "import torch\n"
 

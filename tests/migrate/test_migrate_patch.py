@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jumar.migrate import convert_tree
-from jumar.migrate.patch import file_patch
+from jumar.migrate.disk.patch import file_patch
 
 SOURCES = {
     "plain.py": b"import torch\n\nx.cuda()\ny = 1\n",

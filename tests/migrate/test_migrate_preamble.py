@@ -8,7 +8,7 @@ from convert_cases import IMPORT, outcome
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.rules import Context, cuda_device_string, import_torch_npu
-from jumar.migrate.source import parse
+from jumar.migrate.syntax.source import parse
 
 DEFINITION = "DEVICE_TYPE = torch.accelerator.current_accelerator().type if torch.accelerator.is_available() else 'cpu'"
 

@@ -6,7 +6,7 @@ from textwrap import dedent
 
 import pytest
 
-from jumar.migrate.source import SourceError, parse
+from jumar.migrate.syntax.source import SourceError, parse
 
 
 def names(source: str) -> list[str]:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.migrate import Success, convert_source
-from jumar.migrate.text import SourceText
+from jumar.migrate.syntax.text import SourceText
 
 BODY = "x = 1  # é 中文\ny = z.cuda(\n    0,  # keep\n)\n"
 EXPECTED = "x = 1  # é 中文\ny = z.npu(\n    0,  # keep\n)\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jumar.migrate import Skip, Success, convert_source
-from jumar.migrate.source import parse
+from jumar.migrate.syntax.source import parse
 
 ROOT = Path(sysconfig.get_paths()["purelib"]) / "torch"
 FOLDERS = ("nn", "optim", "distributed", "cuda", "utils", "amp", "profiler", "autograd", "jit", "testing")

@@ -12,7 +12,7 @@ from jumar.device.support.public_api import public_names
 from jumar.findings import Severity
 from jumar.migrate import ConvertOptions, convert_source
 from jumar.migrate.counterparts import libraries, library_of, use_of
-from jumar.migrate.project_facts import ProjectFacts
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.rules import RULES
 
 _NPU_NAME = re.compile(r"torch_npu\.[\w.]*\w|torch\.npu\.[\w.]*\w")

@@ -16,7 +16,7 @@ from jumar.device.support import ApiSupport, SupportTables
 from jumar.device.support.data import tensor_methods
 from jumar.errors import InputError, ScriptError
 from jumar.findings import Finding, Location
-from jumar.migrate.source import Source, SourceError, parse
+from jumar.migrate.syntax.source import Source, SourceError, parse
 
 ROOTS = ("torch.", "torch_npu.")
 

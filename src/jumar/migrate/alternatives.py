@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from jumar.migrate.source import Source
-from jumar.migrate.spans import Span
-from jumar.migrate.tree import syntax_children
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.spans import Span
+from jumar.migrate.syntax.tree import syntax_children
 
 _NPU = re.compile(r"(?<![a-z])npu(?![a-z])|ascend(?!ing)", re.IGNORECASE)
 _CUDA = re.compile(r"cuda", re.IGNORECASE)

@@ -18,7 +18,7 @@ from pathlib import Path
 from jumar.errors import InputError
 from jumar.findings import Finding, Severity
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.text import SourceError, SourceText
+from jumar.migrate.syntax.text import SourceError, SourceText
 
 _HEAD = "# jumar convert --check: known uses of CUDA (rule, file, count, line). Renew with --write-baseline.\n"
 _OTHER_MATTERS = frozenset(

@@ -14,17 +14,17 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from jumar.findings import Finding
-from jumar.migrate.cache import Cache, cache_folder
+from jumar.migrate.disk.cache import Cache, cache_folder
+from jumar.migrate.disk.memory import Memory
+from jumar.migrate.disk.walk import shown
 from jumar.migrate.engine import convert_file, is_python, triggers, untouched
-from jumar.migrate.facts_gathering import gather
-from jumar.migrate.facts_python import Summary, summarise
-from jumar.migrate.memory import Memory
+from jumar.migrate.facts.gathering import gather
+from jumar.migrate.facts.project import ProjectFacts
+from jumar.migrate.facts.python import Summary, summarise
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure, Outcome
 from jumar.migrate.pool import Lost, run, usable_cpus
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.tree import conversion_defect
-from jumar.migrate.walk import shown
 
 Progress = Callable[[int, int], None]
 """Called with (files done, files in all)."""

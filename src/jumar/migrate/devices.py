@@ -12,9 +12,9 @@ from typing import Literal as OneOf
 
 import libcst as cst
 
-from jumar.migrate.literals import literal
-from jumar.migrate.scopes import dotted_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.scopes import dotted_name
+from jumar.migrate.syntax.source import Source
 from jumar.migrate.words import DEVICE_WORDS, names_device, names_kernel
 
 Certainty = OneOf["device", "unclear", "other"]

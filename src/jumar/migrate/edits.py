@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jumar.findings import Edit, Finding, Json, Safety, Severity
-from jumar.migrate.spans import Span
-from jumar.migrate.text import SourceText
+from jumar.migrate.syntax.spans import Span
+from jumar.migrate.syntax.text import SourceText
 from jumar.rules import Rule
 
 

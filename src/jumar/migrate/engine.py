@@ -12,15 +12,15 @@ from pathlib import PurePosixPath
 
 from jumar.findings import Finding
 from jumar.migrate.edits import EditSet, Proposal, to_finding
+from jumar.migrate.facts.project import ALONE, ProjectFacts
 from jumar.migrate.files import kind_of
 from jumar.migrate.ignores import Ignores, skip_of
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure, Outcome, Skip, Success
-from jumar.migrate.project_facts import ALONE, ProjectFacts
 from jumar.migrate.rules import CHECKS, MODULES, Context
 from jumar.migrate.rules.unparsable_source import report, sentence
-from jumar.migrate.source import Source, SourceError, parse
-from jumar.migrate.text import SourceText
+from jumar.migrate.syntax.source import Source, SourceError, parse
+from jumar.migrate.syntax.text import SourceText
 from jumar.migrate.triggers import Triggers
 
 

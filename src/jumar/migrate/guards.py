@@ -16,9 +16,9 @@ import libcst as cst
 
 from jumar.migrate.alternatives import has_twin
 from jumar.migrate.devices import callee_name, target_names
-from jumar.migrate.literals import literal
-from jumar.migrate.source import Source
-from jumar.migrate.tree import syntax_children
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.tree import syntax_children
 from jumar.migrate.words import calls_cuda_only, is_cuda_only
 
 _WORD = re.compile(r"\w+")

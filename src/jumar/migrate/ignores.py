@@ -17,7 +17,7 @@ from jumar.migrate.edits import Proposal
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Skip
 from jumar.migrate.rules.unused_ignore import RULE as UNUSED
-from jumar.migrate.text import SourceText
+from jumar.migrate.syntax.text import SourceText
 from jumar.rules import Rule
 
 _MARK = b"jumar:"

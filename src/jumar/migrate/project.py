@@ -10,14 +10,14 @@ from pathlib import Path
 from jumar.errors import InputError
 from jumar.findings import Finding
 from jumar.migrate.converting import Progress, convert_all
+from jumar.migrate.disk.in_place import write_in_place
+from jumar.migrate.disk.patch import file_patch
+from jumar.migrate.disk.reading import read_at_rest, read_sources
+from jumar.migrate.disk.walk import SKIPPED_FOLDERS, walk
+from jumar.migrate.disk.writing import check_output, clear_leftovers, write_folder
 from jumar.migrate.engine import convert_source
-from jumar.migrate.in_place import write_in_place
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure, Outcome, Skip, Success
-from jumar.migrate.patch import file_patch
-from jumar.migrate.reading import read_at_rest, read_sources
-from jumar.migrate.walk import SKIPPED_FOLDERS, walk
-from jumar.migrate.writing import check_output, clear_leftovers, write_folder
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,8 @@ import re
 from collections.abc import Callable, Iterable
 from types import ModuleType
 
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.options import ConvertOptions
-from jumar.migrate.project_facts import ProjectFacts
 
 Words = tuple[bytes, ...]
 Trigger = Words | re.Pattern[bytes] | Callable[[ConvertOptions], "Words | re.Pattern[bytes] | None"]

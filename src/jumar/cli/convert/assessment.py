@@ -12,7 +12,7 @@ from pathlib import Path
 import jumar
 from jumar.findings import Finding
 from jumar.migrate import Conversion, Failure
-from jumar.migrate.cache import Cache, cache_folder, fingerprint, program_fingerprint
+from jumar.migrate.disk.cache import Cache, cache_folder, fingerprint, program_fingerprint
 from jumar.migrate.outcome import Outcome
 from jumar.migrate.reports import Unsupported
 

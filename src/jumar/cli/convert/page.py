@@ -9,7 +9,7 @@ from pathlib import Path
 
 from jumar.cli.convert.result import Result, is_left
 from jumar.findings import Finding, Severity
-from jumar.migrate.patch import file_patch
+from jumar.migrate.disk.patch import file_patch
 from jumar.report.page import (
     Action,
     Block,

@@ -32,7 +32,7 @@ def convert_stdin(job: Job) -> int:
         }
         click.echo(json_text(findings_document(outcome.findings, **extra)), nl=False)
     elif request.diff:
-        from jumar.migrate.patch import file_patch
+        from jumar.migrate.disk.patch import file_patch
 
         click.echo(file_patch(outcome.path, outcome.before, outcome.after), nl=False)
     else:

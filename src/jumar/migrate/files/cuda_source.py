@@ -8,11 +8,11 @@ from pathlib import PurePosixPath
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.drafting import convert_with
 from jumar.migrate.files.kind import FileKind, is_text
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.files.cuda_extension_source import RULE
 
 _CUDA_SUFFIXES = frozenset({".cu", ".cuh"})

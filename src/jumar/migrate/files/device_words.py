@@ -6,8 +6,8 @@ import re
 from dataclasses import dataclass
 
 from jumar.findings import Safety, Severity
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.options import ConvertOptions
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.words import names_device, names_kernel
 
 _DEVICE = re.compile(r"(cuda|gpu)(:\d+)?", re.IGNORECASE)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from jumar.migrate.edits import Proposal
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.containers import image_proposal, is_cuda_image
 from jumar.migrate.files.drafting import Converted, convert_with
 from jumar.migrate.files.environment import NAME
@@ -18,7 +19,6 @@ from jumar.migrate.files.shell.scope import Scope
 from jumar.migrate.files.shell.words import Command, Script, Word
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ProjectFacts
 
 _INSTRUCTION = re.compile(
     r"^[ \t]*(?P<name>[A-Za-z]+)[ \t]+"

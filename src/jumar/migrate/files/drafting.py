@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 from jumar.findings import Finding
 from jumar.migrate.edits import EditSet, Proposal, Replacement, to_finding
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.plain_text import decode
 from jumar.migrate.ignores import Ignores
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome, Skip, Success
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.files import RULES
-from jumar.migrate.text import SourceText
+from jumar.migrate.syntax.text import SourceText
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

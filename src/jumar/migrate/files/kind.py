@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ProjectFacts
 
 MAX_SIZE_BYTES = 2 << 20
 """Scripts and configurations that people write are far smaller; larger files are data."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 from dataclasses import replace
 
-from jumar.migrate.text import SourceText
+from jumar.migrate.syntax.text import SourceText
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),

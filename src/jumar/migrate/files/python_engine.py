@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ProjectFacts
 
 
 class ConvertSource(Protocol):

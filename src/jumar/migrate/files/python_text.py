@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from jumar.findings import Finding
 from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.differences import differences
 from jumar.migrate.files.drafting import Converted
 from jumar.migrate.files.python_engine import convert_python
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.files.unreadable_file import RULE as UNREADABLE
 
 

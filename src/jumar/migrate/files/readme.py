@@ -9,12 +9,12 @@ from pathlib import PurePosixPath
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.drafting import TRIGGER, convert_with
 from jumar.migrate.files.kind import FileKind, is_text
 from jumar.migrate.files.shell.convert import shell_proposals
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.files.documented_cuda_command import RULE
 
 _FENCE = re.compile(

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.config.entries import Entry
 from jumar.migrate.files.drafting import convert_with
 from jumar.migrate.files.kind import FileKind, is_text
@@ -15,7 +16,6 @@ from jumar.migrate.files.packages import judge_package
 from jumar.migrate.files.requirements import Requirement, index_proposals, requirement_proposals
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.files.cuda_requirement import RULE
 
 _NAME = re.compile(r"(requirements|constraints|reqs)", re.IGNORECASE)

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from jumar.migrate.edits import Proposal
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.drafting import Converted, convert_with
 from jumar.migrate.files.kind import FileKind, is_text
 from jumar.migrate.files.shell.convert import shell_proposals
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ProjectFacts
 
 _SUFFIXES = frozenset({".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".pbs", ".job", ".envrc"})
 _NAMES = frozenset({".envrc", ".bashrc", ".profile", ".bash_profile"})

@@ -11,10 +11,10 @@ from pathlib import PurePosixPath
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.literals import literal
 from jumar.migrate.rules.context import Context
-from jumar.migrate.scopes import dotted_name
-from jumar.migrate.source import Reference, imported_name
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.scopes import dotted_name
+from jumar.migrate.syntax.source import Reference, imported_name
 
 IMPORT_TORCH = "import torch"
 

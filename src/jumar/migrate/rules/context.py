@@ -13,10 +13,10 @@ import libcst as cst
 from jumar.migrate.alternatives import Side, cuda_sides
 from jumar.migrate.devices import device_identifiers
 from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.facts.project import ALONE, ProjectFacts
 from jumar.migrate.options import ConvertOptions
-from jumar.migrate.project_facts import ALONE, ProjectFacts
-from jumar.migrate.source import Reference, Source
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.source import Reference, Source
+from jumar.migrate.syntax.spans import Span
 from jumar.migrate.targets import Dialect, dialect_for
 
 

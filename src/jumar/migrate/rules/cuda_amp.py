@@ -46,7 +46,7 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context, first_argument, has_star, keyword, last_argument, renamed, uses_of
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

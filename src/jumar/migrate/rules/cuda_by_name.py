@@ -34,8 +34,8 @@ import libcst as cst
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import Literal, literal
 from jumar.migrate.rules.context import Context
+from jumar.migrate.syntax.literals import Literal, literal
 from jumar.migrate.targets.base import Edits
 from jumar.rules import Rule
 

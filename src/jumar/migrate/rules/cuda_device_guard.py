@@ -48,12 +48,12 @@ from jumar.findings import Severity
 from jumar.migrate.devices import is_device_word
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.guards import Verdict, is_condition, judge
-from jumar.migrate.literals import Literal, literal
-from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.word_keys import may_change
-from jumar.migrate.source import Source
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.literals import Literal, literal
+from jumar.migrate.syntax.receivers import Receivers
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.spans import Span
 from jumar.migrate.words import names_device, names_kernel
 from jumar.rules import Rule
 

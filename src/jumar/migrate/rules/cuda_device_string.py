@@ -40,10 +40,10 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.devices import OPTION_CALLS, Place, callee_name, place_of
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import Literal, literal, literals
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.word_keys import may_change
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import Literal, literal, literals
+from jumar.migrate.syntax.source import Source
 from jumar.migrate.targets.expressions import filled_in
 from jumar.rules import Rule
 

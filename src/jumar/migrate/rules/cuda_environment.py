@@ -32,8 +32,8 @@ from collections.abc import Iterator
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
-from jumar.migrate.literals import literals
 from jumar.migrate.rules.context import Context
+from jumar.migrate.syntax.literals import literals
 from jumar.rules import Rule
 
 RULE = Rule(

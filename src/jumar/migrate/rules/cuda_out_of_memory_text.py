@@ -34,8 +34,8 @@ import libcst as cst
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
-from jumar.migrate.literals import Literal, literals
 from jumar.migrate.rules.context import Context
+from jumar.migrate.syntax.literals import Literal, literals
 from jumar.rules import Rule
 
 RULE = Rule(

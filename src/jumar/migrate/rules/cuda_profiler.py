@@ -38,8 +38,8 @@ import libcst as cst
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
-from jumar.migrate.literals import literals
 from jumar.migrate.rules.context import Context, keyword, renamed, uses_of
+from jumar.migrate.syntax.literals import literals
 from jumar.rules import Rule
 
 RULE = Rule(

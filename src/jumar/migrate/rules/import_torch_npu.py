@@ -43,8 +43,8 @@ from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules import preamble
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.preamble import Place
-from jumar.migrate.scopes import dotted_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.scopes import dotted_name
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

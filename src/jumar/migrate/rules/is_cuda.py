@@ -31,8 +31,8 @@ import libcst as cst
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
-from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.context import Context
+from jumar.migrate.syntax.receivers import Receivers
 from jumar.rules import Rule
 
 RULE = Rule(

@@ -36,7 +36,7 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context, has_star, keyword, last_argument, uses_of
-from jumar.migrate.source import Reference
+from jumar.migrate.syntax.source import Reference
 from jumar.rules import Rule
 
 RULE = Rule(

@@ -37,10 +37,10 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.devices import place_of
 from jumar.migrate.edits import Proposal, Replacement
-from jumar.migrate.literals import Literal, literals
 from jumar.migrate.rules.context import Context, first_argument, renamed
 from jumar.migrate.rules.word_keys import may_change
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.literals import Literal, literals
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

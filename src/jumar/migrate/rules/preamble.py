@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.scopes import dotted_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.scopes import dotted_name
+from jumar.migrate.syntax.source import Source
 
 ImportNode = cst.Import | cst.ImportFrom
 

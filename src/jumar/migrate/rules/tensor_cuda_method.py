@@ -35,9 +35,9 @@ import libcst as cst
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
-from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.context import Context
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.receivers import Receivers
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

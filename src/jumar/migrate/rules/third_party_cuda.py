@@ -36,11 +36,11 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.counterparts import Library, library_of
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import literal
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.residue.places import is_optional, is_own_module, is_tried, library_words
-from jumar.migrate.source import imported_name
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.source import imported_name
 from jumar.rules import Rule
 
 RULE = Rule(

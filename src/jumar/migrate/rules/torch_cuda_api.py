@@ -50,7 +50,7 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context
-from jumar.migrate.source import Reference
+from jumar.migrate.syntax.source import Reference
 from jumar.rules import Rule
 
 RULE = Rule(

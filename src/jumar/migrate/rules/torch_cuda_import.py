@@ -50,8 +50,8 @@ from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.agnostic_imports import Uses, alias_end, item_name
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.cuda_amp import AmpPlan, amp_name, plan
-from jumar.migrate.scopes import dotted_name
-from jumar.migrate.source import imported_name
+from jumar.migrate.syntax.scopes import dotted_name
+from jumar.migrate.syntax.source import imported_name
 from jumar.rules import Rule
 
 RULE = Rule(

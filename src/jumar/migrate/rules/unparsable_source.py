@@ -25,7 +25,7 @@ No fix.
 from __future__ import annotations
 
 from jumar.findings import Finding, Location, Severity
-from jumar.migrate.text import SourceError
+from jumar.migrate.syntax.text import SourceError
 from jumar.rules import Rule
 
 RULE = Rule(

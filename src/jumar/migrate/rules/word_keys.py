@@ -10,9 +10,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from jumar.migrate.devices import OPTION_CALLS, callee_name, option_names
-from jumar.migrate.literals import literal
 from jumar.migrate.rules.context import Context
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.source import Source
 
 _LAYERS = (cst.List, cst.Tuple, cst.Set, cst.Element, cst.IfExp, cst.BooleanOperation, cst.ComparisonTarget)
 _READS = ("get", "pop", "setdefault")

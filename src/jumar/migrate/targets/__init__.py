@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jumar.migrate.options import Target
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.migrate.targets.agnostic import AgnosticDialect
 from jumar.migrate.targets.base import Dialect, Rewrite
 from jumar.migrate.targets.npu import NpuDialect

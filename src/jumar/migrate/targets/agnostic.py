@@ -10,8 +10,8 @@ import re
 import libcst as cst
 
 from jumar.migrate.api_map import Counterpart
-from jumar.migrate.literals import Literal
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.literals import Literal
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.migrate.targets import agnostic_guards, agnostic_strings
 from jumar.migrate.targets.accelerator_names import as_counterpart
 from jumar.migrate.targets.agnostic_calls import write

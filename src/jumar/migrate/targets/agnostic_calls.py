@@ -9,7 +9,7 @@ import libcst as cst
 
 from jumar.migrate.api_map import missing_parameters, renamed_parameters
 from jumar.migrate.edits import Replacement
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.migrate.targets.accelerator_names import ANYWHERE, ON_CPU_MODULE, TAKES_DEVICE, Neutral, neutral
 from jumar.migrate.targets.base import Edits, Rewrite
 from jumar.migrate.targets.expressions import is_pure

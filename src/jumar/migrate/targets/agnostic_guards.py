@@ -7,13 +7,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.literals import Literal, literal
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import Literal, literal
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.tree import syntax_children
 from jumar.migrate.targets import agnostic_strings
 from jumar.migrate.targets.base import Edits
 from jumar.migrate.targets.module_names import ModuleNames
 from jumar.migrate.targets.spelling import around, operator_span, quote_at, spaced
-from jumar.migrate.tree import syntax_children
 
 _OTHERS = frozenset({"mps", "xpu", "hpu", "mlu", "musa", "xla", "meta"})
 _NEGATIVE = (cst.NotEqual, cst.NotIn, cst.IsNot)

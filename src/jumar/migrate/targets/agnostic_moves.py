@@ -7,8 +7,8 @@ import re
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.literals import literal
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.source import Source
 from jumar.migrate.targets.base import Edits, Rewrite
 from jumar.migrate.targets.module_names import ModuleNames
 from jumar.migrate.targets.spelling import around

@@ -7,8 +7,8 @@ import re
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.literals import Literal, literal
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import Literal, literal
+from jumar.migrate.syntax.source import Source
 from jumar.migrate.targets.agnostic_calls import tensor_type
 from jumar.migrate.targets.base import Edits
 from jumar.migrate.targets.expressions import filled_in, is_pure

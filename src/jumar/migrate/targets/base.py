@@ -10,9 +10,9 @@ import libcst as cst
 
 from jumar.migrate.api_map import Counterpart
 from jumar.migrate.edits import Replacement
-from jumar.migrate.literals import Literal
 from jumar.migrate.options import Target
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.literals import Literal
+from jumar.migrate.syntax.source import Reference, Source
 
 Edits = tuple[Replacement, ...]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from jumar.migrate.source import Source
-from jumar.migrate.tree import syntax_children
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.tree import syntax_children
 
 _CONVERSIONS = ("builtins.str", "builtins.int", "builtins.repr")
 _PLAIN = (

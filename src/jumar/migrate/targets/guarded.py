@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from jumar.migrate.source import Source
-from jumar.migrate.tree import syntax_children
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.tree import syntax_children
 
 _ASKS = re.compile(r"cuda|gpu|npu|accelerator|is_available|device_count|device_type", re.IGNORECASE)
 _LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)

@@ -6,8 +6,8 @@ from functools import cached_property
 
 import libcst as cst
 
-from jumar.migrate.scopes import Binding
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.scopes import Binding
+from jumar.migrate.syntax.source import Source
 
 _CANDIDATES = ("DEVICE_TYPE", "ACCELERATOR_TYPE", "TORCH_DEVICE_TYPE")
 IMPORT_TORCH = "import torch"

@@ -8,8 +8,8 @@ import libcst as cst
 
 from jumar.migrate.api_map import Counterpart, counterpart, missing_parameters, renamed_parameters
 from jumar.migrate.edits import Replacement
-from jumar.migrate.literals import Literal
-from jumar.migrate.source import Reference
+from jumar.migrate.syntax.literals import Literal
+from jumar.migrate.syntax.source import Reference
 from jumar.migrate.targets.base import Dialect, Edits, Rewrite
 
 _OTHER_RESULT = {

@@ -8,8 +8,8 @@ from typing import Literal as OneOf
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.source import Source
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.spans import Span
 
 Strength = OneOf["comparison", "and", "conditional", "lambda"]
 """How tightly an expression binds: `a != b`, `a and b`, `a if b else c`, `lambda: a`."""

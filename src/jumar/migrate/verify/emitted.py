@@ -10,7 +10,7 @@ import libcst as cst
 
 from jumar.findings import Finding
 from jumar.migrate.rules.proof import UNKNOWN_NPU_NAME
-from jumar.migrate.source import Source, imported_name
+from jumar.migrate.syntax.source import Source, imported_name
 from jumar.migrate.verify.model import Code, Pair
 from jumar.migrate.verify.names import exists, release, signature
 

@@ -13,8 +13,8 @@ from typing import Any
 
 from jumar.findings import Finding, Location
 from jumar.migrate.outcome import Success
-from jumar.migrate.source import Source, SourceError, parse
-from jumar.migrate.text import SourceText
+from jumar.migrate.syntax.source import Source, SourceError, parse
+from jumar.migrate.syntax.text import SourceText
 from jumar.rules import Rule
 
 PYTHON = (".py", ".pyw")

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from jumar.findings import Edit, Finding
 from jumar.migrate.edits import Replacement, apply
 from jumar.migrate.rules.proof import CHANGES_OUTSIDE_EDITS
-from jumar.migrate.text import SourceError, SourceText
+from jumar.migrate.syntax.text import SourceError, SourceText
 from jumar.migrate.verify.model import Pair
 
 _TOKEN = re.compile(r"\w+|\W")

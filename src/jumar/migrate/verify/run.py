@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jumar.findings import Finding, Location
 from jumar.migrate.engine import is_python
-from jumar.migrate.facts_gathering import gather
-from jumar.migrate.facts_python import summarise
+from jumar.migrate.facts.gathering import gather
+from jumar.migrate.facts.project import ALONE, ProjectFacts
+from jumar.migrate.facts.python import summarise
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome, Success
 from jumar.migrate.pool import Lost, run, usable_cpus
 from jumar.migrate.project import Conversion
-from jumar.migrate.project_facts import ALONE, ProjectFacts
 from jumar.migrate.rules.proof import CHANGES_OUTSIDE_EDITS
 from jumar.migrate.verify import emitted, halves, parsing, reach, record, stable, undefined
 from jumar.migrate.verify.model import Pair, pair_of

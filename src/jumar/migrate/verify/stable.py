@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from jumar.findings import Finding
 from jumar.migrate.engine import convert_file
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.options import ConvertOptions
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.proof import CHANGES_OUTSIDE_EDITS
 from jumar.migrate.verify.model import Pair
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 
 from jumar.migrate.edits import Proposal
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.config.entries import Scanner
 from jumar.migrate.files.config.flow import scan_json
 from jumar.migrate.files.config.toml import scan_ini, scan_toml
@@ -18,7 +19,6 @@ from jumar.migrate.files.kind import FileKind, is_text
 from jumar.migrate.files.requirement_files import listed_requirements
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ProjectFacts
 
 _DATA_NAMES = frozenset(
     {"vocab.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "package-lock.json"}

@@ -8,6 +8,7 @@ from itertools import groupby, pairwise
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.config.entries import Entry
 from jumar.migrate.files.device_words import Verdict, judge_name, judge_switch, judge_value
 from jumar.migrate.files.drafting import TRIGGER, Converted
@@ -18,7 +19,6 @@ from jumar.migrate.files.shell.convert import shell_proposals
 from jumar.migrate.files.shell.scope import Scope
 from jumar.migrate.files.shell.words import Command, Script, Word
 from jumar.migrate.options import ConvertOptions
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.files import (
     cuda_switch_in_configuration,
     cuda_variable_in_script,

@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 
 from jumar.findings import Edit, Finding, Location, Safety
 from jumar.migrate.edits import EditSet, Proposal, Replacement, apply, to_finding
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.drafting import Converted, in_order
 from jumar.migrate.files.kind import FileKind, is_text
 from jumar.migrate.files.notebook.document import Cell, Notebook, NotebookError, read_notebook
@@ -23,9 +24,8 @@ from jumar.migrate.files.shell.scope import Scope
 from jumar.migrate.files.shell.words import Command, Script, Word
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Failure, Outcome, Skip, Success
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.files.unreadable_file import RULE
-from jumar.migrate.text import SourceText
+from jumar.migrate.syntax.text import SourceText
 
 MAX_SIZE_BYTES = 64 << 20
 """Outputs hold pictures, so notebooks may be far larger than sources."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.drafting import TRIGGER, Converted
 from jumar.migrate.files.python_text import python_proposals
 from jumar.migrate.files.shell import arguments, environment, packages, tools
@@ -14,7 +15,6 @@ from jumar.migrate.files.shell.lexer import read_script
 from jumar.migrate.files.shell.scope import SPEAKERS, Scope
 from jumar.migrate.files.shell.words import Command, HereDocument, Script, Word
 from jumar.migrate.options import ConvertOptions
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.files.unreadable_file import RULE as UNREADABLE
 
 _QUOTED = re.compile(r"""(?:[^'"\\\s]*)(["'])((?:(?!\1)[^\\]|\\.)*)\1""", re.DOTALL)

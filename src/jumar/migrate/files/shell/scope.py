@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jumar.migrate.edits import Proposal, Replacement
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.files.device_words import Verdict
 from jumar.migrate.files.shell.words import Command, Script, Word
 from jumar.migrate.options import ConvertOptions
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.rules import Rule
 
 SPEAKERS = frozenset({"echo", "printf", "grep", "egrep", "fgrep", "rg", "sed", "awk", "log", "logger", "say", "read"})

@@ -38,7 +38,7 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.manual.names import descendants, descendants_here, last_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

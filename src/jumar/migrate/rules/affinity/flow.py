@@ -15,7 +15,7 @@ import libcst as cst
 from jumar.migrate.rules.affinity.expressions import Definition, Expr
 from jumar.migrate.rules.affinity.operators import operator_of
 from jumar.migrate.rules.manual.names import descendants_here, root_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 _BINARY: dict[type[cst.BaseBinaryOp], str] = {
     cst.Add: "add", cst.Subtract: "sub", cst.Multiply: "mul", cst.Divide: "div", cst.FloorDivide: "floordiv",

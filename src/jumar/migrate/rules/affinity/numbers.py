@@ -7,7 +7,7 @@ import libcst as cst
 from jumar.migrate.rules.affinity.expressions import Expr
 from jumar.migrate.rules.affinity.operators import assigned_in_class
 from jumar.migrate.rules.manual.names import words_of
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 _ARITHMETIC = frozenset({"mul", "div", "pow", "add", "sub", "floordiv", "neg", "mod"})
 _SIZE_WORDS = frozenset(

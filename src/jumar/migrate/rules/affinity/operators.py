@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from jumar.migrate.rules.manual.names import last_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 _ALIASES = {
     "reshape": "view", "view": "view", "transpose": "transpose", "swapaxes": "transpose", "swapdims": "transpose",

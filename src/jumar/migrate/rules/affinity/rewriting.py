@@ -16,7 +16,7 @@ from jumar.migrate.rules.affinity.expressions import Definition, Expr
 from jumar.migrate.rules.affinity.flow import Flow, Site
 from jumar.migrate.rules.manual.code import deleted
 from jumar.migrate.rules.manual.names import descendants
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 
 class RewriteError(Exception):

@@ -48,7 +48,7 @@ from jumar.migrate.rules.affinity.expressions import Expr, is_constant, is_op, n
 from jumar.migrate.rules.affinity.flow import Flow
 from jumar.migrate.rules.affinity.search import Found, proposals
 from jumar.migrate.rules.context import Context
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

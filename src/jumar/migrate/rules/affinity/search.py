@@ -13,7 +13,7 @@ from jumar.migrate.rules.affinity.flow import Flow, Site
 from jumar.migrate.rules.affinity.rewriting import RewriteError, Rewriting
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.manual.names import torch_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 

@@ -9,8 +9,8 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context
-from jumar.migrate.source import Source
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.spans import Span
 from jumar.rules import Rule
 
 

@@ -11,8 +11,8 @@ from jumar.migrate.edits import Replacement
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.distributed.change import Change, around, line_before, lines_after, starts_line
 from jumar.migrate.rules.distributed.helpers import Words, block
-from jumar.migrate.scopes import dotted_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.scopes import dotted_name
+from jumar.migrate.syntax.source import Source
 
 _GUARD = "if __name__ == {quote}__main__{quote}:"
 _EXITS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "builtins.SystemExit"})

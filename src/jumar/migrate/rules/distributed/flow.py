@@ -13,8 +13,8 @@ from functools import cached_property
 import libcst as cst
 
 from jumar.migrate.devices import callee_name
-from jumar.migrate.scopes import Scope
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.scopes import Scope
+from jumar.migrate.syntax.source import Source
 
 _MAX_DEPTH = 8
 

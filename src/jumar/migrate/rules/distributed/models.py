@@ -14,7 +14,7 @@ from jumar.migrate.rules.distributed.entry import main_guard
 from jumar.migrate.rules.distributed.flow import Holder
 from jumar.migrate.rules.distributed.library_names import MODULE_METHODS
 from jumar.migrate.rules.distributed.training import Model, Training, Unclear
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 _DATA_PARALLEL = (
     "torch.nn.DataParallel",

@@ -10,11 +10,11 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.devices import place_of
 from jumar.migrate.edits import Replacement
-from jumar.migrate.literals import Literal, literals
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.distributed.change import Change, around, starts_line
 from jumar.migrate.rules.distributed.training import Unclear
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import Literal, literals
+from jumar.migrate.syntax.source import Source
 
 _NUMBERED = re.compile(r"(?:cuda|npu):(\d+)")
 _OPEN = re.compile(r"(?:cuda|npu):(?:\{\}|\{0\}|%[sdi])?")

@@ -9,7 +9,6 @@ import libcst as cst
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Replacement
-from jumar.migrate.literals import literal
 from jumar.migrate.rules.context import has_star, keyword, last_argument
 from jumar.migrate.rules.distributed.change import Change, around
 from jumar.migrate.rules.distributed.library_names import (
@@ -22,6 +21,7 @@ from jumar.migrate.rules.distributed.library_names import (
     WRITING_METHODS,
 )
 from jumar.migrate.rules.distributed.training import Training
+from jumar.migrate.syntax.literals import literal
 
 _FILE_MODE = re.compile(r"[wax]")
 

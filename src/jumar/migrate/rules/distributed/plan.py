@@ -20,7 +20,7 @@ from jumar.migrate.rules.distributed.change import Change
 from jumar.migrate.rules.distributed.flow import Flow
 from jumar.migrate.rules.distributed.helpers import NAMES
 from jumar.migrate.rules.distributed.training import Training, Unclear
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 PARTS = ("entry", "loaders", "models", "numbers", "outputs", "decisions")

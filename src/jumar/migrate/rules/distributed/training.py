@@ -13,9 +13,9 @@ from typing import TypeVar
 import libcst as cst
 
 from jumar.migrate.devices import callee_name
-from jumar.migrate.literals import literal
 from jumar.migrate.rules.distributed.flow import Flow, Holder
-from jumar.migrate.scopes import dotted_name
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.scopes import dotted_name
 
 LOADERS = frozenset({"torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader"})
 _OPTIMIZER_BASES = ("torch.optim.", "apex.optimizers.", "torch_optimizer.", "timm.optim.")

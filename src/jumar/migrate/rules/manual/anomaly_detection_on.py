@@ -35,7 +35,7 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.manual.names import argument
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

@@ -76,7 +76,7 @@ from jumar.migrate.rules.manual.training_step import (
     optimizer_steps,
     stepped_after,
 )  # fmt: skip
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

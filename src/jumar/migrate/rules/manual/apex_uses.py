@@ -10,7 +10,7 @@ from jumar.migrate.rules.context import keyword
 from jumar.migrate.rules.manual.code import statement_of
 from jumar.migrate.rules.manual.names import last_name
 from jumar.migrate.rules.manual.training_step import StepError
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 
 _DROPPED = frozenset(
     {"opt_level", "loss_scale", "keep_batchnorm_fp32", "cast_model_outputs", "cast_model_type", "verbosity"}

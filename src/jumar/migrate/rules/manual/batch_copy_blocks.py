@@ -37,12 +37,12 @@ import libcst as cst
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import literal
 from jumar.migrate.rules.context import Context, keyword, last_argument
 from jumar.migrate.rules.manual import loader_does_not_pin
 from jumar.migrate.rules.manual.loaders import is_literal, loaders, option
 from jumar.migrate.rules.manual.names import descendants, descendants_here, last_name, root_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.source import Source
 from jumar.migrate.words import names_device
 from jumar.rules import Rule
 

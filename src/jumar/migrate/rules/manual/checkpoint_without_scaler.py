@@ -45,7 +45,7 @@ from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.manual.code import default_indent, lines_after
 from jumar.migrate.rules.manual.names import last_name, pairs, peeled
 from jumar.migrate.rules.manual.training_step import function_of, is_optimizer
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

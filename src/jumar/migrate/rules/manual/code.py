@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 _INDENT = "    "
 

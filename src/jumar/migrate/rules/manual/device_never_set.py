@@ -38,11 +38,11 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.devices import callee_name
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import literal
 from jumar.migrate.rules.context import Context, names_any
 from jumar.migrate.rules.manual.entry import Entry, entry, is_spawning
 from jumar.migrate.rules.manual.names import argument, torch_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

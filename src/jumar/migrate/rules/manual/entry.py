@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.literals import literal
 from jumar.migrate.rules.manual.code import Statement, lines_before, start_of
 from jumar.migrate.rules.manual.names import argument, descendants_here
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.source import Source
 
 _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn")
 

@@ -44,7 +44,7 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context, last_argument
 from jumar.migrate.rules.manual.loaders import is_literal, loaders, option
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

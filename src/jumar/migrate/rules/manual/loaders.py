@@ -11,7 +11,7 @@ from jumar.migrate.devices import target_names
 from jumar.migrate.rules.context import Context, has_star, keyword, uses_of
 from jumar.migrate.rules.manual.loops import Loop, Purpose, loops, loops_over
 from jumar.migrate.rules.manual.names import argument, assigned_values, identifiers, last_name, words_of
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 NAMES = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
 

@@ -10,7 +10,7 @@ import libcst as cst
 
 from jumar.migrate.devices import callee_name
 from jumar.migrate.rules.manual.names import descendants_here, last_name, method_calls, parameter_of
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 Purpose = Literal["train", "evaluate", "unknown"]
 

@@ -44,7 +44,7 @@ from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.manual.losses import loss_calls
 from jumar.migrate.rules.manual.names import pairs, parameter_of, torch_name, words_of
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

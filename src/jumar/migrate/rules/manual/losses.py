@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from jumar.migrate.rules.manual.names import argument, assigned_values, last_name, peeled
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 _CLASSES = frozenset(
     f"torch.nn.{module}{name}"

@@ -17,7 +17,7 @@ from jumar.migrate.rules.manual.code import (
 )  # fmt: skip
 from jumar.migrate.rules.manual.names import is_free
 from jumar.migrate.rules.manual.training_step import StepError, TrainingStep, function_of, stepped_after
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 _LIBRARIES = (
     "torch.cuda.amp", "torch.amp", "torch.autocast", "torch.npu.amp", "torch_npu.npu.amp", "apex", "deepspeed",

@@ -9,9 +9,9 @@ import libcst as cst
 
 from jumar.migrate.devices import callee_name
 from jumar.migrate.rules.context import keyword
-from jumar.migrate.scopes import Scope, dotted_name
-from jumar.migrate.source import Source
-from jumar.migrate.tree import syntax_children
+from jumar.migrate.syntax.scopes import Scope, dotted_name
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.tree import syntax_children
 
 FLUENT = frozenset(
     {"to", "cuda", "npu", "cpu", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_"}

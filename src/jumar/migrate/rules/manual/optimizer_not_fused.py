@@ -46,7 +46,7 @@ from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context, last_argument
 from jumar.migrate.rules.manual.names import is_none, last_name, words_of
 from jumar.migrate.rules.manual.training_step import is_optimizer
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

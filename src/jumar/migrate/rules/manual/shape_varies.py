@@ -35,7 +35,7 @@ from jumar.migrate.devices import callee_name
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context, keyword
 from jumar.migrate.rules.manual.names import descendants, last_name, words_of
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

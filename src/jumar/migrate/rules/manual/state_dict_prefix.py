@@ -45,7 +45,7 @@ from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.manual.code import lines_before, statement_of, suite_of
 from jumar.migrate.rules.manual.names import assigned_values, descendants, last_name, torch_name, words_of
 from jumar.migrate.rules.manual.training_step import is_optimizer
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

@@ -19,7 +19,7 @@ from jumar.migrate.rules.manual.names import (
     peeled,
     words_of,
 )  # fmt: skip
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 _MODEL_WORDS = frozenset(
     {"model", "net", "network", "module", "encoder", "decoder", "generator", "discriminator", "backbone", "classifier"}

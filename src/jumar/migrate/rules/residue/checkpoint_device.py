@@ -33,10 +33,10 @@ import libcst as cst
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import literal
 from jumar.migrate.rules.context import Context
-from jumar.migrate.source import Source
-from jumar.migrate.tree import syntax_children
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.tree import syntax_children
 from jumar.rules import Rule
 
 RULE = Rule(

@@ -32,7 +32,7 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context, keyword
 from jumar.migrate.rules.residue.places import distinct
-from jumar.migrate.source import Reference
+from jumar.migrate.syntax.source import Reference
 from jumar.rules import Rule
 
 RULE = Rule(

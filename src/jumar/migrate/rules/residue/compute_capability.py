@@ -37,7 +37,7 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.residue.places import distinct, summary
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

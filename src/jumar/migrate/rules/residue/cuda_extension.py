@@ -35,12 +35,12 @@ import libcst as cst
 
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import literal
 from jumar.migrate.rules.context import Context, keyword
 from jumar.migrate.rules.residue.places import distinct, is_literal_true, is_optional, lines_of, summary
-from jumar.migrate.source import Reference, Source, imported_name
-from jumar.migrate.spans import Span
-from jumar.migrate.tree import syntax_children
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.source import Reference, Source, imported_name
+from jumar.migrate.syntax.spans import Span
+from jumar.migrate.syntax.tree import syntax_children
 from jumar.rules import Rule
 
 RULE = Rule(

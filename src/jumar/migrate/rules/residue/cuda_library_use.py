@@ -42,7 +42,7 @@ from jumar.migrate.edits import Proposal
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.residue.places import comes_optionally, distinct, is_own_module, library_words
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

@@ -38,8 +38,8 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context, keyword
 from jumar.migrate.rules.residue.places import distinct, summary
-from jumar.migrate.source import Reference, Source
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.source import Reference, Source
+from jumar.migrate.syntax.spans import Span
 from jumar.rules import Rule
 
 RULE = Rule(

@@ -34,10 +34,10 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.devices import callee_name, target_names
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import literals
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.residue.places import is_literal_true
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import literals
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

@@ -37,12 +37,12 @@ from jumar.device.support.data import table
 from jumar.device.support.dtypes import dtype_limits
 from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import literal
-from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.context import Context, keyword
 from jumar.migrate.rules.residue.places import distinct, summary
-from jumar.migrate.source import Source
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.literals import literal
+from jumar.migrate.syntax.receivers import Receivers
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.spans import Span
 from jumar.rules import Rule
 
 RULE = Rule(

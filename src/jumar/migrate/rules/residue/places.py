@@ -9,10 +9,10 @@ import libcst as cst
 from jumar.findings import Json, Severity
 from jumar.migrate.counterparts import libraries
 from jumar.migrate.edits import Proposal
+from jumar.migrate.facts.project import ProjectFacts
 from jumar.migrate.options import ConvertOptions
-from jumar.migrate.project_facts import ProjectFacts
-from jumar.migrate.source import Reference, Source
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.source import Reference, Source
+from jumar.migrate.syntax.spans import Span
 from jumar.rules import Rule
 
 _MAX_LINES = 12

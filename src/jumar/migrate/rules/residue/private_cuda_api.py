@@ -36,10 +36,10 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.devices import callee_name
 from jumar.migrate.edits import Proposal
-from jumar.migrate.literals import literal, literals
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.residue.places import distinct
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.literals import literal, literals
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

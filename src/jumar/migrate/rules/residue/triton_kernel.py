@@ -37,8 +37,8 @@ from jumar.findings import Severity
 from jumar.migrate.edits import Proposal
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.residue.places import lines_of, shown
-from jumar.migrate.source import Source
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.spans import Span
 from jumar.rules import Rule
 
 RULE = Rule(

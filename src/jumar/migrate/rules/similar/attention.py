@@ -52,7 +52,7 @@ from jumar.migrate.rules.similar.spelling import (
     keyworded,
     without_argument,
 )
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

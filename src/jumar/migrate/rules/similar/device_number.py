@@ -42,13 +42,13 @@ import libcst as cst
 from jumar.findings import Severity
 from jumar.migrate.devices import callee_name
 from jumar.migrate.edits import Proposal, Replacement
-from jumar.migrate.literals import literals
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.rules.context import Context, names_any
 from jumar.migrate.rules.manual.entry import Entry, entry, is_spawning
 from jumar.migrate.rules.similar.number_sites import Site, computed, sites
 from jumar.migrate.rules.similar.spelling import spelled
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import literals
+from jumar.migrate.syntax.source import Source
 from jumar.rules import Rule
 
 RULE = Rule(

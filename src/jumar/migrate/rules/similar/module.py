@@ -50,7 +50,7 @@ from jumar.migrate.rules.similar.spelling import (
     without_argument,
     without_statement,
 )
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

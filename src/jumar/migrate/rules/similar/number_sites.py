@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import libcst as cst
 
 from jumar.migrate.devices import callee_name, place_of
-from jumar.migrate.literals import literal, literals
-from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.context import keyword
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.literals import literal, literals
+from jumar.migrate.syntax.receivers import Receivers
+from jumar.migrate.syntax.source import Source
 
 _INDEXED = re.compile(r"cuda:(\d+)")
 _TAKES_DEVICE = frozenset(

@@ -42,7 +42,7 @@ from jumar.migrate.rules.context import Context, last_argument
 from jumar.migrate.rules.residue.places import comes_optionally
 from jumar.migrate.rules.similar.replaced import Replaced, finder, left, named, proposals, words_of
 from jumar.migrate.rules.similar.spelling import Arguments, bound_arguments, constant, without_argument
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

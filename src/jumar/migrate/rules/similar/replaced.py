@@ -14,7 +14,7 @@ from jumar.migrate.options import ConvertOptions
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.similar.spelling import spelled
 from jumar.migrate.rules.similar.unused_imports import removals
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 Finder = Callable[[Context], Iterator["Replaced"]]

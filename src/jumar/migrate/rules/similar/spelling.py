@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.scopes import Scope
-from jumar.migrate.source import Source
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.scopes import Scope
+from jumar.migrate.syntax.source import Source
+from jumar.migrate.syntax.spans import Span
 
 _ATOMS = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.List, cst.Tuple, cst.Dict)
 

@@ -48,7 +48,7 @@ from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context, keyword
 from jumar.migrate.rules.similar.replaced import Replaced, finder, left, named, proposals, with_requirement, words_of
 from jumar.migrate.rules.similar.spelling import constant, is_plain, spelled, without_statement
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.rules import Rule
 
 RULE = Rule(

@@ -11,8 +11,8 @@ from jumar.migrate.counterparts import library_of
 from jumar.migrate.edits import Proposal, Replacement
 from jumar.migrate.rules.context import Context
 from jumar.migrate.rules.similar.spelling import without_statement
-from jumar.migrate.source import Reference, Source, imported_name
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.source import Reference, Source, imported_name
+from jumar.migrate.syntax.spans import Span
 from jumar.rules import Rule
 
 Replacing = Sequence[tuple[Reference, Proposal]]

@@ -1,4 +1,4 @@
-"""Rules about a source tree as a whole; their checks are in `jumar.migrate.walk`, `project` and `facts_words`."""
+"""Rules about a source tree as a whole; their checks are in `jumar.migrate.disk.walk`, `project` and `facts_words`."""
 
 from __future__ import annotations
 

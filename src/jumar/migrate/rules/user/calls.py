@@ -7,7 +7,7 @@ import libcst as cst
 from jumar.migrate.edits import Replacement
 from jumar.migrate.rules.context import has_star, keyword, last_argument, renamed
 from jumar.migrate.rules.user.draft import Draft
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 from jumar.migrate.user_rules.model import (
     AddArgument,
     Argument,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.spans import Span
+from jumar.migrate.syntax.spans import Span
 
 
 @dataclass(slots=True)

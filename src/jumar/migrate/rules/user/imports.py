@@ -9,8 +9,8 @@ import libcst as cst
 from jumar.migrate.edits import Replacement
 from jumar.migrate.rules.user.draft import Draft
 from jumar.migrate.rules.user.places import absolute
-from jumar.migrate.scopes import dotted_name
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.scopes import dotted_name
+from jumar.migrate.syntax.source import Source
 from jumar.migrate.user_rules.model import UserRule
 from jumar.migrate.user_rules.patterns import renamed
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.migrate.user_rules.model import UserRule
 from jumar.migrate.user_rules.patterns import Pattern
 

@@ -7,10 +7,10 @@ from typing import cast
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.receivers import Receivers
 from jumar.migrate.rules.user.draft import Draft
 from jumar.migrate.rules.user.places import Place, absolute
-from jumar.migrate.source import Reference, Source
+from jumar.migrate.syntax.receivers import Receivers
+from jumar.migrate.syntax.source import Reference, Source
 from jumar.migrate.user_rules.model import UserRule
 from jumar.migrate.user_rules.patterns import renamed
 

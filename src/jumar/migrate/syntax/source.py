@@ -18,12 +18,12 @@ from typing import Literal, TypeVar, cast
 import libcst as cst
 
 from jumar.findings import Location
-from jumar.migrate.deep import is_too_deep, with_large_stack
-from jumar.migrate.project_facts import ALONE, NOTHING, FileFacts, ProjectFacts
-from jumar.migrate.scopes import Scope, dotted_name
-from jumar.migrate.spans import Span, measure
-from jumar.migrate.text import SourceError, SourceText
-from jumar.migrate.tree import Tree, build_tree
+from jumar.migrate.facts.project import ALONE, NOTHING, FileFacts, ProjectFacts
+from jumar.migrate.syntax.deep import is_too_deep, with_large_stack
+from jumar.migrate.syntax.scopes import Scope, dotted_name
+from jumar.migrate.syntax.spans import Span, measure
+from jumar.migrate.syntax.text import SourceError, SourceText
+from jumar.migrate.syntax.tree import Tree, build_tree
 
 __all__ = ["Reference", "Source", "SourceError", "Use", "parse"]
 

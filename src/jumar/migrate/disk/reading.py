@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from jumar.findings import Finding, Severity
+from jumar.migrate.disk.walk import shown
 from jumar.migrate.engine import is_python
 from jumar.migrate.files import kind_of
 from jumar.migrate.rules.tree import path_not_converted
-from jumar.migrate.walk import shown
 
 MAX_BYTES = 8 << 20
 """Larger files are data, whatever their name says; they are copied."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import PurePosixPath
 
-from jumar.migrate.facts_python import OWN_METHODS, Summary, joined
+from jumar.migrate.facts.python import OWN_METHODS, Summary, joined
 
 _NEVER_LOCAL = frozenset({"torch", "torch_npu", "torchvision", "torchaudio"})
 _MAX_DEPTH = 12

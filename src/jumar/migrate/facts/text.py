@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 
-from jumar.migrate.facts_use import Use, is_word, plain_key
+from jumar.migrate.facts.use import Use, is_word, plain_key
 
 _CONFIGURATION = frozenset({".yaml", ".yml", ".json", ".toml", ".ini", ".cfg", ".conf", ".jsonc", ".json5"})
 _SCRIPT = frozenset({".sh", ".bash", ".zsh", ".ksh", ".slurm", ".sbatch", ".bat", ".mk"})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from jumar.migrate.edits import Replacement
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 StringNode = cst.SimpleString | cst.FormattedString
 

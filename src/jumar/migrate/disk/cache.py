@@ -151,7 +151,7 @@ def _plain(value: object) -> object:
 def program_fingerprint() -> str:
     """Return a digest of what converts: this package's sources and tables, and the versions beneath them."""
     digest = hashlib.sha256()
-    package = Path(__file__).parent
+    package = Path(__file__).parent.parent
     shared = [package.parent / name for name in ("findings.py", "rules.py", "words.py")]
     for path in [*sorted(package.rglob("*")), *shared]:
         if path.suffix != ".pyc" and path.is_file():

@@ -7,12 +7,12 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from jumar.findings import Finding
-from jumar.migrate.facts_modules import Modules, module_name
-from jumar.migrate.facts_python import Summary
-from jumar.migrate.facts_text import speaks, uses_in_text
-from jumar.migrate.facts_use import Use
-from jumar.migrate.facts_words import decide
-from jumar.migrate.project_facts import FileFacts, ProjectFacts
+from jumar.migrate.facts.modules import Modules, module_name
+from jumar.migrate.facts.project import FileFacts, ProjectFacts
+from jumar.migrate.facts.python import Summary
+from jumar.migrate.facts.text import speaks, uses_in_text
+from jumar.migrate.facts.use import Use
+from jumar.migrate.facts.words import decide
 from jumar.migrate.triggers import CUDA_WORDS
 
 _OUTSIDE = ("torch", "torch_npu", "apex")

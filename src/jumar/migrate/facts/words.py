@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jumar.findings import Finding, Location
-from jumar.migrate.facts_use import Use
+from jumar.migrate.facts.use import Use
 from jumar.migrate.rules.tree import words_across_files
 from jumar.migrate.words import names_device, names_kernel
 

@@ -14,9 +14,9 @@ from io import FileIO
 from pathlib import Path
 
 from jumar.errors import InputError, OutputError
+from jumar.migrate.disk.patch import file_patch
+from jumar.migrate.disk.walk import shown
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.patch import file_patch
-from jumar.migrate.walk import shown
 
 
 def write_in_place(root: Path, outcomes: Sequence[Outcome], patch: Path) -> Path:

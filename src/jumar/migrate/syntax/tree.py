@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, fields
 
 import libcst as cst
 
-from jumar.migrate.project_facts import NOTHING, FileFacts
-from jumar.migrate.scopes import Binding, Scope, dotted_name
+from jumar.migrate.facts.project import NOTHING, FileFacts
+from jumar.migrate.syntax.scopes import Binding, Scope, dotted_name
 
 _LAYOUT = frozenset(
     {

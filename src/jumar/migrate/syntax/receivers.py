@@ -7,7 +7,7 @@ from typing import Literal
 
 import libcst as cst
 
-from jumar.migrate.source import Source
+from jumar.migrate.syntax.source import Source
 
 Owner = Literal["own", "torch", "unknown"]
 _MAX_DEPTH = 6

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from jumar.migrate.facts_use import Use, uses_of
-from jumar.migrate.text import SourceError, SourceText
+from jumar.migrate.facts.use import Use, uses_of
+from jumar.migrate.syntax.text import SourceError, SourceText
 
 OWN_METHODS = frozenset({"cuda", "is_cuda", "npu", "is_npu"})
 """Methods and attributes of tensors and modules that a class of the project may define under the same name."""

@@ -6,11 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from jumar.migrate.cache import Cache, decode_outcome, encode_outcome, fingerprint, program_fingerprint
-from jumar.migrate.facts_python import Summary
+from jumar.migrate.disk.cache import Cache, decode_outcome, encode_outcome, fingerprint, program_fingerprint
+from jumar.migrate.facts.project import ProjectFacts
+from jumar.migrate.facts.python import Summary
 from jumar.migrate.options import ConvertOptions
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.project_facts import ProjectFacts
 from jumar.migrate.rules.tree import conversion_defect
 
 

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from jumar.errors import OutputError
+from jumar.migrate.disk.walk import UNFINISHED, shown
 from jumar.migrate.outcome import Outcome
-from jumar.migrate.walk import UNFINISHED, shown
 
 _REPLACED = "replaced"
 
