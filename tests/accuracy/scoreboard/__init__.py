@@ -1,0 +1,1 @@
+"""Injected faults on four models, and whether comparing names them."""
