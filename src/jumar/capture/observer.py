@@ -43,6 +43,8 @@ class ObserverOptions:
 
     levels: tuple[Level, ...] = ("module", "op")
     steps: tuple[int, int] | None = None
+    records: Callable[[int], bool] | None = None
+    """Asked before each of these steps whether it is recorded; None for all."""
     stop_after: int | None = None
     """Raise `StopRun` in the script after this many completed steps."""
     on_end: Callable[[int], None] | None = None
@@ -155,7 +157,9 @@ class Observer:
 
     def _update_recording(self) -> None:
         first, end = self._options.steps or (0, sys.maxsize)
-        self._notebook.is_open = self._wanted and first <= self.step < end
+        records = self._options.records
+        is_wanted = self._wanted and first <= self.step < end and (records is None or records(self.step))
+        self._notebook.is_open = is_wanted
         if self._notebook.is_open and self._observes_operators:
             self._mode.enter()
         else:
