@@ -1,0 +1,53 @@
+"""From two arrays, or from what is known of them, to guesses at the cause of their difference.
+
+Every signature is a pure function of a `Pair`; none of them knows recordings. Imports NumPy: import this
+package only where tensors are looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from jumar.accuracy.signatures.bounds import hypotheses_from_rows
+from jumar.accuracy.signatures.hypothesis import Hypothesis, Kind, ranked
+from jumar.accuracy.signatures.layout import layouts
+from jumar.accuracy.signatures.magnitudes import magnitudes
+from jumar.accuracy.signatures.masks import masks
+from jumar.accuracy.signatures.normalised import normalised
+from jumar.accuracy.signatures.pair import Array, Context, Pair, pair_of
+from jumar.accuracy.signatures.precision import growth, precisions, products
+from jumar.accuracy.signatures.regions import regions
+from jumar.accuracy.signatures.scales import offsets, scales
+from jumar.accuracy.signatures.stale import other_zeros, stale
+
+__all__ = ["Context", "Hypothesis", "Kind", "Pair", "hypotheses", "hypotheses_from_rows", "pair_of"]
+
+Signature = Callable[[Pair], Iterator[Hypothesis]]
+
+FINE: tuple[Signature, ...] = (precisions, masks)
+"""Asked whatever the size of the difference: they look at bits and at what is not finite."""
+COARSE: tuple[Signature, ...] = (
+    scales,
+    offsets,
+    layouts,
+    regions,
+    magnitudes,
+    normalised,
+    products,
+    growth,
+    stale,
+    other_zeros,
+)
+"""Asked when the difference is more than rounding explains."""
+
+
+def hypotheses(reference: Array, target: Array, context: Context | None = None) -> tuple[Hypothesis, ...]:
+    """Return guesses at the cause of the difference of two arrays of one shape, the best first; none for rounding.
+
+    Raises ValueError when the shapes differ.
+    """
+    pair = pair_of(reference, target, context)
+    if not pair.num or (pair.squares == 0 and pair.finite is None):
+        return ()
+    asked = FINE if pair.relative <= pair.rounding else (*FINE, *COARSE)
+    return ranked(hypothesis for signature in asked for hypothesis in signature(pair))
