@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumar.accuracy.align import LONGEST_EXACT_MATCH, align
-from jumar.accuracy.calls import Call, calls_of, extra_prefix, plain_path
+from jumar.accuracy.align import align
+from jumar.accuracy.sequences import MOST_EDITS
+from jumar.accuracy.calls import Call, calls_of, plain_path
 from jumar.accuracy.canonical import canonical_name
 from jumar.recording import CallRow, TensorRow
 
@@ -128,7 +129,7 @@ def test_items_of_a_list_operator_are_paired_with_single_calls() -> None:
 
 
 def test_long_stretches_without_an_anchor_are_paired_in_linear_time() -> None:
-    names = ["a", "b"] * LONGEST_EXACT_MATCH
+    names = ["a", "b"] * MOST_EDITS
     pairs = align(calls(names), calls([*names[:100], "x", *names[100:]]))
     assert sum(pair.reference is None or pair.target is None for pair in pairs) <= 3
 
@@ -165,9 +166,3 @@ def test_dropping_calls_leaves_only_those_without_a_partner(names, seed) -> None
 )
 def test_names_of_wrappers_are_left_out_of_paths(path, expected) -> None:
     assert plain_path(path) == expected
-
-
-def test_a_prefix_is_stripped_only_where_it_makes_paths_meet() -> None:
-    assert extra_prefix({"model.a", "model.b"}, {"a", "b"}) == "model"
-    assert extra_prefix({"model.a", "model.b"}, {"model.a", "model.b"}) == ""
-    assert extra_prefix({"x.a", "y.b"}, {"a", "b"}) == ""

@@ -7,9 +7,10 @@ An optimizer on one device calls `aten::_foreach_add_` once for all parameters, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Protocol
 
 from jumar.accuracy.canonical import QUERIES, TRANSPORT, canonical_name, is_foreach
 from jumar.recording.schema import CallRow, TensorRow
@@ -23,11 +24,15 @@ class Call:
     operator: str
     """Canonical name."""
     path: str
-    """Module path as it is compared (see `paths`)."""
+    """Module path in the reference's naming, wrappers left out."""
     inputs: dict[str, TensorRow]
     """By name within the call: `input.0`, whichever item of a list it was."""
     outputs: dict[str, TensorRow]
     item: int | None = None
+    place: str = ""
+    """Module in which the call is looked for on the other side."""
+    homes: Mapping[int, CallRow] = field(default_factory=dict)
+    """Of a call that stands for a region of calls: the row of each tensor, by the tensor's `id`."""
 
     @property
     def layout_only(self) -> bool:
@@ -47,14 +52,14 @@ class Call:
         numbers = (v for v in self.arguments().values() if isinstance(v, int | float) and not isinstance(v, bool))
         return tuple(sorted(float(v) for v in numbers if v != 1))
 
+    def row_of(self, tensor: TensorRow) -> CallRow:
+        """Return the row that a tensor of this call is recorded with."""
+        return self.homes.get(id(tensor), self.row)
+
     def arguments(self) -> dict[str, Any]:
         """Return the arguments that are not tensors, by name; lists of a list operator reduced to this item."""
-        if not self.row.arguments or self.row.arguments == "{}":
-            return {}
-        values = json.loads(self.row.arguments)
-        if not isinstance(values, dict):
-            return {}
-        if self.item is None:
+        values = _parsed(self.row.arguments)
+        if self.item is None or not values:
             return values
         return {
             name: value[self.item] if isinstance(value, list) and len(value) > self.item else value
@@ -62,25 +67,65 @@ class Call:
         }
 
 
-def calls_of(rows: Iterable[CallRow], strip: str = "") -> list[Call]:
-    """Return the calls of `rows` in order; `strip` is a module path prefix to leave out."""
-    return [call for row in rows for call in _calls(row, strip)]
+class Names(Protocol):
+    """How one side's names are read."""
+
+    def place(self, path: str) -> tuple[str, str]:
+        """Return (path in the reference's naming, place) of a module path of this side, wrappers left out."""
+
+    def operator(self, name: str) -> str:
+        """Return the name by which an operator of this side is known."""
+
+    def parameter(self, path: str, name: str) -> str:
+        """Return the name by which a parameter of this side is known."""
 
 
-def _calls(row: CallRow, strip: str) -> Iterator[Call]:
-    path = plain_path(row.module_path, strip)
-    operator = canonical_name(row.name) if row.kind == "op" else row.name
-    if row.kind == "op" and is_foreach(row.name):
-        yield from _items(row, operator, path)
-    else:
-        yield Call(row, operator, path, _by_name(row.inputs), _by_name(row.outputs))
+class PlainNames:
+    """Names as they are."""
+
+    def place(self, path: str) -> tuple[str, str]:
+        """Return the path as both."""
+        return path, path
+
+    def operator(self, name: str) -> str:
+        """Return the name."""
+        return name
+
+    def parameter(self, path: str, name: str) -> str:
+        """Return the name."""
+        del path
+        return name
 
 
-def _by_name(tensors: Sequence[TensorRow]) -> dict[str, TensorRow]:
-    return {tensor.name: tensor for tensor in tensors}
+def calls_of(rows: Iterable[CallRow], names: Names | None = None) -> list[Call]:
+    """Return the calls of `rows` in order, under the names of `names`."""
+    names = names or PlainNames()
+    places: dict[str, tuple[str, str]] = {}
+    calls: list[Call] = []
+    for row in rows:
+        where = places.get(row.module_path)
+        if where is None:
+            where = places[row.module_path] = names.place(plain_path(row.module_path))
+        if row.kind == "op":
+            operator = canonical_name(names.operator(row.name))
+        else:
+            operator = names.parameter(row.module_path, row.name) if row.kind == "parameter" else row.name
+        if row.kind == "op" and is_foreach(row.name):
+            calls.extend(_items(row, operator, *where))
+        else:
+            inputs = {tensor.name: tensor for tensor in row.inputs}
+            outputs = {tensor.name: tensor for tensor in row.outputs}
+            calls.append(Call(row, operator, where[0], inputs, outputs, None, where[1]))
+    return calls
 
 
-def _items(row: CallRow, operator: str, path: str) -> Iterator[Call]:
+@lru_cache(maxsize=4096)
+def _parsed(arguments: str) -> dict[str, Any]:
+    values = json.loads(arguments) if arguments and arguments != "{}" else {}
+    return values if isinstance(values, dict) else {}
+
+
+def _items(row: CallRow, operator: str, path: str, place: str) -> Iterator[Call]:
     items: dict[int, tuple[dict[str, TensorRow], dict[str, TensorRow]]] = {}
     shared: dict[str, TensorRow] = {}
     for side, tensors in enumerate((row.inputs, row.outputs)):
@@ -92,14 +137,14 @@ def _items(row: CallRow, operator: str, path: str) -> Iterator[Call]:
                 items.setdefault(item, ({}, {}))[side][name] = tensor
     for item in sorted(items):
         inputs, outputs = items[item]
-        yield Call(row, operator, path, {**inputs, **shared}, outputs, item)
+        yield Call(row, operator, path, {**inputs, **shared}, outputs, item, place)
 
 
 def _split_item(name: str, *, is_output: bool) -> tuple[str, int | None]:
     """Return the name within one item and the item: `input.0.3` → (`input.0`, 3), `output.3` → (`output.0`, 3)."""
     parts = name.split(".")
     if len(parts) == 3 and parts[2].isdigit():
-        return f"{parts[0]}.{parts[1] if not is_output else '0'}", int(parts[2])
+        return f"{parts[0]}.{parts[1]}", int(parts[2])
     if is_output and len(parts) == 2 and parts[1].isdigit():
         return "output.0", int(parts[1])
     return name, None
@@ -109,27 +154,11 @@ WRAPPERS = frozenset({"module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoin
 """Names that wrappers (DDP, torch.compile, FSDP, checkpointing) add to a module path."""
 
 
-def plain_path(path: str, strip: str = "") -> str:
-    """Return the path without wrappers' names and without the prefix `strip`."""
-    if "_" in path or "module" in path:
-        parts = path.split(".")
-        first = next((i for i, part in enumerate(parts) if part not in WRAPPERS), len(parts))
-        path = ".".join(
-            part for i, part in enumerate(parts) if i >= first and (part not in WRAPPERS or part == "module")
-        )
-    if strip and (path == strip or path.startswith(f"{strip}.")):
-        return path[len(strip) + 1 :]
-    return path
-
-
-def extra_prefix(paths: set[str], others: set[str]) -> str:
-    """Return the prefix that every path of `paths` has and `others` lack, e.g. `model`; empty when there is none.
-
-    It is only a prefix if more paths are common without it than with it.
-    """
-    tops = {path.split(".", 1)[0] for path in paths if path}
-    if len(tops) != 1:
-        return ""
-    (top,) = tops
-    stripped = {plain_path(path, top) for path in paths}
-    return top if len(stripped & others - {""}) > len(paths & others - {""}) else ""
+@lru_cache(maxsize=16_384)
+def plain_path(path: str) -> str:
+    """Return the path without wrappers' names."""
+    if "_" not in path and "module" not in path:
+        return path
+    parts = path.split(".")
+    first = next((i for i, part in enumerate(parts) if part not in WRAPPERS), len(parts))
+    return ".".join(part for i, part in enumerate(parts) if i >= first and (part not in WRAPPERS or part == "module"))

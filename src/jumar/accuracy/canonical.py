@@ -168,7 +168,8 @@ def is_inplace(name: str) -> bool:
 
 def is_foreach(name: str) -> bool:
     """Return whether one call of the operator stands for one call for each tensor of its lists."""
-    return "::_foreach_" in name or name.startswith("_foreach_")
+    base = name.rsplit("::", 1)[-1]
+    return base.startswith(("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad"))
 
 
 SILENT_WRITES = {"native_batch_norm": ("input.3", "input.4")}

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from jumar.accuracy.align import align_step
-from jumar.accuracy.calls import extra_prefix, plain_path
+from jumar.accuracy.calls import Call
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.judge import Load
 from jumar.accuracy.leaves import Leaf
 from jumar.accuracy.losses import compare_losses
+from jumar.accuracy.measure import Loader
 from jumar.accuracy.options import CompareOptions
 from jumar.accuracy.results import Comparison, OperatorDiff
 from jumar.accuracy.settings import setting_differences
@@ -86,7 +87,6 @@ def _compare_rank(
 ) -> None:
     load = _loader(found)
     steps = _common_steps(found, rank, options)
-    strip: tuple[str, str] | None = None
     for step in steps:
         if _ended(found) and not options.all_steps:
             found.notes.append(
@@ -94,8 +94,7 @@ def _compare_rank(
             )
             break
         mine, theirs = found.reference.rows(step, rank), found.target.rows(step, rank)
-        strip = _prefixes(mine, theirs) if strip is None else strip
-        step_of_both = align_step(mine, theirs, strip)
+        step_of_both = align_step(mine, theirs)
         outcome = compare_step(step_of_both, load, tolerance_scale=options.tolerance_scale)
         if not found.coarsest:
             found.coarsest = max(_coarsest(mine), _coarsest(theirs))
@@ -113,13 +112,14 @@ def _loader(found: Evidenced) -> Load:
     if not (found.reference.has_tensors() and found.target.has_tensors()):
         return lambda _reference, _target: None
     mine, theirs = TensorReader(found.reference), TensorReader(found.target)
-    return lambda reference, target: (mine.of(reference.row), theirs.of(target.row))
+    return lambda reference, target: (_of(mine, reference), _of(theirs, target))
 
 
-def _prefixes(mine: list[CallRow], theirs: list[CallRow]) -> tuple[str, str]:
-    first = {plain_path(row.module_path) for row in mine}
-    second = {plain_path(row.module_path) for row in theirs}
-    return extra_prefix(first, second), extra_prefix(second, first)
+def _of(reader: TensorReader, call: Call) -> Loader:
+    """Return what loads a tensor of `call`; one that stands for a region has tensors of several rows."""
+    if not call.homes:
+        return reader.of(call.row)
+    return lambda tensor: reader.of(call.row_of(tensor))(tensor)
 
 
 def _coarsest(rows: list[CallRow]) -> float:

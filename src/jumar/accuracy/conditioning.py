@@ -34,7 +34,7 @@ def amplifications(call: Call) -> dict[str, float]:
 
 def _general(call: Call) -> float:
     operator = call.operator
-    if call.row.kind != "op":
+    if call.row.kind != "op" or call.homes:  # a module, or a region of operators
         return OF_MODULES
     if operator in VIEWS or operator in COPIES:
         return OF_MOVES

@@ -25,6 +25,8 @@ class StructuralDiff:
     target: tuple[UnmatchedCall, ...] = ()
     compared: bool = False
     """Whether the result was compared all the same, where it leaves the calls."""
+    num_places: int = 1
+    """At how many places of the step the same operators differ in the same way; the calls are those of the first."""
     num_reference: int = 0
     """Of `repeated`: how often the reference calls the module."""
     num_target: int = 0

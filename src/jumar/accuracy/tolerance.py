@@ -71,7 +71,7 @@ def epsilon(*dtypes: str) -> float:
 
 def error_model(call: Call) -> ErrorModel:
     """Return the error model of a call, from its operator and shapes."""
-    if call.row.kind != "op":
+    if call.row.kind != "op" or call.homes:  # a module, or a region of operators
         return ErrorModel(MODULE_LENGTH, exact=False, selective=True)
     exact = call.operator in EXACT
     length = 1.0 if exact else accumulation_length(call)

@@ -12,7 +12,7 @@ from jumar.accuracy.canonical import RANDOM, SHUFFLING
 from jumar.accuracy.flow import Flow
 from jumar.accuracy.judge import Judge, Judgement, Load
 from jumar.accuracy.leaves import Leaf, parameter_storages
-from jumar.accuracy.results import OperatorDiff, UnmatchedCall
+from jumar.accuracy.results import OperatorDiff, OperatorStatus, UnmatchedCall
 from jumar.recording.schema import TensorRow
 
 
@@ -61,7 +61,7 @@ def _take(outcome: StepOutcome, judge: Judge, pair: Pair, of_reference: set[int]
         return
     judged = judge.pair(pair.reference, pair.target)
     if pair.region:
-        judged.diff = replace(judged.diff, note="; ".join(filter(None, (judged.diff.note, pair.region))))
+        judged.diff = _of_region(judged.diff, pair)
     diff = judged.diff
     outcome.leaves.extend(judged.inputs.leaves)
     if outcome.first is None:
@@ -80,6 +80,12 @@ def _take(outcome: StepOutcome, judge: Judge, pair: Pair, of_reference: set[int]
     if outcome.nonfinite is None and any(t.nonfinite_differs for t in diff.outputs):
         outcome.nonfinite = diff
     outcome.operators.append(diff)
+
+
+def _of_region(diff: OperatorDiff, pair: Pair) -> OperatorDiff:
+    """Return the judgement of a region's result in words of the region: random where it drew other numbers."""
+    status: OperatorStatus = "random" if diff.status == "diverge" and _drew_others(*pair.members) else diff.status
+    return replace(diff, status=status, note="; ".join(filter(None, (diff.note, pair.region))))
 
 
 def _note_random(outcome: StepOutcome, diff: OperatorDiff) -> None:
