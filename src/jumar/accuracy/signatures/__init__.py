@@ -41,6 +41,10 @@ COARSE: tuple[Signature, ...] = (
 """Asked when the difference is more than rounding explains."""
 
 
+SETTLED = 0.9999
+"""A hypothesis with this score leaves nothing to explain: no further one is looked for."""
+
+
 def hypotheses(reference: Array, target: Array, context: Context | None = None) -> tuple[Hypothesis, ...]:
     """Return guesses at the cause of the difference of two arrays of one shape, the best first; none for rounding.
 
@@ -49,5 +53,9 @@ def hypotheses(reference: Array, target: Array, context: Context | None = None) 
     pair = pair_of(reference, target, context)
     if not pair.num or (pair.squares == 0 and pair.finite is None):
         return ()
-    asked = FINE if pair.relative <= pair.rounding else (*FINE, *COARSE)
-    return ranked(hypothesis for signature in asked for hypothesis in signature(pair))
+    found: list[Hypothesis] = []
+    for signature in FINE if pair.relative <= pair.rounding else (*FINE, *COARSE):
+        found.extend(signature(pair))
+        if any(one.score >= SETTLED for one in found):
+            break
+    return ranked(found)

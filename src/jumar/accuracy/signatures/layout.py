@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jumar.accuracy.signatures.hypothesis import Hypothesis
-from jumar.accuracy.signatures.pair import Floats, Pair, axis_word
+from jumar.accuracy.signatures.pair import Floats, Pair, axis_word, energy
 
 SAME_VALUES = 0.02
 """Share of the difference's energy that may be left when both sides are sorted."""
@@ -45,13 +45,13 @@ def layouts(pair: Pair) -> Iterator[Hypothesis]:
 
 def _same_values(pair: Pair) -> bool:
     rest = np.sort(pair.b, axis=None) - np.sort(pair.a, axis=None)
-    return float(np.vdot(rest, rest)) <= SAME_VALUES * pair.squares
+    return energy(rest) <= SAME_VALUES * pair.squares
 
 
 def _equal_values(pair: Pair) -> bool:
     rest = np.sort(pair.b, axis=None) - np.sort(pair.a, axis=None)
     allowed = EQUAL_VALUES * 2.0**-23 * math.sqrt(pair.a_squares)
-    return math.sqrt(float(np.vdot(rest, rest))) <= allowed < 0.1 * math.sqrt(pair.squares)
+    return math.sqrt(energy(rest)) <= allowed < 0.1 * math.sqrt(pair.squares)
 
 
 def _hypothesis(what: str, share: float, **evidence: object) -> Hypothesis:
@@ -97,13 +97,14 @@ def _wraps(pair: Pair, moved: Floats, axis: int, shift: int) -> bool:
     edge = slice(0, shift) if 2 * shift <= size else slice(shift, size)
     at = tuple(edge if i == axis else slice(None) for i in range(pair.a.ndim))
     rest, apart = pair.b[at] - moved[at], pair.d[at]
-    return float(np.vdot(rest, rest)) <= 0.5 * float(np.vdot(apart, apart))
+    return energy(rest) <= 0.5 * energy(apart)
 
 
 def _projected(array: Floats, axis: int) -> Floats:
     """Return one number a slice of `axis`: the slice against fixed random numbers."""
     rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
-    return rows @ np.random.default_rng(1).standard_normal(rows.shape[1])
+    projected: Floats = np.einsum("ij,j->i", rows, np.random.default_rng(1).standard_normal(rows.shape[1]))
+    return projected
 
 
 def _best_shift(first: Floats, second: Floats) -> int:

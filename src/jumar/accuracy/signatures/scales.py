@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from jumar.accuracy.signatures.hypothesis import Hypothesis, claimed
-from jumar.accuracy.signatures.pair import Floats, Pair, axis_word
+from jumar.accuracy.signatures.pair import Floats, Pair, axis_word, energy
 from jumar.accuracy.signatures.ratios import recognised
 
 FEW = 8
@@ -23,7 +23,7 @@ def scales(pair: Pair) -> Iterator[Hypothesis]:
     """Yield hypotheses of a factor: one for the tensor, or one a slice of a dimension or a row."""
     if not pair.a_squares:
         return
-    ratio = float(np.vdot(pair.a, pair.b)) / pair.a_squares
+    ratio = energy(pair.a, pair.b) / pair.a_squares
     share = pair.explained(ratio * pair.a, 1) if pair.num > 1 else 1.0
     uncertainty = math.sqrt(max(1.0 - share, 0.0) * pair.squares / pair.a_squares / max(pair.num - 1, 1))
     names = recognised(ratio, pair.a.shape, pair.context, uncertainty / max(abs(ratio), 1e-300))
