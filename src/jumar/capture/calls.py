@@ -30,8 +30,10 @@ class Seen:
         "device",
         "dtype",
         "format",
+        "hash",
         "memory",
         "shape",
+        "sketch",
         "statistics",
         "storage",
         "storage_offset",
@@ -45,6 +47,8 @@ class Seen:
         self.storage = storage
         self.format = "ND"
         self.statistics: Statistics | None = None
+        self.sketch: bytes | None = None
+        self.hash = ""
         self.array: np.ndarray | None = None
         self.memory: Any = None
         """Identity of the memory and its state when it has no gaps: views with the same have the same statistics."""
@@ -75,6 +79,8 @@ class Seen:
             l2=l2,
             num_nan=num_nan,
             num_inf=num_inf,
+            sketch=self.sketch,
+            hash=self.hash,
         )
 
 
