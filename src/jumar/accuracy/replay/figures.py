@@ -158,18 +158,20 @@ def is_identical(first: torch.Tensor, second: torch.Tensor) -> bool:
 
 def _max_ulps(both: Sides, dtype: str) -> float:
     """Return the greatest difference of an element in its own units in the last place."""
-    recorded = both.recorded.to(torch.complex128) if both.recorded.is_complex() else both.recorded.to(torch.float64)
-    exact = both.exact.to(recorded.dtype)
-    if recorded.is_complex():
-        recorded, exact = torch.view_as_real(recorded.resolve_conj()), torch.view_as_real(exact.resolve_conj())
-    finite = torch.isfinite(recorded) & torch.isfinite(exact)
-    if not bool(finite.any()):
+    recorded, exact = _parts(to_array(both.recorded)), _parts(to_array(both.exact))
+    finite = np.isfinite(recorded) & np.isfinite(exact)
+    if not finite.any():
         return 0.0
     recorded, exact = recorded[finite], exact[finite]
-    smallest = _smallest(dtype)
-    exponent = torch.frexp(exact.abs().clamp_min(smallest)).exponent - 1
-    ulp = epsilon(dtype) * torch.exp2(exponent.to(torch.float64))
-    return float(((recorded - exact).abs() / ulp).max())
+    exponent = np.frexp(np.maximum(np.abs(exact), _smallest(dtype)))[1] - 1
+    return float((np.abs(recorded - exact) / np.ldexp(epsilon(dtype), exponent)).max())
+
+
+def _parts(array: Array) -> Array:
+    """Return the elements as float64, real and imaginary parts of complex ones."""
+    if np.iscomplexobj(array):
+        array = np.stack((array.real, array.imag))
+    return array.astype(np.float64)
 
 
 def _smallest(dtype: str) -> float:

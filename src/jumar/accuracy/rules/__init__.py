@@ -8,10 +8,13 @@ from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.rules import (
     arguments_differ,
     first_divergence,
+    inherited_error,
     inputs_differ,
     loss_differs,
     nonfinite_appears,
     not_comparable,
+    not_replayable,
+    own_error,
     parameters_differ,
     random_numbers_differ,
     settings_differ,
@@ -39,6 +42,11 @@ FINDERS: tuple[Callable[[Evidenced], list[Finding]], ...] = (
 )
 """What turns the evidence into findings, the most decisive first."""
 
-RULES: tuple[Rule, ...] = tuple(sorted((module.RULE for module in _MODULES), key=lambda rule: rule.code))
+_OF_REPLAYS = (own_error, inherited_error, not_replayable)
+"""Rules of `jumar replay` and `jumar accuracy bisect`: they judge one recording, or runs of a script."""
+
+RULES: tuple[Rule, ...] = tuple(
+    sorted((module.RULE for module in (*_MODULES, *_OF_REPLAYS)), key=lambda rule: rule.code)
+)
 
 __all__ = ["FINDERS", "RULES"]
