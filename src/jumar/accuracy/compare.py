@@ -12,7 +12,9 @@ from jumar.accuracy.judge import Load
 from jumar.accuracy.leaves import Leaf
 from jumar.accuracy.losses import compare_losses
 from jumar.accuracy.measure import Loader
+from jumar.accuracy.memory import Memory
 from jumar.accuracy.options import CompareOptions
+from jumar.accuracy.precision import reduced_products
 from jumar.accuracy.results import Comparison, OperatorDiff
 from jumar.accuracy.settings import setting_differences
 from jumar.accuracy.source import RecordingLike, TensorReader, opened
@@ -86,6 +88,7 @@ def _compare_rank(
     found: Evidenced, rank: int, options: CompareOptions, on_progress: Callable[[int, int], None] | None
 ) -> None:
     load = _loader(found)
+    memory = Memory(floor=found.floor, reduced=reduced_products(found.reference.info, found.target.info))
     steps = _common_steps(found, rank, options)
     for step in steps:
         if _ended(found) and not options.all_steps:
@@ -94,8 +97,9 @@ def _compare_rank(
             )
             break
         mine, theirs = found.reference.rows(step, rank), found.target.rows(step, rank)
+        memory.begin_step(mine, theirs)
         step_of_both = align_step(mine, theirs)
-        outcome = compare_step(step_of_both, load, tolerance_scale=options.tolerance_scale)
+        outcome = compare_step(step_of_both, load, tolerance_scale=options.tolerance_scale, memory=memory)
         if not found.coarsest:
             found.coarsest = max(_coarsest(mine), _coarsest(theirs))
         _collect(found, outcome, step, is_first=step == steps[0], options=options)

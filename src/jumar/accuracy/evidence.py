@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from jumar.accuracy.correspondence import Correspondence
+from jumar.accuracy.floors import NoiseFloor
 from jumar.accuracy.leaves import Leaf
 from jumar.accuracy.results import Evidence, LossPair, OperatorDiff, RunSummary, UnmatchedCall
 from jumar.accuracy.settings import SettingDiff
@@ -33,6 +34,8 @@ class Evidenced:
     nonfinite: OperatorDiff | None = None
     leaves: list[Leaf] = field(default_factory=list)
     leaves_step: int | None = None
+    floor: NoiseFloor | None = None
+    """Measured from floor recordings; None to estimate it."""
     coarsest: float = 0.0
     kinds: set[str] = field(default_factory=set)
     correspondence: Correspondence = field(default_factory=Correspondence)

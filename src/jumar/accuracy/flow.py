@@ -25,6 +25,9 @@ PEAK_OF_NOISE = 8.0
 UNSEEN_GROWTH = 2.0
 """By how much a call that cannot be judged may let an error grow."""
 
+COLLECTIVES = ("c10d::", "_c10d_functional::")
+"""Operators whose results arrive later, in their arguments."""
+
 Side = Literal["reference", "target"]
 
 
@@ -128,6 +131,12 @@ class Flow:
             if name in call.inputs:
                 self._put(side, call.inputs[name], Trace(leaf=True))
 
+    def uninitialised(self, reference: Call, target: Call, name: str) -> None:
+        """An output of the pair holds nothing that means the same on both sides."""
+        for side, call in (("reference", reference), ("target", target)):
+            if name in call.outputs:
+                self._put(side, call.outputs[name], Trace(garbage=True))  # type: ignore[arg-type]  # widened to str
+
     def not_judged(self, call: Call, side: Side) -> None:
         """A call that only one side has, or whose outputs could not be compared: its outputs are suspect."""
         if not self.enabled:
@@ -173,7 +182,9 @@ class Flow:
 
 
 def written(call: Call) -> list[TensorRow]:
-    """Return the tensors a call writes: its outputs, or its first argument when it works in place."""
+    """Return the tensors a call writes: its outputs, its first argument in place, all of a collective's."""
+    if call.row.name.startswith(COLLECTIVES):
+        return [*call.inputs.values(), *call.outputs.values()]
     if call.outputs:
         return list(call.outputs.values())
     return [call.inputs["input.0"]] if is_inplace(call.row.name) and "input.0" in call.inputs else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from jumar.accuracy.calls import Call
@@ -13,6 +14,9 @@ from jumar.accuracy.measure import Loader, Measure, measure, tensor_diff
 from jumar.accuracy.pairing import paired
 from jumar.accuracy.results import TensorDiff
 from jumar.accuracy.tolerance import STATISTICS_FLOOR, epsilon
+from jumar.recording.schema import TensorRow
+
+Measuring = Callable[[TensorRow, TensorRow, tuple[Loader, Loader] | None], Measure]
 
 UNEXPLAINED = 8.0
 """An input is out of line when its difference is this many times what the calls before it account for."""
@@ -50,14 +54,15 @@ def read_inputs(
     flow: Flow,
     parameters: frozenset[int],
     strict: float,
+    measured: Measuring = measure,
 ) -> Inputs:
-    """Measure the inputs of a pair. `strict` is the factor on every tolerance."""
+    """Measure the inputs of a pair. `strict` is the factor on every tolerance, `measured` what takes the distance."""
     inputs = Inputs()
     factors: dict[str, float] = {}
     for name, a, b in paired(reference, target, "inputs"):
         if flow.reads_garbage(reference, name, "reference") or flow.reads_garbage(target, name, "target"):
             continue
-        found = measure(a, b, load)
+        found = measured(a, b, load)
         inputs.diffs.append(tensor_diff(name, found))
         if suspects := flow.suspects(found):
             inputs.suspects = tuple(dict.fromkeys((*inputs.suspects, *suspects)))

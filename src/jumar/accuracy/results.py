@@ -105,6 +105,9 @@ class OperatorDiff:
     tolerance_origin: str = ""
     rounding: float | None = None
     """The part of the tolerance that is this operator's own rounding."""
+    floor: float | None = None
+    """The noise floor of that output: by how much correct executions differ, measured or estimated. The tolerance
+    is a multiple of it."""
     inherited: float | None = None
     """Greatest error found in the inputs."""
     arguments: tuple[ArgumentDiff, ...] = ()
@@ -127,6 +130,11 @@ class OperatorDiff:
         if self.tolerance == 0:
             return math.inf if self.error > 0 else 0.0
         return self.error / self.tolerance
+
+    @property
+    def times_floor(self) -> float | None:
+        """The error in multiples of the noise floor; None when either is unknown or the floor is 0."""
+        return None if self.error is None or not self.floor else self.error / self.floor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,8 @@ from jumar.accuracy.canonical import RANDOM, SHUFFLING
 from jumar.accuracy.flow import Flow
 from jumar.accuracy.judge import Judge, Judgement, Load
 from jumar.accuracy.leaves import Leaf, parameter_storages
+from jumar.accuracy.memory import Memory
+from jumar.accuracy.parameter_updates import ParameterJudge
 from jumar.accuracy.results import OperatorDiff, OperatorStatus, UnmatchedCall
 from jumar.recording.schema import TensorRow
 
@@ -35,39 +37,88 @@ class StepOutcome:
     kind: Literal["op", "module", "none"] = "none"
 
 
-def compare_step(step: AlignedStep, load: Load, *, tolerance_scale: float) -> StepOutcome:
-    """Compare the calls of one step and rank, pair by pair in the reference's order of execution."""
+def compare_step(step: AlignedStep, load: Load, *, tolerance_scale: float, memory: Memory | None = None) -> StepOutcome:
+    """Compare the calls of one step and rank, pair by pair in the reference's order of execution.
+
+    `memory` is what the rank's steps before have left; it must have begun this step.
+    """
+    memory = memory or Memory()
     outcome = StepOutcome(kind=step.kind)
     if step.kind == "none":
         return outcome
     flow = Flow(step.reference, step.target)
     flow.enabled = flow.enabled and step.kind == "op"
-    judge = Judge(flow, parameter_storages(step.reference), load, tolerance_scale)
-    of_reference = {id(call) for call in step.reference}
+    walk = _Walk(
+        outcome,
+        Judge(flow, parameter_storages(step.reference), load, memory, tolerance_scale),
+        ParameterJudge(flow, memory, load, tolerance_scale),
+        memory,
+        {id(call) for call in step.reference},
+    )
     for pair in step.pairs:
-        _take(outcome, judge, pair, of_reference)
+        walk.take(pair)
     return outcome
 
 
-def _take(outcome: StepOutcome, judge: Judge, pair: Pair, of_reference: set[int]) -> None:
-    if pair.reference is None or pair.target is None:
+@dataclass(slots=True)
+class _Walk:
+    """The walk through the pairs of one step."""
+
+    outcome: StepOutcome
+    operators: Judge
+    parameters: ParameterJudge
+    memory: Memory
+    of_reference: set[int]
+    """Identities of the reference's calls."""
+
+    def take(self, pair: Pair) -> None:
+        """Judge the next pair."""
+        if pair.reference is None or pair.target is None:
+            self._alone(pair)
+        elif not _is_silent(pair.reference) or not _is_silent(pair.target):
+            self._pair(pair, pair.reference, pair.target)
+
+    def _alone(self, pair: Pair) -> None:
         call = pair.reference or pair.target
         assert call is not None
-        judge.alone(call, "target" if pair.reference is None else "reference")
+        if _is_silent(call):
+            return
+        if call.row.kind != "parameter":
+            self.operators.alone(call, "target" if pair.reference is None else "reference")
         if pair.region:
             return  # inside a region that is compared at its border
+        outcome = self.outcome
         unmatched = outcome.unmatched_target if pair.reference is None else outcome.unmatched_reference
         unmatched.append(_unmatched(call))
-        return
-    judged = judge.pair(pair.reference, pair.target)
-    if pair.region:
-        judged.diff = _of_region(judged.diff, pair)
-    diff = judged.diff
-    outcome.leaves.extend(judged.inputs.leaves)
-    if outcome.first is None:
-        outcome.num_leaves_before_first = len(outcome.leaves)
-    if diff.status == "diverge" and outcome.first is None and not judged.inputs.leaves:
-        blamed = _blame(judged, of_reference)
+
+    def _pair(self, pair: Pair, reference: Call, target: Call) -> None:
+        judge = self.parameters if reference.row.kind == "parameter" else self.operators
+        judged = judge.pair(reference, target)
+        if pair.region:
+            judged.diff = _of_region(judged.diff, pair)
+        outcome, diff = self.outcome, judged.diff
+        if judged.earlier is not None and outcome.first is None:
+            outcome.first = judged.earlier
+        outcome.leaves.extend(judged.inputs.leaves)
+        if outcome.first is None:
+            outcome.num_leaves_before_first = len(outcome.leaves)
+        if diff.status == "diverge" and outcome.first is None and not self._leaves_explain(judged):
+            diff = self._blamed(judged)
+        if diff.status == "random":
+            _note_random(outcome, diff)
+        if outcome.nonfinite is None and any(t.nonfinite_differs for t in diff.outputs):
+            outcome.nonfinite = diff
+        outcome.operators.append(diff)
+
+    def _leaves_explain(self, judged: Judgement) -> bool:
+        """Return whether what comes from outside the step explains the difference: in the first step anything,
+        later what training on two devices does not make drift."""
+        return any(self.memory.is_first_step or not leaf.drifted for leaf in judged.inputs.leaves)
+
+    def _blamed(self, judged: Judgement) -> OperatorDiff:
+        """Note the divergence, of the pair or of calls before it; return what is left to say of the pair."""
+        outcome, diff = self.outcome, judged.diff
+        blamed = _blame(judged, self.of_reference)
         if blamed is not diff:
             outcome.operators.append(blamed)
             diff = replace(diff, status="inherited", note=f"the difference arises in {blamed.name}, just before")
@@ -75,11 +126,14 @@ def _take(outcome: StepOutcome, judge: Judge, pair: Pair, of_reference: set[int]
             outcome.first = blamed
         else:
             _note_random(outcome, blamed)
-    if diff.status == "random":
-        _note_random(outcome, diff)
-    if outcome.nonfinite is None and any(t.nonfinite_differs for t in diff.outputs):
-        outcome.nonfinite = diff
-    outcome.operators.append(diff)
+        return diff
+
+
+def _is_silent(call: Call) -> bool:
+    """Return whether the call is an optimizer's operator without values: the parameters' rows hold what it did."""
+    if call.row.phase != "optimizer" or call.row.kind != "op":
+        return False
+    return all(tensor.num_nan is None for tensor in (*call.inputs.values(), *call.outputs.values()))
 
 
 def _of_region(diff: OperatorDiff, pair: Pair) -> OperatorDiff:

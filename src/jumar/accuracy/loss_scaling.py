@@ -1,0 +1,123 @@
+"""Follows the scale of a loss through the backward pass, so that scaled gradients meet unscaled ones.
+
+Half-precision trainings multiply the loss by a power of two, and every gradient carries that factor
+until the optimizer's step. Backward operators are linear in the gradient, so a tensor that one of them
+returns carries the factor of the gradients that it read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from jumar.accuracy.calls import Call
+from jumar.accuracy.flow import Side
+from jumar.accuracy.measure import Loader, Measure, measure
+from jumar.recording.schema import CallRow, TensorRow
+
+UNSCALING = "unscale"
+"""Part of the name of operators that divide gradients by the scale, in place."""
+
+
+def loss_scale(rows: Iterable[CallRow]) -> float:
+    """Return the factor with which a step multiplies its loss before the backward pass; 1 without one.
+
+    It is the value of the single-element tensor that a product outside of all modules takes beside the
+    loss, as `torch.amp.GradScaler` does.
+    """
+    products: dict[int, float] = {}
+    for row in rows:
+        if row.kind == "op" and row.phase == "forward" and row.name == "aten::mul.Tensor" and len(row.inputs) == 2:
+            factor = row.inputs[1]
+            if math.prod(factor.shape) == 1 and factor.mean and math.prod(row.inputs[0].shape) == 1:
+                products[row.inputs[0].storage] = factor.mean
+        elif row.kind == "loss" and row.outputs and row.outputs[0].storage in products:
+            return products[row.outputs[0].storage]
+    return 1.0
+
+
+class LossScaling:
+    """The factor in each storage of both sides of one step. Does nothing where the two scales are equal."""
+
+    def __init__(self, reference: Sequence[CallRow], target: Sequence[CallRow]) -> None:
+        self.scales: dict[Side, float] = {"reference": loss_scale(reference), "target": loss_scale(target)}
+        self.differs = self.scales["reference"] != self.scales["target"]
+        self._factors: dict[Side, dict[int, float]] = {"reference": {}, "target": {}}
+
+    def makes(self, call: Call, side: Side) -> bool:
+        """Return whether the call brings the scale in: a product of single elements, one of which is the scale."""
+        if not self.differs or self.scales[side] == 1.0 or call.operator != "mul":
+            return False
+        tensors = list(call.inputs.values())
+        single = all(math.prod(tensor.shape) == 1 for tensor in tensors)
+        return single and any(tensor.mean == self.scales[side] for tensor in tensors)
+
+    def brings_in(self, reference: Call, target: Call) -> bool:
+        """Return whether both calls bring their side's own scale in, so that their results cannot agree."""
+        return self.makes(reference, "reference") and self.makes(target, "target")
+
+    def note(self, call: Call, side: Side) -> None:
+        """Take note of what a call hands on. Calls must be noted in the order of execution."""
+        if not self.differs:
+            return
+        factors = self._factors[side]
+        if UNSCALING in call.operator:
+            for tensor in call.inputs.values():
+                factors.pop(tensor.storage, None)
+            return
+        factor = self._handed_on(call, side)
+        for tensor in call.outputs.values():
+            if factor == 1.0:
+                factors.pop(tensor.storage, None)
+            else:
+                factors[tensor.storage] = factor
+
+    def _handed_on(self, call: Call, side: Side) -> float:
+        if self.makes(call, side):
+            return self.scales[side]
+        if call.row.phase != "backward":
+            return 1.0
+        factors = self._factors[side]
+        return max((factors.get(tensor.storage, 1.0) for tensor in call.inputs.values()), default=1.0)
+
+    def measure(self, reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader] | None) -> Measure:
+        """Measure two tensors, the target's in the reference's scale."""
+        if not self.differs:
+            return measure(reference, target, load)
+        mine = self._factors["reference"].get(reference.storage, 1.0)
+        theirs = self._factors["target"].get(target.storage, 1.0)
+        if mine == theirs:
+            return measure(reference, target, load)
+        ratio = mine / theirs
+        return measure(reference, rescaled(target, ratio), _scaled_loaders(load, ratio))
+
+
+def rescaled(tensor: TensorRow, factor: float) -> TensorRow:
+    """Return the row of the tensor multiplied by a positive factor."""
+    figures = {
+        name: value * factor
+        for name in ("minimum", "maximum", "mean", "l2")
+        if (value := getattr(tensor, name)) is not None
+    }
+    if tensor.sketch is not None:
+        figures["sketch"] = _scaled_sketch(tensor.sketch, factor)
+    return replace(tensor, **figures)
+
+
+def _scaled_sketch(sketch: bytes, factor: float) -> bytes:
+    import numpy as np
+
+    return (np.frombuffer(sketch, "<f4") * np.float32(factor)).astype("<f4").tobytes()
+
+
+def _scaled_loaders(load: tuple[Loader, Loader] | None, factor: float) -> tuple[Loader, Loader] | None:
+    if load is None:
+        return None
+    mine, theirs = load
+
+    def scaled(tensor: TensorRow) -> object:
+        array = theirs(tensor)
+        return None if array is None else array.astype("float64") * factor
+
+    return mine, scaled  # type: ignore[return-value]  # numpy is imported where arrays are, not here
