@@ -23,7 +23,7 @@ ALLOWED: dict[str, set[str]] = {
     "capture": LEAVES | {"recording", "device"},
     "migrate": LEAVES | {"recording", "device"},
     "assess": LEAVES | {"recording", "device", "migrate"},
-    "accuracy": LEAVES | {"recording", "device"},
+    "accuracy": LEAVES | {"recording", "device", "capture"},
     "performance": LEAVES | {"recording", "device"},
     "tune": LEAVES | {"recording"},
     "doctor": LEAVES | {"recording", "device"},

@@ -21,6 +21,7 @@ COMMANDS = {
     "run": "Run a script with the NPU present (the real one, or the emulated one).",
     "record": "Run a script under the observer and write a recording.",
     "compare": "Name the first operator that differs between two recordings.",
+    "replay": "Execute recorded operators again: own error, reference's, inherited.",
     "advise": "Name the bottlenecks of a recording.",
     "tune": "Find faster ways to compute a recording's operators, and prove each.",
     "bank": "Look into the knowledge bank of tuning.",
