@@ -27,6 +27,7 @@ from jumar.report.page import (
     Text,
     Verdict,
 )
+from jumar.report.pictures import Counts, Excerpt, Histogram, Outline, OutlineEntry, Question, Questions, Raster
 
 VOID = {"meta", "input", "br", "link", "img"}
 FOREIGN_VOID = {"path", "circle"}
@@ -205,6 +206,28 @@ def full_page(findings: list[Finding]) -> Page:
             Section(
                 title="Run",
                 blocks=(KeyValues(title="Run", items=(("SoC", "Ascend910B1"), ("lr", 0.1))), Listing(text="done\n")),
+            ),
+            Section(
+                title="Pictures",
+                blocks=(
+                    Outline(
+                        title="Error by module",
+                        unit="relative",
+                        entries=(OutlineEntry(name="blocks.0.ln", value=1e-7), OutlineEntry(name="head", marked=True)),
+                    ),
+                    Histogram(
+                        title="Values",
+                        x_label="value",
+                        edges=(-1.0, 0.0, 1.0),
+                        series=(Counts(name="a", counts=(3, 5)),),
+                    ),
+                    Raster(
+                        title="Difference", unit="", values=((0.0, -1.0), (math.nan, 2.0)), rows="row", columns="col"
+                    ),
+                    Questions(questions=(Question(question="Same seeds?", answer="Yes.", mark="fine", decisive=True),)),
+                    Excerpt(path="train.py", first_line=9, lines=("a = 1", "b = a"), marked=(10,)),
+                ),
+                collapsed=True,
             ),
             Section(title="Empty", blocks=()),
         ),

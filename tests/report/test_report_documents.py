@@ -30,6 +30,7 @@ from jumar.report.page import (
     Table,
     Verdict,
 )
+from jumar.report.pictures import Counts, Histogram, Outline, OutlineEntry, Question, Questions
 
 CLASSES = {kind: block for block, kind in BLOCK_KINDS.items()}
 
@@ -45,6 +46,12 @@ def block_from_json(data: dict[str, Any]) -> Block:
             fields_["findings"] = [Finding.from_json(finding) for finding in fields_["findings"]]
         case block if block in (BarChart, KeyValues, Heat):
             fields_ = {key: [tuple(item) for item in v] if isinstance(v, list) else v for key, v in fields_.items()}
+        case block if block is Outline:
+            fields_["entries"] = [OutlineEntry(**entry) for entry in fields_["entries"]]
+        case block if block is Histogram:
+            fields_["series"] = [Counts(**one) for one in fields_["series"]]
+        case block if block is Questions:
+            fields_["questions"] = [Question(**one) for one in fields_["questions"]]
         case block:
             pass
     return block(**fields_)

@@ -28,6 +28,7 @@ from jumar.report.page import (
     Text,
     Verdict,
 )
+from jumar.report.pictures import Counts, Excerpt, Histogram, Outline, OutlineEntry, Question, Questions, Raster
 
 Parse = Callable[[str], Any]
 PageOf = Callable[..., Page]
@@ -109,6 +110,10 @@ def evil_blocks() -> list[Block]:
         Diff(text=f"--- a/{EVIL}\n+++ b/{EVIL}\n@@ -1 +1 @@\n-{EVIL}\n+{EVIL}x\n", title=EVIL),
         KeyValues(title=EVIL, items=[(EVIL, EVIL)]),
         Heat(title=EVIL, unit=EVIL, values=[(EVIL, 1.0), (f"a.{EVIL}", None)]),
+        Outline(title=EVIL, unit=EVIL, entries=[OutlineEntry(name=EVIL, note=EVIL, marked=True)]),
+        Histogram(title=EVIL, x_label=EVIL, edges=[0, 1], series=[Counts(name=EVIL, counts=[1])] * 2, note=EVIL),
+        Questions(title=EVIL, questions=[Question(question=EVIL, answer=EVIL, evidence=EVIL)]),
+        Excerpt(path=EVIL, first_line=1, lines=[EVIL], marked=[1], title=EVIL),
     ]
 
 
@@ -160,6 +165,11 @@ def test_a_page_with_nothing_in_it_still_says_its_verdict(document: Parse) -> No
         Diff(text=""),
         KeyValues(items=()),
         Heat(title="", unit="", values=()),
+        Outline(title="", unit="", entries=()),
+        Histogram(title="", x_label="", edges=(), series=()),
+        Raster(title="", unit="", values=(), rows="", columns=""),
+        Questions(questions=()),
+        Excerpt(path="", first_line=1, lines=()),
     ],
     ids=lambda block: type(block).__name__,
 )

@@ -11,6 +11,7 @@ from jumar.findings import Finding, Severity
 from jumar.report.digits import cell_text, number_text
 from jumar.report.page import BarChart, Block, Diff, FindingList, Heat, KeyValues, LineChart, Listing, Table
 from jumar.report.page import Text as TextBlock
+from jumar.report.pictures import Excerpt, Histogram, Outline, Questions, Raster
 from jumar.report.sheet import QUIET_STYLE, Sheet
 from jumar.report.views.diffs import diff_view
 from jumar.report.views.findings import count_severities, group_by_code
@@ -144,6 +145,36 @@ def _heat(block: Heat, sheet: Sheet, most: int) -> list[Text]:
     return [*lines, _more(sheet, f"and {hidden:,} more")] if hidden > 0 else lines
 
 
+def _outline(block: Outline, sheet: Sheet, most: int) -> list[Text]:
+    values = [(entry.name, entry.value) for entry in block.entries]
+    return _heat(Heat(title=block.title, unit=block.unit, values=values, log_scale=block.log_scale), sheet, most)
+
+
+def _histogram(block: Histogram, sheet: Sheet, _most: int) -> list[Text]:
+    edges = f"{number_text(block.edges[0])} to {number_text(block.edges[-1])}" if block.edges else "no values"
+    return [sheet.plain(f"  {block.title}: {edges}, {counted(max(len(block.edges) - 1, 0), 'bin')}")]
+
+
+def _raster(block: Raster, sheet: Sheet, _most: int) -> list[Text]:
+    wide = len(block.values[0]) if block.values else 0
+    return [sheet.plain(f"  {block.title}: {len(block.values)}×{wide} picture, in the HTML page")]
+
+
+def _questions(block: Questions, sheet: Sheet, most: int) -> list[Text]:
+    lines = []
+    shown = [one for one in block.questions if one.decisive] or list(block.questions)
+    for one in shown[:most]:
+        lines += sheet.hang(Text("  "), sheet.prose(f"{one.question} {one.answer}"))
+    return lines
+
+
+def _excerpt(block: Excerpt, sheet: Sheet, _most: int) -> list[Text]:
+    numbered = dict(enumerate(block.lines, start=block.first_line))
+    return [
+        sheet.plain(f"  {block.path}:{line}  {numbered[line].strip()}") for line in block.marked if line in numbered
+    ]
+
+
 _BRIEFS: dict[type[Any], Callable[[Any, Sheet, int], list[Text]]] = {
     FindingList: _findings,
     Table: _table,
@@ -154,6 +185,11 @@ _BRIEFS: dict[type[Any], Callable[[Any, Sheet, int], list[Text]]] = {
     KeyValues: _key_values,
     Listing: _listing,
     Heat: _heat,
+    Outline: _outline,
+    Histogram: _histogram,
+    Raster: _raster,
+    Questions: _questions,
+    Excerpt: _excerpt,
 }
 
 

@@ -32,6 +32,7 @@ from jumar.report.page import (
     Table,
     Text,
 )
+from jumar.report.pictures import Excerpt, Histogram, Outline, Questions, Raster
 
 SCHEMA_VERSION = 1
 
@@ -45,6 +46,11 @@ BLOCK_KINDS: dict[type[Any], str] = {
     KeyValues: "key-values",
     Listing: "listing",
     Heat: "heat",
+    Outline: "outline",
+    Histogram: "histogram",
+    Raster: "raster",
+    Questions: "questions",
+    Excerpt: "excerpt",
 }
 """The `kind` that tells a block's class in JSON."""
 

@@ -34,12 +34,17 @@ from jumar.report.page import (
     Table,
     Text,
 )
+from jumar.report.pictures import Excerpt, Histogram, Outline, Questions, Raster
 from jumar.report.views.bars import bar_chart_view
 from jumar.report.views.diffs import diff_view
+from jumar.report.views.excerpt import excerpt_view
 from jumar.report.views.findings import finding_list_view
 from jumar.report.views.heat import heat_view
+from jumar.report.views.histogram import histogram_view
 from jumar.report.views.lines import line_chart_view
+from jumar.report.views.outline import outline_view
 from jumar.report.views.prose import paragraphs, spans
+from jumar.report.views.raster import raster_view
 from jumar.report.views.tables import table_view
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -59,6 +64,11 @@ _VIEWS: dict[type[Any], Callable[[Any, str], Any]] = {
     KeyValues: lambda pairs, _: pairs,
     Listing: lambda listing, _: listing,
     Heat: lambda heat, _: heat_view(heat),
+    Outline: lambda outline, _: outline_view(outline),
+    Histogram: lambda histogram, _: histogram_view(histogram),
+    Raster: lambda raster, _: raster_view(raster),
+    Questions: lambda questions, _: questions,
+    Excerpt: lambda excerpt, _: excerpt_view(excerpt),
 }
 """What prepares a block, given the id of its element."""
 

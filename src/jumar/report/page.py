@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from jumar.findings import Finding
+from jumar.report.pictures import Excerpt, Histogram, Outline, Questions, Raster
 
 Status = Literal["fine", "attention", "failed"]
 Cell = None | bool | int | float | str
@@ -163,7 +164,22 @@ class Heat:
     log_scale: bool = True
 
 
-Block = Table | LineChart | BarChart | FindingList | Text | Listing | Diff | KeyValues | Heat
+Block = (
+    Table
+    | LineChart
+    | BarChart
+    | FindingList
+    | Text
+    | Listing
+    | Diff
+    | KeyValues
+    | Heat
+    | Outline
+    | Histogram
+    | Raster
+    | Questions
+    | Excerpt
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -55,7 +55,7 @@ class HeatView:
 
 def heat_view(heat: Heat) -> HeatView:
     """Prepare `heat`. A log scale needs values of at least 0; with a negative one the scale is linear."""
-    scale = _Scale(heat)
+    scale = ColourScale(heat)
     root = HeatNode(label="", path="")
     for name, value in heat.values:
         node = _descend(root, name)
@@ -64,16 +64,18 @@ def heat_view(heat: Heat) -> HeatView:
     return HeatView(title=heat.title, unit=heat.unit, nodes=nodes, legend=list(scale.legend(heat.values)))
 
 
-class _Scale:
+class ColourScale:
     """Which colour a value has."""
 
     def __init__(self, heat: Heat) -> None:
+        """Take the scale from the values of `heat`; a log scale needs values of at least 0."""
         finite = [value for _, value in heat.values if value is not None and math.isfinite(value)]
         self.log = heat.log_scale and min(finite, default=0.0) >= 0
         coloured = [value for value in finite if value > 0] if self.log else finite
         self.edges = _edges(coloured, log=self.log)
 
     def css(self, value: float | None) -> str:
+        """Return the style sheet's class for a value."""
         if value is None:
             return "none"
         if not math.isfinite(value):
@@ -90,6 +92,7 @@ class _Scale:
         return f"h{1 + round(index * (NUM_COLOURS - 1) / (num_intervals - 1))}"
 
     def legend(self, values: Sequence[tuple[str, float | None]]) -> Iterator[LegendEntry]:
+        """Yield the colours that the values use, from the least on."""
         used = {self.css(value) for _, value in values}
         if "zero" in used:
             yield LegendEntry(css="zero", label="0")

@@ -90,7 +90,7 @@ def line_chart_view(chart: LineChart, chart_id: str) -> LineChartView:
     y_values = [y for one in series for y in one.y if y is not None and _is_drawn(y, log=log)]
     x_axis = linear_axis(x_values or [0.0], tight=True, whole=all(float(x).is_integer() for x in x_values), num_ticks=8)
     y_axis = log_axis(y_values) if log else linear_axis(y_values or [0.0])
-    y_ticks = _ticks(y_axis, downward=True)
+    y_ticks = axis_ticks(y_axis, downward=True)
     return LineChartView(
         id=chart_id,
         title=chart.title,
@@ -98,7 +98,7 @@ def line_chart_view(chart: LineChart, chart_id: str) -> LineChartView:
         y_label=chart.y_label + (" (log scale)" if log else ""),
         lines=[_line(index, series, x_axis, y_axis) for index in range(len(series))],
         gaps=[gap for index, one in enumerate(series) for gap in _gaps(index, one, x_axis, log=log)],
-        x_ticks=_ticks(x_axis),
+        x_ticks=axis_ticks(x_axis),
         y_ticks=y_ticks,
         gutter_ch=max((len(tick.label) for tick in y_ticks), default=1),
         description=f"{chart.title}. " + ". ".join(f"{one.name}: {_summary(one)}" for one in series),
@@ -131,7 +131,8 @@ def _is_drawn(y: float | None, *, log: bool) -> bool:
     return y is not None and math.isfinite(y) and (y > 0 or not log)
 
 
-def _ticks(axis: Axis, *, downward: bool = False) -> list[Tick]:
+def axis_ticks(axis: Axis, *, downward: bool = False) -> list[Tick]:
+    """Return the ticks of an axis; `downward`: places count from the top."""
     places = (axis.position(tick) for tick in axis.ticks)
     return [
         Tick(percent=f"{(1 - place if downward else place) * 100:.2f}", label=label)
