@@ -49,8 +49,8 @@ class Memory:
 
     floor: NoiseFloor | None = None
     """Measured; None to estimate it."""
-    reduced: frozenset[str] = frozenset()
-    """Operators of which a run may compute float32 products with fewer bits."""
+    reduced: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """By device type, operators of which a run may compute float32 products with fewer bits."""
     written: dict[Key, Written] = field(default_factory=dict)
     gradient_noise: dict[tuple[str, str], float] = field(default_factory=dict)
     """Greatest relative noise that the gradient of a parameter had in any step so far."""

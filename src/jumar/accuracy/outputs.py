@@ -88,7 +88,7 @@ class OutputJudge:
         A cast to fewer bits turns noise below one unit in the last place into a whole unit here and there.
         """
         own = rounding(self.model, m.reference, m.target)
-        own += product_epsilon(self.call.operator, m.reference.dtype, m.target.dtype, self.memory.reduced)
+        own += product_epsilon(self.call.operator, (m.reference, m.target), self.memory.reduced)
         eps = epsilon(m.reference.dtype, m.target.dtype)
         if own == 0 and m.exact is None and eps:
             own = STATISTICS_FLOOR

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jumar.accuracy.canonical import names
-from jumar.recording import RunInfo
+from jumar.recording import RunInfo, TensorRow
 
 REDUCED = 2.0**-10
 """Epsilon of TensorFloat-32; HF32 has one bit more on some chips. Both factors of a product are rounded to it."""
@@ -19,14 +19,14 @@ MATMUL = names("mm bmm addmm baddbmm linear matmul dot mv addmv scaled_dot_produ
 CONVOLUTION = names("convolution convolution_backward")
 
 
-def reduced_products(*runs: RunInfo) -> frozenset[str]:
-    """Return the operators of which any of the runs may compute float32 products with fewer bits."""
-    found: set[str] = set()
+def reduced_products(*runs: RunInfo) -> dict[str, frozenset[str]]:
+    """Return, by device type, the operators of which a run may compute float32 products with fewer bits."""
+    found: dict[str, frozenset[str]] = {}
     for run in runs:
-        switches = run.settings.get("reduced_float32_products")
-        if isinstance(switches, Mapping):
-            found |= _operators(switches)
-    return frozenset(found)
+        devices = run.settings.get("reduced_float32_products")
+        for device, switches in devices.items() if isinstance(devices, Mapping) else ():
+            found[device] = found.get(device, frozenset()) | _operators(switches)
+    return found
 
 
 def _operators(switches: Mapping[str, Any]) -> frozenset[str]:
@@ -35,6 +35,12 @@ def _operators(switches: Mapping[str, Any]) -> frozenset[str]:
     )
 
 
-def product_epsilon(operator: str, dtype: str, target_dtype: str, reduced: frozenset[str]) -> float:
+def product_epsilon(
+    operator: str, outputs: tuple[TensorRow, TensorRow], reduced: Mapping[str, frozenset[str]]
+) -> float:
     """Return what fewer bits in the factors add to an operator's rounding; 0 where none are taken away."""
-    return 2.0 * REDUCED if operator in reduced and "float32" in {dtype, target_dtype} else 0.0
+    for output in outputs:
+        operators = reduced.get(output.device.split(":", 1)[0], ())
+        if operator in operators and output.dtype == "float32":
+            return 2.0 * REDUCED
+    return 0.0

@@ -15,6 +15,7 @@ import torch
 
 import jumar
 from jumar.capture.plan import RecordPlan
+from jumar.capture.precision import reduced_float32_products
 from jumar.device import ActiveDevice
 from jumar.recording import RunInfo
 
@@ -54,6 +55,7 @@ def settings() -> dict[str, Any]:
         "cudnn_benchmark": torch.backends.cudnn.benchmark,
         "default_dtype": str(torch.get_default_dtype()).removeprefix("torch."),
         "float32_matmul_precision": torch.get_float32_matmul_precision(),
+        "reduced_float32_products": reduced_float32_products(),
         "mkldnn": torch._C._get_mkldnn_enabled(),
         "torch_seed": torch.initial_seed(),
         "random_states": random_states(),
