@@ -16,7 +16,7 @@ import pytest
 from tune_builders import MACHINE, gain, measured, mm_task
 
 from jumar.errors import UsageError
-from jumar.tune.bank import Bank, Tried, bank_folder, export_lines, look_up, repeat_tune, stack_of
+from jumar.tune.bank import Bank, Tried, bank_place, export_lines, look_up, repeat_tune, stack_of
 from jumar.tune.errors import BankError
 from jumar.tune.policy import Policy
 
@@ -51,7 +51,7 @@ def test_a_first_policy_is_added_and_a_second_of_its_kind_updates_it(bank):
 
 def test_everything_that_was_measured_comes_back(bank):
     accept(bank, FORMAT, ratio=1.7)
-    entry = Bank.open(bank.path.parent).slots(mm_task(), MACHINE)["Format"]
+    entry = Bank.open(Path(bank.name).parent).slots(mm_task(), MACHINE)["Format"]
     assert (entry.task, entry.machine, entry.policy, entry.gain) == (mm_task(), MACHINE, FORMAT, gain(1.7))
     assert entry.tried == (Tried(policy=FORMAT, outcome=measured(1.7)),)
     assert json.loads(json.dumps(entry.to_json()))["policy"]["provider"] == "channels_last"
@@ -79,10 +79,10 @@ def test_another_machine_or_version_is_another_key(bank):
 
 
 def test_a_bank_of_a_newer_schema_is_one_sentence(bank):
-    with sqlite3.connect(bank.path) as connection:
+    with sqlite3.connect(Path(bank.name)) as connection:
         connection.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
     with pytest.raises(BankError, match=r"has schema 99 and this Jumar reads up to 1\. Update Jumar"):
-        Bank.open(bank.path.parent)
+        Bank.open(Path(bank.name).parent)
 
 
 def test_a_bank_of_the_first_schema_is_read(tmp_path):
@@ -123,15 +123,15 @@ def test_no_bank_is_made_by_looking_for_one(tmp_path):
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anything")
 def test_a_read_only_bank_can_be_read_and_says_that_it_cannot_be_written(bank):
     accept(bank, FORMAT)
-    bank.path.chmod(0o444)
-    bank.path.parent.chmod(0o555)
+    Path(bank.name).chmod(0o444)
+    Path(bank.name).parent.chmod(0o555)
     try:
-        again = Bank.open(bank.path.parent)
+        again = Bank.open(Path(bank.name).parent)
         assert len(again.entries()) == 1
         with pytest.raises(BankError, match="cannot be used"):
             forget(again)
     finally:
-        bank.path.parent.chmod(0o755)
+        Path(bank.name).parent.chmod(0o755)
 
 
 WRITER = """
@@ -184,21 +184,21 @@ def test_the_place_of_the_bank_follows_the_documented_order(tmp_path):
     named, cache, data = (tmp_path / name for name in ("named", "cache", "data"))
     named.mkdir()
     environ = {"TUNE_BANK_PATH": str(named), "ASCEND_CACHE_PATH": str(cache), "XDG_DATA_HOME": str(data)}
-    assert bank_folder(tmp_path, environ) == tmp_path
-    assert bank_folder(None, environ) == named
+    assert bank_place(str(tmp_path), environ) == tmp_path
+    assert bank_place(None, environ) == named
     del environ["TUNE_BANK_PATH"]
-    assert bank_folder(None, environ) == cache / "aoe_data"
+    assert bank_place(None, environ) == cache / "aoe_data"
     del environ["ASCEND_CACHE_PATH"]
-    assert bank_folder(None, environ) == data / "jumar"
+    assert bank_place(None, environ) == data / "jumar"
     assert (cache / "aoe_data").is_dir()
 
 
 def test_a_place_that_is_named_must_exist(tmp_path):
     with pytest.raises(BankError, match="TUNE_BANK_PATH must be an existing folder"):
-        bank_folder(None, {"TUNE_BANK_PATH": str(tmp_path / "absent")})
+        bank_place(None, {"TUNE_BANK_PATH": str(tmp_path / "absent")})
     (tmp_path / "file").touch()
     with pytest.raises(BankError, match="cannot be made"):
-        bank_folder(None, {"XDG_DATA_HOME": str(tmp_path / "file")})
+        bank_place(None, {"XDG_DATA_HOME": str(tmp_path / "file")})
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,10 @@ soc_option = click.option(
     "--soc", default=DEFAULT_SOC, show_default=True, metavar="SOC", help="The NPU's system on a chip, e.g. Ascend910A."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout instead of text.")
+BANK_HELP = (
+    "Folder of the knowledge bank, or the URL of a database that a team shares.  [default: TUNE_BANK_PATH, "
+    "ASCEND_CACHE_PATH/aoe_data, ~/.local/share/jumar]"
+)
 force_option = click.option("--force", is_flag=True, help="Replace an existing output folder.")
 fail_on_option = click.option(
     "--fail-on",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from jumar.cli.bank.shared import bank_option, open_bank
 from jumar.cli.main import EXIT_INTERRUPTED
 from jumar.cli.options import exit_code, fail_on_option, json_option
 
@@ -26,12 +27,7 @@ if TYPE_CHECKING:
 )
 @click.option("--device", default="cpu", show_default=True, help="The device to measure on.")
 @click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]")
-@click.option(
-    "--bank",
-    type=click.Path(path_type=Path, file_okay=False),
-    metavar="DIR",
-    help="Folder of the knowledge bank.  [default: TUNE_BANK_PATH, ASCEND_CACHE_PATH/aoe_data, ~/.local/share/jumar]",
-)
+@bank_option
 @fail_on_option
 @json_option
 def command(
@@ -43,7 +39,7 @@ def command(
     min_gain: str,
     device: str,
     rank: int | None,
-    bank: Path | None,
+    bank: str | None,
     fail_on: str,
     as_json: bool,
 ) -> int:
@@ -57,12 +53,12 @@ def command(
     Example: jumar tune recording --time-budget 2m
     """
     from jumar.report import findings_document, json_text, print_page, progress
-    from jumar.tune import Bank, bank_folder, this_machine, tune
+    from jumar.tune import this_machine, tune
     from jumar.tune.result_file import result_folder
 
     options = _options(job_type, time_budget, trials, min_gain)
     machine = this_machine(device)
-    opened = Bank.open(bank_folder(bank, os.environ, writing=True))
+    opened = open_bank(bank, create=True)
     with progress() as bars:
         task = bars.add_task("Tune operators", total=None)
 
@@ -116,7 +112,7 @@ def tune_page(result: TuneResult) -> Page:
         ("Recording", f"{result.recording} ({result.recorded_device})"),
         ("Load of the machine at the start", result.load_average),
         ("Providers", ", ".join(result.providers)),
-        ("Bank", str(result.bank)),
+        ("Bank", result.bank),
         ("Result file", str(result.result_file)),
     ]
     sections.append(Section(title="How it was made", blocks=[KeyValues(items=facts)]))

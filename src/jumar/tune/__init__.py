@@ -5,7 +5,7 @@ tasks → candidates → measured gate → knowledge bank → result file
 
 from __future__ import annotations
 
-from jumar.tune.bank import Bank, bank_folder
+from jumar.tune.bank import Bank, bank_place
 from jumar.tune.errors import BankError, TuneError
 from jumar.tune.machine import Machine, this_machine
 from jumar.tune.options import TuneOptions
@@ -19,7 +19,7 @@ __all__ = [
     "TuneError",
     "TuneOptions",
     "TuneResult",
-    "bank_folder",
+    "bank_place",
     "this_machine",
     "tune",
 ]

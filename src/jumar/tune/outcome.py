@@ -108,7 +108,8 @@ class TuneResult:
     num_measurements: int = 0
     load_average: float | None = None
     """Of the last minute when the run began: a busy machine widens every interval."""
-    bank: Path | None = None
+    bank: str = ""
+    """File or URL."""
     result_file: Path | None = None
 
     def counters(self) -> Counters:
@@ -152,7 +153,7 @@ class TuneResult:
             "not_tuned": [asdict(one) for one in self.not_tuned],
             "providers": list(self.providers),
             "missing_providers": dict(self.missing_providers),
-            "bank": None if self.bank is None else str(self.bank),
+            "bank": self.bank,
             "result_file": None if self.result_file is None else str(self.result_file),
         }
 

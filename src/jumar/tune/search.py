@@ -86,7 +86,7 @@ class Search:
             if done is not None:
                 return done
         raise TuneError(
-            f"other processes keep changing the policies of {task.operator} in {self.bank.path}; "
+            f"other processes keep changing the policies of {task.operator} in {self.bank.name}; "
             "let them finish, then tune again."
         )
 

@@ -110,7 +110,7 @@ class _Run:
             providers=[provider.name for provider in self._providers],
             missing_providers=self._missing,
             load_average=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-            bank=self._bank.path,
+            bank=self._bank.name,
             result_file=self._file.path,
         )
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from jumar.tune.bank.entry import Entry, Tried, stack_of
+from jumar.tune.bank.entry import Entry, Tried, by_task, stack_of
+from jumar.tune.bank.exchange import export_lines, import_lines
 from jumar.tune.bank.explain import Lookup, look_up
-from jumar.tune.bank.export import export_lines
-from jumar.tune.bank.location import bank_folder, repeat_tune
+from jumar.tune.bank.location import bank_place, built_in_place, repeat_tune
+from jumar.tune.bank.merging import Merged, foreign
 from jumar.tune.bank.store import Bank
 
 __all__ = [
     "Bank",
     "Entry",
     "Lookup",
+    "Merged",
     "Tried",
-    "bank_folder",
+    "bank_place",
+    "built_in_place",
+    "by_task",
     "export_lines",
+    "foreign",
+    "import_lines",
     "look_up",
     "repeat_tune",
     "stack_of",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,3 +70,11 @@ class Entry:
 def stack_of(entries: Sequence[Entry]) -> Stack:
     """Return the policies of the entries of one task and machine as a stack."""
     return in_order(entry.policy for entry in entries if entry.policy is not None)
+
+
+def by_task(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Return the entries grouped by task and machine, in the order in which the groups are met."""
+    groups: dict[tuple[str, str], list[Entry]] = {}
+    for entry in entries:
+        groups.setdefault((entry.task.key, entry.machine.key), []).append(entry)
+    return list(groups.values())

@@ -1,9 +1,9 @@
 """Where the bank is: the documented order, and one sentence when a place cannot be used.
 
-    --bank DIR  >  TUNE_BANK_PATH  >  ASCEND_CACHE_PATH/aoe_data  >  XDG_DATA_HOME/jumar (~/.local/share/jumar)
+    --bank PLACE  >  TUNE_BANK_PATH  >  ASCEND_CACHE_PATH/aoe_data  >  XDG_DATA_HOME/jumar (~/.local/share/jumar)
 
-The first two must exist (the vendor's rule for TUNE_BANK_PATH: tuning stops when it does not), the
-others are made.
+The first two are a folder or the URL of a database that a team shares. A folder must exist (the vendor's rule
+for TUNE_BANK_PATH: tuning stops when it does not), the last two are made.
 """
 
 from __future__ import annotations
@@ -16,16 +16,20 @@ from jumar.errors import UsageError
 from jumar.tune.errors import BankError
 
 FILE_NAME = "jumar_tune_bank.sqlite3"
+Place = Path | str
+"""A folder, or the URL of a database."""
 _TRUE, _FALSE = {"true", "1"}, {"false", "0", ""}
 
 
-def bank_folder(option: Path | None, environ: Mapping[str, str], *, writing: bool = False) -> Path:
-    """Return the folder of the bank.
+def bank_place(option: str | None, environ: Mapping[str, str], *, writing: bool = False) -> Place:
+    """Return where the bank is: a folder, or a URL (what has `://` in it).
 
-    Raises BankError when the place that was named cannot be read (or written, with `writing`).
+    Raises BankError when the folder that was named cannot be read (or written, with `writing`).
     """
-    named = [("--bank", option), ("TUNE_BANK_PATH", _path(environ.get("TUNE_BANK_PATH")))]
-    for source, folder in named:
+    for source, text in (("--bank", option), ("TUNE_BANK_PATH", environ.get("TUNE_BANK_PATH"))):
+        if text and "://" in text:
+            return text
+        folder = _path(text)
         if folder is not None:
             _check(source, folder, writing)
             return folder
@@ -34,6 +38,19 @@ def bank_folder(option: Path | None, environ: Mapping[str, str], *, writing: boo
         return _made("ASCEND_CACHE_PATH", cache / "aoe_data")
     data = _path(environ.get("XDG_DATA_HOME")) or Path.home() / ".local" / "share"
     return _made("the bank's default place", data / "jumar")
+
+
+def built_in_place(environ: Mapping[str, str]) -> Place | None:
+    """Return where the layer beneath the bank is, which is read and never written: JUMAR_BUILT_IN_BANK, or None.
+
+    Raises BankError when the folder that was named cannot be read.
+    """
+    text = environ.get("JUMAR_BUILT_IN_BANK")
+    if not text or "://" in text:
+        return text or None
+    folder = Path(text).expanduser()
+    _check("JUMAR_BUILT_IN_BANK", folder, writing=False)
+    return folder
 
 
 def repeat_tune(environ: Mapping[str, str]) -> bool:

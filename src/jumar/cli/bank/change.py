@@ -1,0 +1,65 @@
+"""`jumar bank prune`: what is of no use any more goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from typing import TYPE_CHECKING
+
+import click
+
+from jumar.cli.bank.shared import bank_option, make_table, open_bank, print_json, print_table
+from jumar.cli.options import json_option
+
+if TYPE_CHECKING:
+    from jumar.tune.bank import Entry
+
+
+@click.command()
+@click.option("--older-than", metavar="DAYS", type=click.FloatRange(min=0), help="What was not changed for so long.")
+@click.option("--other-versions", is_flag=True, help="What holds for other versions or threads than this machine's.")
+@click.option("--unsatisfied", is_flag=True, help="What was tuned and has no faster policy.")
+@click.option("--dry-run", is_flag=True, help="Only list it.")
+@bank_option
+@json_option
+def prune(
+    *, older_than: float | None, other_versions: bool, unsatisfied: bool, dry_run: bool, bank: str | None, as_json: bool
+) -> int:
+    """Remove operators that all the given options describe.
+
+    An operator goes with all its policies on a machine, because they were measured on top of each other.
+
+    Example: jumar bank prune --other-versions --dry-run
+    """
+    from jumar.errors import UsageError
+
+    tests = _tests(older_than, other_versions, unsatisfied)
+    if not tests:
+        raise UsageError("jumar bank prune must be told what to remove: --older-than, --other-versions, --unsatisfied.")
+    opened = open_bank(bank)
+    gone = opened.prune(lambda entry: all(test(entry) for test in tests), dry_run=dry_run)
+    if as_json:
+        print_json(removed=[entry.to_json() for entry in gone], dry_run=dry_run, bank=opened.name)
+        return 0
+    rows = [
+        [str(entry.task), entry.kind, str(entry.policy or "none"), str(entry.machine), entry.updated] for entry in gone
+    ]
+    verb = "would be removed" if dry_run else "were removed"
+    titles = ["Operator", "Kind", "Policy", "Measured on", "Changed"]
+    print_table(f"{len(gone)} entries of {opened.name} {verb}.", make_table(titles, rows))
+    return 0
+
+
+def _tests(older_than: float | None, other_versions: bool, unsatisfied: bool) -> list[Callable[[Entry], bool]]:
+    tests: list[Callable[[Entry], bool]] = []
+    if older_than is not None:
+        limit = datetime.now(timezone.utc) - timedelta(days=older_than)
+        tests.append(lambda entry: datetime.fromisoformat(entry.updated) < limit)
+    if other_versions:
+        from jumar.tune import this_machine
+
+        here = this_machine().key
+        tests.append(lambda entry: entry.machine.key != here)
+    if unsatisfied:
+        tests.append(lambda entry: entry.policy is None)
+    return tests

@@ -1,0 +1,107 @@
+"""`jumar bank merge|export|import`: from one bank to another."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jumar.cli.bank.shared import bank_option, open_bank, print_json
+from jumar.cli.options import force_option, json_option
+from jumar.words import counted
+
+if TYPE_CHECKING:
+    from jumar.tune.bank import Bank, Entry, Merged
+
+
+@click.command()
+@click.argument("sources", nargs=-1, required=True, metavar="PLACE...")
+@click.option("--skip-others", is_flag=True, help="Leave out what was measured on other devices instead of refusing.")
+@bank_option
+@json_option
+def merge(*, sources: tuple[str, ...], skip_others: bool, bank: str | None, as_json: bool) -> int:
+    """Take over what the banks at PLACE... (folders or URLs) know.
+
+    Where both know an operator, the policies that gain more stay, whole: those of one operator were measured on
+    top of each other. A bank with entries of another kind of device than this bank and this machine is refused.
+    """
+    from jumar.tune.bank import Bank, Merged, bank_place
+
+    target, total = open_bank(bank, create=True), Merged()
+    read = [(source, Bank.open(bank_place(source, os.environ), create=False).entries()) for source in sources]
+    wanted = [_of_known_machines(source, entries, target, skip_others) for source, entries in read]
+    for entries in wanted:
+        counts = target.merge(entries)
+        total = Merged(*(getattr(total, name) + getattr(counts, name) for name in Merged.__dataclass_fields__))
+    _say(f"Merged {counted(len(sources), 'bank')} into {target.name}", total, as_json)
+    return 0
+
+
+@click.command()
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE.json")
+@bank_option
+@force_option
+def export(*, out: Path, bank: str | None, force: bool) -> int:
+    """Write the policies as JSON lines, in the shape of the vendor's runtime knowledge bank.
+
+    The content is Jumar's (keys and policies of the measured device): CANN cannot load it, `jumar bank import` can.
+    """
+    from jumar.report import write_text
+    from jumar.tune.bank import export_lines
+
+    lines = list(export_lines(open_bank(bank).entries()))
+    write_text(out, "".join(f"{line}\n" for line in lines), force=force)
+    click.echo(f"Wrote {len(lines)} policies to {out}.", err=True)
+    return 0
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--skip-others", is_flag=True, help="Leave out what was measured on other devices instead of refusing.")
+@bank_option
+@json_option
+def import_(*, file: Path, skip_others: bool, bank: str | None, as_json: bool) -> int:
+    """Take over the policies of a FILE that `jumar bank export` wrote, by the rules of `jumar bank merge`."""
+    from jumar.errors import InputError
+    from jumar.tune.bank import import_lines
+
+    try:
+        lines = file.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"{file} must be a file that `jumar bank export` wrote, and cannot be read: {error}."
+        ) from error
+    target = open_bank(bank, create=True)
+    counts = target.merge(_of_known_machines(str(file), import_lines(lines, str(file)), target, skip_others))
+    _say(f"Imported {file} into {target.name}", counts, as_json)
+    return 0
+
+
+def _of_known_machines(source: str, entries: list[Entry], target: Bank, skip_others: bool) -> list[Entry]:
+    """Return the entries of devices that the target or this machine has. Raises BankError for others."""
+    from jumar.tune import this_machine
+    from jumar.tune.bank import foreign
+    from jumar.tune.errors import BankError
+
+    others = foreign(entries, [this_machine(), *(entry.machine for entry in target.entries())])
+    if others and not skip_others:
+        raise BankError(
+            f"{source} must hold policies of this bank's devices only; it has some of {others[0]}, which say nothing "
+            "about another device. Give --skip-others to leave them out."
+        )
+    keys = {machine.key for machine in others}
+    return [entry for entry in entries if entry.machine.key not in keys]
+
+
+def _say(done: str, counts: Merged, as_json: bool) -> None:
+    from dataclasses import asdict
+
+    if as_json:
+        print_json(**asdict(counts))
+        return
+    click.echo(
+        f"{done}: {counts.num_added} operators added, {counts.num_better} replaced by better policies, "
+        f"{counts.num_kept} kept, {counts.num_built_in} left to the built-in layer."
+    )

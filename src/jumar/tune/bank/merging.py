@@ -1,0 +1,62 @@
+"""What is kept when two banks know the same task: the better stack, whole.
+
+The policies of one task were measured on top of each other, so that stacks are never mixed. A stack is
+worth what it gains over the operator as PyTorch runs it: the product over its policies of the *lower* bounds of
+their gains (a policy's gain is measured over the stack beneath it; after an update of a lower kind the product is
+an estimate). Of the vendor's tool comes the rule that a stack which is not better than the built-in
+layer's is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from jumar.tune.bank.entry import Entry
+from jumar.tune.machine import Machine
+
+
+@dataclass(slots=True)
+class Merged:
+    """What became of the tasks of the other bank."""
+
+    num_added: int = 0
+    num_better: int = 0
+    """The other bank's stack replaced one that gains less."""
+    num_kept: int = 0
+    """What was here gains as much or more."""
+    num_built_in: int = 0
+    """The built-in layer's gains as much or more."""
+
+
+def merged(mine: list[Entry], theirs: Sequence[Entry], beneath: Sequence[Entry], counts: Merged) -> list[Entry]:
+    """Return the entries of one task to keep (`mine` itself when they stay), and count what was decided."""
+    if beneath and worth(theirs) <= worth(beneath):
+        counts.num_built_in += 1
+        return mine
+    if not mine:
+        counts.num_added += 1
+        return list(theirs)
+    if worth(theirs) > worth(mine):
+        counts.num_better += 1
+        created = {entry.kind: entry.created for entry in mine}
+        return [replace(entry, created=created.get(entry.kind, entry.created)) for entry in theirs]
+    counts.num_kept += 1
+    return mine
+
+
+def worth(entries: Sequence[Entry]) -> float:
+    """Return by what factor the policies of a task are faster than none, at least."""
+    return math.prod(entry.gain.ratio_low for entry in entries if entry.policy is not None and entry.gain is not None)
+
+
+def foreign(entries: Sequence[Entry], known: Sequence[Machine]) -> list[Machine]:
+    """Return the machines of `entries` of which none of `known` has the device, processor and instructions."""
+    kinds = {_kind(machine) for machine in known}
+    machines = {entry.machine.key: entry.machine for entry in entries}
+    return [machine for machine in machines.values() if _kind(machine) not in kinds]
+
+
+def _kind(machine: Machine) -> tuple[str, str, str]:
+    return machine.device, machine.model, machine.capability

@@ -1,0 +1,74 @@
+"""Entries as rows of the tables, and back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from jumar.tune.bank.entry import Entry, Tried
+from jumar.tune.bank.tables import MachineRow, SlotRow, TaskRow
+from jumar.tune.gate import Gain
+from jumar.tune.machine import Machine
+from jumar.tune.policy import KINDS, Policy, stack_from_json, stack_to_json
+from jumar.tune.task import Task
+
+
+def slots(session: Session, task: Task, machine: Machine) -> list[Entry]:
+    """Return what is known of a task on a machine, in the order of the kinds."""
+    found = session.scalars(sa.select(SlotRow).where(SlotRow.task_key == task.key, SlotRow.machine_key == machine.key))
+    return sorted((entry_of(row) for row in found), key=lambda entry: KINDS.index(entry.kind))
+
+
+def put(session: Session, entry: Entry) -> None:
+    """Write an entry in the place of the one of its task, machine and kind."""
+    task, machine = entry.task, entry.machine
+    if session.get(TaskRow, task.key) is None:
+        session.add(TaskRow(key=task.key, operator=task.operator, spec=task.to_json()))
+    if session.get(MachineRow, machine.key) is None:
+        session.add(MachineRow(key=machine.key, properties=asdict(machine)))
+    session.flush()
+    row = session.scalar(
+        sa.select(SlotRow).where(
+            SlotRow.task_key == task.key, SlotRow.machine_key == machine.key, SlotRow.kind == entry.kind
+        )
+    )
+    if row is None:
+        row = SlotRow(task_key=task.key, machine_key=machine.key, kind=entry.kind, created=entry.created)
+        session.add(row)
+    row.policy = None if entry.policy is None else entry.policy.to_json()
+    row.gain = None if entry.gain is None else entry.gain.to_json()
+    row.base = list(stack_to_json(entry.base))
+    row.min_gain = entry.min_gain
+    row.tried = [one.to_json() for one in entry.tried]
+    row.updated = entry.updated
+
+
+def remove(session: Session, task: Task, machine: Machine) -> None:
+    """Forget a task on a machine."""
+    session.execute(sa.delete(SlotRow).where(SlotRow.task_key == task.key, SlotRow.machine_key == machine.key))
+
+
+def remove_unused(session: Session) -> None:
+    """Forget the tasks and machines of which nothing is known any more."""
+    session.execute(sa.delete(TaskRow).where(TaskRow.key.not_in(sa.select(SlotRow.task_key))))
+    session.execute(sa.delete(MachineRow).where(MachineRow.key.not_in(sa.select(SlotRow.machine_key))))
+
+
+def entry_of(row: SlotRow) -> Entry:
+    """Return a row as an entry. Raises KeyError, TypeError or ValueError for one that nobody of this version wrote."""
+    kind: Any = row.kind
+    return Entry(
+        task=Task.from_json(row.task.spec),
+        machine=Machine.from_json(row.machine.properties),
+        kind=kind,
+        policy=None if row.policy is None else Policy.from_json(row.policy),
+        base=stack_from_json(row.base),
+        gain=None if row.gain is None else Gain.from_json(row.gain),
+        min_gain=row.min_gain,
+        tried=tuple(Tried.from_json(one) for one in row.tried),
+        created=row.created,
+        updated=row.updated,
+    )

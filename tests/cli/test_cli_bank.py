@@ -1,0 +1,142 @@
+"""`jumar bank merge|export|import|prune|verify` from the command line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tune"))
+from tune_builders import MACHINE, gain, measured, mm_task
+
+from jumar.cli.main import main
+from jumar.tune import Bank, this_machine
+from jumar.tune.bank import Tried
+from jumar.tune.policy import Policy
+
+NATIVE = Policy(kind="Impl", provider="aten_native")
+FORMAT = Policy(kind="Format", provider="channels_last")
+
+
+def fill(folder: Path, *sizes: int, machine=None, policy=NATIVE, ratio: float = 1.5) -> Path:
+    folder.mkdir(exist_ok=True)
+    bank = Bank.open(folder)
+    for size in sizes:
+        bank.accept(
+            mm_task(size), machine or this_machine(), policy, incumbent=(), gain=gain(ratio), min_gain=0.02,
+            tried=[Tried(policy=policy, outcome=measured(ratio))],
+        )  # fmt: skip
+    bank.close()
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TUNE_BANK_PATH", str(fill(tmp_path / "bank", 4, 5)))
+    return tmp_path
+
+
+def answer(capsys, *arguments: str) -> dict:
+    assert main(["bank", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_merge_says_what_became_of_each_operator(folder, capsys):
+    fill(folder / "theirs", 5, 6, ratio=1.8, policy=FORMAT)
+    assert main(["bank", "merge", "theirs"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("Merged 1 bank into ")
+    assert said.endswith(": 1 operators added, 1 replaced by better policies, 0 kept, 0 left to the built-in layer.\n")
+    entries = answer(capsys, "list")["entries"]
+    assert sorted(entry["policy"]["provider"] for entry in entries) == ["aten_native", "channels_last", "channels_last"]
+
+
+def test_merge_refuses_policies_of_another_device_unless_told_to_leave_them_out(folder, capsys):
+    fill(folder / "theirs", 6, machine=MACHINE)
+    fill(folder / "theirs", 7)
+    assert main(["bank", "merge", "theirs"]) == 2
+    assert (
+        "theirs must hold policies of this bank's devices only; it has some of cpu (a test" in capsys.readouterr().err
+    )
+    assert answer(capsys, "merge", "theirs", "--skip-others")["num_added"] == 1
+
+
+def test_another_version_on_the_same_device_is_merged(folder, capsys):
+    fill(folder / "theirs", 4, machine=replace(this_machine(), torch="2.12.0"))
+    assert answer(capsys, "merge", "theirs")["num_added"] == 1
+
+
+def test_what_is_exported_can_be_imported_and_is_the_same(folder, capsys, monkeypatch):
+    assert main(["bank", "export", "-o", "bank.json"]) == 0
+    (folder / "other").mkdir()
+    before = answer(capsys, "list")["entries"]
+    monkeypatch.setenv("TUNE_BANK_PATH", str(folder / "other"))
+    assert answer(capsys, "import", "bank.json")["num_added"] == 2
+    after = answer(capsys, "list")["entries"]
+    assert [{**entry, "tried": []} for entry in before] == after
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("{", "line 1: must be an entry that `jumar bank export` wrote"),
+        ('{"op": "MatMulV3", "version": 0, "info_dict": {"m": 1}, "knowledge": {}}', "it lacks 'kind'"),
+        ("[]", "line 1: must be an entry"),
+    ],
+)
+def test_a_foreign_file_imports_nothing(folder, capsys, line, said):
+    (folder / "foreign.json").write_text(line + "\n")
+    assert main(["bank", "import", "foreign.json"]) == 2
+    assert said in capsys.readouterr().err
+    assert len(answer(capsys, "list")["entries"]) == 2
+
+
+def test_prune_must_be_told_what_and_can_be_tried_dry(folder, capsys):
+    assert main(["bank", "prune"]) == 2
+    assert "must be told what to remove" in capsys.readouterr().err
+    fill(folder / "bank", 8, machine=replace(this_machine(), num_threads=64))
+    assert len(answer(capsys, "prune", "--other-versions", "--dry-run")["removed"]) == 1
+    assert main(["bank", "prune", "--other-versions"]) == 0
+    assert "1 entries of" in capsys.readouterr().out
+    assert len(answer(capsys, "list")["entries"]) == 2
+    assert answer(capsys, "prune", "--older-than", "1")["removed"] == []
+    assert len(answer(capsys, "prune", "--older-than", "0")["removed"]) == 2
+
+
+def test_verify_finds_a_whole_bank_and_a_damaged_one(folder, capsys):
+    assert main(["bank", "verify"]) == 0
+    assert capsys.readouterr().out.endswith("jumar_tune_bank.sqlite3 is whole.\n")
+    file = folder / "bank" / "jumar_tune_bank.sqlite3"
+    data = bytearray(file.read_bytes())
+    middle = data.index(b"aten_native")
+    data[middle : middle + 8] = b"\0" * 8
+    file.write_bytes(data)
+    assert main(["bank", "list"]) == 2
+    assert "See which: jumar bank verify." in capsys.readouterr().err
+    assert main(["bank", "verify"]) == 1
+    said = capsys.readouterr().out
+    assert "cannot be read: JSONDecodeError" in said
+    assert said.endswith("jumar_tune_bank.sqlite3 has 1 problem.\n")
+
+
+def test_verify_measures_again_without_changing_the_bank(folder, capsys):
+    before = (folder / "bank" / "jumar_tune_bank.sqlite3").read_bytes()
+    code = main(["bank", "verify", "--measure", "--json"])
+    document = json.loads(capsys.readouterr().out)
+    assert [one["policies"][0]["provider"] for one in document["measured"]] == ["aten_native"] * 2
+    verdicts = {one["verdict"] for one in document["measured"]}
+    assert verdicts <= {"faster", "same", "slower", "not-judged"}
+    assert code == int("slower" in verdicts)
+    assert (folder / "bank" / "jumar_tune_bank.sqlite3").read_bytes() == before
+
+
+def test_the_built_in_layer_is_read_and_not_listed_as_the_banks_own(folder, capsys, monkeypatch):
+    monkeypatch.setenv("JUMAR_BUILT_IN_BANK", str(fill(folder / "built-in", 9)))
+    assert len(answer(capsys, "list")["entries"]) == 2
+    monkeypatch.setenv("JUMAR_BUILT_IN_BANK", str(folder / "absent"))
+    assert main(["bank", "list"]) == 2
+    assert "JUMAR_BUILT_IN_BANK must be an existing folder" in capsys.readouterr().err

@@ -1,0 +1,217 @@
+"""A bank that a team shares keeps the rules of a file: the same tests on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from servers import missing, server
+from tune_builders import MACHINE, gain, measured, mm_task
+
+from jumar.tune.bank import Bank, Tried, stack_of
+from jumar.tune.bank.tables import Base
+from jumar.tune.errors import BankError
+from jumar.tune.policy import Policy
+
+HERE = Path(__file__).parent
+FORMAT = Policy(kind="Format", provider="channels_last")
+IMPL = Policy(kind="Impl", provider="inductor")
+
+
+def accept(bank: Bank, policy: Policy = FORMAT, incumbent=(), size=4, ratio=1.5):
+    return bank.accept(
+        mm_task(size), MACHINE, policy, incumbent=incumbent, gain=gain(ratio), min_gain=0.02,
+        tried=[Tried(policy=policy, outcome=measured(ratio))],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def postgresql() -> Iterator[str]:
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    with server() as url:
+        yield url
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request, tmp_path) -> Iterator[Path | str]:
+    if request.param == "sqlite":
+        yield tmp_path
+        return
+    url = request.getfixturevalue("postgresql")
+    yield url
+    engine = sa.create_engine(url)
+    Base.metadata.drop_all(engine)
+    engine.dispose()
+
+
+def test_what_is_accepted_comes_back(place) -> None:
+    bank = Bank.open(place)
+    assert accept(bank) == "add"
+    bank.close()
+    again = Bank.open(place, create=False)
+    entry = again.slots(mm_task(), MACHINE)["Format"]
+    assert (entry.task, entry.machine, entry.policy, entry.gain) == (mm_task(), MACHINE, FORMAT, gain(1.5))
+    again.close()
+
+
+def test_a_policy_measured_on_another_stack_than_the_banks_is_refused(place) -> None:
+    bank = Bank.open(place)
+    assert [accept(bank), accept(bank, IMPL), accept(bank, IMPL, (FORMAT,))] == ["add", None, "add"]
+    assert stack_of(list(bank.slots(mm_task(), MACHINE).values())) == (FORMAT, IMPL)
+    bank.close()
+
+
+def test_looking_for_a_bank_makes_none(place) -> None:
+    with pytest.raises(BankError, match="holds no bank"):
+        Bank.open(place, create=False)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from tune_builders import MACHINE, gain, measured, mm_task
+from jumar.tune.bank import Bank
+from jumar.tune.policy import Policy
+place = sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1])
+policy = Policy(kind="Format", provider=sys.argv[2])
+bank = Bank.open(place)
+for size in range(1, 21):
+    print(bank.accept(mm_task(size), MACHINE, policy, incumbent=(), gain=gain(1.5), min_gain=0.02, tried=[]))
+"""
+
+
+def test_of_writers_at_the_same_time_exactly_one_adds_each_policy(place) -> None:
+    """Also the tables are made by all of them at once."""
+    commands = [[sys.executable, "-c", WRITER, str(place), f"provider{number}"] for number in range(3)]
+    environment = {**os.environ, "PYTHONPATH": str(HERE)}
+    processes = [subprocess.Popen(one, stdout=subprocess.PIPE, text=True, env=environment) for one in commands]
+    said = [one.communicate(timeout=120)[0].split() for one in processes]
+    assert [one.returncode for one in processes] == [0, 0, 0]
+    assert [sorted(answers) for answers in zip(*said, strict=True)] == [["None", "None", "add"]] * 20
+    bank = Bank.open(place)
+    assert len(bank.entries()) == 20
+    bank.close()
+
+
+def test_a_bank_of_a_newer_schema_is_one_sentence(place) -> None:
+    bank = Bank.open(place)
+    with bank._database.writing() as session:
+        session.execute(sa.text("UPDATE meta SET value = '99' WHERE name = 'schema_version'"))
+    bank.close()
+    with pytest.raises(BankError, match=r"has schema 99 and this Jumar reads up to 1\. Update Jumar"):
+        Bank.open(place)
+
+
+def test_merging_keeps_the_better_stack_whole(place, tmp_path) -> None:
+    mine, theirs = Bank.open(place), Bank.open(_folder(tmp_path, "theirs"))
+    accept(mine, ratio=1.2)
+    accept(mine, size=5, ratio=1.9)
+    for size in (4, 5, 6):
+        accept(theirs, IMPL, size=size, ratio=1.5)
+    counts = mine.merge(theirs.entries())
+    assert (counts.num_added, counts.num_better, counts.num_kept) == (1, 1, 1)
+    stacks = {size: stack_of(list(mine.slots(mm_task(size), MACHINE).values())) for size in (4, 5, 6)}
+    assert stacks == {4: (IMPL,), 5: (FORMAT,), 6: (IMPL,)}
+    assert mine.merge(theirs.entries()).num_kept == 3
+    mine.close()
+    theirs.close()
+
+
+def test_pruning_removes_whole_tasks_and_what_only_they_used(place) -> None:
+    bank = Bank.open(place)
+    accept(bank)
+    accept(bank, size=5)
+    bank.remember_unsatisfied(mm_task(5), MACHINE, "Impl", incumbent=(FORMAT,), min_gain=0.02, tried=[])
+    bank.remember_unsatisfied(
+        mm_task(6), replace(MACHINE, torch="2.12.0"), "Impl", incumbent=(), min_gain=0.02, tried=[]
+    )
+    assert [entry.task for entry in bank.prune(lambda entry: entry.policy is None, dry_run=True)] == [mm_task(6)]
+    assert len(bank.entries()) == 4
+    bank.prune(lambda entry: entry.policy is None)
+    assert sorted(entry.task.tensors["self"].shape[0] for entry in bank.entries()) == [4, 5, 5]
+    with bank._database.reading() as session:
+        assert session.execute(sa.text("SELECT count(*) FROM machines")).scalar() == 1
+    bank.close()
+
+
+def test_a_layer_beneath_answers_until_the_task_is_known_and_is_never_written(place, tmp_path) -> None:
+    folder = _folder(tmp_path, "built-in")
+    built_in = Bank.open(folder)
+    accept(built_in)
+    bank = Bank.open(place, beneath=built_in)
+    assert stack_of(list(bank.slots(mm_task(), MACHINE).values())) == (FORMAT,)
+    assert accept(bank, IMPL) is None
+    assert accept(bank, IMPL, (FORMAT,)) == "add"
+    assert stack_of(list(bank.slots(mm_task(), MACHINE).values())) == (FORMAT, IMPL)
+    assert [entry.kind for entry in built_in.entries()] == ["Format"]
+    bank.close()
+    alone = Bank.open(place)
+    assert stack_of(list(alone.slots(mm_task(), MACHINE).values())) == (FORMAT, IMPL)
+    alone.close()
+
+
+def test_merging_leaves_to_the_layer_beneath_what_is_no_better(place, tmp_path) -> None:
+    built_in, theirs = (Bank.open(_folder(tmp_path, name)) for name in ("built-in", "theirs"))
+    accept(built_in, ratio=1.5)
+    accept(theirs, IMPL, ratio=1.4)
+    accept(theirs, IMPL, size=5, ratio=1.4)
+    bank = Bank.open(place, beneath=built_in)
+    counts = bank.merge(theirs.entries())
+    assert (counts.num_built_in, counts.num_added) == (1, 1)
+    assert [entry.task for entry in bank.entries()] == [mm_task(5)]
+    theirs.close()
+    bank.close()
+
+
+def test_problems_name_entries_that_were_tampered_with(place) -> None:
+    bank = Bank.open(place)
+    accept(bank)
+    accept(bank, size=5)
+    assert bank.problems() == []
+    with bank._database.writing() as session:
+        session.execute(sa.text("UPDATE slots SET min_gain = 3.0 WHERE id = (SELECT min(id) FROM slots)"))
+        session.execute(sa.text("UPDATE slots SET base = '[{}]' WHERE id = (SELECT max(id) FROM slots)"))
+    problems = bank.problems()
+    assert any("has no measurement that clears its gate" in problem for problem in problems)
+    assert any("cannot be read: KeyError" in problem for problem in problems)
+    assert len(problems) == 2
+    bank.close()
+
+
+@pytest.mark.parametrize(
+    ("place", "sentence"),
+    [
+        ("nonsense://x/y", '"nonsense://x/y" must be a folder or a URL such as postgresql'),
+        ("sqlite:////tmp/x", "must not name SQLite by URL. Name the folder of its file instead."),
+        ("postgresql+absent://me:secret@host/bank", '"postgresql+absent://host/bank" must be a folder or a URL'),
+    ],
+)
+def test_a_place_that_is_none_is_one_sentence(place, sentence) -> None:
+    with pytest.raises(BankError) as error:
+        Bank.open(place)
+    assert sentence in str(error.value)
+    assert "secret" not in str(error.value)
+
+
+def test_a_server_that_does_not_answer_is_one_sentence_without_the_password(tmp_path) -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(BankError) as error:
+        Bank.open(f"postgresql+psycopg://me:secret@/bank?host={tmp_path}")
+    text = str(error.value)
+    assert text.startswith("postgresql+psycopg://me:***@/bank")
+    assert text.endswith("Check that the server runs, takes you in, and lets you write.")
+    assert "secret" not in text
+
+
+def _folder(root: Path, name: str) -> Path:
+    folder = root / name
+    folder.mkdir()
+    return folder
