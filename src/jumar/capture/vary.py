@@ -1,0 +1,157 @@
+"""Runs a program under other conditions that a correct program does not mind, to measure its noise floor.
+
+    threads   another number of threads: sums are cut at other places
+    kernels   other kernels where PyTorch has a choice: oneDNN, NNPACK, cuDNN and fused attention off
+    ulp       floating inputs of every calculating operator moved by one unit in the last place
+
+With `ulp` the signs of the moves are a function of the element's position alone, the same on every device.
+It acts below the observer: a recording shows the inputs as the program gave them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import lru_cache
+from typing import Any, Literal, get_args
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jumar.capture.operators import operator_info
+from jumar.capture.patches import Patches
+from jumar.errors import UsageError
+
+Vary = Literal["threads", "kernels", "ulp"]
+
+
+def _names(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+UNTOUCHED = _names(
+    "view t transpose permute expand slice select unsqueeze squeeze detach alias as_strided split split_with_sizes "
+    "chunk unbind narrow movedim swapaxes unfold diagonal view_as_real view_as_complex numpy_T lift_fresh flatten "
+    "unflatten reshape _unsafe_view _reshape_alias _to_copy to clone contiguous copy pin_memory _pin_memory "
+    "lift_fresh_copy relu neg abs sign zeros zeros_like ones ones_like full full_like new_zeros new_ones new_full "
+    "scalar_tensor fill zero arange cat stack flip roll repeat index index_select gather embedding masked_fill where "
+    "clamp clamp_min clamp_max maximum minimum constant_pad_nd pad tril triu eye max_pool2d_with_indices max amax min "
+    "amin eq ne lt le gt ge logical_and logical_or logical_not logical_xor bitwise_and bitwise_or bitwise_not floor "
+    "ceil round trunc isnan isinf isfinite any all argmax argmin sort topk bernoulli one_hot upsample_nearest2d "
+    "hardtanh threshold threshold_backward masked_select nonzero unique local_scalar_dense _local_scalar_dense item "
+    "equal is_same_size reflection_pad2d replication_pad2d"
+)
+"""Operators that only move, select, compare or create: nothing is rounded there, so nothing may differ."""
+
+LARGEST_TABLE = 1 << 22
+"""Elements up to which a table of factors is kept for the next tensor of that size."""
+
+
+@contextmanager
+def varied(how: str) -> Iterator[None]:
+    """Vary what runs inside the `with` block. Raises UsageError for a way that there is not.
+
+    Enter it before the recording starts; empty for no variation.
+    """
+    if how and how not in get_args(Vary):
+        raise UsageError(f"a run can be varied by {', '.join(get_args(Vary))}; got {how!r}. Try --vary ulp.")
+    ways: dict[str, Callable[[ExitStack], None]] = {"threads": _threads, "kernels": _kernels, "ulp": _ulp}
+    with ExitStack() as stack:
+        if how:
+            ways[how](stack)
+        yield
+
+
+def _ulp(stack: ExitStack) -> None:
+    stack.enter_context(UlpMode())  # type: ignore[no-untyped-call]  # PyTorch's class has no annotations
+
+
+def _threads(stack: ExitStack) -> None:
+    """Use another number of threads, also when the program sets one itself."""
+    set_threads, before = torch.set_num_threads, torch.get_num_threads()
+
+    def set_another(number: int) -> None:
+        set_threads(other_number(number))
+
+    patches = Patches()
+    patches.replace(torch, "set_num_threads", set_another)
+    stack.callback(set_threads, before)
+    stack.callback(patches.restore)
+    set_another(before)
+
+
+def other_number(threads: int) -> int:
+    """Return a number of threads that cuts sums at other places: one less, two instead of one."""
+    return threads - 1 if threads > 2 else 3 - max(threads, 1)
+
+
+def _kernels(stack: ExitStack) -> None:
+    """Switch off the kernels that PyTorch has another for."""
+    switches: tuple[tuple[Callable[[], bool], Callable[[bool], None]], ...] = (
+        (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
+        (torch._C._get_nnpack_enabled, torch._C._set_nnpack_enabled),
+        (torch._C._get_cudnn_enabled, torch._C._set_cudnn_enabled),
+        (torch._C._get_flash_sdp_enabled, torch._C._set_sdp_use_flash),
+        (torch._C._get_mem_efficient_sdp_enabled, torch._C._set_sdp_use_mem_efficient),
+    )
+    for is_on, switch in switches:
+        stack.callback(switch, is_on())
+        switch(False)
+
+
+class UlpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # as above
+    """Moves the floating inputs of every calculating operator by one unit in the last place, up or down."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        info = operator_info(func)
+        base = info.name.rsplit("::", 1)[-1].split(".", 1)[0].rstrip("_")
+        if base in UNTOUCHED or info.collective or info.is_marker or info.name.startswith("higher_order::"):
+            return func(*args, **kwargs)
+        written = {id(tensor) for value in info.written(args, kwargs) for tensor in _tensors(value)}
+        args = tuple(_moved(value, written) for value in args)
+        return func(*args, **{name: _moved(value, written) for name, value in kwargs.items()})
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [item for item in value if isinstance(item, torch.Tensor)] if isinstance(value, list | tuple) else []
+
+
+def _moved(value: Any, written: set[int]) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value if id(value) in written else moved(value)
+    if isinstance(value, list) and not any(id(item) in written for item in value):
+        return [_moved(item, written) for item in value]
+    return value
+
+
+def moved(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a floating strided tensor with every element moved by one unit in the last place; others as they are.
+
+    An element x becomes x·(1 ± eps), which rounding leaves 1 unit away, or 2 or none next to a power of two.
+    """
+    if not tensor.is_floating_point() or tensor.layout is not torch.strided or not tensor.numel():
+        return tensor
+    if tensor.dtype not in (torch.float64, torch.float32, torch.float16, torch.bfloat16):
+        return tensor
+    factors = _factors(tensor.numel(), tensor.dtype, str(tensor.device))
+    return tensor * factors.view(tensor.shape)
+
+
+def _factors(num: int, dtype: torch.dtype, device: str) -> torch.Tensor:
+    return _kept(num, dtype, device) if num <= LARGEST_TABLE else _made(num, dtype, device)
+
+
+def _made(num: int, dtype: torch.dtype, device: str) -> torch.Tensor:
+    import numpy as np
+
+    from jumar.recording.sketch import mix
+
+    up = (mix(np.arange(num, dtype=np.int64)) >> 13) & 1
+    eps = torch.finfo(dtype).eps
+    return (1.0 + eps * (2.0 * torch.from_numpy(up).double() - 1.0)).to(dtype).to(device)
+
+
+_kept = lru_cache(maxsize=64)(_made)
