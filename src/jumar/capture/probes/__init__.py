@@ -6,6 +6,8 @@ from pathlib import Path
 
 from jumar.capture.probes.arguments import ArgumentsProbe
 from jumar.capture.probes.base import Probe
+from jumar.capture.probes.hashes import HashProbe
+from jumar.capture.probes.sketches import SketchProbe
 from jumar.capture.probes.source import SourceProbe
 from jumar.capture.probes.stats import StatsProbe
 from jumar.capture.probes.tensors import TensorsProbe
@@ -13,7 +15,9 @@ from jumar.recording import Values
 
 __all__ = [
     "ArgumentsProbe",
+    "HashProbe",
     "Probe",
+    "SketchProbe",
     "SourceProbe",
     "StatsProbe",
     "TensorsProbe",
@@ -24,8 +28,12 @@ __all__ = [
 def probes_for(values: Values, folder: Path | None = None) -> list[Probe]:
     """Return the probes of a recording with these values, for a script in `folder`."""
     probes: list[Probe] = [SourceProbe(folder), ArgumentsProbe()]
-    if values != "none":
+    if values == "hash":
+        probes.append(HashProbe())
+    elif values != "none":
         probes.append(StatsProbe())
+    if values == "sketch":
+        probes.append(SketchProbe())
     if values == "tensors":
         probes.append(TensorsProbe())
     return probes

@@ -1,0 +1,130 @@
+"""Sketches of tensors: the random-sign projection of `jumar.recording.sketch`, taken where the tensor is.
+
+On the CPU (and on an emulated device, whose memory is the CPU's) one pass of NumPy over the memory; on a
+real device PyTorch's operators on that device, 256 bytes a tensor, read back once a step.
+
+A sketch is over the elements in logical order. Contiguous views of the same elements share one. A view in
+another order, of a part, or with repeated elements (`expand`) of memory that has a sketch in its present
+state carries none: what it is made of is known, and it would have to be copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+
+from jumar.capture.calls import Call, Seen
+from jumar.capture.memory import host_view
+from jumar.capture.probes.base import Probe
+from jumar.recording import sketch
+
+_NOTHING = bytes(sketch.NUM_BYTES)
+
+_BLOCKS_AT_ONCE = 128
+"""Blocks of signs put together on a device at once: 67 MB for tensors of more than 16 million elements."""
+
+
+class SketchProbe(Probe):
+    """Fills `Seen.sketch`."""
+
+    def __init__(self) -> None:
+        self._pending: list[tuple[Seen, torch.Tensor]] = []
+        self._sketched: dict[Any, Seen] = {}
+        self._largest: dict[tuple[int, int], int] = {}
+        self._copies: list[tuple[Seen, Seen]] = []
+
+    def on_tensor(self, seen: Seen, tensor: torch.Tensor) -> None:
+        """Compute the sketch, or start to on a device."""
+        if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_quantized:
+            return
+        if not tensor.numel():
+            seen.sketch = _NOTHING
+        elif not self._is_known(seen, tensor):
+            on_host = host_view(tensor)
+            if on_host is not None:
+                seen.sketch = host_sketch(on_host)
+            else:
+                self._pending.append((seen, device_sketch(tensor)))
+
+    def _is_known(self, seen: Seen, tensor: torch.Tensor) -> bool:
+        """Return whether the elements have a sketch already, in this order or in another."""
+        try:
+            state = seen.storage, tensor._version
+        except RuntimeError:  # a tensor made under torch.inference_mode
+            return False
+        size, largest = tensor.numel(), self._largest.get(state, 0)
+        if not seen.contiguous and (size <= largest or (largest and 0 in seen.stride)):
+            return True
+        self._largest[state] = max(size, largest)
+        if not seen.contiguous or seen.memory is None:
+            return False
+        twin = self._sketched.setdefault(seen.memory, seen)
+        if twin is not seen:
+            self._copies.append((seen, twin))
+        return twin is not seen
+
+    def on_step_end(self, calls: Sequence[Call]) -> None:
+        """Read back what was computed on devices, one transfer a device."""
+        by_device: dict[torch.device, list[tuple[Seen, torch.Tensor]]] = {}
+        for seen, projection in self._pending:
+            by_device.setdefault(projection.device, []).append((seen, projection))
+        self._pending = []
+        for group in by_device.values():
+            for (seen, _), numbers in zip(group, torch.stack([one for _, one in group]).cpu().numpy(), strict=True):
+                seen.sketch = sketch.pack(numbers)
+        for seen, twin in self._copies:
+            seen.sketch = twin.sketch
+        self._copies = []
+        self._sketched.clear()
+        self._largest.clear()
+
+
+def host_sketch(tensor: torch.Tensor) -> bytes:
+    """Return the sketch of a CPU tensor (any shape, strides and dtype)."""
+    return sketch.pack(sketch.project(_flat(tensor).numpy()))
+
+
+def _flat(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the elements in logical order as float32, complex ones as two each."""
+    if tensor.is_complex():
+        tensor = torch.view_as_real(tensor.resolve_conj())
+    return tensor.resolve_neg().reshape(-1).to(torch.float32)
+
+
+def device_sketch(tensor: torch.Tensor) -> torch.Tensor:
+    """Return, on the tensor's device and without waiting, its projection: 64 float32."""
+    flat = _flat(tensor.detach())
+    flat = torch.where(torch.isfinite(flat), flat, 0.0)
+    sums = torch.zeros(_lanes(flat.device).numel(), dtype=torch.float32, device=flat.device)
+    for number in range(0, -(-flat.numel() // sketch.BLOCK), _BLOCKS_AT_ONCE):
+        part = flat[number * sketch.BLOCK : (number + _BLOCKS_AT_ONCE) * sketch.BLOCK]
+        signed = part * _signs(number, part.numel(), flat.device)
+        rows = -(-signed.numel() // sketch.LANES)
+        signed = torch.nn.functional.pad(signed, (0, rows * sketch.LANES - signed.numel()))
+        sums[: sketch.LANES] += signed.view(rows, sketch.LANES).sum(0)
+    return sums.index_select(0, _lanes(flat.device)).view(-1, sketch.SIZE).sum(0)
+
+
+@lru_cache(maxsize=64)
+def _tile(device: torch.device, turn: float) -> torch.Tensor:
+    return torch.from_numpy(sketch.tile() * np.float32(turn)).to(device)
+
+
+@lru_cache(maxsize=32)
+def _lanes(device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(sketch.fold().reshape(-1).copy()).to(device)
+
+
+def _signs(first: int, num: int, device: torch.device) -> torch.Tensor:
+    """Return the signs of `num` elements from the begin of block `first` on."""
+    if first == 0 and num <= sketch.TILE:
+        return _tile(device, 1.0)[:num]
+    parts = []
+    for number in range(first, first + -(-num // sketch.BLOCK)):
+        start, turn = sketch.block(number)
+        parts.append(_tile(device, turn)[start : start + sketch.BLOCK])
+    return torch.cat(parts)[:num]
