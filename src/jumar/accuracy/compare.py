@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jumar.accuracy.align import align_step
 from jumar.accuracy.calls import Call
 from jumar.accuracy.evidence import Evidenced
+from jumar.accuracy.floor_recordings import measure_floor
 from jumar.accuracy.judge import Load
 from jumar.accuracy.leaves import Leaf
 from jumar.accuracy.losses import compare_losses
@@ -32,18 +33,23 @@ def compare(
     target: str | Path | RecordingLike,
     *,
     options: CompareOptions | None = None,
+    floors: Sequence[str | Path | RecordingLike] = (),
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Comparison:
     """Compare two recordings, given as folders or opened.
 
+    `floors` are further recordings of the reference under other conditions (`jumar record --vary`): differences
+    are then judged in multiples of the noise that they show, instead of an estimate of it.
     One step is held in memory at a time; `on_progress` is called with the steps done and to do. What a
     recording lacks (steps, ranks, values) is said in the result. Raises RecordingError when one is
-    missing, foreign or of a newer schema.
+    missing, foreign or of a newer schema, or a floor recording is of another run than the reference.
     """
     options = options or CompareOptions()
     found = Evidenced(opened(reference), opened(target))
     found.settings = setting_differences(found.reference.info, found.target.info)
     _note_coverage(found)
+    if floors:
+        found.floor = measure_floor(found.reference, [opened(floor) for floor in floors], _loader)
     for rank in _common_ranks(found):
         _compare_rank(found, rank, options, on_progress)
     without = found.counts["not-compared"]
