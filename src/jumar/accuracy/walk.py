@@ -199,7 +199,8 @@ def _related(first: str, second: str) -> bool:
 
 def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> OperatorDiff:
     seen = judged.diff
-    at = (theirs or mine)[-1]
+    at = _origin(theirs) or (theirs or mine)[-1]
+    theirs = theirs[: theirs.index(at) + 1] if at in theirs else theirs
     ours, other = (mine[-1].row if mine else None), (theirs[-1].row if theirs else None)
     names = [
         f"{side}: {_listed(calls)}" for side, calls in (("reference only", mine), ("target only", theirs)) if calls
@@ -232,6 +233,18 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
         note=f"not compared itself ({'; '.join(names)}); seen in what {seen.name} "
         f"{'reads' if judged.inputs.out_of_line else 'returns'}",
     )
+
+
+def _origin(calls: Sequence[Call]) -> Call | None:
+    """Return the first call that makes NaN or Inf of finite inputs, if one does; else any of them may be it."""
+    for call in calls:
+        if any(_num_nonfinite(tensor) for tensor in call.outputs.values()):
+            return None if any(_num_nonfinite(tensor) for tensor in call.inputs.values()) else call
+    return None
+
+
+def _num_nonfinite(tensor: TensorRow) -> int:
+    return (tensor.num_nan or 0) + (tensor.num_inf or 0)
 
 
 def _drew_others(mine: Sequence[Call], theirs: Sequence[Call]) -> bool:

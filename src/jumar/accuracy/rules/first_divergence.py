@@ -3,10 +3,12 @@
 ## What it does
 Names the first operator, in the order of execution, whose outputs differ between the two runs by more
 than rounding and the differences of its own inputs explain. The error of an output is the greater of
-the L2 distance and the greatest distance of an element, each relative to the scale of the calculation;
-the tolerance is machine epsilon times a growth by the number of terms that are summed, plus what the
-inputs' differences may have grown to. Both and their ratio are in the evidence. Where the difference
-arises in calls that only one run makes, those are named.
+the L2 distance and the greatest distance of an element, each relative to the scale of the calculation.
+It is given in multiples of the noise floor: what correct executions of this operator on these inputs
+differ by, measured from floor recordings (`--floor`) or estimated from machine epsilon, the number of
+terms that are summed and what the inputs' differences may have grown to. From 8 times the floor on it is an
+error. Where the difference arises in calls that only one run makes, those are named; where parameters
+part though their gradients agree, the optimizer is.
 
 ## Why it matters
 Everything after the first divergence differs because of it. A table of all operators hides the one
@@ -15,7 +17,7 @@ that matters.
 ## Example
 ```text
 aten::native_layer_norm in blocks.3.ln1 (LayerNorm), forward of step 0, model.py:41:
-eps 1e-05 against 0.001; error 4.8e-04 is 96 times the tolerance of 5.0e-06; inputs agree within 1.1e-07
+eps 1e-05 against 0.001; error 4.8e-04 is 770 times the noise floor of 6.2e-07; inputs agree within 1.1e-07
 ```
 
 ## Use instead
@@ -28,7 +30,7 @@ No edit is made.
 
 ## References
 N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 2.8 and 4.2 (probabilistic
-growth of rounding errors); Ascend's PyTorch migration and training guide, accuracy chapter.
+growth of rounding errors); docs/noise-floor.md; Ascend's PyTorch migration and training guide, accuracy chapter.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ from __future__ import annotations
 import math
 
 from jumar.accuracy.evidence import Evidenced
+from jumar.accuracy.floors import MULTIPLES
+from jumar.accuracy.outputs import MEASURED
 from jumar.accuracy.results import OperatorDiff
 from jumar.accuracy.words import location, multiple, number, place, tensor_json
 from jumar.findings import Finding, Json, Severity
@@ -94,10 +98,11 @@ def _figures(diff: OperatorDiff) -> str:
     figure = f"error {at_least}{number(diff.error)}"
     if diff.tolerance == 0:
         return f"{figure}, where equal inputs must give equal outputs"
-    times = diff.error / diff.tolerance
-    if times <= 1:
+    if diff.error <= diff.tolerance:
         return f"{figure}, within the tolerance of {number(diff.tolerance)}"
-    return f"{figure} is {multiple(times)} the tolerance of {number(diff.tolerance)}"
+    floor = diff.floor or diff.tolerance / MULTIPLES
+    how = "measured " if diff.tolerance_origin == MEASURED else ""
+    return f"{figure} is {multiple(diff.error / floor)} the {how}noise floor of {number(floor)}"
 
 
 def _evidence(diff: OperatorDiff) -> dict[str, Json]:
@@ -106,6 +111,8 @@ def _evidence(diff: OperatorDiff) -> dict[str, Json]:
         "tolerance": _plain(diff.tolerance),
         "tolerance_origin": diff.tolerance_origin,
         "times_tolerance": _plain(diff.multiple),
+        "noise_floor": _plain(diff.floor),
+        "times_noise_floor": _plain(diff.times_floor),
         "rounding": _plain(diff.rounding),
         "inherited_error": _plain(diff.inherited),
         "arguments": {a.name: [str(a.reference), str(a.target)] for a in diff.arguments},
