@@ -22,6 +22,7 @@ COMMANDS = {
     "record": "Run a script under the observer and write a recording.",
     "compare": "Name the first operator that differs between two recordings.",
     "replay": "Execute recorded operators again: own error, reference's, inherited.",
+    "overflow": "Name the first operator that makes NaN or Inf of finite values.",
     "advise": "Name the bottlenecks of a recording.",
     "tune": "Find faster ways to compute a recording's operators, and prove each.",
     "bank": "Look into the knowledge bank of tuning.",

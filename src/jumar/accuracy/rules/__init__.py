@@ -20,6 +20,7 @@ from jumar.accuracy.rules import (
     settings_differ,
     unmatched_operators,
 )
+from jumar.accuracy.rules.overflow import OVERFLOW_RULES
 from jumar.findings import Finding
 from jumar.rules import Rule
 
@@ -46,7 +47,10 @@ _OF_REPLAYS = (own_error, inherited_error, not_replayable)
 """Rules of `jumar replay` and `jumar accuracy bisect`: they judge one recording, or runs of a script."""
 
 RULES: tuple[Rule, ...] = tuple(
-    sorted((module.RULE for module in (*_MODULES, *_OF_REPLAYS)), key=lambda rule: rule.code)
+    sorted(
+        [*(module.RULE for module in (*_MODULES, *_OF_REPLAYS)), *OVERFLOW_RULES],
+        key=lambda rule: rule.code,
+    )
 )
 
 __all__ = ["FINDERS", "RULES"]

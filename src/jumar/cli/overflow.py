@@ -1,0 +1,191 @@
+"""`jumar overflow`: where NaN, Inf and saturated values of a run come from."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, get_args
+
+import click
+
+from jumar.cli.options import (
+    Npu,
+    exit_code,
+    fail_on_option,
+    force_option,
+    json_option,
+    npu_options,
+    parse_steps,
+)
+from jumar.cli.run import SCRIPT_SETTINGS
+from jumar.errors import UsageError
+from jumar.recording import Values
+
+if TYPE_CHECKING:
+    from jumar.accuracy.overflow import Mode
+    from jumar.device import DevicePlan
+
+SCRIPTS = {".py", ".pyc", ""}
+"""Endings of files that are run; others are read."""
+
+
+@click.command(context_settings=SCRIPT_SETTINGS)
+@click.option(
+    "--mode",
+    type=click.Choice(["all", "aicore_overflow", "atomic_overflow"]),
+    default="all",
+    show_default=True,
+    help="Operators that compute, atomic additions, or both; from Ascend910B1 on only all.",
+)
+@click.option("--steps", metavar="START:END", help="Steps to look at, END left out.  [default: all]")
+@click.option(
+    "--frames",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Print the last N operators before the origin; in --json always there.  [default: 21]",
+)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), metavar="DIR", help="Keep the recording of a SCRIPT here."
+)
+@click.option(
+    "--values",
+    type=click.Choice(get_args(Values)),
+    default="stats",
+    show_default=True,
+    help="What is recorded of a SCRIPT's tensors; counts of NaN and Inf are enough.",
+)
+@click.option(
+    "--device",
+    type=click.Choice(["npu", "cuda", "cpu"]),
+    default="npu",
+    show_default=True,
+    help="Device that a SCRIPT runs on, as in `jumar record`.",
+)
+@npu_options
+@force_option
+@fail_on_option
+@json_option
+@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+def command(
+    *,
+    mode: str,
+    steps: str | None,
+    frames: int | None,
+    out: Path | None,
+    values: Values,
+    device: str,
+    npu: Npu,
+    force: bool,
+    fail_on: str,
+    as_json: bool,
+    target: Path,
+    arguments: tuple[str, ...],
+) -> int:
+    """Name the first operator that makes NaN or Inf of finite values, where they reach the loss or a parameter.
+
+    TARGET is a recording, a dump of another tool, or a script, which is recorded first with ARGS. Masks of -Inf,
+    values that are never read and steps that a loss scaler skips are told apart from overflows that do harm. The
+    exit code is 1 when there is one.
+
+    Example: jumar overflow --steps 0:3 train.py
+    """
+    from jumar.accuracy.overflow import OverflowOptions, find_overflow, frames_text, overflow_text
+    from jumar.report import findings_document, json_text, progress
+
+    options = OverflowOptions(
+        mode=cast("Mode", mode), steps=parse_steps(steps), **({} if frames is None else {"num_frames": frames})
+    )
+    with contextlib.ExitStack() as stack:
+        folder = target
+        if _is_script(target):
+            folder = out if out is not None else Path(stack.enter_context(tempfile.TemporaryDirectory())) / "recording"
+            _record(target, arguments, folder, options.mode, values, _plan(device, npu), steps, force=force)
+        elif arguments or out is not None:
+            raise UsageError(f"{target} is no script, so ARGS and -o have no meaning. Leave them out.")
+        with progress() as bars:
+            task = bars.add_task("Look", total=None)
+            report = find_overflow(
+                folder,
+                options=options,
+                on_progress=lambda done, total: bars.update(task, completed=done, total=total),
+            )
+        if folder not in (target, out):
+            report = dataclasses.replace(report, path=str(target))  # the recording is gone when this ends
+    if as_json:
+        body = report.to_json()
+        del body["findings"]
+        click.echo(json_text(findings_document(report.findings, **body)), nl=False)
+    else:
+        click.echo(overflow_text(report))
+        if frames is not None:
+            click.echo(f"\n{frames_text(report.frames)}")
+    return exit_code(report.findings, fail_on)
+
+
+def _is_script(target: Path) -> bool:
+    return target.is_file() and target.suffix in SCRIPTS
+
+
+def _plan(device: str, npu: Npu) -> DevicePlan:
+    import torch
+
+    if device == "cuda" and not torch.cuda.is_available():
+        return npu.plan("cuda-stand-in")
+    return npu.plan("npu" if device == "npu" else "cuda" if device == "cuda" else "cpu")
+
+
+def _record(
+    script: Path,
+    arguments: tuple[str, ...],
+    out: Path,
+    mode: Mode,
+    values: Values,
+    plan: DevicePlan,
+    steps: str | None,
+    *,
+    force: bool,
+) -> None:
+    """Run the script under the observer. What it prints goes to stderr: stdout is the answer's."""
+    from jumar.accuracy.overflow.options import check_exclusive, check_mode
+    from jumar.capture.autoload import claim
+    from jumar.capture.plan import RecordPlan
+    from jumar.capture.script import read_script
+
+    check_mode(mode, plan.soc if plan.kind == "npu" else "")
+    check_exclusive(mode, values)
+    read_script(script)
+    chosen = parse_steps(steps)
+    recording = RecordPlan(out=str(out), values=values, steps=chosen, force=force, command=(str(script), *arguments))
+    claim()
+    from jumar.capture import run_script
+    from jumar.device import activate
+
+    os.environ.update(plan.to_environment())
+    active = activate(plan)
+    click.echo(f"jumar: recording {script} on {active.description}", err=True)
+    with _device_mode(mode, active.description), contextlib.redirect_stdout(sys.stderr):
+        end = run_script(script, arguments, plan=recording, stop_after=chosen[1] if chosen is not None else None)
+    if end.status == "raised":
+        click.echo(f"jumar: {script} raised an error; what it did until then is looked at.", err=True)
+
+
+@contextlib.contextmanager
+def _device_mode(mode: Mode, device: str) -> Iterator[None]:
+    """Hold the emulated device's overflow detection, so that a script which dumps at once is told that it cannot."""
+    if device != "npu (emulated)":
+        yield
+        return
+    from jumar.device.emulator.numerics import overflow
+
+    before = overflow.mode()
+    overflow.set_mode(mode)
+    try:
+        yield
+    finally:
+        overflow.set_mode(before)
