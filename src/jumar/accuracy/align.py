@@ -66,17 +66,23 @@ def align(reference: Sequence[Call], target: Sequence[Call]) -> list[Pair]:
 
 
 def _matched(reference: Sequence[Call], target: Sequence[Call]) -> tuple[Matching, list[Region]]:
+    if list(map(_identity, reference)) == list(map(_identity, target)):
+        return Matching.of_equal(reference, target), []
     matching = Matching(reference, target, Dataflow(reference), Dataflow(target))
-    tokens = _tokens(reference, matching.flows[0]), _tokens(target, matching.flows[1])
     theirs = _groups(target, matching.flows[1])
     for key, mine in _groups(reference, matching.flows[0]).items():
         others = theirs.get(key)
         if others:
             backwards = reference[mine[0]].row.phase == "backward"
-            for i, j in _match(mine, others, tokens, backwards=backwards):
-                matching.pair(i, j)
+            tokens = _tokens(reference, matching.flows[0], mine), _tokens(target, matching.flows[1], others)
+            for i, j in _match(range(len(mine)), range(len(others)), tokens, backwards=backwards):
+                matching.pair(mine[i], others[j])
     match_moved(matching)
     return matching, find_regions(matching)
+
+
+def _identity(call: Call) -> Hashable:
+    return call.row.kind, call.row.phase, call.place, call.token, call.row.arguments, call.item
 
 
 def _groups(calls: Sequence[Call], flow: Dataflow) -> dict[Hashable, list[int]]:
@@ -98,52 +104,55 @@ def _groups(calls: Sequence[Call], flow: Dataflow) -> dict[Hashable, list[int]]:
     return groups
 
 
-Tokens = list[tuple[Hashable, ...]]
+Tokens = list[list[Hashable]]
 """For each level, from what two calls must share to be taken for the same at once to what is enough in a gap
-between such, what each call has of it."""
+between such, what each call of a group has of it."""
 
 
-def _tokens(calls: Sequence[Call], flow: Dataflow) -> Tokens:
-    operators = [call.operator for call in calls]
-    plain = [call.token for call in calls]
-    tokens: Tokens = []
-    for index, call in enumerate(calls):
+def _tokens(calls: Sequence[Call], flow: Dataflow, group: Sequence[int]) -> Tokens:
+    tokens: Tokens = [[], [], [], []]
+    for index in group:
+        call = calls[index]
         arguments = call.row.arguments if call.item is None else ""
-        reads = tuple([operators[value] if value >= 0 else "" for _, value in flow.reads[index]])
-        readers = tuple(sorted([operators[reader] for reader in flow.readers[index]]))
-        token = plain[index]
-        tokens.append(((token, arguments, reads, readers), (token, arguments), token, call.operator))
+        reads = tuple([calls[value].operator if value >= 0 else "" for _, value in flow.reads[index]])
+        readers = tuple(sorted([calls[reader].operator for reader in flow.readers[index]]))
+        token = call.token
+        for level, what in enumerate(((token, arguments, reads, readers), (token, arguments), token, call.operator)):
+            tokens[level].append(what)
     return tokens
 
 
 def _match(
-    first: Sequence[int], second: Sequence[int], tokens: tuple[Tokens, Tokens], level: int = 0, *, backwards: bool
+    first: range, second: range, tokens: tuple[Tokens, Tokens], level: int = 0, *, backwards: bool
 ) -> Iterator[tuple[int, int]]:
-    """Yield pairs of indices; what a level leaves between two pairs is matched at the next level.
+    """Yield pairs of places in two groups; what a level leaves between two pairs is matched at the next level.
 
-    Where nothing tells which of equal calls is the extra one it is the last, of a backward pass the first,
-    so that a loop's iterations correspond from its start.
+    What a call reads and hands on changes beside an insertion, so that at this level only what occurs
+    once on each side counts. Where nothing tells which of equal calls is the extra one it is the last,
+    of a backward pass the first, so that a loop's iterations correspond from its start.
     """
-    if level == 4 or not first or not second:
+    if level == len(tokens[0]) or not first or not second:
         return
-    a, b = [tokens[0][i][level] for i in first], [tokens[1][j][level] for j in second]
-    if a == b:
+    a, b = tokens[0][level][first.start : first.stop], tokens[1][level][second.start : second.stop]
+    if level > 0 and a == b:
         yield from zip(first, second, strict=True)
         return
-    last_i, last_j = 0, 0
-    for i, j in _common(a, b, backwards=backwards):
-        if i > last_i and j > last_j:
-            yield from _match(first[last_i:i], second[last_j:j], tokens, level + 1, backwards=backwards)
-        yield first[i], second[j]
+    last_i, last_j = first.start, second.start
+    for in_a, in_b in _common(a, b, certain=level == 0, backwards=backwards):
+        i, j = in_a + first.start, in_b + second.start
+        yield from _match(range(last_i, i), range(last_j, j), tokens, level + 1, backwards=backwards)
+        yield i, j
         last_i, last_j = i + 1, j + 1
-    yield from _match(first[last_i:], second[last_j:], tokens, level + 1, backwards=backwards)
+    yield from _match(range(last_i, first.stop), range(last_j, second.stop), tokens, level + 1, backwards=backwards)
 
 
-def _common(a: list[Hashable], b: list[Hashable], *, backwards: bool) -> list[tuple[int, int]]:
+def _common(a: list[Hashable], b: list[Hashable], *, certain: bool, backwards: bool) -> list[tuple[int, int]]:
+    numbers: dict[Hashable, int] = {}
+    first, second = ([numbers.setdefault(token, len(numbers)) for token in tokens] for tokens in (a, b))
     if not backwards:
-        return list(common(a, b))
+        return list(common(first, second, certain=certain))
     last_a, last_b = len(a) - 1, len(b) - 1
-    return [(last_a - i, last_b - j) for i, j in common(a[::-1], b[::-1])][::-1]
+    return [(last_a - i, last_b - j) for i, j in common(first[::-1], second[::-1], certain=certain)][::-1]
 
 
 def _merge(matching: Matching, regions: Sequence[Region]) -> list[Pair]:

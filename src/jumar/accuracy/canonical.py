@@ -166,6 +166,7 @@ def is_inplace(name: str) -> bool:
     return base.endswith("_") and not base.endswith("__")
 
 
+@lru_cache(maxsize=4096)
 def is_foreach(name: str) -> bool:
     """Return whether one call of the operator stands for one call for each tensor of its lists."""
     base = name.rsplit("::", 1)[-1]

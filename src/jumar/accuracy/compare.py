@@ -1,57 +1,59 @@
-"""Compares two recordings: settings, data, parameters, then the first operator that differs."""
+"""Compares two recordings: settings, ranks, steps, data, parameters, then the first operator that differs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jumar.accuracy.align import align_step
-from jumar.accuracy.calls import Call
+from jumar.accuracy.collect import ended
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.floor_recordings import measure_floor
-from jumar.accuracy.judge import Load
-from jumar.accuracy.leaves import Leaf
 from jumar.accuracy.losses import compare_losses
-from jumar.accuracy.measure import Loader
-from jumar.accuracy.memory import Memory
 from jumar.accuracy.options import CompareOptions
-from jumar.accuracy.precision import reduced_products
-from jumar.accuracy.results import Comparison, OperatorDiff
+from jumar.accuracy.rank_walk import RankWalk, tensor_loader
+from jumar.accuracy.ranks import compare_ranks, only_in_target
+from jumar.accuracy.results import Comparison
 from jumar.accuracy.settings import setting_differences
-from jumar.accuracy.source import RecordingLike, TensorReader, opened
-from jumar.accuracy.tolerance import EPSILON, epsilon
+from jumar.accuracy.source import RecordingLike, opened
+from jumar.accuracy.steps import find_offset, offset_shift, step_pairs
 from jumar.accuracy.verdict import conclude
-from jumar.accuracy.walk import StepOutcome, compare_step
-from jumar.recording.schema import CallRow
 
-MAX_UNMATCHED = 5_000
-"""Unmatched calls kept on each side; the counts in the findings are of these."""
+Progress = Callable[[int, int], None]
+RankPair = tuple[int, int]
 
 
 def compare(
     reference: str | Path | RecordingLike,
     target: str | Path | RecordingLike,
     *,
-    options: CompareOptions | None = None,
     floors: Sequence[str | Path | RecordingLike] = (),
-    on_progress: Callable[[int, int], None] | None = None,
+    options: CompareOptions | None = None,
+    on_progress: Progress | None = None,
 ) -> Comparison:
     """Compare two recordings, given as folders or opened.
 
-    `floors` are further recordings of the reference under other conditions (`jumar record --vary`): differences
-    are then judged in multiples of the noise that they show, instead of an estimate of it.
-    One step is held in memory at a time; `on_progress` is called with the steps done and to do. What a
-    recording lacks (steps, ranks, values) is said in the result. Raises RecordingError when one is
-    missing, foreign or of a newer schema, or a floor recording is of another run than the reference.
+    One step is held in memory at a time; `on_progress` is called with the steps done and to do. `floors` are
+    further recordings of the reference made under other conditions, from which the noise floor is measured.
+    What a recording lacks (steps, ranks, values) is said in the result. Raises RecordingError when one is
+    missing, foreign, of a newer schema, or as a floor not of the reference.
     """
     options = options or CompareOptions()
     found = Evidenced(opened(reference), opened(target))
-    found.settings = setting_differences(found.reference.info, found.target.info)
     _note_coverage(found)
+    if options.rank_pairs and _is_one_recording(found):
+        _compare_ranks_of_one(found, options)
+        return conclude(found)
+    found.settings = setting_differences(found.reference.info, found.target.info)
+    pairs = options.rank_pairs or _common_ranks(found)
     if floors:
-        found.floor = measure_floor(found.reference, [opened(floor) for floor in floors], _loader)
-    for rank in _common_ranks(found):
-        _compare_rank(found, rank, options, on_progress)
+        found.floor = measure_floor(
+            found.reference,
+            [opened(floor) for floor in floors],
+            lambda pair: tensor_loader(pair.reference, pair.target),
+        )
+    for pair in pairs:
+        _compare_rank(found, pair, options, on_progress)
+    _compare_ranks_of_both(found, [mine for mine, _ in pairs])
     without = found.counts["not-compared"]
     if without > found.counts.total() / 2:
         found.notes.append(
@@ -70,19 +72,37 @@ def _note_coverage(found: Evidenced) -> None:
         found.notes.append("only one recording holds whole tensors: statistics are compared")
 
 
-def _common_ranks(found: Evidenced) -> list[int]:
+def _is_one_recording(found: Evidenced) -> bool:
+    return found.reference is found.target or found.reference.path.resolve() == found.target.path.resolve()
+
+
+def _common_ranks(found: Evidenced) -> list[RankPair]:
     mine, theirs = set(found.reference.ranks), set(found.target.ranks)
     if mine != theirs:
         found.notes.append(f"ranks {sorted(mine ^ theirs)} are in one recording only and are not compared")
-    return sorted(mine & theirs)
+    return [(rank, rank) for rank in sorted(mine & theirs)]
 
 
-def _common_steps(found: Evidenced, rank: int, options: CompareOptions) -> list[int]:
-    mine, theirs = set(found.reference.steps(rank)), set(found.target.steps(rank))
-    if mine != theirs:
-        found.notes.append(f"rank {rank}: steps {_brief(mine ^ theirs)} are in one recording only and are not compared")
+def _steps_of(
+    found: Evidenced, target: RecordingLike, ranks: RankPair, options: CompareOptions
+) -> tuple[list[tuple[int, int]], int]:
+    """Return the pairs of steps to compare, and the offset between their numbers."""
+    mine, theirs = found.reference.steps(ranks[0]), target.steps(ranks[1])
+    offset = options.offset
+    if offset is None:
+        offset = find_offset(found.reference.losses(ranks[0]), target.losses(ranks[1]))
     first, end = options.steps or (0, 1 << 62)
-    return sorted(step for step in mine & theirs if first <= step < end)
+    return [pair for pair in step_pairs(mine, theirs, offset) if first <= pair[0] < end], offset
+
+
+def _note_steps(found: Evidenced, ranks: RankPair, offset: int) -> None:
+    mine, theirs = set(found.reference.steps(ranks[0])), {step - offset for step in found.target.steps(ranks[1])}
+    if mine != theirs:
+        found.notes.append(
+            f"rank {ranks[0]}: steps {_brief(mine ^ theirs)} are in one recording only and are not compared"
+        )
+    if offset:
+        found.correspondence.shifts.append(offset_shift(ranks[0], offset))
 
 
 def _brief(steps: set[int]) -> str:
@@ -90,87 +110,43 @@ def _brief(steps: set[int]) -> str:
     return str(ordered) if len(ordered) <= 6 else f"{ordered[0]} to {ordered[-1]} ({len(ordered)})"
 
 
-def _compare_rank(
-    found: Evidenced, rank: int, options: CompareOptions, on_progress: Callable[[int, int], None] | None
-) -> None:
-    load = _loader(found)
-    memory = Memory(floor=found.floor, reduced=reduced_products(found.reference.info, found.target.info))
-    steps = _common_steps(found, rank, options)
-    for step in steps:
-        if _ended(found) and not options.all_steps:
+def _compare_rank(found: Evidenced, ranks: RankPair, options: CompareOptions, on_progress: Progress | None) -> None:
+    steps, offset = _steps_of(found, found.target, ranks, options)
+    _note_steps(found, ranks, offset)
+    walk = RankWalk(found.reference, found.target, ranks, options, floor=found.floor)
+    for number, (step, other) in enumerate(steps):
+        if ended(found) and not options.all_steps:
             found.notes.append(
-                f"rank {rank}: the operators of steps {step} to {steps[-1]} were not compared after that"
+                f"rank {ranks[0]}: the operators of steps {step} to {steps[-1][0]} were not compared after that"
             )
             break
-        mine, theirs = found.reference.rows(step, rank), found.target.rows(step, rank)
-        memory.begin_step(mine, theirs)
-        step_of_both = align_step(mine, theirs)
-        outcome = compare_step(step_of_both, load, tolerance_scale=options.tolerance_scale, memory=memory)
-        if not found.coarsest:
-            found.coarsest = max(_coarsest(mine), _coarsest(theirs))
-        _collect(found, outcome, step, is_first=step == steps[0], options=options)
+        walk.take_into(found, step, other, is_first=number == 0)
         if on_progress is not None:
-            on_progress(steps.index(step) + 1, len(steps))
-    found.losses.extend(compare_losses(found.reference.losses(rank), found.target.losses(rank), rank, found.coarsest))
+            on_progress(number + 1, len(steps))
+    theirs = [(step - offset, loss) for step, loss in found.target.losses(ranks[1])]
+    found.losses.extend(compare_losses(found.reference.losses(ranks[0]), theirs, ranks[0], found.coarsest))
 
 
-def _ended(found: Evidenced) -> bool:
-    return found.first is not None or bool(found.leaves) or found.random is not None
+def _compare_ranks_of_one(found: Evidenced, options: CompareOptions) -> None:
+    """Compare ranks of one recording, each step until one differs, with what all ranks must hold in common."""
+    found.correspondence.ranks_only = True
+    first, end = options.steps or (0, 1 << 62)
+    for pair in options.rank_pairs:
+        common = sorted(set.intersection(*(set(found.reference.steps(rank)) for rank in pair)))
+        for step in (step for step in common if first <= step < end):
+            found.steps.append(step)
+            found.correspondence.ranks.extend(compare_ranks(found.reference, "target", pair, step))
+            if any(diff.kind != "data" for diff in found.correspondence.ranks) and not options.all_steps:
+                break
 
 
-def _loader(found: Evidenced) -> Load:
-    if not (found.reference.has_tensors() and found.target.has_tensors()):
-        return lambda _reference, _target: None
-    mine, theirs = TensorReader(found.reference), TensorReader(found.target)
-    return lambda reference, target: (_of(mine, reference), _of(theirs, target))
-
-
-def _of(reader: TensorReader, call: Call) -> Loader:
-    """Return what loads a tensor of `call`; one that stands for a region has tensors of several rows."""
-    if not call.homes:
-        return reader.of(call.row)
-    return lambda tensor: reader.of(call.row_of(tensor))(tensor)
-
-
-def _coarsest(rows: list[CallRow]) -> float:
-    """Return the coarsest epsilon in which a run calculates, from the outputs of its operators."""
-    dtypes = {tensor.dtype for row in rows for tensor in row.outputs} | {row.autocast for row in rows}
-    return max((epsilon(dtype) for dtype in dtypes), default=EPSILON["float32"])
-
-
-def _collect(found: Evidenced, outcome: StepOutcome, step: int, *, is_first: bool, options: CompareOptions) -> None:
-    found.kinds.add(outcome.kind)
-    if outcome.kind == "none":
+def _compare_ranks_of_both(found: Evidenced, ranks: Sequence[int]) -> None:
+    """Look for what the target's ranks do not hold in common and the reference's do, in the first common step."""
+    if len(ranks) < 2 or not found.steps:
         return
-    found.steps.append(step)
-    found.counts.update(diff.status for diff in outcome.operators)
-    _keep_operators(found, outcome.operators, options.max_operators)
-    for kept, new in (
-        (found.unmatched_reference, outcome.unmatched_reference),
-        (found.unmatched_target, outcome.unmatched_target),
-    ):
-        kept.extend(new[: MAX_UNMATCHED - len(kept)])
-        found.num_unmatched += sum(not call.layout_only for call in new)
-    leaves = _leaves_that_matter(outcome, is_first=is_first)
-    if leaves and not _ended(found):
-        found.leaves, found.leaves_step = leaves, step
-    if not _ended(found) or (found.leaves and found.leaves_step == step):
-        found.random = outcome.random
-        found.first = None if found.leaves or found.random else outcome.first
-        found.nonfinite = outcome.nonfinite
-
-
-def _leaves_that_matter(outcome: StepOutcome, *, is_first: bool) -> list[Leaf]:
-    """Return the leaves that end the search: those read before the first divergence, data before parameters."""
-    leaves = outcome.leaves[: outcome.num_leaves_before_first] if outcome.first else outcome.leaves
-    if not is_first:
-        return [leaf for leaf in leaves if not leaf.drifted]
-    leaves = [leaf for leaf in leaves if leaf.call.row.phase == "forward"]
-    return [leaf for leaf in leaves if leaf.role == "data"] or leaves
-
-
-def _keep_operators(found: Evidenced, new: list[OperatorDiff], limit: int) -> None:
-    room = limit - len(found.operators)
-    if len(new) > room:
-        new = [diff for diff in new if diff.status not in {"agree", "not-compared"}][:room]
-    found.operators.extend(new)
+    step = found.steps[0]
+    for other in ranks[1:]:
+        pair = ranks[0], other
+        mine = compare_ranks(found.reference, "reference", pair, step)
+        theirs = compare_ranks(found.target, "target", pair, step)
+        found.correspondence.ranks.extend(only_in_target(mine, theirs))

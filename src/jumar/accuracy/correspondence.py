@@ -50,10 +50,11 @@ class HyperparameterDiff:
     step: int
     rank: int
     optimizer: str
-    group: int
     name: str
+    """`class` for another optimizer."""
     reference: Any
     target: Any
+    source: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} {self.reference!r} against {self.target!r}"
@@ -63,12 +64,13 @@ class HyperparameterDiff:
 class RankDiff:
     """Something that must be equal on all ranks of one run and is not, or must differ and does not."""
 
-    kind: Literal["gradients", "parameters", "data", "seeds", "collectives"]
+    kind: Literal["gradients", "parameters", "data", "collectives"]
+    """`data`: the ranks were given equal data; the others differ though they must not."""
     side: Literal["reference", "target"]
     step: int
     ranks: tuple[int, int]
     names: tuple[str, ...]
-    """Parameters, tensors, generators or collective operators concerned."""
+    """Parameters, tensors or collective operators concerned."""
     error: float | None = None
     """Greatest relative difference seen."""
     num_equal: int = 0
@@ -99,6 +101,12 @@ class Correspondence:
     data: str = ""
     """How the data that differ are related (other order, another step's batch); empty when that is not known."""
     parameters: str = ""
-    """The same of parameters (transposed, another layer's)."""
+    """How the parameters that differ are related (transposed, other order); empty when that is not known."""
+    transposed: list[str] = field(default_factory=list)
+    """Parameters that one side holds in the transposed shape."""
     generators: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Generators whose state differed when the first common step began, with both digests."""
+    drawn_from: tuple[str, str] = ("", "")
+    """Digests of the generator's state before the first operator that drew other random numbers."""
+    ranks_only: bool = False
+    """Ranks of one recording were compared with each other, and no operators."""

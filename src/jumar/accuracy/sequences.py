@@ -20,29 +20,33 @@ LONGEST_SKIP = 20
 Tokens = Sequence[Hashable]
 
 
-def common(a: Tokens, b: Tokens, i: int = 0, j: int = 0) -> Iterator[tuple[int, int]]:
-    """Yield index pairs (offset by i and j), both rising, of a common subsequence of `a` and `b`."""
+def common(a: Tokens, b: Tokens, i: int = 0, j: int = 0, *, certain: bool = False) -> Iterator[tuple[int, int]]:
+    """Yield index pairs (offset by i and j), both rising, of a common subsequence of `a` and `b`.
+
+    With `certain` only heads, tails and anchors: no choice among several equal tokens.
+    """
     shorter = min(len(a), len(b))
     head = next((k for k in range(shorter) if a[k] != b[k]), shorter)
     tail = next((k for k in range(shorter - head) if a[-1 - k] != b[-1 - k]), shorter - head)
     yield from ((i + k, j + k) for k in range(head))
     middle_a, middle_b = a[head : len(a) - tail], b[head : len(b) - tail]
     if middle_a and middle_b:
-        yield from _between_anchors(middle_a, middle_b, i + head, j + head)
+        yield from _between_anchors(middle_a, middle_b, i + head, j + head, certain=certain)
     yield from ((i + len(a) - k, j + len(b) - k) for k in range(tail, 0, -1))
 
 
-def _between_anchors(a: Tokens, b: Tokens, i: int, j: int) -> Iterator[tuple[int, int]]:
+def _between_anchors(a: Tokens, b: Tokens, i: int, j: int, *, certain: bool) -> Iterator[tuple[int, int]]:
     anchors = _anchors(a, b)
     if not anchors:
-        yield from ((i + x, j + y) for x, y in _shortest_edits(a, b))
+        if not certain:
+            yield from ((i + x, j + y) for x, y in _shortest_edits(a, b))
         return
     last_a, last_b = 0, 0
     for at, other in anchors:
-        yield from common(a[last_a:at], b[last_b:other], i + last_a, j + last_b)
+        yield from common(a[last_a:at], b[last_b:other], i + last_a, j + last_b, certain=certain)
         yield i + at, j + other
         last_a, last_b = at + 1, other + 1
-    yield from common(a[last_a:], b[last_b:], i + last_a, j + last_b)
+    yield from common(a[last_a:], b[last_b:], i + last_a, j + last_b, certain=certain)
 
 
 def _anchors(a: Tokens, b: Tokens) -> list[tuple[int, int]]:
