@@ -11,6 +11,7 @@ import click
 from jumar.cli.bank.shared import bank_option, open_bank
 from jumar.cli.main import EXIT_INTERRUPTED
 from jumar.cli.options import exit_code, fail_on_option, json_option
+from jumar.errors import UsageError
 
 if TYPE_CHECKING:
     from jumar.report.page import Cell, Page, Section, Table, Verdict
@@ -18,12 +19,24 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("recording", type=click.Path(path_type=Path))
+@click.argument("recording", type=click.Path(path_type=Path), required=False)
+@click.option(
+    "--model-path",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Tune what torch.npu.set_aoe(DIR) described, instead of a recording.",
+)
 @click.option("--job-type", type=int, default=2, show_default=True, help="2 = operators, the kind built so far.")
 @click.option("--time-budget", metavar="TIME", help="Stop after this time: 90s, 2m, 1h.  [default: none]")
 @click.option("--trials", type=int, metavar="N", help="Measure at most N candidates.  [default: all]")
 @click.option(
     "--min-gain", default="2%", show_default=True, metavar="PERCENT", help="The least gain that counts, beyond doubt."
+)
+@click.option(
+    "--tune-ops-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE.json",
+    help='Tune these operators only: {"tune_ops_name": [...], "tune_ops_type": [...]}.  [default: all]',
 )
 @click.option("--device", default="cpu", show_default=True, help="The device to measure on.")
 @click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]")
@@ -32,11 +45,13 @@ if TYPE_CHECKING:
 @json_option
 def command(
     *,
-    recording: Path,
+    recording: Path | None,
+    model_path: Path | None,
     job_type: int,
     time_budget: str | None,
     trials: int | None,
     min_gain: str,
+    tune_ops_file: Path | None,
     device: str,
     rank: int | None,
     bank: str | None,
@@ -55,7 +70,10 @@ def command(
     from jumar.report import findings_document, json_text, print_page, progress
     from jumar.tune import this_machine, tune
     from jumar.tune.result_file import result_folder
+    from jumar.tune.selection import read_selection
 
+    source = _source(recording, model_path)
+    selection = read_selection(tune_ops_file) if tune_ops_file is not None else None
     options = _options(job_type, time_budget, trials, min_gain)
     machine = this_machine(device)
     opened = open_bank(bank, create=True)
@@ -66,12 +84,13 @@ def command(
             bars.update(task, completed=done, total=total, description=f"Tune {what}" if what else "Tune operators")
 
         result = tune(
-            recording,
+            source,
             bank=opened,
             result_folder=result_folder(os.environ),
             options=options,
             machine=machine,
             rank=rank,
+            selection=selection,
             on_progress=show,
         )
     opened.close()
@@ -80,6 +99,13 @@ def command(
     else:
         print_page(tune_page(result), more="`--json` prints all of it, `jumar bank show KEY` one operator.")
     return EXIT_INTERRUPTED if result.stopped_by == "Ctrl-C" else exit_code(result.findings, fail_on)
+
+
+def _source(recording: Path | None, model_path: Path | None) -> Path:
+    source = recording or model_path
+    if source is None or (recording and model_path):
+        raise UsageError("jumar tune must be given a RECORDING or --model-path DIR, and one of them only.")
+    return source
 
 
 def _options(job_type: int, time_budget: str | None, trials: int | None, min_gain: str) -> TuneOptions:

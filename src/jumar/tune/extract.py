@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from jumar.findings import Json
@@ -56,6 +56,10 @@ class NotTuned:
     recorded_us: float = 0.0
 
 
+LeftOut = dict[tuple[str, str], NotTuned]
+"""By operator and reason."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extraction:
     """Tasks, the longest recorded time first, and the operators that are left out."""
@@ -70,7 +74,7 @@ def extract(recording: Recording, rank: int | None = None) -> Extraction:
     if rank is None:
         rank = min(recording.ranks, default=0)
     uses: dict[str, TaskUse] = {}
-    left_out: dict[tuple[str, str], NotTuned] = {}
+    left_out: LeftOut = {}
     seen: dict[tuple[object, ...], TaskUse | NotTuned] = {}
     num_calls = 0
     for row in recording.iter_rows(rank):
@@ -87,7 +91,7 @@ def extract(recording: Recording, rank: int | None = None) -> Extraction:
             group.num_calls += 1
             group.recorded_us += row.duration_us
     tasks = sorted(uses.values(), key=lambda use: (-use.recorded_us, use.task.key))
-    _name(tasks)
+    name_tasks(tasks)
     return Extraction(
         tasks=tasks, not_tuned=sorted(left_out.values(), key=lambda one: -one.recorded_us), num_calls=num_calls
     )
@@ -99,27 +103,37 @@ def _look(row: CallRow) -> tuple[object, ...]:
     return row.name, row.arguments, tensors
 
 
-def _classify(row: CallRow, uses: dict[str, TaskUse], left_out: dict[tuple[str, str], NotTuned]) -> TaskUse | NotTuned:
-    reason = reason_not_tuned(row.name, {})
-    if not reason:
-        from jumar.tune.signature import task_of
+def _classify(row: CallRow, uses: dict[str, TaskUse], left_out: LeftOut) -> TaskUse | NotTuned:
+    from jumar.tune.signature import task_of
 
+    return classify(row.name, lambda: task_of(row), uses, left_out)
+
+
+def classify(
+    operator: str, make: Callable[[], Task], uses: dict[str, TaskUse], left_out: LeftOut
+) -> TaskUse | NotTuned:
+    """Return where a call of `operator` counts: a task's uses, made where it is a new one, or what is left out.
+
+    `make` returns its task and may raise TuneError; it is not called for an operator that is never tuned.
+    """
+    reason = reason_not_tuned(operator, {})
+    if not reason:
         try:
-            task = task_of(row)
+            task = make()
         except TuneError as error:
             reason = str(error)
         else:
-            reason = reason_not_tuned(row.name, task.arguments)
+            reason = reason_not_tuned(operator, task.arguments)
             if not reason:
                 return uses.setdefault(task.key, TaskUse(task=task))
-    return left_out.setdefault((row.name, reason), NotTuned(operator=row.name, reason=reason))
+    return left_out.setdefault((operator, reason), NotTuned(operator=operator, reason=reason))
 
 
-def _name(tasks: Sequence[TaskUse]) -> None:
+def name_tasks(tasks: Sequence[TaskUse]) -> None:
     """Name each task after its first module and operator, numbered where several share them."""
     counts: dict[str, int] = {}
     for use in tasks:
-        stem = f"{use.module_paths[0] or 'model'}/{use.task.base}"
+        stem = f"{next(iter(use.module_paths), '') or 'model'}/{use.task.base}"
         number = counts.get(stem, 0)
         counts[stem] = number + 1
         use.name = f"{stem}_OPAT_{number}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -31,24 +32,30 @@ def task_of(row: CallRow) -> Task:
     Raises TuneError when an argument has no value that can be rebuilt (a list of tensors, a generator)
     or the tensor has no strides.
     """
-    schema = overload(row.name)._schema.arguments
-    recorded = _by_name(row, [argument.name for argument in schema])
+    return task_from(row.name, _by_name(row, [argument.name for argument in overload(row.name)._schema.arguments]))
+
+
+def task_from(operator: str, given: Mapping[str, Any]) -> Task:
+    """Return the task of an operator whose arguments (`TensorSpec`s, and values as JSON) are given by name.
+
+    Raises TuneError when one without a default is missing, or this PyTorch has no such operator.
+    """
     tensors: dict[str, TensorSpec] = {}
     values: dict[str, Json] = {}
-    for argument in schema:
-        if argument.name in recorded:
-            value = recorded[argument.name]
+    for argument in overload(operator)._schema.arguments:
+        if argument.name in given:
+            value = given[argument.name]
         elif argument.has_default_value():
             value = argument.default_value
         elif "Tensor" in str(argument.type):
             value = None
         else:
-            raise TuneError(f"{row.name} was recorded without its argument {argument.name}; record it again.")
+            raise TuneError(f"{operator} was recorded without its argument {argument.name}; record it again.")
         if isinstance(value, TensorSpec):
             tensors[argument.name] = value
         else:
             values[argument.name] = _canonical(value, argument)
-    return Task(operator=row.name, tensors=tensors, arguments=values)
+    return Task(operator=operator, tensors=tensors, arguments=values)
 
 
 def function_of(task: Task) -> Function:

@@ -1,4 +1,4 @@
-"""A tuning run: recording in, tasks tuned one after the other, bank and result file kept up to date."""
+"""A tuning run: operators in, tasks tuned one after the other, bank and result file kept up to date."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jumar.errors import InputError
 from jumar.recording import Recording
 from jumar.tune.bank import Bank
-from jumar.tune.extract import Extraction, extract
+from jumar.tune.extract import Extraction
 from jumar.tune.machine import Machine, this_machine
 from jumar.tune.options import TuneOptions
 from jumar.tune.outcome import TaskOutcome, TuneResult
@@ -19,6 +18,8 @@ from jumar.tune.providers import PROVIDERS, Provider
 from jumar.tune.result_file import ResultFile
 from jumar.tune.rules import findings_of
 from jumar.tune.search import OutOfBudget, Search
+from jumar.tune.selection import Selection
+from jumar.tune.source import Source, open_source
 from jumar.tune.task import Task
 from jumar.tune.worker import Limits, Outcome, Trial, Worker
 
@@ -27,7 +28,7 @@ Progress = Callable[[int, int, str], None]
 
 
 def tune(
-    recording: Recording | str | Path,
+    source: Recording | str | Path,
     *,
     bank: Bank,
     result_folder: Path,
@@ -35,17 +36,17 @@ def tune(
     machine: Machine | None = None,
     providers: Sequence[Provider] = PROVIDERS,
     rank: int | None = None,
+    selection: Selection | None = None,
     on_progress: Progress | None = None,
 ) -> TuneResult:
-    """Tune the operators of a recording on `machine` (this one) and return what was found.
+    """Tune the operators of a recording, or of a folder that `torch.npu.set_aoe` filled, on `machine` (this one).
 
+    `selection` leaves out what it does not mean.
     Every policy that is accepted is in `bank` before the next task begins. Ctrl-C ends the run and
     returns what was found, with `stopped_by`. Raises JumarError for a recording, bank or folder that
     cannot be used.
     """
-    opened = recording if isinstance(recording, Recording) else Recording.open(recording)
-    if "op" not in opened.info.levels:
-        raise InputError(f"{opened.path} has no rows of operators. Record again with --level module,op.")
+    opened = open_source(source, rank=rank, selection=selection)
     run = _Run(
         options=options or TuneOptions(),
         bank=bank,
@@ -54,7 +55,7 @@ def tune(
         file=ResultFile(result_folder),
         on_progress=on_progress,
     )
-    return run.carry_out(opened, extract(opened, rank))
+    return run.carry_out(opened)
 
 
 class _Run:
@@ -81,13 +82,13 @@ class _Run:
         self._start = time.monotonic()
         self._result: TuneResult
 
-    def carry_out(self, recording: Recording, extraction: Extraction) -> TuneResult:
+    def carry_out(self, source: Source) -> TuneResult:
         """Tune every task, as far as the budget goes."""
-        self._result = self._begun(recording, extraction)
+        self._result = self._begun(source)
         self._write()
         try:
             with self._worker:
-                self._tune_all(extraction)
+                self._tune_all(source.extraction)
         except OutOfBudget as error:
             self._result.stopped_by = str(error)
         except KeyboardInterrupt:
@@ -98,10 +99,11 @@ class _Run:
         self._result.findings = findings_of(self._result)
         return self._result
 
-    def _begun(self, recording: Recording, extraction: Extraction) -> TuneResult:
+    def _begun(self, source: Source) -> TuneResult:
+        extraction = source.extraction
         return TuneResult(
-            recording=str(recording.path),
-            recorded_device=recording.info.device,
+            recording=source.path,
+            recorded_device=source.device,
             machine=self._machine,
             min_gain=self._options.min_gain,
             num_tasks=len(extraction.tasks),

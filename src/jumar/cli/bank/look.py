@@ -71,16 +71,15 @@ def why_miss(*, recording: Path, operator: str | None, device: str, bank: str | 
     """Say for each operator of RECORDING (or those whose name contains OPERATOR) whether the bank has it.
 
     For one that it has not, name the property that differs from the nearest entry: a shape, a stride, an
-    argument, the machine or a version.
+    argument, the machine or a version. RECORDING may be a folder that torch.npu.set_aoe filled, too.
     """
-    from jumar.recording import Recording
     from jumar.tune import this_machine
     from jumar.tune.bank import look_up
-    from jumar.tune.extract import extract
+    from jumar.tune.source import open_source
 
     opened = open_bank(bank)
     entries, machine = opened.entries(), this_machine(device)
-    uses = [use for use in extract(Recording.open(recording)).tasks if operator is None or operator in use.name]
+    uses = [use for use in open_source(recording).extraction.tasks if operator is None or operator in use.name]
     lookups = [(use, look_up(use.task, machine, entries)) for use in uses]
     if as_json:
         print_json(

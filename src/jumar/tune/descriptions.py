@@ -1,0 +1,88 @@
+"""From a folder of operator descriptions to tasks: what `torch.npu.set_aoe(folder)` left.
+
+The form of the files is in docs/emulator-dump.md. Descriptions hold shapes and arguments, not how often and how
+long an operator ran, so that tasks come in the order of their work: the greatest tensors first.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jumar.errors import InputError
+from jumar.tune.errors import TuneError
+from jumar.tune.extract import Extraction, LeftOut, TaskUse, classify, name_tasks
+from jumar.tune.task import Task, TensorSpec
+
+VERSION = 1
+
+
+def is_described(folder: Path) -> bool:
+    """Tell whether a folder holds a description."""
+    return next(_descriptions(folder), None) is not None
+
+
+def described_device(folder: Path) -> str:
+    """Return the device whose operators are described, e.g. `Ascend910A`."""
+    _, description = next(_descriptions(folder), (folder, {}))
+    return str(description.get("soc") or "npu")
+
+
+def extract_descriptions(folder: Path) -> Extraction:
+    """Return the tasks that the folder describes, each once.
+
+    Raises InputError when it holds no description, or one of a newer form.
+    """
+    uses: dict[str, TaskUse] = {}
+    left_out: LeftOut = {}
+    num_calls = 0
+    for path, description in _descriptions(folder):
+        if description["format_version"] > VERSION:
+            raise InputError(
+                f"{path} has form {description['format_version']} and this Jumar reads up to {VERSION}. Update Jumar."
+            )
+        num_calls += 1
+        group = classify(str(description["operator"]), partial(_task, description), uses, left_out)
+        group.num_calls += 1
+    if not num_calls:
+        raise InputError(f"{folder} holds no description of an operator. Name the folder given to torch.npu.set_aoe.")
+    tasks = sorted(uses.values(), key=lambda use: (-_num_elements(use.task), use.task.key))
+    name_tasks(tasks)
+    return Extraction(tasks=tasks, not_tuned=list(left_out.values()), num_calls=num_calls)
+
+
+def _descriptions(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield the files of a folder that are descriptions; other files are none of ours."""
+    for path in sorted(folder.glob("*.json")):
+        try:
+            found = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            continue
+        if isinstance(found, dict) and isinstance(found.get("format_version"), int) and "operator" in found:
+            yield path, found
+
+
+def _task(description: Mapping[str, Any]) -> Task:
+    from jumar.tune.signature import task_from
+
+    operator = description["operator"]
+    try:
+        given: dict[str, Any] = dict(description["attributes"])
+        for tensor in description["inputs"]:
+            name = tensor["name"]
+            if name in given:
+                raise TuneError(f"{operator} takes a list of tensors, which is not rebuilt so far.")
+            given[name] = TensorSpec(
+                shape=tuple(tensor["shape"]), stride=tuple(tensor["strides"]), dtype=str(tensor["dtype"])
+            )
+    except (KeyError, TypeError, ValueError) as error:
+        raise TuneError(f"its description is damaged ({type(error).__name__}: {error}); describe it again.") from error
+    return task_from(operator, given)
+
+
+def _num_elements(task: Task) -> int:
+    return sum(math.prod(spec.shape) for spec in task.tensors.values())
