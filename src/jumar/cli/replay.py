@@ -33,6 +33,7 @@ On = Literal["cpu64", "cpu", "npu", "cuda"]
     metavar="PATTERN",
     help="Operators to replay: a name (aten::addmm), a row key, or a glob over these; may be repeated.  [default: all]",
 )
+@click.option("--soc", default="", metavar="SOC", help="Chip of the emulated NPU.  [default: the recorded one]")
 @click.option("--steps", metavar="START:END", help="Steps to replay, END left out.  [default: all]")
 @click.option("--top", type=click.IntRange(1), default=8, show_default=True, metavar="N", help="Operators to list.")
 @click.option(
@@ -47,6 +48,7 @@ def command(
     reference: Path | None,
     on: On,
     ops: tuple[str, ...],
+    soc: str,
     steps: str | None,
     top: int,
     report: Path | None,
@@ -75,6 +77,7 @@ def command(
             on,
             reference=reference,
             steps=parse_steps(steps),
+            soc=soc,
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
         )
     findings = find(replayed)

@@ -16,7 +16,7 @@ from jumar.accuracy.replay.invocation import invocation_of
 from jumar.accuracy.replay.judge import exceeds, own_error, with_control
 from jumar.accuracy.replay.memory import Array
 from jumar.accuracy.replay.pairs import other_arguments, partners, with_tensors_of
-from jumar.accuracy.replay.place import OWN, TRUTH, Place, of_vendor, place_of
+from jumar.accuracy.replay.place import OWN, TRUTH, Place, chip_of, of_vendor, place_of, with_threads_of
 from jumar.accuracy.replay.randomness import without_draws
 from jumar.accuracy.replay.refusal import NotReplayable
 from jumar.accuracy.replay.results import On, OwnError, Replayed, Verdict
@@ -38,20 +38,21 @@ def replay(
     *,
     reference: str | Path | RecordingLike | None = None,
     steps: tuple[int, int] | None = None,
+    soc: str = "",
     on_progress: Progress | None = None,
 ) -> list[Replayed]:
     """Re-execute recorded operators from their recorded inputs, in float64 on the CPU and, if asked, on a device.
 
     `keys` are row keys or globs over row keys or operator names, with a step prefix if wanted (`3:op/forward/*`);
     None takes every operator that has tensors. With `reference`, each operator also has the reference's own error
-    and what it inherited. `on_progress` is called with the operators done and to do. Rows without tensors are left
+    and what it inherited. `soc` is the chip of the emulated NPU, by default the recorded one. `on_progress` is called with the operators done and to do. Rows without tensors are left
     out. Raises RecordingError when a recording cannot be read or holds no tensors, DeviceError when the device
     cannot be had here, UsageError when `keys` match nothing.
     """
     target = opened(recording)
     other = opened(reference) if reference is not None else None
     selection = Selection(target, keys, steps)
-    engine = Engine(target, other, on)
+    engine = Engine(target, other, on, soc)
     found: list[Replayed] = []
     total = len(selection)
     for step, rank, rows in selection:
@@ -62,8 +63,8 @@ def replay(
     return found
 
 
-@dataclass(slots=True)
-class _Truth:
+@dataclass(frozen=True, slots=True)
+class Truth:
     """The exact outputs of a call, and how they were got."""
 
     outputs: dict[str, torch.Tensor]
@@ -73,11 +74,15 @@ class _Truth:
 class Engine:
     """Replays rows of one recording, beside another one if there is one; a step is in memory at a time."""
 
-    def __init__(self, target: RecordingLike, reference: RecordingLike | None, on: On) -> None:
+    def __init__(
+        self, target: RecordingLike, reference: RecordingLike | None = None, on: On = "cpu64", soc: str = ""
+    ) -> None:
         self._target = target
         self._reference = reference
         self._on: On = on
-        self._place = place_of(on, target.info)
+        self._chip = soc or chip_of(target.info)
+        place = place_of(on, self._chip)
+        self._place = with_threads_of(place, target.info) if place is not None else None
 
     def step(self, step: int, rank: int, rows: Sequence[CallRow]) -> Iterator[Replayed]:
         """Replay these rows of one step and rank, in order."""
@@ -91,8 +96,7 @@ class Engine:
         """Replay one row, and the reference's row that belongs to it."""
         try:
             inputs = inputs_of(self._target, row)
-            truth = self._truth(inputs)
-            own = self._own(inputs, truth)
+            truth, own = self.judged(inputs)
         except NotReplayable as refusal:
             return Replayed(row=row, verdict="not replayable", on=self._on, note=str(refusal), cause=refusal.cause)
         replayed = Replayed(
@@ -106,13 +110,18 @@ class Engine:
         replayed = self._on_device(replayed, inputs, truth)
         return self._beside(replayed, inputs, truth, partner) if partner is not None else replayed
 
-    def _truth(self, inputs: Inputs) -> _Truth:
+    def judged(self, inputs: Inputs) -> tuple[Truth, OwnError]:
+        """Return the exact outputs of a call and the error of the recorded ones. Raises NotReplayable."""
+        truth = self._truth(inputs)
+        return truth, self._own(inputs, truth)
+
+    def _truth(self, inputs: Inputs) -> Truth:
         """Run in float64; where the operator has no such kernel in float32, else in its own dtypes."""
         first: NotReplayable | None = None
         for precision in ("float64", "float32", "own"):
             place = self._where(inputs, replace(TRUTH, precision=precision))
             try:
-                return _Truth(run(inputs, place), place)
+                return Truth(run(inputs, place), place)
             except NotReplayable as refusal:
                 if refusal.cause != "no kernel":
                     raise
@@ -125,11 +134,11 @@ class Engine:
         if not inputs.invocation.name.startswith("npu::"):
             return place
         try:
-            return of_vendor(place, self._target.info)
+            return of_vendor(place, self._chip)
         except DeviceError as error:
             raise NotReplayable("no kernel", str(error)) from error
 
-    def _own(self, inputs: Inputs, truth: _Truth) -> OwnError:
+    def _own(self, inputs: Inputs, truth: Truth) -> OwnError:
         own = own_error(inputs.row, inputs.arrays, truth.outputs)
         if not own.outputs:
             raise NotReplayable("not recorded", f"{inputs.row.name}: none of its outputs was recorded with values")
@@ -142,7 +151,7 @@ class Engine:
         arrays = {name: to_array(tensor) for name, tensor in control.items()}
         return with_control(own, own_error(inputs.row, arrays, truth.outputs))
 
-    def _on_device(self, replayed: Replayed, inputs: Inputs, truth: _Truth) -> Replayed:
+    def _on_device(self, replayed: Replayed, inputs: Inputs, truth: Truth) -> Replayed:
         if self._place is None:
             return replayed
         place = self._where(inputs, self._place) if self._place.device == "cpu" else self._place
@@ -157,7 +166,7 @@ class Engine:
             on_difference=own_error(inputs.row, inputs.arrays, found),
         )
 
-    def _beside(self, replayed: Replayed, inputs: Inputs, truth: _Truth, partner: CallRow) -> Replayed:
+    def _beside(self, replayed: Replayed, inputs: Inputs, truth: Truth, partner: CallRow) -> Replayed:
         """Add what the reference's recording says of the same call."""
         assert self._reference is not None
         arguments = other_arguments(partner, inputs.row)
@@ -213,7 +222,7 @@ def _verdict(replayed: Replayed) -> Verdict:
     return "inherited" if (replayed.inherited or 0.0) > tolerance else "agrees"
 
 
-def _note(own: OwnError, truth: _Truth) -> str:
+def _note(own: OwnError, truth: Truth) -> str:
     notes = []
     if truth.place.precision != "float64":
         notes.append(f"no float64 kernel: compared with the CPU in {truth.place.precision} precision")

@@ -61,13 +61,14 @@ def arguments(inputs: Inputs, place: Place) -> dict[str, Any]:
     if of_strides:
         _check_reach(rows, invocation.values)
     built = tensors(rows, inputs.arrays, place.dtype, place.device, shared=writes, keep_offset=of_strides)
+    if place.precision != "own":
+        invocation = invocation.with_values(scalars_as_elements(inputs))
     values = invocation.mapped(lambda at: built[at.row.name])
-    scalars = _scalar_dtype(inputs) if place.precision != "own" else None
     kinds = {argument.name: str(argument.real_type) for argument in invocation.operator._schema.arguments}
-    return {name: _adapted(value, kinds[name], name, place, scalars) for name, value in values.items()}
+    return {name: _adapted(value, kinds[name], name, place) for name, value in values.items()}
 
 
-def _adapted(value: Any, kind: str, name: str, place: Place, scalars: torch.dtype | None) -> Any:
+def _adapted(value: Any, kind: str, name: str, place: Place) -> Any:
     if isinstance(value, torch.dtype):
         return place.dtype(str(value).removeprefix("torch."))
     if "Device" in kind:
@@ -76,9 +77,20 @@ def _adapted(value: Any, kind: str, name: str, place: Place, scalars: torch.dtyp
         return None
     if name == "half_to_float" and place.precision != "own":
         return False  # every half is float64 already
-    if scalars is not None and isinstance(value, float) and kind != "float":
-        return torch.tensor(value, dtype=scalars).item()
     return value
+
+
+def scalars_as_elements(inputs: Inputs) -> dict[str, Any]:
+    """Return the arguments by name, scalars rounded to the elements' dtype where they decide what is equal."""
+    invocation = inputs.invocation
+    dtype = _scalar_dtype(inputs)
+    if dtype is None:
+        return dict(invocation.values)
+    kinds = {argument.name: str(argument.real_type) for argument in invocation.operator._schema.arguments}
+    return {
+        name: torch.tensor(value, dtype=dtype).item() if isinstance(value, float) and kinds[name] != "float" else value
+        for name, value in invocation.values.items()
+    }
 
 
 def _scalar_dtype(inputs: Inputs) -> torch.dtype | None:

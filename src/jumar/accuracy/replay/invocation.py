@@ -44,7 +44,7 @@ class Invocation:
         """Return the arguments with every `TensorAt`, alone or in a list, replaced by what `change` returns."""
         return {name: _mapped(value, change) for name, value in self.values.items()}
 
-    def with_values(self, **values: Any) -> Invocation:
+    def with_values(self, values: Mapping[str, Any]) -> Invocation:
         """Return the invocation with other values of some arguments."""
         return replace(self, values={**self.values, **values})
 

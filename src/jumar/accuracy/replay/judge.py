@@ -58,6 +58,12 @@ def own_error(row: CallRow, recorded: Mapping[str, Array], exact: Mapping[str, t
     return OwnError(outputs=tuple(found.values()))
 
 
+def natural_scales(row: CallRow) -> dict[str, float]:
+    """Return, by output, the L2 norm it would have if no terms cancelled; 0 where that is not known."""
+    call = _as_call(row)
+    return {tensor.name: _natural(call, tensor.name) for tensor in row.outputs}
+
+
 def with_control(own: OwnError, control: OwnError) -> OwnError:
     """Return the errors with tolerances that a correct kernel of the same dtype, the CPU's, keeps too."""
     of_cpu = {output.name: output.error for output in control.outputs}

@@ -37,7 +37,7 @@ def with_tensors_of(target: Inputs, reference: Inputs) -> Inputs | None:
     shapes = [tensor.shape for tensor in reference.invocation.tensors]
     if shapes != [tensor.shape for tensor in target.invocation.tensors]:
         return None
-    invocation = target.invocation.with_values(**mine)
+    invocation = target.invocation.with_values(mine)
     return Inputs(target.row, invocation, reference.arrays, target.only)
 
 

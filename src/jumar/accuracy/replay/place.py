@@ -83,25 +83,33 @@ OWN = Place(device="cpu")
 DEFAULT_CHIP = "Ascend910B1"
 
 
-def place_of(on: On, info: RunInfo) -> Place | None:
-    """Return the device that is compared with the truth, brought up; None for the truth alone. Raises DeviceError."""
+def place_of(on: On, chip: str) -> Place | None:
+    """Return the device that is compared with the truth, brought up; None for the truth alone.
+
+    `chip` is the SoC of an emulated NPU. Raises DeviceError.
+    """
     if on == "cpu64":
         return None
     if on == "cpu":
-        threads = info.settings.get("num_threads")
-        return replace(OWN, num_threads=threads if isinstance(threads, int) else 0)
+        return OWN
     from jumar.device import activate
 
-    active = activate(DevicePlan(kind=on, soc=chip_of(info)) if on == "npu" else DevicePlan(kind=on))
-    return Place(device=active.device_type, chip=chip_of(info) if "emulated" in active.description else "")
+    active = activate(DevicePlan(kind=on, soc=chip) if on == "npu" else DevicePlan(kind=on))
+    return Place(device=active.device_type, chip=chip if "emulated" in active.description else "")
 
 
-def of_vendor(place: Place, info: RunInfo) -> Place:
+def with_threads_of(place: Place, info: RunInfo) -> Place:
+    """Return the place with as many threads as a run on the CPU had."""
+    threads = info.settings.get("num_threads")
+    return replace(place, num_threads=threads) if isinstance(threads, int) and place.device == "cpu" else place
+
+
+def of_vendor(place: Place, chip: str) -> Place:
     """Return where the vendor's own operators run in place of the CPU: the emulated NPU with the CPU's arithmetic."""
     from jumar.device import activate
 
     active = activate(DevicePlan(real="never"))
-    return replace(place, device=active.device_type, chip=chip_of(info), exact=True)
+    return replace(place, device=active.device_type, chip=chip, exact=True)
 
 
 def chip_of(info: RunInfo) -> str:

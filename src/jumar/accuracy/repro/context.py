@@ -1,0 +1,95 @@
+"""The operators before: who made what an operator reads, as far as the recorded values prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jumar.accuracy.replay.engine import inputs_of
+from jumar.accuracy.replay.execute import Inputs
+from jumar.accuracy.replay.memory import Array
+from jumar.accuracy.replay.refusal import NotReplayable
+from jumar.accuracy.repro.case import Link, Step
+from jumar.accuracy.source import RecordingLike
+from jumar.recording import CallRow, TensorRow
+
+
+def chain(recording: RecordingLike, last: Inputs, num_producers: int) -> tuple[tuple[Step, ...], str]:
+    """Return the steps of a case, at most `num_producers` before the last, and a note if fewer were found.
+
+    A producer counts only when the recorded values of its output are, bit for bit, those that are read: memory that
+    was written in between breaks the chain. The nearest producers are taken first.
+    """
+    rows = [row for row in recording.rows(last.row.step, last.row.rank) if row.kind == "op"]
+    found: dict[int, Inputs] = {last.row.seq: last}
+    links: dict[int, dict[str, tuple[int, str]]] = {last.row.seq: {}}
+    waiting: list[tuple[int, TensorRow, Inputs]] = [(last.row.seq, t, last) for t in last.invocation.tensors]
+    while waiting and len(found) <= num_producers:
+        candidates = [(_producer(recording, rows, reader, tensor), reader, tensor) for _, tensor, reader in waiting]
+        known = [(made, reader, tensor) for made, reader, tensor in candidates if made is not None]
+        if not known:
+            break
+        (inputs, output), reader, tensor = max(known, key=lambda item: item[0][0].row.seq)
+        waiting = [item for item in waiting if not (item[2] is reader and item[1] is tensor)]
+        links[reader.row.seq][tensor.name] = (inputs.row.seq, output)
+        if inputs.row.seq not in found:
+            found[inputs.row.seq] = inputs
+            links[inputs.row.seq] = {}
+            waiting += [(inputs.row.seq, source, inputs) for source in inputs.invocation.tensors]
+    _link_known(found, links, recording, rows)
+    order = sorted(found)
+    steps = tuple(
+        Step(
+            inputs=found[seq],
+            links={name: Link(step=order.index(made), output=output) for name, (made, output) in links[seq].items()},
+        )
+        for seq in order
+    )
+    missing = num_producers + 1 - len(found)
+    return steps, f"{missing} of {num_producers} producers are not recorded with their tensors" if missing > 0 else ""
+
+
+def _link_known(
+    found: dict[int, Inputs],
+    links: dict[int, dict[str, tuple[int, str]]],
+    recording: RecordingLike,
+    rows: Sequence[CallRow],
+) -> None:
+    """Link inputs that a step of the chain makes, though the chain was full when they were looked at."""
+    inside = [row for row in rows if row.seq in found]
+    for seq, inputs in found.items():
+        for tensor in inputs.invocation.tensors:
+            if tensor.name not in links[seq] and (made := _producer(recording, inside, inputs, tensor)) is not None:
+                links[seq][tensor.name] = (made[0].row.seq, made[1])
+
+
+def _producer(
+    recording: RecordingLike, rows: Sequence[CallRow], reader: Inputs, tensor: TensorRow
+) -> tuple[Inputs, str] | None:
+    """Return the latest row before `reader` whose output is `tensor`, with the name of that output."""
+    for row in reversed(rows):
+        if row.seq >= reader.row.seq or not tensor.storage:
+            continue
+        output = next((out for out in row.outputs if out.storage == tensor.storage and _same(out, tensor)), None)
+        if output is None:
+            continue
+        try:
+            inputs = inputs_of(recording, row)
+        except NotReplayable:
+            return None
+        made = inputs.arrays.get(output.name)
+        is_whole = not inputs.only or output.name in inputs.only
+        equal = made is not None and _equal(made, reader.arrays[tensor.name])
+        return (inputs, output.name) if equal and is_whole else None
+    return None
+
+
+def _same(output: TensorRow, tensor: TensorRow) -> bool:
+    first = output.shape, output.dtype, output.storage_offset, output.stride
+    return first == (tensor.shape, tensor.dtype, tensor.storage_offset, tensor.stride)
+
+
+def _equal(first: Array, second: Array) -> bool:
+    floating = first.dtype.kind in "fc"
+    return bool(np.array_equal(first, second, equal_nan=floating))
