@@ -83,7 +83,7 @@ def test_a_difference_that_arises_in_an_unmatched_call_is_blamed_on_it() -> None
     assert first is not None
     assert (first.reference_name, first.target_name, first.source) == ("", "aten::mul.Tensor", "m.py:7")
     comparison = compare(run(None), run(1.0))
-    assert (comparison.status, codes(comparison)) == ("agree", ["JM306"])
+    assert (comparison.status, codes(comparison)) == ("agree", ["JM311", "JM306"])
 
 
 def dropout(seed: int, scaling: float, *, fused: bool) -> Run:
@@ -343,7 +343,8 @@ def test_the_summary_starts_with_the_answer_and_has_at_most_15_lines() -> None:
 
 def test_every_rule_is_documented_under_the_headings() -> None:
     registry = Registry(RULES)
-    assert [rule.code for rule in registry] == [f"JM{number}" for number in range(301, 311)]
+    assert {f"JM{number}" for number in range(301, 316)} <= {rule.code for rule in registry}
+    assert {rule.code[:3] for rule in registry} == {"JM3"}
     for rule in registry:
         lines = rule.doc.splitlines()
         assert [line[3:] for line in lines if line.startswith("## ")] == list(HEADINGS), rule.code

@@ -84,9 +84,9 @@ class Flow:
         return max((trace.noise for trace in self._of(found)), default=0.0)
 
     def known_peak(self, found: Measure) -> float | None:
-        """Return the same for the worst element; None where nothing is known (no flow, or a leaf)."""
+        """Return the same for the worst element; None where nothing is known (no flow, or a leaf of both)."""
         traces = self._of(found)
-        return None if not traces or any(trace.leaf for trace in traces) else max(trace.peak for trace in traces)
+        return None if not traces or all(trace.leaf for trace in traces) else max(trace.peak for trace in traces)
 
     def take_leaf(self, found: Measure) -> bool:
         """Return whether the tensor is a leaf on both sides; from now on its difference is accounted for."""

@@ -21,7 +21,7 @@ ALIKE = 0.5
 """Share of common operators from which modules with different names may be one."""
 
 ALONE = " (target only)"
-"""Ends the place of a module of the target that the reference has not, lest it take the place of another."""
+"""Marks the place of a module of the target that the reference has not, lest it take the place of another."""
 
 VALUES_COUNT = 10.0
 """Weight of equal parameters against equal structure."""
@@ -45,11 +45,12 @@ class ModuleMap:
         place = self.places[0].setdefault(reference.path, reference.path)
         self.places[1][target.path] = place
 
-    def alone(self, side: int, node: Node) -> None:
+    def alone(self, side: int, node: Node, place: str = "") -> None:
         """Nothing on the other side is this module, nor what is below it."""
-        self.places[side][node.path] = f"{node.path}{ALONE if side else ''}"
+        place = place or f"{node.path}{ALONE if side else ''}"
+        self.places[side][node.path] = place
         for child in node.children.values():
-            self.alone(side, child)
+            self.alone(side, child, f"{place}.{child.name}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class SideNames:
         place = self.modules.places[self.side].get(path)
         if place is None:
             return path, path
-        return (path if self.side == 0 or place.endswith(ALONE) else place), place
+        return (path if self.side == 0 or ALONE in place else place), place
 
     def operator(self, name: str) -> str:
         """Return the reference's name of an operator."""
@@ -163,7 +164,10 @@ def _wraps(node: Node, children: tuple[dict[str, Node], dict[str, Node]], side: 
         return False
     names, inside = set(node.children), {child.signature for child in node.children.values()}
     common_size = sum(other.size for other in others if other.name in names or other.signature in inside)
-    return 2 * common_size > sum(other.size for other in others)
+    if 2 * common_size > sum(other.size for other in others):
+        return True
+    only = next(iter(node.children.values()))
+    return len(node.children) == 1 and _wraps(only, children, side)
 
 
 def _by_structure(first: list[Node], second: list[Node]) -> list[tuple[Node, Node]]:

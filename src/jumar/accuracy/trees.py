@@ -11,7 +11,7 @@ from jumar.accuracy.calls import plain_path
 from jumar.accuracy.canonical import QUERIES, TRANSPORT, canonical_name
 from jumar.recording.schema import CallRow, TensorRow
 
-MOST_PARAMETERS = 24
+MOST_PARAMETERS = 8
 """Parameters of a module whose values are looked at."""
 
 SAME_VALUE = 2e-3
@@ -67,9 +67,19 @@ class Node:
         return common / whole if whole else float(self.type == other.type)
 
     def same_values(self, other: Node) -> float:
-        """Return the share of parameters whose figures agree, 0 where there is none to compare."""
-        pairs = list(zip(self.values, other.values, strict=False))
-        return sum(_same(*pair) for pair in pairs) / len(pairs) if pairs else 0.0
+        """Return the share of parameters that the other has, too, by their figures; 0 where there is none to compare.
+
+        Data that a module reads from outside look like a parameter of it and have no counterpart in another.
+        """
+        left = list(other.values)
+        num_common = 0
+        for figures in self.values:
+            at = next((k for k, others in enumerate(left) if _same(figures, others)), None)
+            if at is not None:
+                num_common += 1
+                del left[at]
+        fewest = min(len(self.values), len(other.values))
+        return num_common / fewest if fewest else 0.0
 
 
 def _same(first: Figures, second: Figures) -> bool:

@@ -40,18 +40,25 @@ def conclude(found: Evidenced) -> Comparison:
 def _status(found: Evidenced) -> ComparisonStatus:
     if reason(found):
         return "incomparable"
-    if found.first is not None:
+    if found.first is not None or _ranks_differ(found):
         return "diverge"
     if found.leaves or found.random is not None:
         return "incomparable"
     return "agree" if first_disagreement(found.losses) is None else "diverge"
 
 
+def _ranks_differ(found: Evidenced) -> bool:
+    """Return whether ranks that must hold the same do not; equal data of two ranks change no number."""
+    return any(diff.kind != "data" for diff in found.correspondence.ranks)
+
+
 def _headline(found: Evidenced, status: ComparisonStatus, findings: list[Finding]) -> str:
     if status == "agree":
-        return _agreement(found)
+        return _agreement_of_ranks(found) if found.correspondence.ranks_only else _agreement(found)
     if status == "incomparable":
         return f"The runs cannot be compared: {f'{reason(found)}.' if reason(found) else findings[0].message}"
+    if found.first is None and _ranks_differ(found):
+        return f"The ranks differ. {next(finding.message for finding in findings if finding.code == 'JM314')}"
     if found.first is None:
         return f"The losses diverge. {findings[0].message}"
     return f"The runs diverge first at {found.first.name} in {place(found.first)}."
@@ -68,4 +75,10 @@ def _agreement(found: Evidenced) -> str:
     return (
         f"The runs agree: {counted(compared, f'{what} call')} in {counted(len(set(found.steps)), 'step')} "
         f"differ by no more than rounding explains{losses}."
+    )
+
+
+def _agreement_of_ranks(found: Evidenced) -> str:
+    return (
+        f"The ranks agree: parameters, gradients and collectives are the same in {counted(len(found.steps), 'step')}."
     )

@@ -5,6 +5,9 @@ Compares every tensor that comes into a step from outside (the batch, targets, c
 the model) before any operator is judged. A difference beyond the rounding of its dtype is reported
 and ends the search.
 
+How the data are related is said where it can be seen: the same rows in another order (whole tensors), the
+same elements in another order (equal statistics), the batch of another step (a shuffled epoch).
+
 ## Why it matters
 Operators that were given other numbers cannot be blamed for other results. Data order, augmentation,
 seeds and worker counts are the usual causes of a "wrong" loss.
@@ -50,15 +53,33 @@ def find(found: Evidenced) -> list[Finding]:
     first = leaves[0]
     row = first.call.row
     seeds = [str(diff) for diff in found.settings if "seed" in diff.name.lower()]
-    cause = f"; seeds differ ({'; '.join(seeds)})" if seeds else ""
+    relation = found.correspondence.data
+    generators = ", ".join(found.correspondence.generators)
+    cause = "; ".join(
+        filter(
+            None,
+            (
+                relation or "other data or seed",
+                f"seeds differ ({'; '.join(seeds)})" if seeds else "",
+                f"the generators {generators} were in another state when the step began" if generators else "",
+            ),
+        )
+    )
     return [
         RULE.finding(
             f"The inputs of step {found.leaves_step} differ, first {first.diff.name} of {row.name} in "
-            f"{first.call.path or 'the main program'} by {number(first.diff.error)}: other data or seed{cause}.",
+            f"{first.call.path or 'the main program'} by {number(first.diff.error)}: {cause}.",
             where=leaf_location(first),
-            evidence={"num_tensors": len(leaves), "first": tensor_json(first.diff), "seeds": list(seeds)},
+            evidence={
+                "num_tensors": len(leaves),
+                "first": tensor_json(first.diff),
+                "seeds": list(seeds),
+                "relation": relation,
+            },
             why="Operators that were given other numbers cannot be blamed for other results; the search ends here.",
-            action="Give both runs the same seed and data order, then record again.",
+            action="Give both runs the same data order (seed, shuffling, number of workers), then record again."
+            if relation
+            else "Give both runs the same seed and data order, then record again.",
         )
     ]
 

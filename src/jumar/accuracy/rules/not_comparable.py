@@ -42,20 +42,24 @@ FOREIGN = 2.0
 
 def reason(found: Evidenced) -> str:
     """Return why nothing could be compared, or an empty string."""
-    if not found.steps and not found.kinds:
-        return "the recordings have no step in common"
+    if found.correspondence.ranks_only:
+        return "" if found.steps else "the ranks have no step in common"
     if not found.steps:
-        return "the recordings have no level in common (operators or modules)"
-    for side, recording in (("reference", found.reference), ("target", found.target)):
-        if recording.info.values == "none":
-            return f"the {side} holds no values (recorded with --values none)"
-    if found.num_unmatched > FOREIGN * found.counts.total():
-        pairs = f"{found.num_unmatched:,} calls have no partner and {found.counts.total():,} have one"
-        return f"{pairs}, so these are not runs of one program"
+        return f"the recordings have no {'level in common (operators or modules)' if found.kinds else 'step in common'}"
     compared = sum(found.counts[status] for status in ("agree", "inherited", "diverge", "random"))
-    if not compared and not found.leaves:
-        return "the recordings hold no values to compare"
-    return ""
+    reasons = (
+        *(
+            (recording.info.values == "none", f"the {side} holds no values (recorded with --values none)")
+            for side, recording in (("reference", found.reference), ("target", found.target))
+        ),
+        (
+            found.num_unmatched > FOREIGN * found.counts.total(),
+            f"{found.num_unmatched:,} calls have no partner and {found.counts.total():,} have one, "
+            "so these are not runs of one program",
+        ),
+        (not compared and not found.leaves, "the recordings hold no values to compare"),
+    )
+    return next((words for holds, words in reasons if holds), "")
 
 
 def find(found: Evidenced) -> list[Finding]:

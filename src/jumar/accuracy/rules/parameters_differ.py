@@ -4,6 +4,9 @@
 Compares parameters and buffers as the first common step reads them. A difference beyond the rounding
 of their dtype is reported and ends the search.
 
+Parameters that one side holds transposed are told by their shapes and statistics, square ones by their
+values or their sketch.
+
 ## Why it matters
 With other initial weights every result differs. Typical causes: the model is initialised on the device
 (whose random numbers differ), another seed, or another checkpoint on one side.
@@ -46,17 +49,36 @@ def find(found: Evidenced) -> list[Finding]:
     """Return one finding for the parameters that differ."""
     leaves = [leaf for leaf in found.leaves if leaf.role != "data"]
     if not leaves or len(leaves) < len(found.leaves):
-        return []
+        return _transposed(found) if not found.leaves else []
     first = leaves[0]
     modules = list(dict.fromkeys(leaf.call.path for leaf in leaves))
+    relation = f" ({found.correspondence.parameters})" if found.correspondence.parameters else ""
     late = " (the first common step; what happened before is not recorded on both sides)" if found.leaves_step else ""
     return [
         RULE.finding(
             f"{counted(len(leaves), 'parameter or buffer tensor')} already differ at the start of step "
-            f"{found.leaves_step}{late}, first in {first.call.path or 'the root'} by {number(first.diff.error)}.",
+            f"{found.leaves_step}{late}, first in {first.call.path or 'the root'} by {number(first.diff.error)}"
+            f"{relation}.",
             where=leaf_location(first),
             evidence={"num_tensors": len(leaves), "modules": list(modules[:20]), "first": tensor_json(first.diff)},
             why="With other initial weights every result differs; the search ends here.",
             action="Initialise on the CPU with the same seed, or load one checkpoint in both runs, then record again.",
+        )
+    ]
+
+
+def _transposed(found: Evidenced) -> list[Finding]:
+    """Return a finding for parameters that one side holds in the transposed shape: a layout, no other values."""
+    names = found.correspondence.transposed
+    if not names:
+        return []
+    return [
+        RULE.finding(
+            f"{counted(len(names), 'parameter tensor')} of the target are transposed, first of {names[0]}: shapes are "
+            "swapped and the statistics equal.",
+            evidence={"parameters": list(names[:20])},
+            why="The layout of a weight is part of a checkpoint's format; operators read it in this layout.",
+            action="Check that the layer multiplies with the transposed weight on one side only.",
+            severity=Severity.WARNING,
         )
     ]

@@ -47,13 +47,18 @@ def find(found: Evidenced) -> list[Finding]:
     if diff is None or found.leaves:
         return []
     seeds = [str(setting) for setting in found.settings if "seed" in setting.name.lower()]
+    before, after = found.correspondence.drawn_from
     cause = f" (seeds differ: {'; '.join(seeds)})" if seeds else ""
+    if before and after and before != after:
+        cause += ", from another state of the generator: seeded otherwise, or drawn from more often before"
+    elif before and before == after:
+        cause += ", though the generators were in one state: they are different generators"
     return [
         RULE.finding(
             f"{diff.name} in {place(diff)} drew other random numbers in the two runs{cause}; "
             "what follows cannot be compared.",
             where=location(diff),
-            evidence={"step": diff.step, "seeds": list(seeds)},
+            evidence={"step": diff.step, "seeds": list(seeds), "generator_states": [before, after]},
             why="The generators of different devices give different sequences for one seed.",
             action="Give both runs one seed and draw random numbers on the CPU, or set dropout to 0, and record again.",
         )
