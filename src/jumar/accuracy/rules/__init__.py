@@ -11,13 +11,18 @@ from jumar.accuracy.rules import (
     inherited_error,
     inputs_differ,
     loss_differs,
+    modules_renamed,
     nonfinite_appears,
     not_comparable,
     not_replayable,
+    optimizer_settings_differ,
     own_error,
     parameters_differ,
     random_numbers_differ,
+    ranks_differ,
     settings_differ,
+    steps_shifted,
+    structure_differs,
     unmatched_operators,
 )
 from jumar.accuracy.rules.overflow import OVERFLOW_RULES
@@ -29,12 +34,17 @@ _MODULES = (
     inputs_differ,
     parameters_differ,
     random_numbers_differ,
+    ranks_differ,
     first_divergence,
+    optimizer_settings_differ,
     nonfinite_appears,
     loss_differs,
     settings_differ,
     arguments_differ,
+    structure_differs,
     unmatched_operators,
+    modules_renamed,
+    steps_shifted,
 )
 
 FINDERS: tuple[Callable[[Evidenced], list[Finding]], ...] = (
