@@ -10,9 +10,11 @@ It acts below the observer: a recording shows the inputs as the program gave the
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
+from types import FrameType
 from typing import Any, Literal, get_args
 
 import torch
@@ -42,6 +44,9 @@ UNTOUCHED = _names(
     "equal is_same_size reflection_pad2d replication_pad2d"
 )
 """Operators that only move, select, compare or create: nothing is rounded there, so nothing may differ."""
+
+OWN_WORK = ("jumar.capture.probes.", "jumar.capture.notebook")
+"""Modules that look at tensors; what they compute is no part of the program."""
 
 LARGEST_TABLE = 1 << 22
 """Elements up to which a table of factors is kept for the next tensor of that size."""
@@ -104,6 +109,8 @@ class UlpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # as above
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
+        if is_observers_work():
+            return func(*args, **kwargs)
         info = operator_info(func)
         base = info.name.rsplit("::", 1)[-1].split(".", 1)[0].rstrip("_")
         if base in UNTOUCHED or info.collective or info.is_marker or info.name.startswith("higher_order::"):
@@ -111,6 +118,23 @@ class UlpMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # as above
         written = {id(tensor) for value in info.written(args, kwargs) for tensor in _tensors(value)}
         args = tuple(_moved(value, written) for value in args)
         return func(*args, **{name: _moved(value, written) for name, value in kwargs.items()})
+
+
+def is_observers_work() -> bool:
+    """Return whether the operator that arrives at a dispatch mode is one that a probe runs, not the program.
+
+    Probes run below the observer's own mode, so that the way up to the first frame that is neither PyTorch's nor
+    the observer's leads past one of them.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        name = str(frame.f_globals.get("__name__", ""))
+        if name.startswith(OWN_WORK):
+            return True
+        if not name.startswith(("torch.", "jumar.capture.")):
+            return False
+        frame = frame.f_back
+    return False
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:

@@ -176,7 +176,7 @@ BACKWARD: dict[str, tuple[tuple[str, Any, str], ...]] = {
     "recurrent": (
         ("backward: activation", faults.scaled(1.01), "aten::gelu_backward"),
         ("backward: product", faults.scaled(1.01), "aten::mm"),
-        ("backward: gate", faults.scaled(1.01), "aten::_thnn_fused_gru_cell_backward"),
+        ("backward: gate", faults.scaled(1.01), "aten::tanh_backward"),
         ("backward: norm's weight", faults.scaled(1.02, 1), "aten::native_layer_norm_backward"),
     ),
 }

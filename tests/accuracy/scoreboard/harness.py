@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Literal
@@ -40,6 +40,19 @@ class Runner:
         self._folder = folder
         self._references: dict[Training, Recording] = {}
 
+    def multiples(self, case: Case, values: str, seed: int, vary: tuple[str, ...]) -> list[float]:
+        """Return the errors of a healthy pair's operators in multiples of the noise floor.
+
+        `vary` says of which further recordings of the reference the floor is measured; empty to estimate it.
+        """
+        reference = self.reference(case, values, seed)
+        training = _training(case, case.reference, values, seed)
+        with TemporaryDirectory(dir=self._folder) as folder:
+            floors = [recorded(Path(folder) / how, replace(training, vary=how)) for how in vary]
+            target = recorded(Path(folder) / "target", _training(case, case.target, values, seed))
+            comparison = compare(reference, target, floors=floors)
+        return [diff.times_floor for diff in comparison.operators if diff.error and diff.times_floor is not None]
+
     def reference(self, case: Case, values: str, seed: int) -> Recording:
         training = _training(case, case.reference, values, seed)
         if training not in self._references:
@@ -74,6 +87,7 @@ class Runner:
 
 def _training(case: Case, settings: tuple[tuple[str, Any], ...], values: str, seed: int) -> Training:
     defaults: dict[str, Any] = {"kind": case.model, "values": values, "seed": seed, "data_seed": seed + 100}
+    defaults["num_steps"] = 3 if case.healthy else 2
     return Training(**{**defaults, **dict(settings)})
 
 

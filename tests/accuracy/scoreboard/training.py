@@ -14,6 +14,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jumar.capture import record
+from jumar.capture.vary import is_observers_work, varied
 from jumar.recording import Recording
 
 from .models import MODELS, batches
@@ -36,7 +37,7 @@ class KernelFault(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if func.name() != self.operator:
+        if func.name() != self.operator or is_observers_work():
             return func(*args, **kwargs)
         number, self.num_calls = self.num_calls, self.num_calls + 1
         if self.step < self.from_step or (self.call is not None and number != self.call):
@@ -70,6 +71,8 @@ class Training:
     optimizer: str = "AdamW"
     foreach: bool = False
     hyper: tuple[tuple[str, float], ...] = (("lr", 1e-3),)
+    vary: str = ""
+    """As of `jumar record --vary`."""
     extra_draw: bool = False
     """A random number more is drawn before each step."""
 
@@ -83,7 +86,7 @@ def recorded(folder: Path, training: Training, below: KernelFault | None = None)
     with ExitStack() as stack:
         stack.enter_context(_surroundings(training))
         device = torch.device(training.device)
-        model = model.to(device)
+        model = model.to(device).train()
         optimizer = _optimizer(training, model)
         data = batches(training.kind, training.num_steps, training.data_seed)
         if training.swapped:
@@ -133,7 +136,7 @@ def _surroundings(training: Training) -> Iterator[None]:
     torch.set_num_threads(training.threads)
     torch._C._set_mkldnn_enabled(training.mkldnn)  # the flags may be frozen by other tests
     try:
-        with _numerics(training):
+        with _numerics(training), varied(training.vary):
             yield
     finally:
         torch.set_num_threads(threads)
