@@ -60,13 +60,15 @@ class StorageTable:
             tensor.shape,
             tensor.stride(),
             tensor.dtype,
+            tensor.is_conj(),  # lazily conjugated or negated views of the same memory have other values
+            tensor.is_neg(),
         )
         seen = self._seen.get(key)
         if seen is not None:
             return seen, False
         seen = self._seen[key] = Seen(tensor, number)
         if seen.contiguous or is_gapless(seen.shape, seen.stride):
-            seen.memory = (*key[:4], tensor.numel(), tensor.dtype)
+            seen.memory = (*key[:4], tensor.numel(), *key[6:])
         return seen, True
 
     def note_write(self, tensor: torch.Tensor) -> None:
