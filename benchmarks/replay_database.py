@@ -51,8 +51,9 @@ def run(info: Any, sample: Any) -> None:
 
 
 def replayed(info: Any, dtype: torch.dtype, limit: int, folder: Path) -> list[Replayed]:
+    drawn = list(samples(info, dtype, limit))  # before the recording: drawing random samples is no part of it
     with jumar.record(folder, values="tensors", levels=("op",), force=True):
-        for sample in samples(info, dtype, limit):
+        for sample in drawn:
             try:
                 run(info, sample)
             except Exception:  # noqa: BLE001 - a sample that this build of PyTorch refuses says nothing of replaying

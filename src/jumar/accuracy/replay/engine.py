@@ -18,7 +18,7 @@ from jumar.accuracy.replay.memory import Array
 from jumar.accuracy.replay.pairs import other_arguments, partners, with_tensors_of
 from jumar.accuracy.replay.place import OWN, TRUTH, Place, chip_of, of_vendor, place_of, with_threads_of
 from jumar.accuracy.replay.randomness import without_draws
-from jumar.accuracy.replay.refusal import NotReplayable
+from jumar.accuracy.replay.refusal import Cause, NotReplayable
 from jumar.accuracy.replay.results import On, OwnError, Replayed, Verdict
 from jumar.accuracy.replay.selection import Selection
 from jumar.accuracy.source import RecordingLike, opened
@@ -44,9 +44,9 @@ def replay(
     """Re-execute recorded operators from their recorded inputs, in float64 on the CPU and, if asked, on a device.
 
     `keys` are row keys or globs over row keys or operator names, with a step prefix if wanted (`3:op/forward/*`);
-    None takes every operator that has tensors. With `reference`, each operator also has the reference's own error
-    and what it inherited. `soc` is the chip of the emulated NPU, by default the recorded one. `on_progress` is called with the operators done and to do. Rows without tensors are left
-    out. Raises RecordingError when a recording cannot be read or holds no tensors, DeviceError when the device
+    None takes every operator. With `reference`, each operator also has the reference's own error
+    and what it inherited. `soc` is the chip of the emulated NPU, by default the recorded one; `on_progress` is
+    called with the operators done and to do. Raises RecordingError when a recording cannot be read or holds no tensors, DeviceError when the device
     cannot be had here, UsageError when `keys` match nothing.
     """
     target = opened(recording)
@@ -141,7 +141,7 @@ class Engine:
     def _own(self, inputs: Inputs, truth: Truth) -> OwnError:
         own = own_error(inputs.row, inputs.arrays, truth.outputs)
         if not own.outputs:
-            raise NotReplayable("not recorded", f"{inputs.row.name}: none of its outputs was recorded with values")
+            raise NotReplayable(*_why_none(inputs))
         if not exceeds(own) or truth.place.precision == "own":
             return own
         try:
@@ -199,6 +199,12 @@ def inputs_of(recording: RecordingLike, row: CallRow) -> Inputs:
             raise NotReplayable("not recorded", "its tensors were not recorded (--tensors-of)") from error
         raise NotReplayable("not recorded", "its outputs were not recorded") from error
     return Inputs(row, invocation, arrays, only)
+
+
+def _why_none(inputs: Inputs) -> tuple[Cause, str]:
+    if any(tensor.name in inputs.arrays for tensor in inputs.row.outputs):
+        return "other", f"{inputs.row.name} has no unique result: the order or signs of its outputs are free"
+    return "not recorded", f"{inputs.row.name}: none of its outputs was recorded with values"
 
 
 def _apart(first: Mapping[str, torch.Tensor], second: Mapping[str, torch.Tensor]) -> float | None:
