@@ -24,6 +24,17 @@ def multiple(value: float | None) -> str:
     return f"{value:,.0f} times" if value >= 10 else f"{value:.1f} times"
 
 
+def times_noise(diff: OperatorDiff) -> str:
+    """Return how far an error is beyond noise, in multiples of the noise floor or (unknown) of the tolerance."""
+    if not (diff.reference_name and diff.target_name):
+        return "only one of the runs has it"
+    if diff.times_floor is not None and math.isfinite(diff.times_floor):
+        return f"{multiple(diff.times_floor)} the noise floor of {number(diff.floor)}"
+    if diff.multiple is None or math.isinf(diff.multiple):
+        return multiple(diff.multiple)
+    return f"{multiple(diff.multiple)} the tolerance of {number(diff.tolerance)}"
+
+
 def location(diff: OperatorDiff) -> Location:
     """Return where an operator is, in the source and in the run."""
     path, line = split_source(diff.source)

@@ -7,7 +7,9 @@ from collections.abc import Callable
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.rules import (
     arguments_differ,
+    diagnosis_path,
     first_divergence,
+    hypothesis_seen,
     inherited_error,
     inputs_differ,
     loss_differs,
@@ -53,12 +55,15 @@ FINDERS: tuple[Callable[[Evidenced], list[Finding]], ...] = (
 )
 """What turns the evidence into findings, the most decisive first."""
 
+_OF_DIAGNOSES = (diagnosis_path, hypothesis_seen)
+"""Rules of the diagnosis that `jumar compare` makes of a comparison."""
+
 _OF_REPLAYS = (own_error, inherited_error, not_replayable)
 """Rules of `jumar replay` and `jumar accuracy bisect`: they judge one recording, or runs of a script."""
 
 RULES: tuple[Rule, ...] = tuple(
     sorted(
-        [*(module.RULE for module in (*_MODULES, *_OF_REPLAYS)), *OVERFLOW_RULES],
+        [*(module.RULE for module in (*_MODULES, *_OF_REPLAYS, *_OF_DIAGNOSES)), *OVERFLOW_RULES],
         key=lambda rule: rule.code,
     )
 )

@@ -27,7 +27,8 @@ def hypotheses_from_rows(
     """Return guesses from minimum, maximum, mean, L2 norm and sketch; empty where these were not taken."""
     context = context or Context()
     mine, theirs = _figures(reference), _figures(target)
-    if reference.shape != target.shape or mine is None or theirs is None:
+    one_broken = (reference.num_nan, reference.num_inf) != (target.num_nan, target.num_inf)
+    if reference.shape != target.shape or mine is None or theirs is None or one_broken:
         return ()
     ratio, residual = _from_sketch(reference, target)
     found = list(_statistics(mine, theirs, reference.shape, context, residual))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -39,12 +40,15 @@ LEAST = 0.5
 
 
 CLAIM = 0.75
-"""A transformation that explains less of the difference than this is not its cause, nor the main part of it."""
+"""A transformation that explains less of the difference's energy is not its cause, nor the main part of it."""
 
 
 def claimed(share: float) -> float:
-    """Return the share of a difference that a transformation explains as a score: 0 where it explains too little."""
-    return share if share >= CLAIM else 0.0
+    """Return the score of a transformation that explains this share of a difference's energy.
+
+    The share of its norm, that is: a good fit is told from a perfect one. 0 where too little is explained.
+    """
+    return 1.0 - math.sqrt(max(1.0 - share, 0.0)) if share >= CLAIM else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,8 @@ MAX_SHARE = 0.75
 """A region greater than this share of the tensor is no region."""
 REGION_SCORE = 0.9
 """Where a difference is says less than a transformation that reproduces it."""
+SCATTERED = 0.65
+"""Factor on the score of slices that are neither together nor at equal distances."""
 MOST_PERIOD = 512
 
 
@@ -93,7 +95,11 @@ def _region(pair: Pair, narrowed: list[Extent], filled: float, score: float, num
         what, cause, kind = _interval(pair, narrowed)
     else:
         what = ", ".join(f"at {e.num} of {e.size} indices of dimension {e.axis}" for e in narrowed)
-        cause, kind = "part of the work goes wrong: blocks, groups, or elements with a property of their own", "tiling"
+        cause, kind = (
+            "slices with something in common (rows of a table that were used, a group, masked samples)",
+            "index",
+        )
+        score *= SCATTERED
     return Hypothesis(
         kind=kind,  # type: ignore[arg-type]  # mypy widens the words to str
         statement=f"The two sides differ only {what}: {cause}.",
