@@ -55,23 +55,20 @@ class Judge:
 
     def alone(self, call: Call, side: Side) -> None:
         """Take note of a call that only one side has."""
-        self._flow.not_judged(call, side)
+        if not self._memory.scaling.takes_out(call):
+            self._flow.not_judged(call, side)
         self._memory.scaling.note(call, side)
 
     def pair(self, reference: Call, target: Call) -> Judgement:
         """Judge a pair of calls."""
-        judgement = self._judged(reference, target)
-        self._memory.scaling.note(reference, "reference")
-        self._memory.scaling.note(target, "target")
-        return judgement
-
-    def _judged(self, reference: Call, target: Call) -> Judgement:
         if self._memory.scaling.brings_in(reference, target):
+            self._note_scales(reference, target)
             return self._not_compared(reference, target, Inputs(), "the losses are scaled by different factors")
         load = self._load(reference, target)
         measured = self._memory.scaling.measure
         earlier = self._written_before(reference, target, load)
         inputs = read_inputs(reference, target, load, self._flow, self._parameters, self._strict, measured)
+        self._note_scales(reference, target)
         reason = self._reason_not_to(reference, target)
         if reason:
             return self._not_compared(reference, target, inputs, reason)
@@ -89,6 +86,11 @@ class Judge:
         judgement.earlier = earlier
         self._remember_written(reference, judgement, load, target)
         return judgement
+
+    def _note_scales(self, reference: Call, target: Call) -> None:
+        """Follow the loss scales through the pair, after its inputs and before its outputs are measured."""
+        self._memory.scaling.note(reference, "reference")
+        self._memory.scaling.note(target, "target")
 
     def _reason_not_to(self, reference: Call, target: Call) -> str:
         """Return why the outputs mean nothing; empty when they do."""

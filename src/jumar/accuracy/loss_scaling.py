@@ -53,6 +53,10 @@ class LossScaling:
         single = all(math.prod(tensor.shape) == 1 for tensor in tensors)
         return single and any(tensor.mean == self.scales[side] for tensor in tensors)
 
+    def takes_out(self, call: Call) -> bool:
+        """Return whether the call divides gradients by the scale, which leaves them as they are in the other side's."""
+        return self.differs and UNSCALING in call.operator
+
     def brings_in(self, reference: Call, target: Call) -> bool:
         """Return whether both calls bring their side's own scale in, so that their results cannot agree."""
         return self.makes(reference, "reference") and self.makes(target, "target")
@@ -62,7 +66,7 @@ class LossScaling:
         if not self.differs:
             return
         factors = self._factors[side]
-        if UNSCALING in call.operator:
+        if self.takes_out(call):
             for tensor in call.inputs.values():
                 factors.pop(tensor.storage, None)
             return
