@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from jumar.capture import record
 from jumar.capture.calls import Seen
-from jumar.capture.probes import HashProbe, SketchProbe, hashes, sketches
+from jumar.capture.probes import HashProbe, SketchProbe, hashes, sketches, stats
 from jumar.recording import Recording, TensorRow, sketch
 
 SIZES = [1, 7, 64, 65, 2039, 2048, 5000, sketch.TILE, sketch.TILE + 5, 2 * sketch.BLOCK + 999, 4 * sketch.BLOCK + 1]
@@ -210,3 +210,21 @@ def test_values_hash_records_hashes_alone(tmp_path: Path) -> None:
     rows = rows_with(tmp_path, "hash")
     assert {len(tensor.hash) for tensor in rows} == {16}
     assert {(tensor.l2, tensor.sketch) for tensor in rows if tensor.shape} == {(None, None)}
+
+
+@pytest.mark.parametrize("extra", [1, 63, 2 * sketch.BLOCK, 3 * sketch.BLOCK + 5])
+def test_big_tensors_have_their_statistics_taken_in_passing(extra: int) -> None:
+    values = draw(sketch.BLOCK + extra)
+    probe = SketchProbe()
+    (seen,) = seen_by(probe, values)
+    assert seen.statistics == pytest.approx(stats.host_statistics(values), rel=1e-5)
+    assert seen.sketch == sketches.host_sketch(values)
+
+
+@pytest.mark.parametrize("odd", [torch.inf, torch.nan, 1e38])
+def test_a_big_tensor_with_odd_values_is_left_to_the_careful_way(odd: float) -> None:
+    values = draw(3 * sketch.BLOCK)
+    values[2 * sketch.BLOCK + 7] = odd
+    (seen,) = seen_by(SketchProbe(), values)
+    assert seen.statistics is None
+    assert seen.sketch == sketches.host_sketch(values)

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -89,6 +89,7 @@ def _shifts() -> npt.NDArray[np.int64]:
     return shifts
 
 
+@lru_cache(maxsize=1 << 16)
 def block(number: int) -> tuple[int, float]:
     """Return (place in the tile at which the signs of a block begin, factor on all of them)."""
     if number < TILE // BLOCK:
@@ -118,7 +119,11 @@ def buckets(indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 def project(array: npt.NDArray[Any]) -> Vector:
     """Return the projection of an array of any shape and dtype, its elements in logical order."""
-    flat = _as_float32(array)
+    return project_flat(_as_float32(array))
+
+
+def project_flat(flat: Vector) -> Vector:
+    """Return the projection of contiguous float32 elements in one dimension."""
     with np.errstate(invalid="ignore", over="ignore"):
         found = _project(flat)
         if math.isfinite(found.sum()):
@@ -167,24 +172,26 @@ def _ones(num: int, char: str) -> npt.NDArray[Any]:
 
 def _project(flat: npt.NDArray[Any]) -> Vector:
     """Return the projection of values whose signed sums are finite in their dtype."""
-    lanes = min(LANES, flat.size)
-    sums = np.zeros(-(-lanes // SIZE) * SIZE, flat.dtype)
-    if flat.size <= TILE:
-        _add_signed(sums, flat, tile())
-    else:
-        sums = _over_blocks(flat, sums.size)
-    return _narrow(fold_lanes(sums))
+    if flat.size <= BLOCK:
+        return _narrow(fold_lanes(block_sums(flat, 0)))
+    sums = [block_sums(flat[place : place + BLOCK], place // BLOCK) for place in range(0, flat.size, BLOCK)]
+    return fold_blocks(sums)
 
 
-def _over_blocks(flat: npt.NDArray[Any], size: int) -> npt.NDArray[np.float64]:
-    """Return the signed sums by lane of more than one tile: in the values' dtype within a block, float64 over them."""
-    total = np.zeros(size)
-    for number in range(-(-flat.size // BLOCK)):
-        start, turn = block(number)
-        sums = np.zeros(size, flat.dtype)
-        _add_signed(sums, flat[number * BLOCK : (number + 1) * BLOCK], tile()[start:])
-        total += sums * turn if turn < 0 else sums
-    return total
+def block_sums(values: npt.NDArray[Any], number: int) -> npt.NDArray[Any]:
+    """Return the signed sums by lane of one block (all of its values, in one dimension), in the values' dtype."""
+    sums = np.zeros(-(-min(LANES, values.size) // SIZE) * SIZE, values.dtype)
+    start, turn = block(number)
+    _add_signed(sums, values, tile()[start:])
+    return sums if turn > 0 else -sums
+
+
+def fold_blocks(sums: Sequence[npt.NDArray[Any]]) -> Vector:
+    """Return the projection of several blocks from their `block_sums`; all but the last one are whole."""
+    total = np.zeros(sums[0].size)
+    for part in sums:
+        total[: part.size] += part
+    return _narrow(fold_lanes(total))
 
 
 def _add_signed(sums: npt.NDArray[Any], values: npt.NDArray[Any], ones: Vector) -> None:

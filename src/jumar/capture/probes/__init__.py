@@ -30,10 +30,10 @@ def probes_for(values: Values, folder: Path | None = None) -> list[Probe]:
     probes: list[Probe] = [SourceProbe(folder), ArgumentsProbe()]
     if values == "hash":
         probes.append(HashProbe())
-    elif values != "none":
-        probes.append(StatsProbe())
     if values == "sketch":
         probes.append(SketchProbe())
+    if values in {"stats", "sketch", "tensors"}:
+        probes.append(StatsProbe())
     if values == "tensors":
         probes.append(TensorsProbe())
     return probes

@@ -1,7 +1,9 @@
 """Sketches of tensors: the random-sign projection of `jumar.recording.sketch`, taken where the tensor is.
 
-On the CPU (and on an emulated device, whose memory is the CPU's) one pass of NumPy over the memory; on a
-real device PyTorch's operators on that device, 256 bytes a tensor, read back once a step.
+On the CPU (and on an emulated device, whose memory is the CPU's) one pass of NumPy over the memory; of a
+tensor that does not fit a second-level cache the statistics are taken with it, block by block, so that the
+memory is read once. On a real device PyTorch's operators on that device, 256 bytes a tensor, read back once
+a step.
 
 A sketch is over the elements in logical order. Contiguous views of the same elements share one. A view in
 another order, of a part, or with repeated elements (`expand`) of memory that has a sketch in its present
@@ -10,6 +12,7 @@ state carries none: what it is made of is known, and it would have to be copied.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
@@ -20,6 +23,7 @@ import torch
 from jumar.capture.calls import Call, Seen
 from jumar.capture.memory import host_view
 from jumar.capture.probes.base import Probe
+from jumar.capture.probes.stats import TINY
 from jumar.recording import sketch
 
 _NOTHING = bytes(sketch.NUM_BYTES)
@@ -29,7 +33,7 @@ _BLOCKS_AT_ONCE = 128
 
 
 class SketchProbe(Probe):
-    """Fills `Seen.sketch`."""
+    """Fills `Seen.sketch`, and `Seen.statistics` of big tensors on the host: it comes before `StatsProbe`."""
 
     def __init__(self) -> None:
         self._pending: list[tuple[Seen, torch.Tensor]] = []
@@ -45,10 +49,10 @@ class SketchProbe(Probe):
             seen.sketch = _NOTHING
         elif not self._is_known(seen, tensor):
             on_host = host_view(tensor)
-            if on_host is not None:
-                seen.sketch = host_sketch(on_host)
-            else:
+            if on_host is None:
                 self._pending.append((seen, device_sketch(tensor)))
+            elif not _take_both(seen, on_host):
+                seen.sketch = host_sketch(on_host)
 
     def _is_known(self, seen: Seen, tensor: torch.Tensor) -> bool:
         """Return whether the elements have a sketch already, in this order or in another."""
@@ -83,9 +87,37 @@ class SketchProbe(Probe):
         self._largest.clear()
 
 
+def _take_both(seen: Seen, tensor: torch.Tensor) -> bool:
+    """Take sketch and statistics of a big contiguous float32 tensor; False for others, and where NaN or Inf is met."""
+    if tensor.numel() <= sketch.BLOCK or tensor.dtype is not torch.float32 or not seen.contiguous or tensor.is_neg():
+        return False
+    flat = tensor.view(-1)
+    values = flat.numpy()
+    sums, lowest, highest, squares, total = [], math.inf, -math.inf, 0.0, 0.0
+    for number, start in enumerate(range(0, values.size, sketch.BLOCK)):
+        part = values[start : start + sketch.BLOCK]
+        piece = flat[start : start + sketch.BLOCK]
+        # NOTE: of NumPy and PyTorch the faster for each: 11 us for a minimum, 10 for a sum of 130,496 (measured).
+        squares += torch.dot(piece, piece).item()
+        if not TINY <= squares < math.inf:
+            return False
+        lowest = min(lowest, float(np.minimum.reduce(part)))
+        highest = max(highest, float(np.maximum.reduce(part)))
+        total += piece.sum().item()
+        sums.append(sketch.block_sums(part, number))
+    projection = sketch.fold_blocks(sums)
+    if not (math.isfinite(total) and np.isfinite(projection).all()):
+        return False
+    seen.sketch = sketch.pack(projection)
+    seen.statistics = lowest, highest, total / values.size, math.sqrt(squares), 0, 0
+    return True
+
+
 def host_sketch(tensor: torch.Tensor) -> bytes:
     """Return the sketch of a CPU tensor (any shape, strides and dtype)."""
-    return sketch.pack(sketch.project(_flat(tensor).numpy()))
+    if tensor.dtype is torch.float32 and tensor.is_contiguous() and not tensor.is_neg():
+        return sketch.pack(sketch.project_flat(tensor.numpy().reshape(-1)))
+    return sketch.pack(sketch.project_flat(_flat(tensor).numpy()))
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:

@@ -21,7 +21,7 @@ from jumar.capture.probes.base import Probe
 
 _EMPTY: Statistics = (None, None, None, None, 0, 0)
 _NO_SIX = {torch.complex32, torch.complex64, torch.complex128}
-_TINY = 1e-36
+TINY = 1e-36
 """A sum of squares in float32 below this may have lost elements to underflow; it is taken in float64."""
 
 
@@ -45,6 +45,8 @@ class StatsProbe(Probe):
             if twin is not seen:  # another view of the same elements
                 self._copies.append((seen, twin))
                 return
+        if seen.statistics is not None:  # taken by another probe in passing
+            return
         on_host = host_view(tensor)
         if on_host is not None:
             seen.statistics = host_statistics(on_host)
@@ -78,7 +80,7 @@ def host_statistics(tensor: torch.Tensor) -> Statistics:
     lowest, highest = torch.aminmax(flat)
     minimum, maximum = lowest.item(), highest.item()
     squares = torch.dot(flat, flat).item()
-    if not math.isfinite(squares) or squares < _TINY:
+    if not math.isfinite(squares) or squares < TINY:
         return _carefully(flat, repeats)
     mean = flat.sum().item() / flat.numel()
     if not math.isfinite(mean):
