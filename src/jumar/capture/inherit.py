@@ -20,6 +20,7 @@ from torch.optim.optimizer import Optimizer
 
 from jumar.capture.patches import Patches
 from jumar.capture.plan import RecordPlan, stop_after_from
+from jumar.capture.plugin import call_plugin
 from jumar.capture.seeds import seed_generators
 from jumar.device import ActiveDevice, DevicePlan
 
@@ -34,6 +35,7 @@ def join_run(environ: Mapping[str, str]) -> None:
 
         device = activate(device_plan)
     seed_generators(environ)
+    call_plugin(environ)
     plan = RecordPlan.from_environment(environ)
     stop_after = stop_after_from(environ)
     if plan is not None or stop_after is not None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from jumar.capture.autoload import claim
 from jumar.capture.plan import STOP_ENVIRONMENT, RecordPlan
+from jumar.capture.plugin import call_plugin
 from jumar.capture.seeds import seed_generators
 from jumar.capture.workspace import ENVIRONMENT as WORKSPACE
 from jumar.device import ActiveDevice, DevicePlan
@@ -54,6 +55,7 @@ def run_script(
     session = Session(plan, device=_active_device(), stop_after=stop_after, folder=_folder(script), on_step=on_step)
     with _as_python_would(script, arguments, plan, stop_after) as module:
         seed_generators(os.environ)
+        call_plugin(os.environ)
         # NOTE: what is imported by now never becomes garbage. Without freezing it, the garbage collector walks
         # through PyTorch's 400,000 objects once in a few recorded steps, a tenth of a small step's time (measured).
         gc.collect()

@@ -46,8 +46,10 @@ def replay(
     `keys` are row keys or globs over row keys or operator names, with a step prefix if wanted (`3:op/forward/*`);
     None takes every operator. With `reference`, each operator also has the reference's own error
     and what it inherited. `soc` is the chip of the emulated NPU, by default the recorded one; `on_progress` is
-    called with the operators done and to do. Raises RecordingError when a recording cannot be read or holds no tensors, DeviceError when the device
-    cannot be had here, UsageError when `keys` match nothing.
+    called with the operators done and to do.
+
+    Raises RecordingError when a recording cannot be read or holds no tensors, DeviceError when the device cannot be
+    had here, UsageError when `keys` match nothing.
     """
     target = opened(recording)
     other = opened(reference) if reference is not None else None
