@@ -55,8 +55,7 @@ class Judge:
 
     def alone(self, call: Call, side: Side) -> None:
         """Take note of a call that only one side has."""
-        if not self._memory.scaling.takes_out(call):
-            self._flow.not_judged(call, side)
+        self._flow.not_judged(call, side)
         self._memory.scaling.note(call, side)
 
     def pair(self, reference: Call, target: Call) -> Judgement:

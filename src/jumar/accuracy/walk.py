@@ -73,16 +73,27 @@ class _Walk:
 
     def take(self, pair: Pair) -> None:
         """Judge the next pair."""
+        for call, side in ((pair.reference, "reference"), (pair.target, "target")):
+            if call is not None and self.memory.scaling.takes_out(call):
+                self.memory.scaling.note(call, side)  # type: ignore[arg-type]  # mypy widens the literals to str
+        if all(call is None or self._is_silent(call) for call in (pair.reference, pair.target)):
+            return
         if pair.reference is None or pair.target is None:
             self._alone(pair)
-        elif not _is_silent(pair.reference) or not _is_silent(pair.target):
+        else:
             self._pair(pair, pair.reference, pair.target)
+
+    def _is_silent(self, call: Call) -> bool:
+        """Return whether the call is an optimizer's operator without values, or one that works on gradients that
+        differ by a loss scale: the parameters' rows hold what it did."""
+        if call.row.phase != "optimizer" or call.row.kind != "op":
+            return False
+        tensors = (*call.inputs.values(), *call.outputs.values())
+        return self.memory.scaling.differs or all(tensor.num_nan is None for tensor in tensors)
 
     def _alone(self, pair: Pair) -> None:
         call = pair.reference or pair.target
         assert call is not None
-        if _is_silent(call):
-            return
         if call.row.kind != "parameter":
             self.operators.alone(call, "target" if pair.reference is None else "reference")
         if pair.region:
@@ -127,13 +138,6 @@ class _Walk:
         else:
             _note_random(outcome, blamed)
         return diff
-
-
-def _is_silent(call: Call) -> bool:
-    """Return whether the call is an optimizer's operator without values: the parameters' rows hold what it did."""
-    if call.row.phase != "optimizer" or call.row.kind != "op":
-        return False
-    return all(tensor.num_nan is None for tensor in (*call.inputs.values(), *call.outputs.values()))
 
 
 def _of_region(diff: OperatorDiff, pair: Pair) -> OperatorDiff:
