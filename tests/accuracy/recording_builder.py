@@ -93,6 +93,44 @@ class Run:
         self._tensors[step, rank, row.key] = arrays | {f"output.{i}": a.copy() for i, a in enumerate(outputs)}
         return outputs[0] if outputs else np.zeros(0)
 
+    def parameter(self, name: str, gradient: Array, value: Array, *, path: str = "net", step: int = 0) -> None:
+        """Add the row of a trained parameter at the end of the step: its gradient and its value afterwards."""
+        rows = self._rows.setdefault((step, 0), [])
+        row = CallRow(
+            step=step,
+            rank=0,
+            seq=len(rows),
+            kind="parameter",
+            phase="optimizer",
+            module_path=path,
+            module_type="Net",
+            name=name,
+            occurrence=0,
+            inputs=(tensor_row("input.grad", gradient, self._storage(gradient)),),
+            outputs=(tensor_row("output.0", value, self._storage(value)),),
+        )
+        rows.append(row)
+        self._tensors[step, 0, row.key] = {"input.grad": gradient.copy(), "output.0": value.copy()}
+
+    def optimizer(self, groups: Sequence[Mapping[str, Any]], *, name: str = "AdamW", step: int = 0) -> None:
+        """Add the row of an optimizer's step."""
+        rows = self._rows.setdefault((step, 0), [])
+        rows.append(
+            CallRow(
+                step=step,
+                rank=0,
+                seq=len(rows),
+                kind="optimizer",
+                phase="optimizer",
+                module_path="",
+                module_type="",
+                name=name,
+                occurrence=0,
+                source="train.py:9",
+                arguments=json.dumps(list(groups)),
+            )
+        )
+
     def loss(self, value: float, step: int = 0) -> None:
         """Add a loss row."""
         self.call("loss", [], [np.array(value)], path="", kind="loss", step=step)
