@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from jumar.accuracy.interchange.recognise import open_foreign
 from jumar.errors import RecordingError
 from jumar.recording import CallRow, Recording, RunEnd, RunInfo, TensorRow
 
@@ -47,8 +48,10 @@ class RecordingLike(Protocol):
 
 
 def opened(recording: str | Path | RecordingLike) -> RecordingLike:
-    """Return the recording, opened when a path was given. Raises RecordingError."""
-    return Recording.open(recording) if isinstance(recording, str | Path) else recording
+    """Return the recording, opened when a path was given; so are dumps of other tools. Raises RecordingError."""
+    if not isinstance(recording, str | Path):
+        return recording
+    return open_foreign(Path(recording)) or Recording.open(recording)
 
 
 class TensorReader:

@@ -23,6 +23,7 @@ COMMANDS = {
     "compare": "Name the first operator that differs between two recordings.",
     "replay": "Execute recorded operators again: own error, reference's, inherited.",
     "overflow": "Name the first operator that makes NaN or Inf of finite values.",
+    "dump": "List and convert dumps: HDF5, .npy, msprobe, text.",
     "repro": "Write a recorded operator as a script of its own.",
     "advise": "Name the bottlenecks of a recording.",
     "tune": "Find faster ways to compute a recording's operators, and prove each.",

@@ -1,0 +1,121 @@
+"""Checkpoints as recordings: each tensor is a row of kind `parameter`, under the name that PyTorch would give it."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jumar.accuracy.interchange.dump import Dump, Part
+from jumar.accuracy.interchange.mindspore_checkpoint import is_mindspore, load_mindspore
+from jumar.accuracy.interchange.safe import array_of, load_safetensors, load_torch
+from jumar.accuracy.interchange.values import bare_row, tensor_row
+from jumar.errors import RecordingError
+from jumar.recording.schema import CallRow
+
+if TYPE_CHECKING:
+    import numpy as np
+
+SUFFIXES = {".pth", ".pt", ".bin", ".ckpt", ".tar", ".safetensors"}
+
+RENAMED = {
+    "gamma": "weight",
+    "beta": "bias",
+    "moving_mean": "running_mean",
+    "moving_variance": "running_var",
+    "embedding_table": "weight",
+}
+"""MindSpore's name of a parameter to PyTorch's (MindSpore's guide of differences)."""
+
+WITHOUT_COUNTERPART = frozenset({"num_batches_tracked"})
+"""PyTorch's alone: MindSpore has no such parameter."""
+
+MODEL_KEYS = ("state_dict", "model_state_dict", "model", "module", "network", "net")
+"""Under these keys checkpoints keep the model's own table."""
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Return whether a file is a checkpoint: by its name and its first bytes."""
+    if path.suffix not in SUFFIXES:
+        return False
+    return path.suffix == ".safetensors" or zipfile.is_zipfile(path) or _is_pickle(path) or is_mindspore(path)
+
+
+def open_checkpoint(path: Path) -> Dump:
+    """Return the tensors of a checkpoint. Raises RecordingError where it is damaged, holds code, or holds none."""
+    tensors = dict(_named(_loaded(path)))
+    if not tensors:
+        raise RecordingError(f"{path} holds no tensor; save a state_dict.")
+    names = list(tensors)
+
+    def rows() -> list[CallRow]:
+        return [_row(name, *_array(tensors[name])) for name in names]
+
+    part = Part(rows=rows, tensors=lambda row: {"output.0": _array(tensors[names[row.seq]])[0]})
+    return Dump(path, "checkpoint", {(0, 0): part})
+
+
+def _loaded(path: Path) -> Any:
+    if path.suffix == ".safetensors":
+        return load_safetensors(path)
+    if is_mindspore(path):
+        return load_mindspore(path)
+    return load_torch(path)
+
+
+def _is_pickle(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(1) == b"\x80"
+    except OSError:
+        return False
+
+
+def _array(tensor: Any) -> tuple[np.ndarray, str]:
+    if hasattr(tensor, "detach"):
+        return array_of(tensor)
+    return tensor, str(tensor.dtype)
+
+
+def _row(name: str, array: np.ndarray, dtype: str) -> CallRow:
+    path, _, last = name.rpartition(".")
+    return bare_row(
+        last, (), (tensor_row("output.0", array, dtype),), kind="parameter", phase="optimizer", module_path=path
+    )
+
+
+def _named(found: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (name, tensor) of the model's table, then of everything else (an optimizer's state) under its keys."""
+    if not isinstance(found, Mapping):
+        yield from _flat("", found)
+        return
+    key = next((key for key in MODEL_KEYS if isinstance(found.get(key), Mapping)), None)
+    if key is None:
+        yield from ((canonical(name), tensor) for name, tensor in _flat("", found) if _counts(name))
+        return
+    yield from ((canonical(name), tensor) for name, tensor in _flat("", found[key]) if _counts(name))
+    for other, value in found.items():
+        if other != key:
+            yield from _flat(str(other), value)
+
+
+def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        yield prefix or "tensor", value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _flat(f"{prefix}.{key}" if prefix else str(key), item)
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _flat(f"{prefix}.{index}" if prefix else str(index), item)
+
+
+def _counts(name: str) -> bool:
+    return name.rpartition(".")[2] not in WITHOUT_COUNTERPART
+
+
+def canonical(name: str) -> str:
+    """Return PyTorch's name of a parameter: `bn1.gamma` is `bn1.weight`."""
+    path, dot, last = name.rpartition(".")
+    return f"{path}{dot}{RENAMED.get(last, last)}"
