@@ -57,7 +57,7 @@ def test_record_writes_a_recording_and_says_what_comes_next(jumar, tmp_path: Pat
 def test_record_ends_the_script_after_the_steps_asked_for(jumar, tmp_path: Path, capsys) -> None:
     code = jumar("record", "-o", "out", "--device", "cpu", "--steps", "1:2", "train.py")
     assert (code, Recording.open(tmp_path / "out").steps()) == (0, [1])
-    assert "ended train.py after 2 steps; recorded 1 steps" in capsys.readouterr().err
+    assert "ended train.py after 2 steps; recorded 1 step," in capsys.readouterr().err
 
 
 def test_record_lets_the_script_go_on_when_asked(jumar, tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_record_of_a_failing_script_keeps_what_was_finished(
         (["record", "-o", "out", "nothing.py"], "jumar: nothing.py cannot be read: No such file"),
         (["record", "-o", "out", "."], "is a folder"),
         (["record", "-o", "out", "--steps", "5:2", "train.py"], "START < END; got 5 >= 2"),
-        (["record", "-o", "out", "--level", "layers", "train.py"], "levels are module and op"),
+        (["record", "-o", "out", "--level", "layers", "train.py"], "levels are module, op and optimizer; got layers"),
         (["record", "-o", "train.py", "--device", "cpu", "train.py"], "train.py is a file"),
         (["record", "-o", ".", "--device", "cpu", "--force", "train.py"], "not a recording"),
         (["record", "train.py"], "Missing option '-o'"),

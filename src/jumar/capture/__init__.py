@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from jumar.lazy import loader
 
 if TYPE_CHECKING:
+    from jumar.capture.block import record
     from jumar.capture.launcher import LaunchResult, launch
     from jumar.capture.plan import RecordPlan
     from jumar.capture.script import run_script
-    from jumar.capture.session import record
 
 __all__ = ["LaunchResult", "RecordPlan", "launch", "record", "run_script"]
 
@@ -21,7 +21,7 @@ _HOME = {
     "LaunchResult": "jumar.capture.launcher",
     "RecordPlan": "jumar.capture.plan",
     "launch": "jumar.capture.launcher",
-    "record": "jumar.capture.session",
+    "record": "jumar.capture.block",
     "run_script": "jumar.capture.script",
 }
 

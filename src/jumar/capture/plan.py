@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 from jumar.errors import UsageError
 from jumar.recording import Level, Values
@@ -14,17 +14,31 @@ ENVIRONMENT = "JUMAR_RECORD_PLAN"
 STOP_ENVIRONMENT = "JUMAR_STOP_AFTER"
 """Number of completed steps after which every process of the run ends cleanly."""
 
+DEFAULT_LEVELS: tuple[Level, ...] = ("module", "op")
+DEFAULT_VALUES: Values = "sketch"
+
+Compiled = Literal["borders", "graph"]
+"""What is recorded of a region that `torch.compile` compiled with a back end that makes kernels of its own:
+its inputs and outputs, or each operator of the graph it was compiled from, which then runs in its place."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPlan:
-    """What a recording holds. Raises UsageError when a level, value or step range is not one there is."""
+    """What a recording holds. Raises UsageError when a field is not one there is, or has no effect."""
 
     out: str
     """Folder of the recording."""
-    levels: tuple[Level, ...] = ("module", "op")
-    values: Values = "stats"
+    levels: tuple[Level, ...] = DEFAULT_LEVELS
+    values: Values = DEFAULT_VALUES
     steps: tuple[int, int] | None = None
     """First step and the step after the last; None for all."""
+    tensors_of: tuple[str, ...] = ()
+    """Keys of rows, or globs over them (`3:op/forward/…` for step 3 only), whose whole tensors are kept."""
+    budget_bytes: int | None = None
+    """Greatest size of the recording, all ranks together; None for any."""
+    budget_slowdown: float | None = None
+    """Greatest time of the observer as a share of the run's own (0.2: 20 %); None for any."""
+    compiled: Compiled = "borders"
     force: bool = False
     """Replace a recording that is already there."""
     prepared: bool = False
@@ -35,11 +49,25 @@ class RecordPlan:
     def __post_init__(self) -> None:
         unknown = [level for level in self.levels if level not in get_args(Level)]
         if unknown or not self.levels:
-            raise UsageError(f"levels are module and op; got {', '.join(unknown) or 'none'}. Try --level module,op.")
+            raise UsageError(
+                f"levels are module, op and optimizer; got {', '.join(unknown) or 'none'}. Try --level module,op."
+            )
         if self.values not in get_args(Values):
-            raise UsageError(f"values are {', '.join(get_args(Values))}; got {self.values}. Try --values stats.")
+            raise UsageError(f"values are {', '.join(get_args(Values))}; got {self.values}. Try --values sketch.")
+        if self.compiled not in get_args(Compiled):
+            raise UsageError(f"compiled is borders or graph; got {self.compiled}. Try --compiled borders.")
         if self.steps is not None and not 0 <= self.steps[0] < self.steps[1]:
             raise UsageError(f"steps must be START:END with 0 <= START < END; got {self.steps}. Try --steps 0:3.")
+        if self.tensors_of and self.values == "tensors" and not self.has_budget:
+            raise UsageError(
+                "--tensors-of chooses nothing when --values tensors keeps every tensor. "
+                "Leave one of the two out, or give a --budget."
+            )
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether the size of the recording or the slowdown of the run is limited."""
+        return self.budget_bytes is not None or self.budget_slowdown is not None
 
     def to_environment(self) -> dict[str, str]:
         """Return the variables that make child processes record as ranks of this recording."""

@@ -5,25 +5,26 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 
+from jumar.capture.budget_control import BudgetControl
 from jumar.capture.calls import Call
 from jumar.capture.compiled import compiled_regions
 from jumar.capture.observer import Observer, ObserverOptions
 from jumar.capture.plan import RecordPlan
 from jumar.capture.probes import probes_for
+from jumar.capture.selection import Selection
 from jumar.capture.settings import run_info
 from jumar.capture.sink import Sink
 from jumar.capture.tracebacks import user_traceback
 from jumar.device import ActiveDevice
 from jumar.errors import OutputError, UsageError
-from jumar.recording import Level, RecordingWriter, RunEnd, RunInfo, Values, claim_rank
+from jumar.recording import RecordingWriter, RunEnd, RunInfo, StepInfo, claim_rank
 
 Status = Literal["finished", "stopped", "exited", "raised", "interrupted"]
 
@@ -56,22 +57,29 @@ class Session:
         self._started = time.monotonic()
         self._process = os.getpid()
         self._info = run_info(plan, device) if plan is not None else RunInfo()
+        self._budget = BudgetControl(plan) if plan is not None and plan.has_budget else None
         if plan is not None and not plan.prepared:
             RecordingWriter(Path(plan.out), self._info, force=plan.force)
         options = ObserverOptions(
             levels=plan.levels if plan is not None else (),
             steps=plan.steps if plan is not None else None,
+            records=self._records if self._budget is not None else None,
             stop_after=stop_after,
-            on_end=on_step if plan is None else None,
+            on_end=self._end_step if self._budget is not None else on_step if plan is None else None,
         )
         probes = probes_for(plan.values, folder) if plan is not None else []
+        if self._budget is not None:
+            probes = self._budget.wrap(probes)
         self.observer = Observer(options, probes, self._write if plan is not None else None, model)
+        self._selection = self._select(plan) if plan is not None and plan.tensors_of else None
 
     def start(self) -> None:
         """Begin to observe."""
         Session.current = self
         os.register_at_fork(after_in_child=self._after_fork)
         self.observer.start()
+        if self._budget is not None:
+            self._budget.start(self.observer)
 
     def end(self, status: Status, *, exit_code: int = 0, error: str = "") -> RunEnd:
         """Stop observing, write what is finished and how the run ended.
@@ -80,8 +88,8 @@ class Session:
         """
         Session.current = None
         self.observer.finish(complete=status in {"finished", "exited"})
-        sentences = [*self.observer.not_covered, *compiled_regions()]
         self.flush()
+        sentences = [*self.observer.not_covered, *compiled_regions(), *self._own_sentences()]
         if self._sink is not None and self._sink.failure:
             sentences.insert(0, self._sink.failure)
         end = RunEnd(
@@ -119,15 +127,43 @@ class Session:
         """Rows that are on the disk."""
         return self._sink.num_rows if self._sink is not None else 0
 
-    def _write(self, step: int, calls: Sequence[Call]) -> bool:
+    def _write(self, step: int, calls: Sequence[Call], info: StepInfo | None = None) -> bool:
         if self._sink is None:
             self._sink = self._open_sink()
         if self._sink is None:
             return False
-        self._sink.write(step, calls)
+        if self._budget is not None:
+            self.flush()
+            self._budget.count_files(current_rank())
+            calls, told = self._budget.fit(step, calls)
+            info = replace(info or StepInfo(), not_kept=tuple(told))
+            if not calls:
+                return True
+            self._budget.was_handed_over(step)
+        self._sink.write(step, calls, info)
         if self._on_step is not None:
             self._on_step(step)
         return not self._sink.failure
+
+    def _records(self, step: int) -> bool:
+        assert self._budget is not None
+        return self._budget.budget.records_next
+
+    def _end_step(self, step: int) -> None:
+        assert self._budget is not None
+        self._budget.end_step(step, self.observer)
+
+    def _select(self, plan: RecordPlan) -> Selection:
+        selection = Selection(plan.tensors_of, lambda: self.observer.step)
+        self.observer.notebook.selection = selection
+        return selection
+
+    def _own_sentences(self) -> list[str]:
+        """Return what was left out by the budget, and patterns of the selection that met no row."""
+        sentences = self._budget.sentences() if self._budget is not None else []
+        if self._selection is not None:
+            sentences += [f"no recorded row matches {text!r} of tensors-of" for text in self._selection.unmet()]
+        return sentences
 
     def _open_sink(self) -> Sink | None:
         """Return the sink of this process's rank, or None when another process records as that rank."""
@@ -141,7 +177,9 @@ class Session:
             known = run_info(self._plan, None)
             info = replace(self._info, settings=known.settings, num_ranks=max(known.num_ranks, world_size()))
             writer.update_info(info)
-        return Sink(writer)
+        if self._budget is not None:
+            self._budget.share_between(max(self._info.num_ranks, world_size()))
+        return Sink(writer, only_wanted=self._plan.values != "tensors")
 
     def _close(self, end: RunEnd) -> None:
         if self._plan is None:
@@ -174,36 +212,3 @@ def world_size() -> int:
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_world_size()
     return 1
-
-
-@contextmanager
-def record(
-    out: str | os.PathLike[str],
-    *,
-    model: Any = None,
-    levels: Sequence[Level] = ("module", "op"),
-    values: Values = "stats",
-    steps: tuple[int, int] | None = None,
-    force: bool = False,
-) -> Iterator[Session]:
-    """Record what runs inside the `with` block into the folder `out`.
-
-    `model` names the module whose path is the empty one; without it that is the first outermost
-    module with parameters that is called. `steps` is (first, end), counted from 0 within the block.
-    Raises OutputError when `out` cannot be used, UsageError when another recording is under way.
-    What the block raises is passed on, after the finished steps are written.
-    """
-    plan = RecordPlan(
-        out=os.fspath(out), levels=tuple(levels), values=values, steps=steps, force=force, command=tuple(sys.argv)
-    )
-    session = Session(plan, model=model, folder=Path(sys.argv[0]).resolve().parent)
-    session.start()
-    try:
-        yield session
-    except KeyboardInterrupt:
-        session.end("interrupted", exit_code=130)
-        raise
-    except BaseException as error:
-        session.end("raised", exit_code=1, error=user_traceback(error))
-        raise
-    session.end("finished")

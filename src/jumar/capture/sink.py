@@ -15,10 +15,14 @@ from jumar.recording import RecordingWriter, RunEnd, StepInfo
 
 
 class Sink:
-    """Writes the steps of one rank. `failure` is a sentence once the recording had to stop, else empty."""
+    """Writes the steps of one rank, with `only_wanted` whole tensors of rows that were asked for alone.
 
-    def __init__(self, writer: RecordingWriter) -> None:
+    `failure` is a sentence once the recording had to stop, else empty.
+    """
+
+    def __init__(self, writer: RecordingWriter, *, only_wanted: bool = False) -> None:
         self._writer = writer
+        self._only_wanted = only_wanted
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jumar-recording")
         self._pending: Future[None] | None = None
         self._pending_step = 0
@@ -54,5 +58,6 @@ class Sink:
     def _write(self, step: int, calls: Sequence[Call], info: StepInfo | None) -> None:
         from jumar.capture.table import to_arrays, to_table
 
-        self._writer.write_table(step, to_table(calls, step, self._writer.rank), *to_arrays(calls), info)
+        arrays, dtypes = to_arrays(calls, only_wanted=self._only_wanted)
+        self._writer.write_table(step, to_table(calls, step, self._writer.rank), arrays, dtypes, info)
         self.num_rows += len(calls)

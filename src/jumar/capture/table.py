@@ -43,12 +43,17 @@ def to_table(calls: Sequence[Call], step: int, rank: int) -> Any:
 
 
 def to_arrays(
-    calls: Sequence[Call],
+    calls: Sequence[Call], *, only_wanted: bool = False
 ) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, dict[str, str]]]:
-    """Return the whole tensors of a step by row key and tensor name, and their dtypes likewise."""
+    """Return the whole tensors of a step by row key and tensor name, and their dtypes likewise.
+
+    With `only_wanted` those of rows that were asked for, although other rows may have seen the same tensors.
+    """
     arrays: dict[str, dict[str, np.ndarray]] = {}
     dtypes: dict[str, dict[str, str]] = {}
     for call in calls:
+        if only_wanted and not call.wanted:
+            continue
         for named in (call.inputs, call.outputs):
             for name, seen in zip(named[::2], named[1::2], strict=True):
                 if seen.array is not None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
+from jumar.capture.plan import DEFAULT_LEVELS, DEFAULT_VALUES, Compiled, RecordPlan
 from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE
 from jumar.cli.options import Npu, force_option, npu_options, parse_steps
 from jumar.cli.run import SCRIPT_SETTINGS
+from jumar.errors import UsageError
 from jumar.recording import Level, Values
+from jumar.words import counted
 
 if TYPE_CHECKING:
     from jumar.device import DevicePlan
-    from jumar.recording import RunEnd
+    from jumar.recording import Recording, RunEnd
 
 
 @click.command(context_settings=SCRIPT_SETTINGS)
@@ -35,17 +39,19 @@ if TYPE_CHECKING:
 @click.option(
     "--level",
     "levels",
-    default="module,op",
+    default=",".join(DEFAULT_LEVELS),
     show_default=True,
     metavar="LEVELS",
-    help="What becomes a row: calls of modules, of operators, or both.",
+    help="What becomes a row: calls of modules, of operators, or both; with optimizer, the optimizer's own operators "
+    "have values too.",
 )
 @click.option(
     "--values",
     type=click.Choice(get_args(Values)),
-    default="stats",
+    default=DEFAULT_VALUES,
     show_default=True,
-    help="What to keep of each tensor besides its shape: statistics, all of it (large), or nothing.",
+    help="What to keep of each tensor besides its shape: nothing, a hash, statistics, statistics and a sketch from "
+    "which two runs' relative error is estimated, or all of it (large).",
 )
 @click.option(
     "--steps",
@@ -53,6 +59,28 @@ if TYPE_CHECKING:
     help="Steps to record, from 0, END left out; the script ends after them.  [default: all]",
 )
 @click.option("--go-on", is_flag=True, help="Let the script go on after the last of --steps.")
+@click.option(
+    "--budget",
+    metavar="SIZE,PERCENT",
+    help="Greatest size of the recording, slowdown of the run, or both: 200MB,20%. What does not fit is left out "
+    "and said.  [default: no limit]",
+)
+@click.option(
+    "--tensors-of",
+    "suspects",
+    multiple=True,
+    metavar="PATTERN|FILE",
+    help="Keep the whole tensors of these rows only: a row's key, a pattern such as '*/blocks.1*/aten::gelu/*' "
+    "('3:*/…' in step 3 alone), or the file of `jumar compare --suspects`. May be given again.",
+)
+@click.option(
+    "--compiled",
+    type=click.Choice(get_args(Compiled)),
+    default="borders",
+    show_default=True,
+    help="Regions of torch.compile whose back end makes kernels of its own: what goes in and comes out, or each "
+    "operator of the graph, which then runs in place of the kernels.",
+)
 @force_option
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
@@ -65,6 +93,9 @@ def command(
     values: Values,
     steps: str | None,
     go_on: bool,
+    budget: str | None,
+    suspects: tuple[str, ...],
+    compiled: Compiled,
     force: bool,
     script: Path,
     arguments: tuple[str, ...],
@@ -81,18 +112,31 @@ def command(
         \b
         jumar record -o reference --device cuda --steps 0:3 train.py
         jumar record -o npu --steps 0:3 train_npu.py
-        jumar compare reference npu
+        jumar compare reference npu --suspects suspects.json
+
+    Then take the whole tensors of the suspects alone, in a second pass:
+
+        \b
+        jumar record -o reference2 --device cuda --steps 0:3 --tensors-of suspects.json train.py
     """
     from jumar.capture.autoload import claim
-    from jumar.capture.plan import RecordPlan
+    from jumar.capture.budget import parse_budget
+    from jumar.capture.patterns import read_patterns
     from jumar.capture.script import read_script
 
     chosen = parse_steps(steps)
+    if go_on and chosen is None:
+        raise UsageError("--go-on has no effect without --steps: the script goes on anyway. Leave it out.")
+    size, slowdown = parse_budget(budget)
     plan = RecordPlan(
         out=str(out),
         levels=cast(tuple[Level, ...], tuple(name.strip() for name in levels.split(","))),  # the plan checks them
         values=values,
         steps=chosen,
+        budget_bytes=size,
+        budget_slowdown=slowdown,
+        tensors_of=read_patterns(suspects),
+        compiled=compiled,
         force=force,
         command=(str(script), *arguments),
     )
@@ -106,7 +150,7 @@ def command(
     active = activate(device_plan)
     click.echo(f"jumar: recording {script} on {active.description} into {out}", err=True)
     stop_after = chosen[1] if chosen is not None and not go_on else None
-    end = run_script(script, arguments, plan=plan, stop_after=stop_after, on_step=lambda step: _show_step(step, chosen))
+    end = run_script(script, arguments, plan=plan, stop_after=stop_after, on_step=Progress(chosen).on_step)
     _say_what_there_is(out, script, end)
     return _exit_code(end)
 
@@ -121,11 +165,32 @@ def _device_plan(device: str, npu: Npu) -> DevicePlan:
     return npu.plan("cpu")
 
 
-def _show_step(step: int, chosen: tuple[int, int] | None) -> None:
-    """Show progress on a terminal; the script's own output stays as it is."""
-    if sys.stderr.isatty():
-        of = f" of {chosen[1]}" if chosen is not None else ""
-        click.echo(f"jumar: step {step + 1}{of} recorded", err=True)
+class Progress:
+    """Shows the recorded steps on a terminal: the first ones each, then one line now and then."""
+
+    EACH = 5
+    EVERY_S = 5.0
+
+    def __init__(self, chosen: tuple[int, int] | None) -> None:
+        self._chosen = chosen
+        self._started = self._said = monotonic()
+        self._num_steps = 0
+
+    def on_step(self, step: int) -> None:
+        """Tell of a recorded step; the script's own output stays as it is."""
+        self._num_steps += 1
+        now = monotonic()
+        if not sys.stderr.isatty() or (self._num_steps > self.EACH and now - self._said < self.EVERY_S):
+            return
+        self._said = now
+        click.echo(f"jumar: step {step} recorded{self._how_far(now - self._started)}", err=True)
+
+    def _how_far(self, elapsed_s: float) -> str:
+        if self._chosen is None:
+            return f", {self._num_steps} so far" if self._num_steps > 1 else ""
+        wanted = self._chosen[1] - self._chosen[0]
+        left_s = elapsed_s / self._num_steps * (wanted - self._num_steps)
+        return f", {self._num_steps} of {wanted}" + (f", about {left_s:.0f} s to go" if left_s >= 1 else "")
 
 
 def _say_what_there_is(out: Path, script: Path, end: RunEnd) -> None:
@@ -138,17 +203,28 @@ def _say_what_there_is(out: Path, script: Path, end: RunEnd) -> None:
         "interrupted": "stopped with Ctrl-C",
         "stopped": f"ended {script} after {end.num_steps} steps",
     }.get(end.status, f"{script} finished")
+    budgeted = [step for rank in recording.ranks for step in recording.steps(rank) if _left_out(recording, step, rank)]
     num_rows = sum(recording.num_rows(step, rank) for rank in recording.ranks for step in recording.steps(rank))
     num_steps = len({step for rank in recording.ranks for step in recording.steps(rank)})
     ranks = f" of {len(recording.ranks)} ranks" if len(recording.ranks) > 1 else ""
     size_mb = sum(path.stat().st_size for path in out.rglob("*") if path.is_file()) / 1e6
-    click.echo(f"jumar: {how}; recorded {num_steps} steps{ranks}, {num_rows} rows, {size_mb:.1f} MB: {out}", err=True)
+    recorded = f"{counted(num_steps, 'step')}{ranks}, {counted(num_rows, 'row')}, {size_mb:.1f} MB"
+    click.echo(f"jumar: {how}; recorded {recorded}: {out}", err=True)
     for sentence in end.not_covered:
         click.echo(f"jumar: not covered: {sentence}", err=True)
+    if budgeted:
+        click.echo(
+            f"jumar: the budget left something out of {counted(len(budgeted), 'step')}; each says what (step_info)",
+            err=True,
+        )
     if num_rows:
         click.echo(f"jumar: next, compare with another recording: jumar compare REFERENCE {out}", err=True)
     else:
         click.echo("jumar: no step was completed: nothing to compare. See docs/guide-record.md on steps.", err=True)
+
+
+def _left_out(recording: Recording, step: int, rank: int) -> bool:
+    return bool(recording.step_info(step, rank).not_kept)
 
 
 def _exit_code(end: RunEnd) -> int:
