@@ -133,7 +133,13 @@ def _by_readers(matching: Matching, part: frozenset[int], of_target: dict[int, f
         return []
     other = votes.most_common(1)[0][0]
     exits = [(makers, reads) for makers, reads in seen.items() if makers[1] in other]
-    return [_region(matching, part, other, *exits[0])]
+    return [_region(matching, part, other, *max(exits, key=_size))]
+
+
+def _size(exit_: tuple[tuple[int, int], tuple[Read, Read]]) -> tuple[bool, int]:
+    """Return how good a result is to compare: of one shape on both sides, many elements (not a last state)."""
+    first, second = (read[0].shape for read in exit_[1])
+    return math.prod(first) == math.prod(second), math.prod(first)
 
 
 def _results(matching: Matching, part: Iterable[int]) -> Iterator[tuple[int, int, str]]:
