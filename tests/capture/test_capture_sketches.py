@@ -104,6 +104,17 @@ def test_a_tensor_that_was_written_has_a_new_sketch() -> None:
     assert whole.sketch == sketches.host_sketch(values) != before
 
 
+def test_a_weight_that_is_read_transposed_has_one_sketch(tmp_path: Path) -> None:
+    weight = torch.nn.Parameter(draw(8, 8))
+    updates = torch.optim.SGD([weight], lr=0.1)
+    with record(tmp_path / "r", values="sketch"):
+        for _ in range(2):
+            (draw(4, 8) @ weight.t()).sum().backward()
+            updates.step()
+    rows = [row for row in Recording.open(tmp_path / "r").rows(1) if row.name == "aten::t"]
+    assert [(r.inputs[0].sketch is None, r.outputs[0].sketch is None) for r in rows[:1]] == [(False, True)]
+
+
 def test_a_new_tensor_in_another_memory_order_has_a_sketch_in_logical_order() -> None:
     values = draw(2, 3, 8, 8).to(memory_format=torch.channels_last)
     (seen,) = seen_by(SketchProbe(), values)

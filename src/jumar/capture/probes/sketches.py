@@ -38,7 +38,8 @@ class SketchProbe(Probe):
     def __init__(self) -> None:
         self._pending: list[tuple[Seen, torch.Tensor]] = []
         self._sketched: dict[Any, Seen] = {}
-        self._largest: dict[tuple[int, int], int] = {}
+        self._largest: dict[int, tuple[int, int]] = {}
+        """State and greatest number of elements of what has a sketch, by storage."""
         self._copies: list[tuple[Seen, Seen]] = []
 
     def on_tensor(self, seen: Seen, tensor: torch.Tensor) -> None:
@@ -57,13 +58,16 @@ class SketchProbe(Probe):
     def _is_known(self, seen: Seen, tensor: torch.Tensor) -> bool:
         """Return whether the elements have a sketch already, in this order or in another."""
         try:
-            state = seen.storage, tensor._version
+            version = tensor._version
         except RuntimeError:  # a tensor made under torch.inference_mode
             return False
-        size, largest = tensor.numel(), self._largest.get(state, 0)
+        size = tensor.numel()
+        last, largest = self._largest.get(seen.storage, (0, 0))
+        if version not in (last, 0):  # 0: views made below autograd count their writes anew
+            last, largest = version, 0
         if not seen.contiguous and (size <= largest or (largest and 0 in seen.stride)):
             return True
-        self._largest[state] = max(size, largest)
+        self._largest[seen.storage] = last, max(size, largest)
         if not seen.contiguous or seen.memory is None:
             return False
         twin = self._sketched.setdefault(seen.memory, seen)
