@@ -3,9 +3,10 @@ from __future__ import annotations
 from recording_builder import Run, mlp
 
 from jumar.accuracy import compare
-from jumar.port.compare_page import compare_page
+from jumar.pages.comparison import compare_page
 from jumar.report import page_json, render_html
-from jumar.report.page import Heat, KeyValues, LineChart, Page, Section, Table
+from jumar.report.page import KeyValues, LineChart, Page, Section, Table
+from jumar.report.pictures import Outline
 
 
 def section(page: Page, title: str) -> Section:
@@ -39,12 +40,12 @@ def test_the_losses_of_both_runs_are_drawn() -> None:
 
 
 def test_modules_are_coloured_by_their_error() -> None:
-    (heat,) = section(diverging_page(), "Error by module").blocks
-    assert isinstance(heat, Heat)
-    errors = dict(heat.values)
+    (tree,) = section(diverging_page(), "Error by module").blocks
+    assert isinstance(tree, Outline)
+    errors = {entry.name: entry.value or 0.0 for entry in tree.entries}
     assert errors["layers.0"] == 0.0
-    assert errors["layers.1"] is not None
     assert errors["layers.1"] > 0.009
+    assert [entry.name for entry in tree.entries if entry.marked] == ["layers.1"]
 
 
 def test_the_divergence_is_marked_among_the_operators() -> None:

@@ -30,11 +30,13 @@ ALLOWED: dict[str, set[str]] = {
     "export": LEAVES | {"recording", "device"},
     "report": LEAVES,
     "testing": LEAVES | {"device"},
+    "pages": LEAVES | {"recording", "accuracy", "report"},
     "port": LEAVES
-    | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "doctor", "report"},
+    | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "doctor", "report"}
+    | {"pages"},
     "cli": LEAVES
     | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "tune", "doctor", "export"}
-    | {"report", "port"},
+    | {"report", "pages", "port"},
     "__main__": {"cli"},
 }
 """Room -> rooms it may import; the table of docs/design.md."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import dataclass
 from typing import get_args
 
+from jumar.accuracy.diagnosis.results import Diagnosis, StepCurve
+from jumar.accuracy.diagnosis.second_pass import SecondPass
 from jumar.accuracy.results import Comparison, LossPair, OperatorStatus, RunSummary
 from jumar.accuracy.words import number
 from jumar.findings import Severity
@@ -12,36 +15,89 @@ from jumar.words import counted
 
 MAX_LINES = 15
 WIDTH = 110
+KINDS = {
+    "tensors": "whole tensors",
+    "sketches": "sketches: errors are estimates",
+    "statistics": "statistics: errors are lower bounds",
+    "none": "no values",
+}
 
 
-def summary_text(comparison: Comparison) -> str:
-    """Return the summary: the answer, the figures behind it, what to do, what was and was not compared."""
-    lines = [
-        *_wrapped(comparison.headline, max_lines=3),
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Lines that stay together; those of the greatest `rank` go first where there is no room."""
+
+    rank: int
+    lines: list[str]
+
+
+def summary_text(
+    comparison: Comparison, diagnosis: Diagnosis | None = None, second_pass: SecondPass | None = None
+) -> str:
+    """Return the summary: the answer, the figures behind it, what to do, what was and was not compared.
+
+    Commands are never wrapped, so that they can be copied.
+    """
+    parts = [
+        _Part(0, _wrapped(comparison.headline, max_lines=3)),
         *_decisive(comparison),
-        *_losses(comparison),
+        *_hypothesis(diagnosis),
+        *_next(comparison, second_pass),
+        _Part(4, _losses(comparison)),
+        _Part(5, _gradients(diagnosis)),
         *_coverage(comparison),
-        f"  reference  {_run(comparison.reference)}",
-        f"  target     {_run(comparison.target)}",
+        _Part(6, [f"  reference  {_run(comparison.reference)}", f"  target     {_run(comparison.target)}"]),
     ]
-    return "\n".join(lines[:MAX_LINES])
+    return "\n".join(line for part in _fitting(parts) for line in part.lines)
+
+
+def _fitting(parts: list[_Part]) -> list[_Part]:
+    kept = [part for part in parts if part.lines]
+    while sum(len(part.lines) for part in kept) > MAX_LINES:
+        kept.remove(max(kept, key=lambda part: part.rank))
+    return kept
 
 
 def _wrapped(text: str, indent: str = "", max_lines: int = 2) -> list[str]:
-    lines = textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
+    lines = textwrap.wrap(
+        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
     return lines if len(lines) <= max_lines else [*lines[: max_lines - 1], f"{lines[max_lines - 1]} …"]
 
 
-def _decisive(comparison: Comparison) -> list[str]:
-    """Return the sentence and the action of the finding that decides, and the next most severe one."""
-    lines: list[str] = []
-    shown = [finding for finding in comparison.findings if finding.severity >= Severity.ERROR][:2]
-    for finding in shown:
+def _decisive(comparison: Comparison) -> list[_Part]:
+    """Return the sentence of the finding that decides, and of the next most severe one."""
+    parts: list[_Part] = []
+    for finding in [finding for finding in comparison.findings if finding.severity >= Severity.ERROR][:2]:
         if finding.message not in comparison.headline:
-            lines += _wrapped(f"{finding.code} {finding.message}", "  ", max_lines=3 if not lines else 2)
-    if shown and shown[0].action:
-        lines += _wrapped(f"next: {shown[0].action}", "  ")
-    return lines
+            first = not parts
+            text = f"{finding.code} {_told_once(finding.message, comparison.headline)}"
+            parts.append(_Part(1 if first else 8, _wrapped(text, "  ", max_lines=3 if first else 2)))
+    return parts
+
+
+def _told_once(message: str, headline: str) -> str:
+    """Return the message without the place that the headline has named already."""
+    lead, _, rest = message.partition(" diverges; ")
+    return rest[:1].upper() + rest[1:] if rest and lead in headline else message
+
+
+def _hypothesis(diagnosis: Diagnosis | None) -> list[_Part]:
+    best = next((one for one in diagnosis.suspicions if one.seen_in != "arguments"), None) if diagnosis else None
+    if best is None:
+        return []
+    return [_Part(3, _wrapped(f"{best.hypothesis.confidence}: {best.hypothesis.statement}", "  "))]
+
+
+def _next(comparison: Comparison, second_pass: SecondPass | None) -> list[_Part]:
+    deciding = next((f for f in comparison.findings if f.severity >= Severity.ERROR), None)
+    parts = []
+    if deciding is not None and deciding.action:
+        parts.append(_Part(2, _wrapped(f"next: {deciding.action}", "  ")))
+    if second_pass is not None:
+        lines = ["  next: record the suspects' whole tensors on both sides, then compare the two new recordings:"]
+        parts.append(_Part(7, [*lines, f"    {second_pass.reference}", f"    {second_pass.target}"]))
+    return parts
 
 
 def _losses(comparison: Comparison) -> list[str]:
@@ -57,7 +113,20 @@ def _loss(pair: LossPair) -> str:
     return f"step {pair.step}: {number(pair.reference, 6)} / {number(pair.target, 6)}{error}"
 
 
-def _coverage(comparison: Comparison) -> list[str]:
+def _gradients(diagnosis: Diagnosis | None) -> list[str]:
+    points = [one for one in diagnosis.curves if one.gradient_error is not None] if diagnosis is not None else []
+    if not points:
+        return []
+    shown = points if len(points) <= 3 else [points[0], points[1], points[-1]]
+    return ["  gradients  " + ", ".join(_gradient(one) for one in shown)]
+
+
+def _gradient(point: StepCurve) -> str:
+    norms = f"{number(point.reference_norm, 5)} / {number(point.target_norm, 5)}"
+    return f"step {point.step}: {norms} ({number(point.gradient_error, 2)})"
+
+
+def _coverage(comparison: Comparison) -> list[_Part]:
     counts = comparison.num_operators
     if not counts:
         return []
@@ -65,12 +134,12 @@ def _coverage(comparison: Comparison) -> list[str]:
     alone = len(comparison.unmatched_reference) + len(comparison.unmatched_target)
     if alone:
         parts.append(f"{counted(alone, 'call')} without a partner")
-    kind = "whole tensors" if comparison.evidence == "tensors" else f"{comparison.evidence}: errors are lower bounds"
     steps = counted(len(set(comparison.steps)), "step")
-    lines = _wrapped(f"compared   {', '.join(parts)} in {steps} ({kind})", "  ")
+    found = [_Part(4, _wrapped(f"compared   {', '.join(parts)} in {steps} ({KINDS[comparison.evidence]})", "  "))]
     if comparison.notes:
-        lines += _wrapped(f"not all    {comparison.notes[0]}" + ("; …" if len(comparison.notes) > 1 else ""), "  ", 2)
-    return lines
+        notes = f"not all    {comparison.notes[0]}" + ("; …" if len(comparison.notes) > 1 else "")
+        found.append(_Part(5, _wrapped(notes, "  ", 2)))
+    return found
 
 
 def _run(run: RunSummary) -> str:

@@ -147,3 +147,19 @@ def parse_steps(text: str | None) -> tuple[int, int] | None:
             f'"--steps {text}" must be START:END with START < END; got {first} >= {end}. Try --steps {hint}.'
         )
     return first, end
+
+
+def parse_rank_pairs(text: str | None) -> tuple[tuple[int, int], ...]:
+    """Return ((0, 0), (1, 2)) from `0:0,1:2`; a single rank stands for the same on both sides; () for None.
+
+    Raises UsageError when the text has another form.
+    """
+    if text is None:
+        return ()
+    pairs = []
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*(\d+)(?::(\d+))?\s*", part)
+        if match is None:
+            raise UsageError(f'"--ranks {text}" must be ranks or pairs of them, with commas. Try --ranks 0:0,1:1.')
+        pairs.append((int(match[1]), int(match[2] or match[1])))
+    return tuple(pairs)

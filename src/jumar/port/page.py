@@ -10,8 +10,8 @@ from jumar.assess.model import STATUSES, Assessment, Row
 from jumar.assess.rules import RULES as ASSESS_RULES
 from jumar.findings import Severity
 from jumar.migrate.rules import RULES as MIGRATE_RULES
+from jumar.pages.comparison import compare_page
 from jumar.port.advise_page import advise_page
-from jumar.port.compare_page import compare_page
 from jumar.port.result import PortResult
 from jumar.port.rules import RULES as RUN_RULES
 from jumar.port.runs import Run

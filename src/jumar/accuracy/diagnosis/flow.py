@@ -1,6 +1,6 @@
 """The decision flow of the documents, executed: each question looks at the comparison and gives an answer.
 
-    comparable? settings? data? parameters? random numbers? ranks?      a difference there ends the search
+    comparable? settings? structure? data? parameters? random numbers? ranks?      a difference there ends the search
     NaN or Inf on one side? -> its origin
     does the first loss agree?   no -> the forward pass
                                  yes, later ones differ -> gradients? -> the backward pass
@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from jumar.accuracy.diagnosis.results import Answer, Cause, StepCurve
+from jumar.accuracy.diagnosis.results import Answer, Cause, State, StepCurve
 from jumar.accuracy.losses import first_disagreement
 from jumar.accuracy.results import Comparison, LossPair, OperatorDiff
 from jumar.accuracy.words import number, place, times_noise
@@ -73,7 +73,7 @@ def comparable(case: Case) -> Answer:
 def settings(case: Case) -> Answer:
     """Ask whether the runs were configured alike; a difference is noted and does not end the search."""
     question = "Do settings, environment and hyperparameters agree?"
-    found = case.of("settings", "environment", "hyperparameter", "optimizer-settings")
+    found = case.of("settings-differ", "optimizer-settings", "environment")
     if not found:
         return Answer(question=question, answer="Yes, as far as they were recorded.", state="fine")
     return Answer(
@@ -82,6 +82,17 @@ def settings(case: Case) -> Answer:
         state="attention",
         evidence="; ".join(f.message for f in found[1:3]),
     )
+
+
+def structure(case: Case) -> Answer:
+    """Ask whether the runs execute the same steps, modules and operators; a difference is noted."""
+    question = "Do both runs execute the same steps, modules and operators?"
+    found = case.of("structure-differs", "steps-shifted", "unmatched-operators", "modules-renamed")
+    if not found:
+        return Answer(question=question, answer="Yes.", state="fine")
+    state: State = "attention" if any(f.severity >= Severity.WARNING for f in found) else "fine"
+    more = "; ".join(f.message for f in found[1:3])
+    return Answer(question=question, answer=f"Not quite: {found[0].message}", state=state, evidence=more)
 
 
 def data(case: Case) -> Answer:
@@ -116,7 +127,7 @@ def ranks(case: Case) -> Answer | None:
     if max(len(comparison.reference.ranks), len(comparison.target.ranks)) < 2:
         return None
     question = "Do the ranks agree among each other: seeds, parameters, gradients after the all-reduce?"
-    found = [f for f in case.of("rank") if f.severity >= Severity.WARNING]
+    found = [f for f in case.of("ranks-differ") if f.severity >= Severity.WARNING]
     if not found:
         return Answer(question=question, answer="Yes, as far as was recorded.", state="fine")
     worst = max(found, key=lambda finding: finding.severity)
@@ -260,6 +271,7 @@ def later_losses(case: Case) -> Answer:
 QUESTIONS: tuple[Callable[[Case], Answer | None], ...] = (
     comparable,
     settings,
+    structure,
     data,
     parameters,
     random_numbers,

@@ -21,16 +21,21 @@ STEPS_HELD = 4
 
 @dataclass(slots=True, eq=False)
 class Both:
-    """Two recordings, read step by step."""
+    """Two recordings, read step by step. Steps and ranks are the reference's; the target's are found from them."""
 
     reference: RecordingLike
     target: RecordingLike
+    offset: int = 0
+    """The target's step less the reference's."""
+    rank_pairs: tuple[tuple[int, int], ...] = ()
+    """Ranks that belong together, the reference's and the target's; empty for equal ones."""
     _rows: Callable[[bool, int, int], list[CallRow]] = field(init=False)
 
     def __post_init__(self) -> None:
         @lru_cache(maxsize=STEPS_HELD)
         def rows(of_target: bool, step: int, rank: int) -> list[CallRow]:
             recording = self.target if of_target else self.reference
+            step, rank = self.place(step, rank, of_target=of_target)
             return recording.rows(step, rank) if step in recording.steps(rank) else []
 
         self._rows = rows
@@ -38,6 +43,12 @@ class Both:
     def rows(self, step: int, rank: int, *, of_target: bool) -> list[CallRow]:
         """Return the rows of a step on one side; empty when it has no such step. Raises RecordingError."""
         return self._rows(of_target, step, rank)
+
+    def place(self, step: int, rank: int, *, of_target: bool) -> tuple[int, int]:
+        """Return the step and rank of a side that are this step and rank of the reference."""
+        if not of_target:
+            return step, rank
+        return step + self.offset, dict(self.rank_pairs).get(rank, rank)
 
     def pair(self, diff: OperatorDiff) -> tuple[CallRow | None, CallRow | None]:
         """Return the rows that a comparison's operator stands for."""
@@ -67,6 +78,7 @@ class Both:
     def step_info(self, step: int, rank: int, *, of_target: bool) -> StepInfo:
         """Return what is known of a step as a whole; nothing of a recording that keeps no such thing."""
         read = getattr(self.target if of_target else self.reference, "step_info", None)
+        step, rank = self.place(step, rank, of_target=of_target)
         try:
             info = read(step, rank) if read is not None else None
         except (RecordingError, OSError):
@@ -75,9 +87,12 @@ class Both:
 
     def common(self) -> list[tuple[int, int]]:
         """Return (step, rank) of the steps that both have, in order."""
-        ranks = sorted(set(self.reference.ranks) & set(self.target.ranks))
+        ranks = [mine for mine, _ in self.rank_pairs] or sorted(set(self.reference.ranks) & set(self.target.ranks))
         return sorted(
-            (step, rank) for rank in ranks for step in set(self.reference.steps(rank)) & set(self.target.steps(rank))
+            (step, rank)
+            for rank in ranks
+            for step in self.reference.steps(rank)
+            if step + self.offset in self.target.steps(dict(self.rank_pairs).get(rank, rank))
         )
 
 

@@ -36,7 +36,7 @@ def suspects_of(both: Both, diff: OperatorDiff) -> tuple[Suspect, ...]:
             continue
         rows = both.rows(diff.step, diff.rank, of_target=of_target)
         for role, one in _around(row, rows):
-            suspect = Suspect(step=diff.step, rank=diff.rank, key=one.key, role=role)  # type: ignore[arg-type]
+            suspect = Suspect(step=one.step, rank=one.rank, key=one.key, role=role)  # type: ignore[arg-type]
             found.setdefault((suspect.step, suspect.rank, suspect.key), suspect)
     return tuple(found.values())
 
@@ -83,18 +83,20 @@ def second_pass(
     """Return the commands, with `file` or else the first suspect's key; None where the scripts are not known."""
     if not suspects or not reference.command or not target.command:
         return None
-    what = file or f"{suspects[0].step}:{suspects[0].key}"
+    firsts = [suspect for suspect in suspects if suspect.role == "first divergence"]
+    mine, theirs = firsts[0], firsts[-1]
     return SecondPass(
-        step=suspects[0].step,
-        reference=_command(reference, suspects[0].step, what),
-        target=_command(target, suspects[0].step, what),
+        step=mine.step,
+        reference=_command(reference, mine, file),
+        target=_command(target, theirs, file),
     )
 
 
-def _command(run: RunSummary, step: int, what: str) -> str:
+def _command(run: RunSummary, suspect: Suspect, file: str) -> str:
+    step = suspect.step
     device = next((name for name in ("npu", "cuda", "cpu") if run.device.startswith(name)), "")
     parts = ["jumar", "record", "-o", f"{run.path.rstrip('/')}-tensors"]
     if device:
         parts += ["--device", device]
-    parts += ["--steps", f"{step}:{step + 1}", "--tensors-of", what, *run.command]
+    parts += ["--steps", f"{step}:{step + 1}", "--tensors-of", file or f"{step}:{suspect.key}", *run.command]
     return shlex.join(parts)

@@ -1,0 +1,128 @@
+"""The first divergence: its figures, its line in the source, its tensors as pictures, and what replaying says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jumar.accuracy import Comparison, OperatorDiff, Spot, TensorDiff
+from jumar.accuracy.replay import Replayed
+from jumar.accuracy.source import RecordingLike
+from jumar.pages.comparison.pictures import pictures
+from jumar.pages.comparison.sources import excerpts
+from jumar.report.page import Block, Cell, Column, KeyValues, Section, Table
+
+
+def divergence(
+    comparison: Comparison, recordings: tuple[RecordingLike, RecordingLike] | None, replayed: Sequence[Replayed]
+) -> Section | None:
+    """Return everything about the first operator that differs; None where there is none."""
+    diff = comparison.first_divergence
+    if diff is None:
+        return None
+    blocks: list[Block] = [KeyValues(items=_facts(diff))]
+    if recordings is not None:
+        blocks += excerpts(diff, recordings)
+    blocks.append(_tensors([*diff.inputs, *diff.outputs]))
+    if recordings is not None:
+        blocks += pictures(diff, recordings)
+    if replayed:
+        blocks.append(_replayed(replayed))
+    return Section(title="First divergence", blocks=blocks)
+
+
+def _facts(diff: OperatorDiff) -> list[tuple[str, Cell]]:
+    items: list[tuple[str, Cell]] = [
+        ("operator", diff.name),
+        ("module", f"{diff.module_path or '(none)'} {diff.module_type}".strip()),
+        ("phase and step", f"{diff.phase}, step {diff.step}"),
+        ("source", diff.source or "not recorded"),
+        ("other arguments", "; ".join(map(str, diff.arguments)) or "none"),
+        ("error", _bounded(diff)),
+        ("tolerance", diff.tolerance),
+    ]
+    if diff.floor is not None and diff.reference_name and diff.target_name:
+        items.append(("noise floor", diff.floor))
+    items += [("where the tolerance comes from", diff.tolerance_origin), ("error of its inputs", diff.inherited)]
+    if diff.note:
+        items.append(("note", diff.note))
+    return items
+
+
+def _bounded(diff: OperatorDiff) -> str:
+    if diff.error is None:
+        return "not known"
+    bound = "≥ " if diff.outputs and diff.outputs[0].evidence == "statistics" else ""
+    return f"{bound}{diff.error:.3g}"
+
+
+def _tensors(tensors: Sequence[TensorDiff]) -> Table:
+    columns = [
+        Column(title="tensor"),
+        Column(title="shape"),
+        Column(title="dtype"),
+        Column(title="known from"),
+        Column(title="error", number=True),
+        Column(title="cosine", number=True, digits=7),
+        Column(title="L2 relative error", number=True),
+        Column(title="greatest absolute difference"),
+        Column(title="greatest relative difference"),
+        Column(title="NaN or Inf (reference / target)"),
+    ]
+    return Table(title="Its tensors", columns=columns, rows=[_tensor(tensor) for tensor in tensors])
+
+
+def _tensor(tensor: TensorDiff) -> list[Cell]:
+    whole = tensor.evidence == "tensors"
+    cosine: Cell = "not known" if tensor.cosine is None and not whole else tensor.cosine
+    if tensor.l2_relative is not None:
+        l2: Cell = tensor.l2_relative
+    else:
+        l2 = None if whole else _at_least(tensor.l2_relative_at_least)
+    return [
+        tensor.name,
+        "×".join(map(str, tensor.shape)) or "scalar",
+        tensor.dtype if tensor.dtype == tensor.target_dtype else f"{tensor.dtype} / {tensor.target_dtype}",
+        tensor.evidence,
+        tensor.error,
+        cosine,
+        l2,
+        _spot(tensor.max_abs) if whole else _at_least(tensor.max_abs_at_least),
+        _spot(tensor.max_relative) if whole else "not known",
+        f"{tensor.num_nonfinite} / {tensor.target_num_nonfinite}",
+    ]
+
+
+def _spot(spot: Spot | None) -> str:
+    if spot is None:
+        return "0"
+    index = ", ".join(map(str, spot.index))
+    return f"{spot.difference:.3g} at [{index}]: {spot.reference:.6g} / {spot.target:.6g}"
+
+
+def _at_least(value: float | None) -> str:
+    return "not known" if value is None else f"≥ {value:.3g}"
+
+
+def _replayed(replayed: Sequence[Replayed]) -> Table:
+    columns = [
+        Column(title="module", code=True),
+        Column(title="operator", code=True),
+        Column(title="own error, target", number=True),
+        Column(title="own error, reference", number=True),
+        Column(title="inherited", number=True),
+        Column(title="rounding explains", number=True),
+        Column(title="verdict"),
+    ]
+    rows: list[list[Cell]] = [
+        [
+            one.row.module_path,
+            one.row.name,
+            one.own_error,
+            one.reference_error,
+            one.inherited,
+            one.tolerance,
+            one.verdict if not one.note else f"{one.verdict}: {one.note}",
+        ]
+        for one in replayed
+    ]
+    return Table(title="Executed again in float64 from the recorded inputs", columns=columns, rows=rows)

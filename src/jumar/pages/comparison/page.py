@@ -1,0 +1,109 @@
+"""The page of `jumar compare`: the answer, what to do, then the way to it and the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jumar.accuracy import Comparison
+from jumar.accuracy.diagnosis import Diagnosis, SecondPass
+from jumar.accuracy.replay import Replayed
+from jumar.accuracy.rules import RULES
+from jumar.accuracy.source import RecordingLike
+from jumar.findings import Finding, Severity
+from jumar.pages.comparison.about import ABOUT, about, left_out, settings
+from jumar.pages.comparison.decision import decision, hypothesis_list
+from jumar.pages.comparison.divergence import divergence
+from jumar.pages.comparison.modules import modules
+from jumar.pages.comparison.operators import operators, unmatched
+from jumar.pages.comparison.runs import losses
+from jumar.report.page import Action, FindingList, Page, Section, Status, Verdict
+
+MAX_ACTIONS = 4
+TITLES = {rule.code: rule.summary for rule in RULES}
+STATUS: dict[str, Status] = {"agree": "fine", "incomparable": "attention", "diverge": "failed"}
+SHOWN_ELSEWHERE = frozenset({"JM340", "JM341"})
+
+
+def compare_page(
+    comparison: Comparison,
+    *,
+    diagnosis: Diagnosis | None = None,
+    recordings: tuple[RecordingLike, RecordingLike] | None = None,
+    replayed: Sequence[Replayed] = (),
+    second_pass: SecondPass | None = None,
+) -> Page:
+    """Return the page for `comparison`; sections without content are left out.
+
+    `recordings` (reference, target) give pictures of the tensors, settings and lines of the sources, `replayed` the
+    three numbers of the suspects, `second_pass` the commands that record their tensors.
+    """
+    sections = [
+        decision(diagnosis),
+        losses(comparison, diagnosis),
+        divergence(comparison, recordings, replayed),
+        hypothesis_list(diagnosis),
+        modules(comparison),
+        _findings(comparison),
+        operators(comparison),
+        unmatched(comparison),
+        settings(recordings),
+        left_out(comparison, diagnosis),
+        about(comparison),
+    ]
+    return Page(
+        title="Accuracy of two runs",
+        verdict=Verdict(
+            status=STATUS[comparison.status], headline=comparison.headline, details=_details(comparison, diagnosis)
+        ),
+        actions=_actions(comparison.findings, second_pass),
+        sections=[section for section in sections if section is not None],
+        footer=ABOUT[comparison.evidence].replace("`", ""),
+    )
+
+
+def _details(comparison: Comparison, diagnosis: Diagnosis | None) -> list[str]:
+    counts = ", ".join(f"{count:,} {status}" for status, count in comparison.num_operators.items())
+    details = [f"Operator calls compared in {_steps(comparison.steps)}: {counts}."] if counts else []
+    decisive = comparison.findings[0].message if comparison.findings else ""
+    if decisive and comparison.status != "agree" and decisive not in comparison.headline:
+        details.insert(0, _told_once(decisive, comparison.headline))
+    if diagnosis is not None and comparison.status == "diverge":
+        best = next((one for one in diagnosis.suspicions if one.seen_in != "arguments"), None)
+        if best is not None:
+            details.insert(1, f"{best.hypothesis.confidence.capitalize()}: {best.hypothesis.statement}")
+    if comparison.evidence != "tensors" and counts:
+        details.append(ABOUT[comparison.evidence].replace("`", ""))
+    return details
+
+
+def _told_once(message: str, headline: str) -> str:
+    """Return the message without the place that the headline has named already."""
+    lead, _, rest = message.partition(" diverges; ")
+    if rest and lead in headline:
+        return rest[:1].upper() + rest[1:]
+    return message
+
+
+def _steps(steps: Sequence[int]) -> str:
+    ordered = sorted(set(steps))
+    listed = ", ".join(map(str, ordered)) if len(ordered) <= 8 else f"{ordered[0]} to {ordered[-1]}"
+    return f"step{'s' if len(ordered) != 1 else ''} {listed}"
+
+
+def _actions(findings: Sequence[Finding], second_pass: SecondPass | None) -> list[Action]:
+    worth = [finding for finding in findings if finding.action and finding.severity >= Severity.WARNING]
+    actions = [
+        Action(title=finding.action, detail=str(finding.where), command=f"jumar rule {finding.code}")
+        for finding in worth[:MAX_ACTIONS]
+    ]
+    if second_pass is not None:
+        for side, command in (("reference", second_pass.reference), ("target", second_pass.target)):
+            detail = f"Step {second_pass.step} only; then compare the two new recordings."
+            actions.append(Action(title=f"Record the suspects' whole tensors: {side}", detail=detail, command=command))
+    return actions
+
+
+def _findings(comparison: Comparison) -> Section:
+    shown = [finding for finding in comparison.findings if finding.code not in SHOWN_ELSEWHERE]
+    found = FindingList(findings=shown, empty="No finding.", titles=TITLES)
+    return Section(title="Accuracy findings", blocks=[found])

@@ -1,0 +1,69 @@
+"""Losses and gradient norms of both runs, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jumar.accuracy import Comparison, LossPair
+from jumar.accuracy.diagnosis import Diagnosis, StepCurve
+from jumar.report.page import Block, Column, LineChart, Section, Series, Table
+
+
+def losses(comparison: Comparison, diagnosis: Diagnosis | None) -> Section | None:
+    """Return the curves of both runs."""
+    blocks = [*_losses(comparison.losses), *_gradients(diagnosis.curves if diagnosis is not None else ())]
+    return Section(title="Losses", blocks=blocks) if blocks else None
+
+
+def _losses(all_pairs: Sequence[LossPair]) -> list[Block]:
+    pairs = [pair for pair in all_pairs if pair.rank == all_pairs[0].rank]
+    if not pairs:
+        return []
+    steps = [pair.step for pair in pairs]
+    chart = LineChart(
+        title="Loss by step",
+        x_label="step",
+        y_label="loss",
+        series=[
+            Series(name="reference", x=steps, y=[pair.reference for pair in pairs]),
+            Series(name="target", x=steps, y=[pair.target for pair in pairs]),
+        ],
+    )
+    columns = [
+        Column(title="step", number=True),
+        Column(title="reference", number=True, digits=7),
+        Column(title="target", number=True, digits=7),
+        Column(title="relative difference", number=True),
+        Column(title="tolerance", number=True),
+    ]
+    rows = [[pair.step, pair.reference, pair.target, pair.error, pair.tolerance] for pair in pairs]
+    marked = [row for row, pair in enumerate(pairs) if pair.agrees is False]
+    return [chart, Table(columns=columns, rows=rows, marked=marked)]
+
+
+def _gradients(curves: Sequence[StepCurve]) -> list[Block]:
+    points = [curve for curve in curves if curve.reference_norm is not None or curve.target_norm is not None]
+    if not points:
+        return []
+    steps = [point.step for point in points]
+    norms = LineChart(
+        title="Norm of all gradients by step",
+        x_label="step",
+        y_label="L2 norm",
+        series=[
+            Series(name="reference", x=steps, y=[point.reference_norm for point in points]),
+            Series(name="target", x=steps, y=[point.target_norm for point in points]),
+        ],
+    )
+    errors = LineChart(
+        title="Difference of the runs by step",
+        x_label="step",
+        y_label="relative to the norm of all",
+        log_y=True,
+        series=[
+            Series(name="gradients", x=steps, y=[point.gradient_error for point in points]),
+            Series(name="parameters after the step", x=steps, y=[point.parameter_error for point in points]),
+        ],
+    )
+    differ = any(point.gradient_error or point.parameter_error for point in points)
+    return [norms, errors] if differ else [norms]

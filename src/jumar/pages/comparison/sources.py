@@ -1,0 +1,78 @@
+"""The lines of the script at which the runs part, when the file is at hand."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+
+from jumar.accuracy import OperatorDiff
+from jumar.accuracy.source import RecordingLike
+from jumar.accuracy.words import split_source
+from jumar.report.page import Block
+from jumar.report.pictures import Excerpt
+
+AROUND = 4
+"""Lines shown before and after."""
+MOST_BYTES = 2_000_000
+MOST_WIDTH = 240
+PARENTS = 3
+
+
+def excerpts(diff: OperatorDiff, recordings: tuple[RecordingLike, RecordingLike]) -> list[Block]:
+    """Return the lines of both sides; one excerpt where they are the same."""
+    found: dict[tuple[Path, int], Excerpt] = {}
+    for side, source, recording in (
+        ("reference", diff.reference_source, recordings[0]),
+        ("target", diff.source, recordings[1]),
+    ):
+        path, line = split_source(source)
+        file = _file(path, recording) if path and line else None
+        if file is None or line is None:
+            continue
+        if (excerpt := _excerpt(file, line, str(path), side, recording)) is not None:
+            found.setdefault((file, line), excerpt)
+    shown = list(found.values())
+    if len(shown) == 1 and diff.reference_name and diff.target_name:
+        only = shown[0]
+        shown = [Excerpt(path=only.path, first_line=only.first_line, lines=only.lines, marked=only.marked)]
+    return list(shown)
+
+
+def _file(path: str, recording: RecordingLike) -> Path | None:
+    """Return the file that a recorded path names: itself, or beside the script or the working folder."""
+    script = Path(recording.info.command[0]) if recording.info.command else Path()
+    bases = [Path.cwd(), *(script.resolve().parents[:PARENTS])]
+    for candidate in (Path(path), *(base / path for base in bases)):
+        try:
+            if candidate.is_file() and candidate.stat().st_size <= MOST_BYTES:
+                return candidate.resolve()
+        except OSError:
+            continue
+    return None
+
+
+def _excerpt(file: Path, line: int, name: str, side: str, recording: RecordingLike) -> Excerpt | None:
+    try:
+        lines = file.read_text("utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    if not 1 <= line <= len(lines):
+        return None
+    first = max(1, line - AROUND)
+    return Excerpt(
+        path=f"{name}{_age(file, recording)}",
+        first_line=first,
+        lines=[text[:MOST_WIDTH] for text in lines[first - 1 : line + AROUND]],
+        marked=[line],
+        title=f"Source, {side}",
+    )
+
+
+def _age(file: Path, recording: RecordingLike) -> str:
+    """Return a warning when the file was changed after the recording was made."""
+    try:
+        created = datetime.fromisoformat(recording.info.created)
+        changed = file.stat().st_mtime > created.timestamp()
+    except (ValueError, OSError):
+        return ""
+    return " (changed since it was recorded)" if changed else ""
