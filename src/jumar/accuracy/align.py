@@ -22,6 +22,7 @@ from jumar.accuracy.moves import match_moved
 from jumar.accuracy.regions import Region, find_regions
 from jumar.accuracy.sequences import common
 from jumar.accuracy.structure import differences
+from jumar.accuracy.turns import BACKWARD, repeated_modules, same_batch, set_turns
 from jumar.accuracy.updates import homes
 from jumar.recording.schema import CallRow
 
@@ -44,15 +45,24 @@ class AlignedStep:
 def align_step(
     reference: Sequence[CallRow], target: Sequence[CallRow], names: tuple[Names | None, Names | None] = (None, None)
 ) -> AlignedStep:
-    """Align the rows of one step and rank. `names` says how each side's names are read."""
+    """Align the rows of one step and rank. `names` says how each side's names are read.
+
+    Where the runs cut a step's batch into micro-batches of other sizes, only its parameters can be compared.
+    """
     kind = _common_kind(reference, target)
     if kind == "none":
         return AlignedStep(kind, [], [], [])
     mine = calls_of((row for row in reference if row.kind in {kind, "parameter"}), names[0])
     theirs = calls_of((row for row in target if row.kind in {kind, "parameter"}), names[1])
+    repeated = repeated_modules(reference, target, names)
+    if repeated:
+        set_turns(mine, reference, names[0], repeated)
+        set_turns(theirs, target, names[1], repeated)
+        if "" in repeated and not same_batch(mine, theirs):
+            mine, theirs = ([call for call in calls if call.row.kind == "parameter"] for calls in (mine, theirs))
+            return AlignedStep(kind, mine, theirs, align(mine, theirs))
     matching, regions = _matched(mine, theirs)
-    pairs = _merge(matching, regions)
-    return AlignedStep(kind, mine, theirs, pairs, differences(matching, regions, reference, target, names))
+    return AlignedStep(kind, mine, theirs, _merge(matching, regions), differences(matching, regions, repeated))
 
 
 def _common_kind(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Literal["op", "module", "none"]:
@@ -75,14 +85,17 @@ def _matched(reference: Sequence[Call], target: Sequence[Call]) -> tuple[Matchin
         if others:
             backwards = reference[mine[0]].row.phase == "backward"
             tokens = _tokens(reference, matching.flows[0], mine), _tokens(target, matching.flows[1], others)
-            for i, j in _match(range(len(mine)), range(len(others)), tokens, backwards=backwards):
+            level = int(
+                reference[mine[0]].turn == BACKWARD
+            )  # a turn's place in the dataflow is another with more turns
+            for i, j in _match(range(len(mine)), range(len(others)), tokens, level, backwards=backwards):
                 matching.pair(mine[i], others[j])
     match_moved(matching)
     return matching, find_regions(matching)
 
 
 def _identity(call: Call) -> Hashable:
-    return call.row.kind, call.row.phase, call.place, call.token, call.row.arguments, call.item
+    return call.row.kind, call.row.phase, call.place, call.turn, call.token, call.row.arguments, call.item
 
 
 def _groups(calls: Sequence[Call], flow: Dataflow) -> dict[Hashable, list[int]]:
@@ -100,7 +113,7 @@ def _groups(calls: Sequence[Call], flow: Dataflow) -> dict[Hashable, list[int]]:
         elif row.kind == "parameter":
             groups[row.kind, call.place, call.operator].append(index)
         else:
-            groups[row.kind, row.phase, call.place].append(index)
+            groups[row.kind, row.phase, call.place, call.turn].append(index)
     return groups
 
 

@@ -31,6 +31,8 @@ class Call:
     item: int | None = None
     place: str = ""
     """Module in which the call is looked for on the other side."""
+    turn: int = 0
+    """Of a module that the runs call another number of times: in which of its calls this one is, from 0."""
     homes: Mapping[int, CallRow] = field(default_factory=dict)
     """Of a call that stands for a region of calls: the row of each tensor, by the tensor's `id`."""
 

@@ -73,6 +73,6 @@ def micro_steps(reference: Sequence[CallRow], target: Sequence[CallRow], rank: i
         kind="micro-steps",
         rank=rank,
         sentence=f"a step of the reference has {mine} backward passes and one of the target {theirs} "
-        "(gradient accumulation): their calls are compared as far as shapes agree, and the gradients and "
+        "(gradient accumulation): of equal micro-batches the first are compared, of others only the gradients and "
         "parameters at the end of the step",
     )

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from jumar.accuracy.calls import Call, Names, PlainNames, plain_path
+from jumar.accuracy.calls import Call, plain_path
 from jumar.accuracy.correspondence import StructuralDiff, StructureKind
 from jumar.accuracy.matching import Matching
 from jumar.accuracy.regions import Region, components
@@ -16,20 +15,18 @@ from jumar.recording.schema import CallRow
 MOST_CALLS = 20
 """Calls of one difference that are kept."""
 
-SidesOfNames = tuple[Names | None, Names | None]
-
 
 def differences(
     matching: Matching,
     regions: Sequence[Region],
-    reference: Sequence[CallRow],
-    target: Sequence[CallRow],
-    names: SidesOfNames,
+    repeated: Mapping[str, tuple[int, int]],
 ) -> list[StructuralDiff]:
-    """Return the differences in the order of execution; equal ones at many places once, with their number."""
+    """Return the differences in the order of execution; equal ones at many places once, with their number.
+
+    `repeated` holds the modules that the runs call another number of times (see `turns.repeated_modules`).
+    """
     found: list[StructuralDiff] = [_replaced(matching, region) for region in regions]
     done = {side: {k for region in regions for k in region.members[side]} for side in (0, 1)}
-    repeated = _repeated(reference, target, names)
     one_sided = _one_sided(matching)
     for side in (0, 1):
         modules: dict[str, list[int]] = {}
@@ -146,25 +143,9 @@ def _prefixes(path: str) -> Iterator[str]:
         path = path.rpartition(".")[0]
 
 
-def _top(path: str, tops: set[str]) -> str | None:
-    return next((prefix for prefix in _prefixes(path) if prefix in tops), None)
-
-
-def _repeated(
-    reference: Sequence[CallRow], target: Sequence[CallRow], names: SidesOfNames
-) -> dict[str, tuple[int, int]]:
-    """Return the modules, topmost only, that the runs call another number of times in the forward pass."""
-    mine, theirs = _times(reference, names[0] or PlainNames()), _times(target, names[1] or PlainNames())
-    counts = {place: (times, theirs[place]) for place, times in mine.items() if theirs.get(place, times) != times}
-    return {place: both for place, both in counts.items() if _top(place.rpartition(".")[0], set(counts)) is None}
-
-
-def _times(rows: Iterable[CallRow], names: Names) -> Counter[str]:
-    paths = Counter(row.module_path for row in rows if row.kind == "module" and row.phase == "forward")
-    counts: Counter[str] = Counter()
-    for path, times in paths.items():
-        counts[names.place(plain_path(path))[1]] += times
-    return counts
+def _top(path: str, tops: Container[str]) -> str | None:
+    """Return which of `tops` a module is in; the root, "", holds all."""
+    return next((prefix for prefix in _prefixes(path) if prefix in tops), "" if "" in tops else None)
 
 
 def _repetition(row: CallRow, place: str, counts: tuple[int, int]) -> StructuralDiff:
