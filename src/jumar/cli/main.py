@@ -25,6 +25,7 @@ COMMANDS = {
     "overflow": "Name the first operator that makes NaN or Inf of finite values.",
     "dump": "List and convert dumps: HDF5, .npy, msprobe, text.",
     "repro": "Write a recorded operator as a script of its own.",
+    "accuracy": "Find by experiment which operators open a gap between losses.",
     "advise": "Name the bottlenecks of a recording.",
     "tune": "Find faster ways to compute a recording's operators, and prove each.",
     "bank": "Look into the knowledge bank of tuning.",

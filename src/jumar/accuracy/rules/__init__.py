@@ -7,6 +7,7 @@ from collections.abc import Callable
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.rules import (
     arguments_differ,
+    causal_operators,
     diagnosis_path,
     first_divergence,
     hypothesis_seen,
@@ -58,7 +59,7 @@ FINDERS: tuple[Callable[[Evidenced], list[Finding]], ...] = (
 _OF_DIAGNOSES = (diagnosis_path, hypothesis_seen)
 """Rules of the diagnosis that `jumar compare` makes of a comparison."""
 
-_OF_REPLAYS = (own_error, inherited_error, not_replayable)
+_OF_REPLAYS = (own_error, inherited_error, not_replayable, causal_operators)
 """Rules of `jumar replay` and `jumar accuracy bisect`: they judge one recording, or runs of a script."""
 
 RULES: tuple[Rule, ...] = tuple(

@@ -1,0 +1,75 @@
+"""Calculates chosen operators of a run otherwise, below the observer: the causal test."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from jumar.accuracy.bisect.calculation import Failed, better, can_switch, put, results
+from jumar.accuracy.bisect.modules import Where
+from jumar.accuracy.bisect.units import Intervention, unit_of
+from jumar.capture.operators import operator_info
+
+
+class InterveneMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Runs every operator as it is, and overwrites the results of the chosen ones with better ones.
+
+    The run's own call is made as well: dtypes, strides, aliasing, streams and random numbers stay its own.
+    """
+
+    def __init__(self, intervention: Intervention) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._intervention = intervention
+        self._where = Where()
+        self.switched: Counter[str] = Counter()
+        self.failed: Counter[str] = Counter()
+
+    def start(self) -> None:
+        """Follow the modules and take the place below whatever is entered later."""
+        self._where.start()
+        self.__enter__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        origin = self._where.now()
+        if not isinstance(func, torch._ops.OpOverload) or not can_switch(func):
+            return func(*args, **kwargs)
+        unit = unit_of(operator_info(func).name, origin.module_path)
+        if unit not in self._intervention.units:
+            return func(*args, **kwargs)
+        with torch.no_grad():
+            try:
+                values = better(func, args, kwargs, self._intervention.how)
+            except Failed as failure:
+                self.failed[str(failure)] += 1
+                return func(*args, **kwargs)
+            result = func(*args, **kwargs)
+            put(values, list(results(func, args, kwargs, result)))
+        self.switched[str(unit)] += 1
+        return result
+
+    def write_report(self) -> None:
+        """Say how often each unit was switched, in a file of this process."""
+        folder = self._intervention.report
+        if folder:
+            text = json.dumps({"switched": self.switched, "failed": self.failed})
+            Path(folder, f"process-{os.getpid()}.json").write_text(text, "utf-8")
+
+
+def start() -> None:
+    """Begin the intervention that the environment names, if any; the plug-in of a run."""
+    intervention = Intervention.from_environment(os.environ)
+    if intervention is None:
+        return
+    mode = InterveneMode(intervention)
+    mode.start()
+    atexit.register(mode.write_report)
