@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jumar.accuracy.calls import Call
-from jumar.accuracy.canonical import ADOPTING, RANDOM, SILENT_WRITES, UNINITIALISED, VIEWS
+from jumar.accuracy.canonical import ADOPTING, RANDOM, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS
 from jumar.accuracy.flow import Flow, Side
 from jumar.accuracy.measure import Loader, Measure, tensor_diff
 from jumar.accuracy.memory import Memory
 from jumar.accuracy.outputs import OutputJudge, OutputVerdict, unseen
 from jumar.accuracy.pairing import argument_differences, paired, same_operator
 from jumar.accuracy.reading import Inputs, read_inputs
+from jumar.accuracy.regions import OPERATOR as REGION
 from jumar.accuracy.results import ArgumentDiff, OperatorDiff, OperatorStatus, TensorDiff
 from jumar.accuracy.tolerance import ErrorModel, epsilon, error_model
 
@@ -67,8 +68,13 @@ class Judge:
         measured = self._memory.scaling.measure
         earlier = self._written_before(reference, target, load)
         inputs = read_inputs(reference, target, load, self._flow, self._parameters, self._strict, measured)
+        if reference.operator == REGION:
+            inputs.out_of_line = None  # which inputs belong together is a guess where the operators are others
         self._note_scales(reference, target)
         reason = self._reason_not_to(reference, target)
+        if not reason and inputs.out_of_line is not None and reference.operator in TRANSPORT:
+            inputs.out_of_line = None
+            reason = "it shows other values; who calculates with them is compared"
         if reason:
             return self._not_compared(reference, target, inputs, reason)
         opaque = OPAQUE.get(reference.operator, ())
@@ -140,8 +146,8 @@ class Judge:
     ) -> Judgement:
         self._flow.not_judged(reference, "reference")
         self._flow.not_judged(target, "target")
-        is_one_operator = reference.row.kind == "op" and same_operator(reference, target)
-        diverges = inputs.out_of_line is not None or (reason.startswith("shapes differ") and is_one_operator)
+        other_shape = reason.startswith("shapes differ") and _should_have_one_shape(reference, target)
+        diverges = inputs.out_of_line is not None or other_shape
         diff = blank_diff(
             reference,
             target,
@@ -189,6 +195,13 @@ class Judge:
         verdict, allowed = OutputJudge(call, model, inputs, self._memory, self._strict).judge(name, m)
         self._flow.judged(m, allowed, call.inputs.values(), unseen(m, inputs.suspects))
         return verdict
+
+
+def _should_have_one_shape(reference: Call, target: Call) -> bool:
+    """Return whether the pair is one calculation on inputs of one shape each; else it may be a pair by name alone."""
+    if reference.row.kind != "op" or reference.layout_only or not same_operator(reference, target):
+        return False
+    return all(a.shape == b.shape for _, a, b in paired(reference, target, "inputs"))
 
 
 def _status(

@@ -8,12 +8,13 @@ from typing import Literal
 
 from jumar.accuracy.align import AlignedStep, Pair
 from jumar.accuracy.calls import Call
-from jumar.accuracy.canonical import RANDOM, SHUFFLING
+from jumar.accuracy.canonical import EXACT, RANDOM, SHUFFLING
 from jumar.accuracy.flow import Flow
 from jumar.accuracy.judge import Judge, Judgement, Load
 from jumar.accuracy.leaves import Leaf, parameter_storages
 from jumar.accuracy.memory import Memory
 from jumar.accuracy.parameter_updates import ParameterJudge
+from jumar.accuracy.regrouping import Suspicion
 from jumar.accuracy.results import OperatorDiff, OperatorStatus, UnmatchedCall
 from jumar.recording.schema import TensorRow
 
@@ -57,6 +58,7 @@ def compare_step(step: AlignedStep, load: Load, *, tolerance_scale: float, memor
     )
     for pair in step.pairs:
         walk.take(pair)
+    walk.end()
     return outcome
 
 
@@ -70,6 +72,15 @@ class _Walk:
     memory: Memory
     of_reference: set[int]
     """Identities of the reference's calls."""
+    suspicion: Suspicion | None = None
+
+    def end(self) -> None:
+        """Decide what had to wait for the end of the step."""
+        if self.suspicion is not None and self.suspicion.is_confirmed:
+            self.outcome.first, self.outcome.random = self.suspicion.diff, self.suspicion.random
+            self.outcome.num_leaves_before_first = self.suspicion.num_leaves
+        elif self.suspicion is not None and self.outcome.first is None:
+            self.outcome.operators = [_regrouped(diff) for diff in self.outcome.operators]
 
     def take(self, pair: Pair) -> None:
         """Judge the next pair."""
@@ -113,7 +124,10 @@ class _Walk:
         outcome.leaves.extend(judged.inputs.leaves)
         if outcome.first is None:
             outcome.num_leaves_before_first = len(outcome.leaves)
-        if diff.status == "diverge" and outcome.first is None and not self._leaves_explain(judged):
+        if self.suspicion is not None:
+            self.suspicion.see(reference, diff)
+        differs = diff.status == "diverge" and outcome.first is None and not self._leaves_explain(judged)
+        if differs and not self._suspects(reference, judged):
             diff = self._blamed(judged)
         if diff.status == "random":
             _note_random(outcome, diff)
@@ -125,6 +139,19 @@ class _Walk:
         """Return whether what comes from outside the step explains the difference: in the first step anything,
         later what training on two devices does not make drift."""
         return any(self.memory.is_first_step or not leaf.drifted for leaf in judged.inputs.leaves)
+
+    def _suspects(self, reference: Call, judged: Judgement) -> bool:
+        """Return whether the divergence may be one of order only; the first such is kept until the step is over."""
+        if judged.inputs.out_of_line is None or reference.row.kind != "op":
+            return False
+        blamed = _blame(judged, self.of_reference)
+        if blamed.status != "diverge":
+            return False
+        if self.suspicion is None or not self.suspicion.open:
+            moves = reference.operator in EXACT
+            self.suspicion = Suspicion(blamed, len(self.outcome.leaves), self.outcome.random, needs_reader=moves)
+            self.suspicion.begin(reference)
+        return True
 
     def _blamed(self, judged: Judgement) -> OperatorDiff:
         """Note the divergence, of the pair or of calls before it; return what is left to say of the pair."""
@@ -138,6 +165,13 @@ class _Walk:
         else:
             _note_random(outcome, blamed)
         return diff
+
+
+def _regrouped(diff: OperatorDiff) -> OperatorDiff:
+    """Return a comparison of a step in which no difference lasts."""
+    if diff.status != "diverge":
+        return diff
+    return replace(diff, status="inherited", note="part of a calculation that the runs group in another order")
 
 
 def _of_region(diff: OperatorDiff, pair: Pair) -> OperatorDiff:
@@ -186,7 +220,7 @@ def _blame(judged: Judgement, of_reference: set[int]) -> OperatorDiff:
     """
     suspects = judged.inputs.suspects
     if judged.inputs.out_of_line is None:
-        exact = any(output.evidence == "tensors" for output in judged.diff.outputs)
+        exact = any(output.evidence in {"tensors", "sketches"} for output in judged.diff.outputs)
         shuffling = tuple(s for s in suspects if s.operator in SHUFFLING and _related(s.path, judged.diff.module_path))
         suspects = () if exact or judged.diff.arguments else shuffling
     if not suspects:
