@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import get_args
 
 from jumar.accuracy.correspondence import Correspondence
 from jumar.accuracy.floors import NoiseFloor
@@ -60,4 +61,4 @@ def summary(recording: RecordingLike) -> RunSummary:
 def evidence_of(operators: list[OperatorDiff]) -> Evidence:
     """Return the best evidence that any operator was judged by."""
     kinds = {tensor.evidence for diff in operators for tensor in diff.outputs}
-    return "tensors" if "tensors" in kinds else "statistics" if "statistics" in kinds else "none"
+    return next((kind for kind in get_args(Evidence) if kind in kinds), "none")

@@ -194,4 +194,4 @@ def peak_of(found: Measure) -> float:
     """Return the error of the worst element: exact, or what noise of the estimated size may reach."""
     if found.nonfinite_differs:
         return math.inf
-    return found.max_error if found.exact is not None else max(found.max_error, PEAK_OF_NOISE * found.noise)
+    return found.max_error if found.exact is not None else max(found.max_error, PEAK_OF_NOISE * found.noise, found.peak)

@@ -1,4 +1,8 @@
-"""How far one tensor is apart in two recordings: exactly from whole tensors, as bounds from statistics.
+"""How far one tensor is apart in two recordings: exact, estimated, or bounded.
+
+The best that both sides have is used: whole tensors, else sketches (that of a whole tensor is computed when only
+the other side has one) together with the statistics, else statistics alone, else hashes, which tell equal from
+not equal and nothing more.
 
 For tensors a (reference) and b (target) with n elements, the statistics give bounds that always hold:
 
@@ -8,6 +12,9 @@ For tensors a (reference) and b (target) with n elements, the statistics give bo
 difference is rounding noise (independent between elements), Δl2, √n·Δmean, Δmax and Δmin each are a draw
 from about the noise itself, so that its size for each element is about L. `noise` is that estimate; it is
 used only to excuse a difference further on, never to accuse.
+
+A sketch gives an estimate D of ‖b - a‖₂ with a bound on its error (docs/sketches.md). What accuses is the lower end,
+D less its bound, or the statistics' bound where that is greater; what excuses (`noise`, `peak`) is the upper end.
 """
 
 from __future__ import annotations
@@ -18,8 +25,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jumar.accuracy.arrays import ArrayDistance, distance
-from jumar.accuracy.results import TensorDiff
+from jumar.accuracy.projections import SketchDistance, sketch_distance
+from jumar.accuracy.results import Evidence, TensorDiff
 from jumar.recording.schema import TensorRow
+from jumar.recording.sketch import sketch_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,12 +61,34 @@ class Measure:
     target_num_nonfinite: int = 0
     nonfinite_differs: bool = False
     exact: ArrayDistance | None = None
+    sketched: SketchDistance | None = None
+    """The estimate, where both sides have a sketch and not both the whole tensor."""
+    peak: float = 0.0
+    """Greatest difference of an element that is likely where only a few differ; 0 when nothing says so."""
+    unequal: bool = False
+    """The hashes differ, and nothing else is known."""
     note: str = ""
 
     @property
     def rms(self) -> float:
         """Root mean square of the elements."""
         return self.l2 / math.sqrt(self.num) if self.num else 0.0
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the figures come from."""
+        if not self.known:
+            return "hashes" if self.unequal else "none"
+        if self.exact is not None:
+            return "tensors"
+        if self.sketched is not None:
+            return "sketches"
+        return "statistics" if self.reference.num_nan is not None or not self.num else "hashes"
+
+    @property
+    def sees_places(self) -> bool:
+        """Whether elements that have only changed places would show."""
+        return self.exact is not None or self.sketched is not None or self.evidence == "hashes"
 
     @property
     def equal(self) -> bool:
@@ -78,7 +109,7 @@ class Measure:
         if self.nonfinite_differs:
             return math.inf
         noise = _ratio(self.noise, self.rms)
-        return max(noise, self.error()) if self.exact is not None else noise
+        return max(noise, self.error()) if self.exact is not None or self.sketched is not None else noise
 
 
 def _ratio(part: float, whole: float) -> float:
@@ -93,11 +124,44 @@ def measure(reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader]
     if reference.shape != target.shape:
         result.note = f"shapes differ: {list(reference.shape)} against {list(target.shape)}"
         return result
-    if load is not None:
-        arrays = load[0](reference), load[1](target)
-        if arrays[0] is not None and arrays[1] is not None and arrays[0].shape == arrays[1].shape:
-            return _from_arrays(result, distance(arrays[0], arrays[1]))
-    return _from_statistics(result)
+    arrays = (None, None) if load is None else (load[0](reference), load[1](target))
+    if arrays[0] is not None and arrays[1] is not None and arrays[0].shape == arrays[1].shape:
+        return _from_arrays(result, distance(arrays[0], arrays[1]))
+    sketches = _sketch(reference, arrays[0]), _sketch(target, arrays[1])
+    result = _from_statistics(result)
+    if sketches[0] is not None and sketches[1] is not None and result.l2 > 0:
+        _estimate(result, sketches[0], sketches[1])
+    elif not result.known and reference.hash and target.hash:
+        _from_hashes(result)
+    return result
+
+
+def _sketch(tensor: TensorRow, array: np.ndarray | None) -> bytes | None:
+    if tensor.sketch is not None or array is None:
+        return tensor.sketch
+    return sketch_of(array)
+
+
+def _estimate(result: Measure, reference: bytes, target: bytes) -> None:
+    """Add the estimate of two sketches to what the statistics say."""
+    found = sketch_distance(reference, target)
+    if found.overflow:
+        return
+    result.sketched = found
+    norms = result.reference.l2 or 0.0, result.target.l2 or 0.0
+    root = math.sqrt(result.num)
+    at_least, at_most = found.at_least(*norms), found.at_most(*norms)
+    result.l2_error = max(result.l2_error, at_least)
+    result.max_error = max(result.max_error, at_least / root)
+    result.noise = max(at_most, result.l2_error) / root
+    if found.is_concentrated:
+        result.peak = at_most
+
+
+def _from_hashes(result: Measure) -> None:
+    result.known = result.reference.hash == result.target.hash
+    result.unequal = not result.known
+    result.note = "" if result.known else "the hashes differ: not equal, by how much is not known"
 
 
 def _from_arrays(result: Measure, exact: ArrayDistance) -> Measure:
@@ -156,12 +220,14 @@ def _bound(result: Measure, mine: tuple[float, ...], theirs: tuple[float, ...]) 
 def tensor_diff(name: str, found: Measure, error: float | None = None) -> TensorDiff:
     """Return the public form of a measure. `error` is the judged figure; None for the tensor's own scale."""
     a, b = found.reference, found.target
-    exact = found.exact
-    evidence = "none" if not found.known else "statistics" if exact is None else "tensors"
+    exact, sketched, evidence = found.exact, found.sketched, found.evidence
     judged = None if not found.known else found.error() if error is None else error
-    known_bounds = found.known and exact is None
+    bounds = found.known and exact is None
+    cosine, l2_relative = (exact.cosine, exact.l2_relative) if exact is not None else _estimates(found)
     note = found.note
-    if known_bounds and not note and judged:
+    if sketched is not None and sketched.estimate and not note:
+        note = "from sketches: l2_relative and cosine are estimates, the true distance is within half of it (99.9 %)"
+    elif evidence == "statistics" and judged and not note:
         note = "from statistics: the figures are lower bounds; cosine and greatest difference are not known"
     return TensorDiff(
         name=name,
@@ -169,16 +235,27 @@ def tensor_diff(name: str, found: Measure, error: float | None = None) -> Tensor
         target_shape=b.shape,
         dtype=a.dtype,
         target_dtype=b.dtype,
-        evidence=evidence,  # type: ignore[arg-type]  # mypy widens the conditional expression to str
+        evidence=evidence,
         error=judged,
-        cosine=exact.cosine if exact else None,
-        l2_relative=exact.l2_relative if exact else None,
+        cosine=cosine,
+        l2_relative=l2_relative,
         max_abs=exact.max_abs if exact else None,
         max_relative=exact.max_relative if exact else None,
         num_different=exact.num_different if exact else None,
-        l2_relative_at_least=_ratio(found.l2_error, found.l2) if known_bounds else None,
-        max_abs_at_least=found.max_error if known_bounds else None,
+        l2_relative_at_least=_ratio(found.l2_error, found.l2) if bounds else None,
+        max_abs_at_least=found.max_error if bounds else None,
         num_nonfinite=found.num_nonfinite,
         target_num_nonfinite=found.target_num_nonfinite,
         note=note,
     )
+
+
+def _estimates(found: Measure) -> tuple[float | None, float | None]:
+    """Return the estimated cosine and relative L2 error; (None, None) without sketches, or without a norm."""
+    l2_a, l2_b = found.reference.l2, found.target.l2
+    if found.sketched is None or not l2_a or not l2_b:
+        return None, None
+    apart = found.sketched.estimate
+    gap = (l2_a - l2_b) / math.sqrt(l2_a) / math.sqrt(l2_b)
+    away = apart / math.sqrt(l2_a) / math.sqrt(l2_b)
+    return max(-1.0, min(1.0, 1.0 - (away * away - gap * gap) / 2.0)), apart / l2_a

@@ -119,6 +119,6 @@ def _without_switched(m: Measure, noise: float, l2_scale: float) -> tuple[float,
 
 def unseen(m: Measure, suspects: tuple[Call, ...]) -> tuple[Call, ...]:
     """Return the suspects that stay so: statistics do not show that elements have changed places."""
-    if not suspects or m.exact is not None:
+    if not suspects or m.sees_places:
         return ()
     return tuple(call for call in suspects if call.operator in SHUFFLING)

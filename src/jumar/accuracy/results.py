@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from jumar.findings import Finding
 
-Evidence = Literal["tensors", "statistics", "none"]
-"""`tensors`: both recordings hold the values; `statistics`: only bounds are known; `none`: nothing is."""
+Evidence = Literal["tensors", "sketches", "statistics", "hashes", "none"]
+"""`tensors`: both recordings hold the values; `sketches`: the distance is estimated, within a known bound;
+`statistics`: only lower bounds are known; `hashes`: equal or not; `none`: nothing is known. The best first."""
 
 OperatorStatus = Literal["agree", "inherited", "diverge", "random", "not-compared"]
 """`inherited`: the output differs by no more than its inputs explain; `random`: the operator draws random
@@ -36,7 +37,8 @@ class TensorDiff:
     `error` is the figure that is judged: the greater of ‖target - reference‖₂ and max|target - reference|,
     each relative to the scale of the tensor (or of the calculation, where terms cancel); of outputs in which
     rounding may switch single elements (masks, ReLU's gradient), without those. With evidence `statistics`
-    every figure is a lower bound and the exact ones are None.
+    every figure is a lower bound and the exact ones are None; with `sketches` `cosine` and `l2_relative` are
+    estimates, and `error` is the lower end of what the distance may be.
     """
 
     name: str
