@@ -92,9 +92,11 @@ def _hypothesis(diagnosis: Diagnosis | None) -> list[_Part]:
 def _next(comparison: Comparison, second_pass: SecondPass | None) -> list[_Part]:
     deciding = next((f for f in comparison.findings if f.severity >= Severity.ERROR), None)
     parts = []
-    if deciding is not None and deciding.action:
+    by_values = second_pass is not None and deciding is not None and "--values tensors" in deciding.action
+    if deciding is not None and deciding.action and not by_values:
         parts.append(_Part(2, _wrapped(f"next: {deciding.action}", "  ")))
-    if second_pass is not None:
+    first = comparison.first_divergence
+    if second_pass is not None and not (first is not None and first.arguments):
         lines = ["  next: record the suspects' whole tensors on both sides, then compare the two new recordings:"]
         parts.append(_Part(7, [*lines, f"    {second_pass.reference}", f"    {second_pass.target}"]))
     return parts

@@ -71,17 +71,15 @@ def _of_one_side(both: Both, mine: CallRow | None, theirs: CallRow | None) -> li
         found = hypotheses_from_rows(read, output, Context(dtype=output.dtype))
     side = "target" if of_target else "reference"
     return [
-        (
-            replace(
-                one,
-                statement=f"Only the {side} runs this. Its result (as the target) against its input (as the "
-                f"reference): {one.statement}",
-            ),
-            output.name,
-            seen,
-        )
+        (replace(one, statement=f"Only the {side} runs this: {_of_result(one.statement)}"), output.name, seen)
         for one in found
     ]
+
+
+def _of_result(statement: str) -> str:
+    """Return a sentence about target and reference as one about an operator's result and its input."""
+    said = statement.replace("The target", "its result").replace("the target", "its result")
+    return said.replace("the reference", "its input")
 
 
 def _distinct(found: list[tuple[Hypothesis, str, Seen]]) -> list[tuple[Hypothesis, str, Seen]]:

@@ -60,15 +60,28 @@ def _tensors(tensors: Sequence[TensorDiff]) -> Table:
         Column(title="tensor"),
         Column(title="shape"),
         Column(title="dtype"),
-        Column(title="known from"),
         Column(title="error", number=True),
         Column(title="cosine", number=True, digits=7),
-        Column(title="L2 relative error", number=True),
-        Column(title="greatest absolute difference"),
-        Column(title="greatest relative difference"),
-        Column(title="NaN or Inf (reference / target)"),
+        Column(title="L2 relative", number=True),
+        Column(title="greatest difference: reference / target"),
     ]
-    return Table(title="Its tensors", columns=columns, rows=[_tensor(tensor) for tensor in tensors])
+    broken = any(tensor.num_nonfinite or tensor.target_num_nonfinite for tensor in tensors)
+    if broken:
+        columns.append(Column(title="NaN or Inf"))
+    known = {tensor.evidence for tensor in tensors} - {"none"}
+    title = (
+        f"Its tensors, known from {' and '.join(SEEN.get(one, one) for one in sorted(known))}"
+        if known
+        else "Its tensors"
+    )
+    rows = [
+        [*_tensor(tensor), *([f"{tensor.num_nonfinite} / {tensor.target_num_nonfinite}"] if broken else [])]
+        for tensor in tensors
+    ]
+    return Table(title=title, columns=columns, rows=rows)
+
+
+SEEN = {"tensors": "whole tensors"}
 
 
 def _tensor(tensor: TensorDiff) -> list[Cell]:
@@ -82,13 +95,10 @@ def _tensor(tensor: TensorDiff) -> list[Cell]:
         tensor.name,
         "×".join(map(str, tensor.shape)) or "scalar",
         tensor.dtype if tensor.dtype == tensor.target_dtype else f"{tensor.dtype} / {tensor.target_dtype}",
-        tensor.evidence,
         tensor.error,
         cosine,
         l2,
         _spot(tensor.max_abs) if whole else _at_least(tensor.max_abs_at_least),
-        _spot(tensor.max_relative) if whole else "not known",
-        f"{tensor.num_nonfinite} / {tensor.target_num_nonfinite}",
     ]
 
 
@@ -100,28 +110,28 @@ def _spot(spot: Spot | None) -> str:
 
 
 def _at_least(value: float | None) -> str:
-    return "not known" if value is None else f"≥ {value:.3g}"
+    if value is None:
+        return "not known"
+    return f"≥ {value:.3g}" if value else "none seen"
 
 
 def _replayed(replayed: Sequence[Replayed]) -> Table:
     columns = [
-        Column(title="module", code=True),
         Column(title="operator", code=True),
-        Column(title="own error, target", number=True),
-        Column(title="own error, reference", number=True),
+        Column(title="own error", number=True),
+        Column(title="the reference's", number=True),
         Column(title="inherited", number=True),
-        Column(title="rounding explains", number=True),
+        Column(title="rounding", number=True),
         Column(title="verdict"),
     ]
     rows: list[list[Cell]] = [
         [
-            one.row.module_path,
-            one.row.name,
+            " ".join(part for part in (one.row.module_path, one.row.name) if part),
             one.own_error,
             one.reference_error,
             one.inherited,
             one.tolerance,
-            one.verdict if not one.note else f"{one.verdict}: {one.note}",
+            f"{one.verdict}: {one.note}" if one.note and one.cause is not None else one.verdict,
         ]
         for one in replayed
     ]

@@ -14,29 +14,31 @@ def operators(comparison: Comparison) -> Section | None:
     shown = (worth or [diff for diff in comparison.operators if diff.error])[:MAX_OPERATORS]
     if not shown:
         return None
+    several = len({diff.step for diff in shown}) > 1
+    called = any(diff.arguments for diff in shown)
     columns = [
-        Column(title="step", number=True),
+        *([Column(title="step", number=True)] if several else []),
         Column(title="phase"),
         Column(title="module", code=True),
         Column(title="operator", code=True),
         Column(title="status"),
         Column(title="error" if comparison.evidence == "tensors" else "error, at least", number=True),
         Column(title="tolerance", number=True),
-        Column(title="error of inputs", number=True),
-        Column(title="other arguments"),
+        Column(title="inputs' error", number=True),
+        *([Column(title="other arguments")] if called else []),
         Column(title="source", code=True),
     ]
     marked = [row for row, diff in enumerate(shown) if diff is comparison.first_divergence]
     title = "Operators that differ" if worth else "Operators with a difference within rounding"
     if len(worth) > len(shown):
         title += f" (the first {len(shown):,} of {len(worth):,})"
-    table = Table(columns=columns, rows=[_row(diff) for diff in shown], marked=marked)
+    table = Table(columns=columns, rows=[_row(diff, several=several, called=called) for diff in shown], marked=marked)
     return Section(title=title, blocks=[table], collapsed=comparison.status == "agree")
 
 
-def _row(diff: OperatorDiff) -> list[Cell]:
+def _row(diff: OperatorDiff, *, several: bool, called: bool) -> list[Cell]:
     return [
-        diff.step,
+        *([diff.step] if several else []),
         diff.phase,
         diff.module_path,
         diff.name,
@@ -44,7 +46,7 @@ def _row(diff: OperatorDiff) -> list[Cell]:
         diff.error,
         diff.tolerance,
         diff.inherited,
-        "; ".join(map(str, diff.arguments)),
+        *(["; ".join(map(str, diff.arguments))] if called else []),
         diff.source,
     ]
 

@@ -38,10 +38,10 @@ def compare_page(
     three numbers of the suspects, `second_pass` the commands that record their tensors.
     """
     sections = [
-        decision(diagnosis),
-        losses(comparison, diagnosis),
         divergence(comparison, recordings, replayed),
         hypothesis_list(diagnosis),
+        decision(diagnosis),
+        losses(comparison, diagnosis),
         modules(comparison),
         _findings(comparison),
         operators(comparison),
@@ -92,6 +92,8 @@ def _steps(steps: Sequence[int]) -> str:
 
 def _actions(findings: Sequence[Finding], second_pass: SecondPass | None) -> list[Action]:
     worth = [finding for finding in findings if finding.action and finding.severity >= Severity.WARNING]
+    if second_pass is not None:  # the commands below do just that, for less
+        worth = [finding for finding in worth if "--values tensors" not in finding.action]
     actions = [
         Action(title=finding.action, detail=str(finding.where), command=f"jumar rule {finding.code}")
         for finding in worth[:MAX_ACTIONS]

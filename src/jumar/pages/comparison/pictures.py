@@ -18,6 +18,8 @@ BINS = 48
 MOST_ROWS, MOST_COLUMNS = 48, 96
 """Cells of a picture; each stands for the greatest difference of a block."""
 MOST_TENSORS = 2
+ARROW = " → "
+"""Between the names of an input and an output of one call: there the input stands for the reference."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -45,7 +47,7 @@ def _arrays(both: Both, mine: Any, theirs: Any) -> list[tuple[str, Floats, Float
         )
         if output is None or read is None:
             return []
-        return [(f"{read} → {output}", _floats(tensors[read]), _floats(tensors[output]))]
+        return [(f"{read}{ARROW}{output}", _floats(tensors[read]), _floats(tensors[output]))]
     first, second = both.tensors(mine, of_target=False), both.tensors(theirs, of_target=True)
     names = [n for n in first if n in second and first[n].shape == second[n].shape and not n.startswith("input")]
     pairs = [(name, _floats(first[name]), _floats(second[name])) for name in names]
@@ -57,6 +59,7 @@ def _floats(array: npt.NDArray[Any]) -> Floats:
 
 
 def _of_pair(name: str, a: Floats, b: Floats) -> list[Block]:
+    first, second = ("input", "output") if ARROW in name else ("reference", "target")
     finite = np.isfinite(a) & np.isfinite(b)
     left = int(a.size - np.count_nonzero(finite))
     note = f"{left:,} elements are NaN or Inf on a side and are not in it." if left else ""
@@ -65,10 +68,10 @@ def _of_pair(name: str, a: Floats, b: Floats) -> list[Block]:
     blocks: list[Block] = []
     if finite.any():
         blocks += [
-            _histogram(f"Values of {name}", "value", {"reference": a[finite], "target": b[finite]}, note),
-            _histogram(f"Difference of {name}, target − reference", "difference", {"difference": d[finite]}, ""),
+            _histogram(f"Values of {name}", "value", {first: a[finite], second: b[finite]}, note),
+            _histogram(f"Difference of {name}, {second} − {first}", "difference", {"difference": d[finite]}, ""),
         ]
-    blocks.append(_raster(name, d))
+    blocks.append(_raster(f"Where {name} differs, {second} − {first}", d))
     return blocks
 
 
@@ -86,7 +89,7 @@ def _histogram(title: str, x_label: str, values: dict[str, Floats], note: str) -
     return Histogram(title=title, x_label=x_label, edges=[float(e) for e in edges], series=series, note=note)
 
 
-def _raster(name: str, d: Floats) -> Raster:
+def _raster(title: str, d: Floats) -> Raster:
     matrix, rows, columns = _matrix(d)
     pooled = _pooled(_pooled(matrix, MOST_ROWS), MOST_COLUMNS, of_columns=True)
     down, across = math.ceil(matrix.shape[0] / pooled.shape[0]), math.ceil(matrix.shape[1] / pooled.shape[1])
@@ -96,7 +99,7 @@ def _raster(name: str, d: Floats) -> Raster:
         else "one element a cell"
     )
     return Raster(
-        title=f"Where {name} differs, target − reference",
+        title=title,
         unit=cell,
         values=[[float(value) for value in row] for row in pooled],
         rows=rows,

@@ -182,7 +182,9 @@ def _is_table(value: Json) -> bool:
 def _text(value: Json) -> str:
     if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
         return ", ".join(_text(item) for item in value) or "none"
-    if isinstance(value, list | dict):
+    if isinstance(value, dict):
+        return ", ".join(f"{readable_name(name)} {_text(item) or '–'}" for name, item in value.items()) or "none"
+    if isinstance(value, list):
         return json.dumps(plain(value), ensure_ascii=False)
     if isinstance(value, float):
         return number_text(value, _EVIDENCE_DIGITS)
