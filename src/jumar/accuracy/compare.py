@@ -9,6 +9,7 @@ from jumar.accuracy.collect import ended
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.floor_recordings import measure_floor
 from jumar.accuracy.losses import compare_losses
+from jumar.accuracy.measure import common_values
 from jumar.accuracy.options import CompareOptions
 from jumar.accuracy.rank_walk import RankWalk, tensor_loader
 from jumar.accuracy.ranks import compare_ranks, only_in_target
@@ -67,9 +68,7 @@ def _note_coverage(found: Evidenced) -> None:
         found.notes.extend(f"{side}: {warning}" for warning in recording.warnings)
         for end in recording.ends.values():
             found.notes.extend(f"{side}, rank {end.rank}, not covered: {text}" for text in end.not_covered)
-    values = {found.reference.info.values, found.target.info.values}
-    if len(values) > 1 and "tensors" in values:
-        found.notes.append("only one recording holds whole tensors: statistics are compared")
+    found.notes.extend(filter(None, [common_values(found.reference.info.values, found.target.info.values)]))
 
 
 def _is_one_recording(found: Evidenced) -> bool:

@@ -27,11 +27,13 @@ from typing import TYPE_CHECKING
 from jumar.accuracy.arrays import ArrayDistance, distance
 from jumar.accuracy.projections import SketchDistance, sketch_distance
 from jumar.accuracy.results import Evidence, TensorDiff
-from jumar.recording.schema import TensorRow
+from jumar.recording.schema import TensorRow, Values
 from jumar.recording.sketch import sketch_of
 
 if TYPE_CHECKING:
     import numpy as np
+
+NOT_EQUAL = "the hashes differ: not equal, by how much is not known"
 
 Loader = Callable[[TensorRow], "np.ndarray | None"]
 
@@ -60,13 +62,14 @@ class Measure:
     num_nonfinite: int = 0
     target_num_nonfinite: int = 0
     nonfinite_differs: bool = False
+    """NaN or Inf on one side only, or hashes that differ: no figure is finite."""
     exact: ArrayDistance | None = None
     sketched: SketchDistance | None = None
     """The estimate, where both sides have a sketch and not both the whole tensor."""
     peak: float = 0.0
     """Greatest difference of an element that is likely where only a few differ; 0 when nothing says so."""
-    unequal: bool = False
-    """The hashes differ, and nothing else is known."""
+    hashed: bool = False
+    """Only hashes are known: equal, or (`nonfinite_differs`) not equal."""
     note: str = ""
 
     @property
@@ -78,17 +81,17 @@ class Measure:
     def evidence(self) -> Evidence:
         """What the figures come from."""
         if not self.known:
-            return "hashes" if self.unequal else "none"
+            return "none"
         if self.exact is not None:
             return "tensors"
         if self.sketched is not None:
             return "sketches"
-        return "statistics" if self.reference.num_nan is not None or not self.num else "hashes"
+        return "hashes" if self.hashed else "statistics"
 
     @property
     def sees_places(self) -> bool:
         """Whether elements that have only changed places would show."""
-        return self.exact is not None or self.sketched is not None or self.evidence == "hashes"
+        return self.exact is not None or self.sketched is not None or self.hashed
 
     @property
     def equal(self) -> bool:
@@ -124,7 +127,7 @@ def measure(reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader]
     if reference.shape != target.shape:
         result.note = f"shapes differ: {list(reference.shape)} against {list(target.shape)}"
         return result
-    arrays = (None, None) if load is None else (load[0](reference), load[1](target))
+    arrays = _arrays(reference, target, load)
     if arrays[0] is not None and arrays[1] is not None and arrays[0].shape == arrays[1].shape:
         return _from_arrays(result, distance(arrays[0], arrays[1]))
     sketches = _sketch(reference, arrays[0]), _sketch(target, arrays[1])
@@ -134,6 +137,21 @@ def measure(reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader]
     elif not result.known and reference.hash and target.hash:
         _from_hashes(result)
     return result
+
+
+def no_tensor(_tensor: TensorRow) -> None:
+    """Load nothing: the loader of a recording without whole tensors."""
+
+
+def _arrays(
+    reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader] | None
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the whole tensors that serve: both, or one beside a sketch."""
+    if load is None or (load[0] is no_tensor and reference.sketch is None):
+        return None, None
+    if load[1] is no_tensor and target.sketch is None:
+        return None, None
+    return load[0](reference), load[1](target)
 
 
 def _sketch(tensor: TensorRow, array: np.ndarray | None) -> bytes | None:
@@ -159,9 +177,9 @@ def _estimate(result: Measure, reference: bytes, target: bytes) -> None:
 
 
 def _from_hashes(result: Measure) -> None:
-    result.known = result.reference.hash == result.target.hash
-    result.unequal = not result.known
-    result.note = "" if result.known else "the hashes differ: not equal, by how much is not known"
+    result.known = result.hashed = True
+    result.nonfinite_differs = result.reference.hash != result.target.hash
+    result.note = NOT_EQUAL if result.nonfinite_differs else ""
 
 
 def _from_arrays(result: Measure, exact: ArrayDistance) -> Measure:
@@ -217,12 +235,28 @@ def _bound(result: Measure, mine: tuple[float, ...], theirs: tuple[float, ...]) 
     result.noise = result.l2_error
 
 
+def common_values(reference: Values, target: Values) -> str:
+    """Return by what two recordings with different values are compared, in one sentence; empty for the same values."""
+    both = {reference, target}
+    if len(both) == 1:
+        return ""
+    if both & {"none", "hash"}:
+        what = "they have no values in common"
+    elif both == {"sketch", "tensors"}:
+        what = "sketches are compared, those of whole tensors computed for it"
+    else:
+        what = "statistics are compared"
+    return f"the reference was recorded with values {reference}, the target with {target}: {what}"
+
+
 def tensor_diff(name: str, found: Measure, error: float | None = None) -> TensorDiff:
     """Return the public form of a measure. `error` is the judged figure; None for the tensor's own scale."""
     a, b = found.reference, found.target
     exact, sketched, evidence = found.exact, found.sketched, found.evidence
-    judged = None if not found.known else found.error() if error is None else error
-    bounds = found.known and exact is None
+    judged: float | None = found.error() if error is None else error
+    if not found.known or (found.hashed and found.nonfinite_differs):
+        judged = None
+    bounds = found.known and exact is None and not found.hashed
     cosine, l2_relative = (exact.cosine, exact.l2_relative) if exact is not None else _estimates(found)
     note = found.note
     if sketched is not None and sketched.estimate and not note:

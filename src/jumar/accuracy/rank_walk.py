@@ -12,7 +12,7 @@ from jumar.accuracy.correspondence import Correspondence, HyperparameterDiff
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.floors import NoiseFloor
 from jumar.accuracy.judge import Load
-from jumar.accuracy.measure import Loader
+from jumar.accuracy.measure import Loader, no_tensor
 from jumar.accuracy.memory import Memory
 from jumar.accuracy.modules import ModuleMap, match_modules
 from jumar.accuracy.options import CompareOptions
@@ -144,11 +144,14 @@ def _coarsest(rows: Sequence[CallRow]) -> float:
 
 
 def tensor_loader(reference: RecordingLike, target: RecordingLike) -> Load:
-    """Return what loads the whole tensors of a pair of calls; nothing where a recording has none."""
-    if not (reference.has_tensors() and target.has_tensors()):
+    """Return what loads the whole tensors of a pair of calls; nothing where no recording has any."""
+    mine, theirs = (TensorReader(side) if side.has_tensors() else None for side in (reference, target))
+    if mine is None and theirs is None:
         return lambda _reference, _target: None
-    mine, theirs = TensorReader(reference), TensorReader(target)
-    return lambda one, other: (_of(mine, one), _of(theirs, other))
+    return lambda one, other: (
+        _of(mine, one) if mine is not None else no_tensor,
+        _of(theirs, other) if theirs is not None else no_tensor,
+    )
 
 
 def _of(reader: TensorReader, call: Call) -> Loader:

@@ -39,6 +39,7 @@ import math
 
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.floors import MULTIPLES
+from jumar.accuracy.measure import NOT_EQUAL
 from jumar.accuracy.outputs import MEASURED
 from jumar.accuracy.results import OperatorDiff
 from jumar.accuracy.words import location, multiple, number, place, tensor_json
@@ -93,8 +94,8 @@ def _figures(diff: OperatorDiff) -> str:
     if diff.error is None or diff.tolerance is None:
         return ""
     if math.isinf(diff.error):
-        return "NaN or Inf on one side only"
-    at_least = "at least " if diff.outputs and diff.outputs[0].evidence == "statistics" else ""
+        return NOT_EQUAL if any(t.evidence == "hashes" for t in diff.outputs) else "NaN or Inf on one side only"
+    at_least = "at least " if diff.outputs and diff.outputs[0].evidence in {"statistics", "sketches"} else ""
     figure = f"error {at_least}{number(diff.error)}"
     if diff.tolerance == 0:
         return f"{figure}, where equal inputs must give equal outputs"

@@ -53,6 +53,10 @@ def reason(found: Evidenced) -> str:
             for side, recording in (("reference", found.reference), ("target", found.target))
         ),
         (
+            (found.reference.info.values == "hash") != (found.target.info.values == "hash"),
+            "one recording holds hashes only, the other one none",
+        ),
+        (
             found.num_unmatched > FOREIGN * found.counts.total(),
             f"{found.num_unmatched:,} calls have no partner and {found.counts.total():,} have one, "
             "so these are not runs of one program",
