@@ -22,7 +22,6 @@ from jumar.cli.options import (
     npu_options,
     parse_steps,
 )
-from jumar.cli.run import SCRIPT_SETTINGS
 from jumar.errors import UsageError
 from jumar.recording import Values
 
@@ -30,11 +29,29 @@ if TYPE_CHECKING:
     from jumar.accuracy.overflow import Mode
     from jumar.device import DevicePlan
 
-SCRIPTS = {".py", ".pyc", ""}
-"""Endings of files that are run; others are read."""
+
+class _ScriptOrRecording(click.Command):
+    """Takes options after a recording; everything after a script is the script's own."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse, options being looked for up to the script."""
+        has_script = any(_is_script(Path(argument)) for argument in args)
+        ctx.ignore_unknown_options = has_script
+        ctx.allow_interspersed_args = not has_script
+        return super().parse_args(ctx, args)
 
 
-@click.command(context_settings=SCRIPT_SETTINGS)
+def _is_script(target: Path) -> bool:
+    """Return whether a path is run: by its ending, or (without one) by its first two bytes."""
+    if target.suffix in {".py", ".pyc"}:
+        return True
+    if target.suffix or not target.is_file():
+        return False
+    with target.open("rb") as file:
+        return file.read(2) == b"#!"
+
+
+@click.command(cls=_ScriptOrRecording)
 @click.option(
     "--mode",
     type=click.Choice(["all", "aicore_overflow", "atomic_overflow"]),
@@ -126,10 +143,6 @@ def command(
         if frames is not None:
             click.echo(f"\n{frames_text(report.frames)}")
     return exit_code(report.findings, fail_on)
-
-
-def _is_script(target: Path) -> bool:
-    return target.is_file() and target.suffix in SCRIPTS
 
 
 def _plan(device: str, npu: Npu) -> DevicePlan:

@@ -1,4 +1,4 @@
-"""Checkpoints as recordings: each tensor is a row of kind `parameter`, under the name that PyTorch would give it."""
+"""Checkpoints as recordings: each tensor is what a call `parameter::NAME` of its module gives, by PyTorch's names."""
 
 from __future__ import annotations
 
@@ -43,17 +43,24 @@ def is_checkpoint(path: Path) -> bool:
 
 
 def open_checkpoint(path: Path) -> Dump:
-    """Return the tensors of a checkpoint. Raises RecordingError where it is damaged, holds code, or holds none."""
-    tensors = dict(_named(_loaded(path)))
-    if not tensors:
+    """Return the tensors of a checkpoint: the model's as step 0, all others (an optimizer's state) as step 1.
+
+    Raises RecordingError where it is damaged, holds code, or holds no tensor.
+    """
+    model, others = _tables(_loaded(path))
+    if not model and not others:
         raise RecordingError(f"{path} holds no tensor; save a state_dict.")
+    parts = {(step, 0): _part(tensors) for step, tensors in enumerate((model, others)) if tensors}
+    return Dump(path, "checkpoint", parts)
+
+
+def _part(tensors: Mapping[str, Any]) -> Part:
     names = list(tensors)
 
     def rows() -> list[CallRow]:
         return [_row(name, *_array(tensors[name])) for name in names]
 
-    part = Part(rows=rows, tensors=lambda row: {"output.0": _array(tensors[names[row.seq]])[0]})
-    return Dump(path, "checkpoint", {(0, 0): part})
+    return Part(rows=rows, tensors=lambda row: {"output.0": _array(tensors[names[row.seq]])[0]})
 
 
 def _loaded(path: Path) -> Any:
@@ -80,24 +87,18 @@ def _array(tensor: Any) -> tuple[np.ndarray, str]:
 
 def _row(name: str, array: np.ndarray, dtype: str) -> CallRow:
     path, _, last = name.rpartition(".")
-    return bare_row(
-        last, (), (tensor_row("output.0", array, dtype),), kind="parameter", phase="optimizer", module_path=path
-    )
+    return bare_row(f"parameter::{last}", (), (tensor_row("output.0", array, dtype),), module_path=path)
 
 
-def _named(found: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (name, tensor) of the model's table, then of everything else (an optimizer's state) under its keys."""
+def _tables(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the model's tensors by PyTorch's names, and the others by their keys."""
     if not isinstance(found, Mapping):
-        yield from _flat("", found)
-        return
+        return dict(_flat("", found)), {}
     key = next((key for key in MODEL_KEYS if isinstance(found.get(key), Mapping)), None)
-    if key is None:
-        yield from ((canonical(name), tensor) for name, tensor in _flat("", found) if _counts(name))
-        return
-    yield from ((canonical(name), tensor) for name, tensor in _flat("", found[key]) if _counts(name))
-    for other, value in found.items():
-        if other != key:
-            yield from _flat(str(other), value)
+    table = found if key is None else found[key]
+    model = {canonical(name): tensor for name, tensor in _flat("", table) if _counts(name)}
+    rest = {} if key is None else {other: value for other, value in found.items() if other != key}
+    return model, dict(_flat("", rest))
 
 
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:

@@ -110,7 +110,7 @@ class StepWalk:
                 source.met_scaler = True
             elif operator not in semantics.CHECKS and operator not in QUERIES and operator not in VIEWS:
                 source.num_reads += 1
-                if row.phase == "optimizer" and source.row is not row:
+                if row.phase == "optimizer" and source.kind != "constant":
                     source.reach(OPTIMIZER, _LEAST)
 
     def _absorbed(self, row: CallRow, operator: str, sources: tuple[int, ...]) -> None:
