@@ -11,12 +11,18 @@ from jumar.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.accuracy import compare
-    from jumar.capture import record
+    from jumar.capture import HuggingFaceRecorder, LightningRecorder, record
     from jumar.device import emulate
 
 __version__ = "0.1.0"
-__all__ = ["__version__", "compare", "emulate", "record"]
+__all__ = ["HuggingFaceRecorder", "LightningRecorder", "__version__", "compare", "emulate", "record"]
 
-_HOME = {"compare": "jumar.accuracy", "emulate": "jumar.device", "record": "jumar.capture"}
+_HOME = {
+    "compare": "jumar.accuracy",
+    "emulate": "jumar.device",
+    "HuggingFaceRecorder": "jumar.capture",
+    "LightningRecorder": "jumar.capture",
+    "record": "jumar.capture",
+}
 
 __getattr__ = loader(__name__, __all__, _HOME)

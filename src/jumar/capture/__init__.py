@@ -11,14 +11,17 @@ from jumar.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.capture.block import record
+    from jumar.capture.callbacks import HuggingFaceRecorder, LightningRecorder
     from jumar.capture.launcher import LaunchResult, launch
     from jumar.capture.plan import RecordPlan
     from jumar.capture.script import run_script
 
-__all__ = ["LaunchResult", "RecordPlan", "launch", "record", "run_script"]
+__all__ = ["HuggingFaceRecorder", "LaunchResult", "LightningRecorder", "RecordPlan", "launch", "record", "run_script"]
 
 _HOME = {
+    "HuggingFaceRecorder": "jumar.capture.callbacks",
     "LaunchResult": "jumar.capture.launcher",
+    "LightningRecorder": "jumar.capture.callbacks",
     "RecordPlan": "jumar.capture.plan",
     "launch": "jumar.capture.launcher",
     "record": "jumar.capture.block",

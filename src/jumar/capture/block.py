@@ -17,6 +17,34 @@ from jumar.capture.tracebacks import user_traceback
 from jumar.recording import Level, Values
 
 
+def plan_of(
+    out: str | os.PathLike[str],
+    *,
+    levels: Sequence[Level] = DEFAULT_LEVELS,
+    values: Values = DEFAULT_VALUES,
+    steps: tuple[int, int] | None = None,
+    budget: str | None = None,
+    tensors_of: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    compiled: Compiled = "borders",
+    force: bool = False,
+) -> RecordPlan:
+    """Return the plan that these arguments of `record` mean. Raises UsageError."""
+    size, slowdown = parse_budget(budget)
+    patterns = (tensors_of,) if isinstance(tensors_of, str | os.PathLike) else tensors_of
+    return RecordPlan(
+        out=os.fspath(out),
+        levels=tuple(levels),
+        values=values,
+        steps=steps,
+        budget_bytes=size,
+        budget_slowdown=slowdown,
+        tensors_of=read_patterns([os.fspath(pattern) for pattern in patterns]),
+        compiled=compiled,
+        force=force,
+        command=tuple(sys.argv),
+    )
+
+
 @contextmanager
 def record(
     out: str | os.PathLike[str],
@@ -40,19 +68,15 @@ def record(
     Raises OutputError when `out` cannot be used, UsageError when another recording is under way or an
     argument is not one there is. What the block raises is passed on, after the finished steps are written.
     """
-    size, slowdown = parse_budget(budget)
-    patterns = (tensors_of,) if isinstance(tensors_of, str | os.PathLike) else tensors_of
-    plan = RecordPlan(
-        out=os.fspath(out),
-        levels=tuple(levels),
+    plan = plan_of(
+        out,
+        levels=levels,
         values=values,
         steps=steps,
-        budget_bytes=size,
-        budget_slowdown=slowdown,
-        tensors_of=read_patterns([os.fspath(pattern) for pattern in patterns]),
+        budget=budget,
+        tensors_of=tensors_of,
         compiled=compiled,
         force=force,
-        command=tuple(sys.argv),
     )
     session = Session(plan, model=model, folder=Path(sys.argv[0]).resolve().parent)
     session.start()

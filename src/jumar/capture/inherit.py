@@ -82,7 +82,7 @@ class _Trigger:
         if torch.utils.data.get_worker_info() is not None or Session.current is not None:
             return
         session = Session(self._plan, device=self._device, stop_after=self._stop_after)
-        _end_with_the_process(session)
+        end_with_the_process(session)
         session.start()
         if missed_call is None:
             session.observer.expect_optimizer()
@@ -90,8 +90,8 @@ class _Trigger:
             session.observer.catch_up(*missed_call)
 
 
-def _end_with_the_process(session: Any) -> None:
-    """Write the end when the process ends: normally, by an exception, or as a spawned worker."""
+def end_with_the_process(session: Any) -> None:
+    """Write the end when the process ends before the session does: normally, by an exception, as a spawned worker."""
     uncaught: list[BaseException] = []
     previous = sys.excepthook
 
@@ -102,6 +102,8 @@ def _end_with_the_process(session: Any) -> None:
     sys.excepthook = remember
 
     def end() -> None:
+        if type(session).current is not session:
+            return  # it has ended by itself
         # NOTE: multiprocessing runs its finalizers while the exception that ends a worker is in flight.
         session.end_by(sys.exc_info()[1] or (uncaught[0] if uncaught else None))
 

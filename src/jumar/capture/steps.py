@@ -9,6 +9,7 @@ all that follows until the next such call.
 
 from __future__ import annotations
 
+import functools
 import gc
 import weakref
 from collections.abc import Callable, Iterator
@@ -97,8 +98,26 @@ class StepWatch:
             self._scaler_depth -= 1
         self._complete(optimizer)
 
-    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any]:
         self.depth += 1
+        itself, *rest = args
+        own = {name: self._as_the_programs(value) for name, value in kwargs.items()}
+        return (itself, *map(self._as_the_programs, rest)), own
+
+    def _as_the_programs(self, argument: Any) -> Any:
+        """Return a closure (LBFGS; Lightning gives one to every optimizer) whose work is not the optimizer's."""
+        if not callable(argument):
+            return argument
+
+        @functools.wraps(argument)
+        def closure(*args: Any, **kwargs: Any) -> Any:
+            depth, self.depth = self.depth, 0
+            try:
+                return argument(*args, **kwargs)
+            finally:
+                self.depth = depth
+
+        return closure
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         self.depth -= 1
