@@ -21,6 +21,9 @@ Compiled = Literal["borders", "graph"]
 """What is recorded of a region that `torch.compile` compiled with a back end that makes kernels of its own:
 its inputs and outputs, or each operator of the graph it was compiled from, which then runs in its place."""
 
+Vary = Literal["", "threads", "kernels", "ulp"]
+"""Conditions, other than usual, under which a run is recorded to measure its noise floor (`capture.vary`)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordPlan:
@@ -39,6 +42,7 @@ class RecordPlan:
     budget_slowdown: float | None = None
     """Greatest time of the observer as a share of the run's own (0.2: 20 %); None for any."""
     compiled: Compiled = "borders"
+    vary: Vary = ""
     force: bool = False
     """Replace a recording that is already there."""
     prepared: bool = False
@@ -56,6 +60,8 @@ class RecordPlan:
             raise UsageError(f"values are {', '.join(get_args(Values))}; got {self.values}. Try --values sketch.")
         if self.compiled not in get_args(Compiled):
             raise UsageError(f"compiled is borders or graph; got {self.compiled}. Try --compiled borders.")
+        if self.vary not in get_args(Vary):
+            raise UsageError(f"a run is varied by threads, kernels or ulp; got {self.vary}. Try --vary ulp.")
         if self.steps is not None and not 0 <= self.steps[0] < self.steps[1]:
             raise UsageError(f"steps must be START:END with 0 <= START < END; got {self.steps}. Try --steps 0:3.")
         if self.tensors_of and self.values == "tensors" and not self.has_budget:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -22,6 +23,7 @@ from jumar.capture.selection import Selection
 from jumar.capture.settings import run_info
 from jumar.capture.sink import Sink
 from jumar.capture.tracebacks import user_traceback
+from jumar.capture.vary import varied
 from jumar.device import ActiveDevice
 from jumar.errors import OutputError, UsageError
 from jumar.recording import RecordingWriter, RunEnd, RunInfo, StepInfo, claim_rank
@@ -70,12 +72,15 @@ class Session:
         probes = probes_for(plan.values, folder) if plan is not None else []
         if self._budget is not None:
             probes = self._budget.wrap(probes)
+        self._conditions = ExitStack()
         self.observer = Observer(options, probes, self._write if plan is not None else None, model)
         self._selection = self._select(plan) if plan is not None and plan.tensors_of else None
 
     def start(self) -> None:
         """Begin to observe."""
         Session.current = self
+        if self._plan is not None:
+            self._conditions.enter_context(varied(self._plan.vary))
         os.register_at_fork(after_in_child=self._after_fork)
         self.observer.start()
         if self._budget is not None:
@@ -88,6 +93,7 @@ class Session:
         """
         Session.current = None
         self.observer.finish(complete=status in {"finished", "exited"})
+        self._conditions.close()
         self.flush()
         sentences = [*self.observer.not_covered, *compiled_regions(), *self._own_sentences()]
         if self._sink is not None and self._sink.failure:

@@ -36,7 +36,7 @@ def run_info(plan: RecordPlan, device: ActiveDevice | None) -> RunInfo:
         values=plan.values,
         steps=plan.steps,
         num_ranks=int(os.environ.get("WORLD_SIZE") or 1),
-        settings=settings(),
+        settings=settings() | ({"vary": plan.vary} if plan.vary else {}),
         environment=environment(),
     )
 

@@ -15,16 +15,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 from types import FrameType
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from jumar.capture.operators import operator_info
 from jumar.capture.patches import Patches
+from jumar.capture.plan import Vary
 from jumar.errors import UsageError
-
-Vary = Literal["threads", "kernels", "ulp"]
 
 
 def _names(text: str) -> frozenset[str]:
@@ -58,8 +57,8 @@ def varied(how: str) -> Iterator[None]:
 
     Enter it before the recording starts; empty for no variation.
     """
-    if how and how not in get_args(Vary):
-        raise UsageError(f"a run can be varied by {', '.join(get_args(Vary))}; got {how!r}. Try --vary ulp.")
+    if how not in get_args(Vary):
+        raise UsageError(f"a run is varied by threads, kernels or ulp; got {how!r}. Try --vary ulp.")
     ways: dict[str, Callable[[ExitStack], None]] = {"threads": _threads, "kernels": _kernels, "ulp": _ulp}
     with ExitStack() as stack:
         if how:

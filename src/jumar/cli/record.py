@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast, get_args
 
 import click
 
-from jumar.capture.plan import DEFAULT_LEVELS, DEFAULT_VALUES, Compiled, RecordPlan
+from jumar.capture.plan import DEFAULT_LEVELS, DEFAULT_VALUES, Compiled, RecordPlan, Vary
 from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE
 from jumar.cli.options import Npu, force_option, npu_options, parse_steps
 from jumar.cli.run import SCRIPT_SETTINGS
@@ -81,6 +81,13 @@ if TYPE_CHECKING:
     help="Regions of torch.compile whose back end makes kernels of its own: what goes in and comes out, or each "
     "operator of the graph, which then runs in place of the kernels.",
 )
+@click.option(
+    "--vary",
+    type=click.Choice([way for way in get_args(Vary) if way]),
+    default=None,
+    help="Run under other conditions, to measure the noise floor for `jumar compare --floor`: another number of "
+    "threads, other kernels, or inputs of operators moved by one unit in the last place.",
+)
 @force_option
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
@@ -96,6 +103,7 @@ def command(
     budget: str | None,
     suspects: tuple[str, ...],
     compiled: Compiled,
+    vary: Vary | None,
     force: bool,
     script: Path,
     arguments: tuple[str, ...],
@@ -137,6 +145,7 @@ def command(
         budget_slowdown=slowdown,
         tensors_of=read_patterns(suspects),
         compiled=compiled,
+        vary=vary or "",
         force=force,
         command=(str(script), *arguments),
     )
