@@ -19,7 +19,7 @@ from jumar.accuracy.correspondence import StructuralDiff
 from jumar.accuracy.dataflow import Dataflow
 from jumar.accuracy.matching import Matching, Pair
 from jumar.accuracy.moves import match_moved
-from jumar.accuracy.regions import Region, find_regions
+from jumar.accuracy.regions import Exit, Region, find_regions
 from jumar.accuracy.sequences import common
 from jumar.accuracy.structure import differences
 from jumar.accuracy.turns import BACKWARD, repeated_modules, same_batch, set_turns
@@ -59,7 +59,7 @@ def align_step(
         set_turns(mine, reference, names[0], repeated)
         set_turns(theirs, target, names[1], repeated)
         if "" in repeated and not same_batch(mine, theirs):
-            mine, theirs = ([call for call in calls if call.row.kind == "parameter"] for calls in (mine, theirs))
+            mine, theirs = ([call for call in calls if call.row.phase == "optimizer"] for calls in (mine, theirs))
             return AlignedStep(kind, mine, theirs, align(mine, theirs))
     matching, regions = _matched(mine, theirs)
     return AlignedStep(kind, mine, theirs, _merge(matching, regions), differences(matching, regions, repeated))
@@ -171,31 +171,55 @@ def _common(a: list[Hashable], b: list[Hashable], *, certain: bool, backwards: b
 def _merge(matching: Matching, regions: Sequence[Region]) -> list[Pair]:
     """Return all calls once: the reference's order, target-only calls before the next pair that follows them.
 
-    The border of a region comes after the last of its calls on both sides.
+    A result of a region comes after the calls of both sides that make it.
     """
     words: tuple[dict[int, str], dict[int, str]] = ({}, {})
-    exits: dict[int, list[Region]] = defaultdict(list)
+    exits: dict[int, list[tuple[Region, Exit]]] = defaultdict(list)
     for region in regions:
         for side in (0, 1):
             words[side].update(dict.fromkeys(region.members[side], region.words))
-        exits[region.exit[0]].append(region)
+        for way_out in region.exits:
+            exits[way_out.calls[0]].append((region, way_out))
     partner = {i: j for i, j in enumerate(matching.partners[0]) if j >= 0}
-    partner.update({i: of[0].exit[1] for i, of in exits.items()})
+    partner.update({i: max(way_out.calls[1] for _, way_out in of) for i, of in exits.items()})
     before = _waiting(matching.calls[1], partner)
+    certain = _certain(matching, regions)
     pairs: list[Pair] = []
+
+    def alone(side: int, index: int) -> None:
+        call = matching.calls[side][index]
+        mine, theirs = (call, None) if side == 0 else (None, call)
+        pairs.append(Pair(mine, theirs, words[side].get(index, ""), certain=(side, call.row.phase) in certain))
+
     for i, call in enumerate(matching.calls[0]):
         j = partner.get(i)
-        if j is not None:
-            pairs.extend(Pair(None, matching.calls[1][k], words[1].get(k, "")) for k in before.get(j, ()))
+        for k in before.pop(j, ()) if j is not None else ():
+            alone(1, k)
         if j is None or i in exits:
-            pairs.append(Pair(call, None, words[0].get(i, "")))
+            alone(0, i)
         else:
             pairs.append(Pair(call, matching.calls[1][j]))
-        for region in exits.get(i, ()):
-            pairs.append(Pair(None, matching.calls[1][region.exit[1]], region.words))
-            pairs.append(region.border())
-    pairs.extend(Pair(None, matching.calls[1][k], words[1].get(k, "")) for k in before.get(-1, ()))
+        if i in exits and j is not None and j not in before:
+            alone(1, j)
+            before[j] = []
+        pairs.extend(region.border(way_out) for region, way_out in exits.get(i, ()))
+    for k in before.pop(-1, ()):
+        alone(1, k)
     return pairs
+
+
+def _certain(matching: Matching, regions: Sequence[Region]) -> set[tuple[int, str]]:
+    """Return the sides and phases whose calls without a partner are surely extra: the other side has none there."""
+    inside = [{k for region in regions for k in region.members[side]} for side in (0, 1)]
+    phases = [
+        {
+            call.row.phase
+            for k, call in ((k, matching.calls[side][k]) for k in matching.left(side))
+            if k not in inside[side] and not call.layout_only
+        }
+        for side in (0, 1)
+    ]
+    return {(side, phase) for side in (0, 1) for phase in phases[side] - phases[1 - side]}
 
 
 def _waiting(target: Sequence[Call], partner: dict[int, int]) -> dict[int, list[int]]:

@@ -15,7 +15,7 @@ from typing import Literal
 from jumar.accuracy.calls import Call
 from jumar.accuracy.canonical import ADOPTING, OVERWRITING, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS, is_inplace
 from jumar.accuracy.measure import Measure
-from jumar.accuracy.scales import greatest_of, scale
+from jumar.accuracy.scales import elements, greatest_of, scale
 from jumar.accuracy.tolerance import error_model, rounding
 from jumar.recording.schema import TensorRow
 
@@ -137,8 +137,11 @@ class Flow:
             if name in call.outputs:
                 self._put(side, call.outputs[name], Trace(garbage=True))  # type: ignore[arg-type]  # widened to str
 
-    def not_judged(self, call: Call, side: Side) -> None:
-        """A call that only one side has, or whose outputs could not be compared: its outputs are suspect."""
+    def not_judged(self, call: Call, side: Side, growth: float = UNSEEN_GROWTH) -> None:
+        """A call that only one side has, or whose outputs could not be compared: its outputs are suspect.
+
+        `growth` is by how much it may let an error grow: 1 where the other side has nothing in its stead.
+        """
         if not self.enabled:
             return
         if call.operator in UNINITIALISED:
@@ -165,7 +168,8 @@ class Flow:
         model = error_model(call)
         for tensor in written(call):
             own = rounding(model, tensor, tensor)
-            error = UNSEEN_GROWTH * (relative + own) * max(greatest_of(tensor), scale(call, tensor.name))
+            of_element = scale(call, tensor.name) / math.sqrt(elements(tensor) or 1)
+            error = growth * (relative + own) * max(greatest_of(tensor), of_element)
             leaf = moved and bool(came_in) and came_in[-1][1].leaf
             self._put(side, tensor, Trace(noise=error, peak=error, leaf=leaf, suspects=suspects))
 

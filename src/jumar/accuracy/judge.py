@@ -8,7 +8,7 @@ from typing import Any
 
 from jumar.accuracy.calls import Call
 from jumar.accuracy.canonical import ADOPTING, RANDOM, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS
-from jumar.accuracy.flow import Flow, Side
+from jumar.accuracy.flow import UNSEEN_GROWTH, Flow, Side
 from jumar.accuracy.measure import Loader, Measure, tensor_diff
 from jumar.accuracy.memory import Memory
 from jumar.accuracy.outputs import OutputJudge, OutputVerdict, unseen
@@ -54,9 +54,9 @@ class Judge:
         self._memory = memory
         self._strict = tolerance_scale
 
-    def alone(self, call: Call, side: Side) -> None:
-        """Take note of a call that only one side has."""
-        self._flow.not_judged(call, side)
+    def alone(self, call: Call, side: Side, *, certain: bool = False) -> None:
+        """Take note of a call that only one side has; `certain` when the other side has nothing in its stead."""
+        self._flow.not_judged(call, side, growth=1.0 if certain else UNSEEN_GROWTH)
         self._memory.scaling.note(call, side)
 
     def pair(self, reference: Call, target: Call) -> Judgement:

@@ -19,6 +19,8 @@ class Pair:
     """Words for the region of calls, other on each side, that this pair is the border of or this call is within."""
     members: tuple[tuple[Call, ...], tuple[Call, ...]] = ((), ())
     """Of the border of a region: its calls on each side."""
+    certain: bool = False
+    """Of a call alone: surely an extra one, not part of a calculation that the other side makes with other calls."""
 
 
 class Matching:
@@ -58,6 +60,8 @@ class Matching:
     def unpair(self, i: int, j: int) -> None:
         """Take back that both are the same."""
         self.partners[0][i] = self.partners[1][j] = -1
+        if (i, j) in self.moved:
+            self.moved.remove((i, j))
 
     def counterpart(self, value: Value) -> Value | None:
         """Return the target's value that is the reference's `value`, or None while that is not known."""

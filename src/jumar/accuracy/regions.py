@@ -9,7 +9,7 @@ them.
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -31,43 +31,46 @@ Read = tuple[TensorRow, CallRow]
 """A tensor and the row that holds it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """One result of a region."""
+
+    calls: tuple[int, int]
+    """The calls of the reference and of the target that make it."""
+    results: tuple[Read, Read]
+    """The result, as it is read next on each side."""
+
+
 @dataclass(slots=True)
 class Region:
-    """Calls of both sides that stand for each other, and one result of theirs."""
+    """Calls of both sides that stand for each other."""
 
     members: tuple[frozenset[int], frozenset[int]]
     """Indices of the calls of the reference and of the target."""
-    exit: tuple[int, int]
-    """The calls whose results are compared."""
-    results: tuple[Read, Read]
-    """The result, as it is read next on each side."""
+    exits: tuple[Exit, ...]
     inputs: list[tuple[Read, Read]]
     """What both sides read from outside."""
     calls: tuple[tuple[Call, ...], tuple[Call, ...]]
     """The calls of each side in order, as `members`."""
-    exit_calls: tuple[Call, Call]
-    """The calls of `exit`."""
     words: str
 
-    def border(self) -> Pair:
-        """Return the region as a pair of calls, each with the inputs and the result of its whole side."""
-        return Pair(self._call(0), self._call(1), self.words, self.calls)
+    def border(self, way_out: Exit) -> Pair:
+        """Return the region as a pair of calls, each with the inputs of its whole side and one result."""
+        return Pair(self._call(0, way_out), self._call(1, way_out), self.words, self.calls)
 
-    def _call(self, side: int) -> Call:
+    def _call(self, side: int, way_out: Exit) -> Call:
         inputs = {f"input.{k}": _like(pair[side], pair[0]) for k, pair in enumerate(self.inputs)}
-        result = _like(self.results[side], self.results[0])
-        tensors = (
-            *zip(inputs.values(), (pair[side][1] for pair in self.inputs), strict=True),
-            (result, self.results[side][1]),
-        )
-        call = self.exit_calls[side]
+        result = _like(way_out.results[side], way_out.results[0])
+        homes = [(inputs[f"input.{k}"], pair[side][1]) for k, pair in enumerate(self.inputs)]
+        homes.append((result, way_out.results[side][1]))
+        place = sorted(self.members[side]).index(way_out.calls[side])
         return replace(
-            call,
+            self.calls[side][place],
             operator=OPERATOR,
             inputs=inputs,
             outputs={"output.0": result},
             item=None,
-            homes={id(tensor): row for tensor, row in tensors},
+            homes={id(tensor): row for tensor, row in homes},
         )
 
 
@@ -80,21 +83,39 @@ def _like(read: Read, reference: Read) -> TensorRow:
 
 
 def find_regions(matching: Matching) -> list[Region]:
-    """Return the regions among the calls that have no partner; calls that belong to one stay without."""
+    """Return the regions among the calls that have no partner; calls that belong to none stay without.
+
+    Parts that hand their results to the same calls as one part of the other side are one region.
+    """
     if not matching.knows_values:
         return []
     _unpair_split_biases(matching)
+    _unpair_regrouped_sums(matching)
     parts = components(matching, 0), components(matching, 1)
-    of_target = {index: part for part in parts[1] for index in part}
-    taken: set[int] = set()
-    regions = []
+    of_target = {index: number for number, part in enumerate(parts[1]) for index in part}
+    groups: list[_Group] = []
     for part in parts[0]:
-        found = _by_readers(matching, part, of_target) or _by_memory(matching, part, of_target)
-        for region in found[:1]:
-            if not taken & region.members[1]:
-                taken |= region.members[1]
-                regions.append(region)
-    return regions
+        exits = _by_readers(matching, part, of_target) or _by_memory(matching, part, of_target)
+        if exits:
+            theirs = {k for way_out in exits for k in parts[1][of_target[way_out.calls[1]]]}
+            group = _Group(set(part), theirs, exits)
+            for other in [other for other in groups if other.target & theirs]:
+                groups.remove(other)
+                group = other.joined(group)
+            groups.append(group)
+    return [_region(matching, group) for group in groups]
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Parts of both sides that make one region."""
+
+    reference: set[int]
+    target: set[int]
+    exits: list[Exit]
+
+    def joined(self, other: _Group) -> _Group:
+        return _Group(self.reference | other.reference, self.target | other.target, [*self.exits, *other.exits])
 
 
 def components(matching: Matching, side: int) -> list[frozenset[int]]:
@@ -118,28 +139,29 @@ def components(matching: Matching, side: int) -> list[frozenset[int]]:
     return [frozenset(group) for group in groups.values()]
 
 
-def _by_readers(matching: Matching, part: frozenset[int], of_target: dict[int, frozenset[int]]) -> list[Region]:
-    """Return the regions whose results the same calls read, the one seen by most of them first."""
-    seen: dict[tuple[int, int], tuple[Read, Read]] = {}
-    votes: Counter[frozenset[int]] = Counter()
+def _by_readers(matching: Matching, part: frozenset[int], of_target: dict[int, int]) -> list[Exit]:
+    """Return the results of `part` that the partners of their readers read from calls left over, too.
+
+    Of each of the target's parts the greatest.
+    """
+    found: dict[tuple[int, int], Exit] = {}
     for i, j, name in _results(matching, part):
-        theirs = dict(matching.flows[1].reads[j])
-        value = theirs.get(name, -1)
+        value = dict(matching.flows[1].reads[j]).get(name, -1)
         if value in of_target:
-            votes[of_target[value]] += 1
             maker = dict(matching.flows[0].reads[i])[name]
-            seen.setdefault((maker, value), (_read(matching.calls[0][i], name), _read(matching.calls[1][j], name)))
-    if not votes:
-        return []
-    other = votes.most_common(1)[0][0]
-    exits = [(makers, reads) for makers, reads in seen.items() if makers[1] in other]
-    return [_region(matching, part, other, *max(exits, key=_size))]
+            results = _read(matching.calls[0][i], name), _read(matching.calls[1][j], name)
+            found.setdefault((maker, value), Exit((maker, value), results))
+    greatest: dict[int, tuple[bool, int]] = {}
+    for way_out in found.values():
+        number = of_target[way_out.calls[1]]
+        greatest[number] = max(greatest.get(number, (False, 0)), _size(way_out))
+    return [way_out for way_out in found.values() if _size(way_out) == greatest[of_target[way_out.calls[1]]]]
 
 
-def _size(exit_: tuple[tuple[int, int], tuple[Read, Read]]) -> tuple[bool, int]:
-    """Return how good a result is to compare: of one shape on both sides, many elements (not a last state)."""
-    first, second = (read[0].shape for read in exit_[1])
-    return math.prod(first) == math.prod(second), math.prod(first)
+def _size(way_out: Exit) -> tuple[bool, int]:
+    """Return how good a result is to compare: of one size on both sides, many elements (not a last state)."""
+    first, second = (math.prod(read[0].shape) for read in way_out.results)
+    return first == second, first
 
 
 def _results(matching: Matching, part: Iterable[int]) -> Iterator[tuple[int, int, str]]:
@@ -157,17 +179,18 @@ def _read(call: Call, name: str) -> Read:
     return call.inputs[name], call.row
 
 
-def _by_memory(matching: Matching, part: frozenset[int], of_target: dict[int, frozenset[int]]) -> list[Region]:
-    """Return the region that writes the same memory from outside the step (an optimizer's update of a parameter)."""
+def _by_memory(matching: Matching, part: frozenset[int], of_target: dict[int, int]) -> list[Exit]:
+    """Return what `part` writes to memory from outside the step (an optimizer's parameter) as the target does."""
     if matching.calls[0][min(part)].row.phase != "optimizer":
         return []
     for leaf, (i, result) in _leaves_written(matching, 0, part).items():
         other_leaf = matching.leaves.get(leaf)
         for j in matching.flows[1].leaf_readers.get(other_leaf, ()) if other_leaf is not None else ():
-            other = of_target.get(j)
-            written = _leaves_written(matching, 1, other).get(other_leaf) if other and other_leaf else None
-            if other and written:
-                return [_region(matching, part, other, (i, written[0]), (result, written[1]))]
+            if j in of_target:
+                others = (k for k, number in of_target.items() if number == of_target[j])
+                written = _leaves_written(matching, 1, others).get(other_leaf) if other_leaf is not None else None
+                if written is not None:
+                    return [Exit((i, written[0]), (result, written[1]))]
     return []
 
 
@@ -184,21 +207,14 @@ def _leaves_written(matching: Matching, side: int, part: Iterable[int]) -> dict[
     }
 
 
-def _region(
-    matching: Matching,
-    mine: frozenset[int],
-    theirs: frozenset[int],
-    exits: tuple[int, int],
-    results: tuple[Read, Read],
-) -> Region:
+def _region(matching: Matching, group: _Group) -> Region:
+    mine, theirs = members = frozenset(group.reference), frozenset(group.target)
     words = f"{_words(matching, 0, mine)} against {_words(matching, 1, theirs)}"
     return Region(
-        members=(mine, theirs),
-        exit=exits,
-        results=results,
-        inputs=list(_inputs(matching, mine, theirs)),
+        members=members,
+        exits=tuple(group.exits),
+        inputs=list(_inputs(matching, *members)),
         calls=(tuple(matching.calls[0][k] for k in sorted(mine)), tuple(matching.calls[1][k] for k in sorted(theirs))),
-        exit_calls=(matching.calls[0][exits[0]], matching.calls[1][exits[1]]),
         words=f"{words}, compared where the result leaves them",
     )
 
@@ -242,3 +258,27 @@ def _unpair_split_biases(matching: Matching) -> None:
                     other = partners[value]
                     if other >= 0 and len(matching.calls[1 - side][other].inputs) > len(calls[value].inputs):
                         matching.unpair(*((value, other) if side == 0 else (other, value)))
+
+
+def _unpair_regrouped_sums(matching: Matching) -> None:
+    """Take back pairs of additions in the backward pass that make one sum with an addition without a partner.
+
+    A gradient that is a sum of other terms on the other side is added up in another order there: only the whole
+    sum corresponds. A partial sum is read by nothing but the next addition.
+    """
+    for side in (0, 1):
+        calls, flow, partners = matching.calls[side], matching.flows[side], matching.partners[side]
+        waiting = [k for k in matching.left(side) if _adds_gradients(calls[k])]
+        while waiting:
+            k = waiting.pop()
+            partial = [value for _, value in flow.reads[k] if value >= 0 and flow.readers[value] == [k]]
+            whole = flow.readers[k] if len(flow.readers[k]) == 1 else []
+            for other in (*partial, *whole):
+                if partners[other] >= 0 and _adds_gradients(calls[other]):
+                    pair = (other, partners[other])
+                    matching.unpair(*(pair if side == 0 else pair[::-1]))
+                    waiting.append(other)
+
+
+def _adds_gradients(call: Call) -> bool:
+    return call.operator == "add" and call.row.phase == "backward" and call.row.kind == "op"

@@ -9,7 +9,7 @@ from typing import Literal
 from jumar.accuracy.align import AlignedStep, Pair
 from jumar.accuracy.calls import Call
 from jumar.accuracy.canonical import EXACT, RANDOM, SHUFFLING
-from jumar.accuracy.flow import Flow
+from jumar.accuracy.flow import Flow, Side
 from jumar.accuracy.judge import Judge, Judgement, Load
 from jumar.accuracy.leaves import Leaf, parameter_storages
 from jumar.accuracy.memory import Memory
@@ -106,7 +106,8 @@ class _Walk:
         call = pair.reference or pair.target
         assert call is not None
         if call.row.kind != "parameter":
-            self.operators.alone(call, "target" if pair.reference is None else "reference")
+            side: Side = "target" if pair.reference is None else "reference"
+            self.operators.alone(call, side, certain=pair.certain)
         if pair.region:
             return  # inside a region that is compared at its border
         outcome = self.outcome
@@ -216,13 +217,13 @@ def _blame(judged: Judgement, of_reference: set[int]) -> OperatorDiff:
     """Return the divergence: of the call itself, or of the calls before it that only one side has.
 
     Statistics cannot see what a shuffling operator did; if one that only one side has is in the same
-    module and feeds the call, it is it.
+    module and feeds the call by an input that only statistics were compared of, it is it.
     """
     suspects = judged.inputs.suspects
     if judged.inputs.out_of_line is None:
-        exact = any(output.evidence in {"tensors", "sketches"} for output in judged.diff.outputs)
+        blind = any(tensor.evidence == "statistics" for tensor in judged.inputs.diffs)
         shuffling = tuple(s for s in suspects if s.operator in SHUFFLING and _related(s.path, judged.diff.module_path))
-        suspects = () if exact or judged.diff.arguments else shuffling
+        suspects = shuffling if blind and not judged.diff.arguments else ()
     if not suspects:
         return judged.diff
     mine = [call for call in suspects if id(call) in of_reference]

@@ -33,6 +33,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from jumar.accuracy.canonical import canonical_name, names
 from jumar.accuracy.correspondence import StructuralDiff
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.results import UnmatchedCall
@@ -48,6 +49,8 @@ RULE = Rule(
     severity=Severity.WARNING,
     doc=__doc__,
 )
+
+CONSTANTS = names("zeros zeros_like ones ones_like full full_like empty empty_like new_zeros new_ones new_full arange")
 
 MAX_FINDINGS = 12
 SHOWN = 4
@@ -92,8 +95,13 @@ def _finding(diff: StructuralDiff) -> Finding:
             "target": _json(diff.target),
         },
         why="" if diff.compared else "Calls without a partner were not compared: that is not the same as agreeing.",
-        severity=Severity.INFO if diff.compared else Severity.WARNING,
+        severity=Severity.INFO if diff.compared or _only_constants(calls) else Severity.WARNING,
     )
+
+
+def _only_constants(calls: Sequence[UnmatchedCall]) -> bool:
+    """Return whether the calls only make tensors of zeros or ones (an optimizer's states, a mask)."""
+    return bool(calls) and all(canonical_name(call.name) in CONSTANTS for call in calls)
 
 
 def sentence(diff: StructuralDiff) -> str:
@@ -122,9 +130,9 @@ def _calls(calls: Sequence[UnmatchedCall]) -> str:
     """Return `aten::mul.Tensor (model.py:62)`, or a few names with their numbers and the first line."""
     if not calls:
         return ""
-    names = Counter(call.name for call in calls)
-    shown = ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in list(names.items())[:SHOWN])
-    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    counts = Counter(call.name for call in calls)
+    shown = ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in list(counts.items())[:SHOWN])
+    more = f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
     source = next((call.source for call in calls if call.source), "")
     return f"{shown}{more}{f' ({source})' if source else ''}"
 
