@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from math import inf, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,13 +77,13 @@ class Recording:
 
     def rows(self, step: int, rank: int = 0) -> list[CallRow]:
         """Return the rows of one step in the order in which the calls finished. Raises RecordingError."""
-        from jumar.recording.rows import table_to_rows
+        from jumar.recording.row_reader import table_to_rows
 
         if step not in self._steps.get(rank, ()):
             raise RecordingError(
                 f"{self.path} has no readable step {step} of rank {rank}; it has {_ranges(self.steps(rank))}."
             )
-        return table_to_rows(self._table(step, rank))
+        return table_to_rows(_read_table(self._step_file(step, rank)))
 
     def step_info(self, step: int, rank: int = 0) -> StepInfo:
         """Return what is known of a step as a whole, without reading its rows."""
@@ -108,13 +109,15 @@ class Recording:
         A loss that is not finite is given as nan or inf.
         """
         import pyarrow.compute as pc
+        import pyarrow.parquet as pq
 
-        from jumar.recording.rows import table_to_rows
+        from jumar.recording.row_reader import table_to_rows
 
         losses = []
         for step in self.steps(rank):
-            table = self._table(step, rank)
-            rows = table_to_rows(table.filter(pc.equal(table["kind"], "loss")))
+            path = self._step_file(step, rank)
+            is_loss = pc.equal(pq.read_table(path, columns=["kind"])["kind"], "loss")
+            rows = table_to_rows(_read_table(path).filter(is_loss)) if pc.any(is_loss).as_py() else []
             values = [value for row in rows for tensor in row.outputs[:1] if (value := _mean(tensor)) is not None]
             if values:
                 losses.append((step, sum(values) / len(values)))
@@ -148,9 +151,6 @@ class Recording:
             self._tensor_file = (path, h5py.File(path, "r"))
         return self._tensor_file[1]
 
-    def _table(self, step: int, rank: int) -> Any:
-        return _read_table(self._step_file(step, rank))
-
     def _step_file(self, step: int, rank: int) -> Path:
         return self.path / STEPS_FOLDER / f"{step_stem(step, rank)}.parquet"
 
@@ -160,33 +160,44 @@ def _read_table(path: Path) -> Any:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from jumar.recording.rows import missing_columns
+    from jumar.recording.row_reader import missing_columns
 
     table = pq.read_table(path, page_checksum_verification=True)
-    if missing := missing_columns(table):
+    if missing := missing_columns(table.schema):
         raise pa.ArrowInvalid(f"{path} lacks the columns {', '.join(missing)}")
     return table
 
 
 def _readable_steps(folder: Path, warnings: list[str]) -> dict[int, list[int]]:
-    import pyarrow as pa
-
-    steps: dict[int, list[int]] = {}
-    for path in sorted((folder / STEPS_FOLDER).glob("step-*.parquet")):
-        match = _STEP_FILE.fullmatch(path.name)
-        if match is None:
-            continue
-        of_rank = steps.setdefault(int(match[2]), [])
-        try:
-            _read_table(path)
-        except (OSError, pa.ArrowException):
-            warnings.append(f"{path.name} is cut short or damaged and is left out")
-        else:
-            of_rank.append(int(match[1]))
+    """Return the steps of each rank whose files are whole, in order; name the others."""
+    found = [(path, match) for path in folder.glob(f"{STEPS_FOLDER}/step-*.parquet") if (match := _matched(path))]
+    found.sort(key=lambda item: item[0].name)
+    steps: dict[int, list[int]] = {int(match[2]): [] for _, match in found}
+    with ThreadPoolExecutor(max_workers=4) as pool:  # the checks wait for the disk and decompress
+        for (path, match), problem in zip(found, pool.map(_problem, [path for path, _ in found]), strict=True):
+            if problem:
+                warnings.append(f"{path.name} {problem}")
+            else:
+                steps[int(match[2])].append(int(match[1]))
     for of_rank in steps.values():
         of_rank.sort()
     _check_tensor_files(folder, warnings)
     return steps
+
+
+def _matched(path: Path) -> re.Match[str] | None:
+    return _STEP_FILE.fullmatch(path.name)
+
+
+def _problem(path: Path) -> str:
+    """Return what is wrong with a step file; empty when it can be read."""
+    import pyarrow as pa
+
+    try:
+        _read_table(path)
+    except (OSError, pa.ArrowException):
+        return "is cut short or damaged and is left out"
+    return ""
 
 
 def _check_tensor_files(folder: Path, warnings: list[str]) -> None:

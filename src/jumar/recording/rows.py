@@ -1,4 +1,4 @@
-"""Rows as a column table and back. Imports PyArrow: import this module only where rows are read or written.
+"""Rows as a column table. Imports PyArrow: import this module only where rows are written.
 
 The table is built column by column, nested lists as offsets and flat children, because a conversion
 value by value costs more than the run that is recorded (a GPT step has about 1,000 rows and 5,000
@@ -7,9 +7,8 @@ tensors).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, fields
-from itertools import accumulate, pairwise
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from operator import attrgetter
 from typing import Any
 
@@ -103,35 +102,6 @@ def tensor_column(names: Sequence[str], tensors: Sequence[TensorRow], lengths: S
     return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(each, fields=fields), type=_TENSORS)
 
 
-def table_to_rows(table: pa.Table) -> list[CallRow]:
-    """Return the rows of a table that has no `missing_columns`.
-
-    Other columns that it lacks get their defaults, columns unknown here are ignored.
-    """
-    columns: dict[str, Iterable[Any]] = {}
-    for name in _ROW_TYPES:
-        if name in table.column_names:
-            column = table.column(name).combine_chunks()
-            columns[name] = _tensor_rows(column) if name in _SIDES else column.to_pylist()
-    return _build(CallRow, columns)
-
-
-def missing_columns(table: pa.Table) -> list[str]:
-    """Return the names of columns that a step file must have and `table` has not; also of the tensors' fields."""
-    missing = [name for name in _required(CallRow) if name not in table.column_names]
-    for side in _SIDES:
-        if side in table.column_names:
-            kind = table.schema.field(side).type
-            nested = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
-            known = {field.name for field in kind.value_type} if nested else set()
-            missing += [f"{side}.{name}" for name in _required(TensorRow) if name not in known]
-    return missing
-
-
-def _required(record: type[CallRow] | type[TensorRow]) -> list[str]:
-    return [field.name for field in fields(record) if field.default is MISSING]
-
-
 def _tensor_child(name: str, kind: pa.DataType, flat: Sequence[TensorRow]) -> pa.Array:
     values = list(map(attrgetter(name), flat))
     if kind != _SHAPE:
@@ -142,24 +112,3 @@ def _tensor_child(name: str, kind: pa.DataType, flat: Sequence[TensorRow]) -> pa
 
 def _offsets(lists: Sequence[Sequence[Any]]) -> pa.Array:
     return pa.array(accumulate(map(len, lists), initial=0), pa.int32())
-
-
-def _tensor_rows(column: pa.ListArray) -> list[tuple[TensorRow, ...]]:
-    structs = column.flatten()
-    names = {field.name for field in structs.type}
-    children: dict[str, Iterable[Any]] = {}
-    for name, kind in _TENSOR_TYPES.items():
-        if name in names:
-            child = structs.field(name)
-            children[name] = _split(child, child.flatten().to_pylist()) if kind == _SHAPE else child.to_pylist()
-    return _split(column, _build(TensorRow, children))
-
-
-def _split(column: pa.ListArray, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-    ends = list(accumulate(column.value_lengths().to_pylist(), initial=0))
-    return [tuple(values[start:end]) for start, end in pairwise(ends)]
-
-
-def _build(record: Callable[..., Any], columns: dict[str, Iterable[Any]]) -> list[Any]:
-    names = tuple(columns)
-    return [record(**dict(zip(names, values, strict=True))) for values in zip(*columns.values(), strict=True)]
