@@ -137,6 +137,8 @@ def _named(prefix: str, result: Sequence[Any]) -> dict[str, torch.Tensor]:
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
     plain = tensor.detach().cpu()
+    if plain._is_zerotensor():  # autograd's stand-in for zeros, which has no memory
+        return torch.zeros(plain.shape, dtype=plain.dtype)
     return plain.resolve_conj().resolve_neg() if plain.layout is torch.strided else plain
 
 

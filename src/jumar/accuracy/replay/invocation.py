@@ -96,7 +96,10 @@ def _missing(row: CallRow, argument: Any) -> Any:
 
 def _recorded(row: CallRow, names: list[str]) -> dict[str, Any]:
     """Return scalars, `TensorAt` and lists of these by the names of the schema."""
-    found: dict[str, Any] = json.loads(row.arguments) if row.arguments else {}
+    try:
+        found: dict[str, Any] = json.loads(row.arguments) if row.arguments else {}
+    except json.JSONDecodeError as error:
+        raise NotReplayable("not recorded", f"its arguments are no JSON: {row.arguments[:60]}") from error
     for tensor in row.inputs:
         place, _, item = tensor.name.removeprefix("input.").partition(".")
         name = names[int(place)] if place.isdigit() and int(place) < len(names) else place

@@ -14,6 +14,8 @@ from jumar.accuracy.repro.case import Link, Step
 from jumar.accuracy.source import RecordingLike
 from jumar.recording import CallRow, TensorRow
 
+_SHORT = "{} of {} operators before it could not be taken in: not recorded, random, or there are no more"
+
 
 def chain(recording: RecordingLike, last: Inputs, num_producers: int) -> tuple[tuple[Step, ...], str]:
     """Return the steps of a case, at most `num_producers` before the last, and a note if fewer were found.
@@ -47,7 +49,7 @@ def chain(recording: RecordingLike, last: Inputs, num_producers: int) -> tuple[t
         for seq in order
     )
     missing = num_producers + 1 - len(found)
-    return steps, f"{missing} of {num_producers} producers are not recorded with their tensors" if missing > 0 else ""
+    return steps, _SHORT.format(missing, num_producers) if missing > 0 else ""
 
 
 def _link_known(

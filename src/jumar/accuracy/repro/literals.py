@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 WIDTH = 100
+LONGEST = 120
 
 
 def literal(value: Any) -> str:
@@ -42,3 +43,10 @@ def called(function: str, arguments: Sequence[str], indent: str) -> str:
         return line
     inner = indent + "    "
     return "\n".join([f"{function}(", *(f"{inner}{argument}," for argument in arguments), f"{indent})"])
+
+
+def assigned(name: str, text: str) -> str:
+    """Return the assignment of a string, in parentheses where only these keep it within a line."""
+    source = quoted(text)
+    line = f"{name} = {source}"
+    return f"{name} = (\n    {source}\n)" if len(line) > LONGEST >= len(source) + 4 else line

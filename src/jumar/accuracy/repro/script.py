@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from jumar.accuracy.replay.words import place
 from jumar.accuracy.repro.calls import calculate_source, substitutes_source, tensor_name
 from jumar.accuracy.repro.case import Case
-from jumar.accuracy.repro.literals import quoted
+from jumar.accuracy.repro.literals import assigned, quoted
 from jumar.accuracy.repro.template import BODY, HEAD
 from jumar.capture.operators import operator_info
 
@@ -66,8 +66,8 @@ def _constants(case: Case) -> str:
     exact = {prefix + t.name: str(case.exact[t.name].dtype) for t in case.outputs} if case.exact else {}
     return "\n".join(
         [
-            f"TITLE = {quoted(title(case))}",
-            f"RECORDED_ON = {quoted(device_of(case))}",
+            assigned("TITLE", title(case)),
+            assigned("RECORDED_ON", device_of(case)),
             f"SOC = {quoted(_soc(case))}  # of the emulated NPU",
             f"PRECISION = {quoted(case.precision)}  # of the exact result",
             _table("TENSORS", tensor_specs(case), "name: dtype, shape, stride, offset, number of its memory"),

@@ -141,9 +141,10 @@ def devices():
 @contextlib.contextmanager
 def on(device):
     """Bring a device up: the NPU by torch_npu, or by Jumar's emulated one."""
+    emulated = any(type(finder).__module__.startswith("jumar.") for finder in sys.meta_path)
     if device.partition(":")[0] != "npu":
         yield
-    elif importlib.util.find_spec("torch_npu") is not None:
+    elif not emulated and importlib.util.find_spec("torch_npu") is not None:
         importlib.import_module("torch_npu")
         yield
     else:
