@@ -15,7 +15,7 @@ from jumar.accuracy.rank_walk import RankWalk, tensor_loader
 from jumar.accuracy.ranks import compare_ranks, only_in_target
 from jumar.accuracy.results import Comparison
 from jumar.accuracy.settings import setting_differences
-from jumar.accuracy.source import RecordingLike, opened
+from jumar.accuracy.source import RecordingLike, opened, rare_collections
 from jumar.accuracy.steps import find_offset, offset_shift, step_pairs
 from jumar.accuracy.verdict import conclude
 
@@ -23,6 +23,7 @@ Progress = Callable[[int, int], None]
 RankPair = tuple[int, int]
 
 
+@rare_collections()
 def compare(
     reference: str | Path | RecordingLike,
     target: str | Path | RecordingLike,

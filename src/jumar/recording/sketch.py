@@ -289,6 +289,11 @@ def cosine(first: bytes, second: bytes, l2_first: float, l2_second: float) -> fl
     """
     if not l2_first > 0 or not l2_second > 0:
         return None
-    gap = (l2_first - l2_second) / math.sqrt(l2_first) / math.sqrt(l2_second)
-    apart = l2_distance(first, second) / math.sqrt(l2_first) / math.sqrt(l2_second)
+    return cosine_of(l2_distance(first, second), l2_first, l2_second)
+
+
+def cosine_of(distance: float, l2_first: float, l2_second: float) -> float:
+    """Return the cosine of two tensors with these (positive) norms that are `distance` apart."""
+    root = math.sqrt(l2_first) * math.sqrt(l2_second)
+    gap, apart = (l2_first - l2_second) / root, distance / root
     return max(-1.0, min(1.0, 1.0 - (apart * apart - gap * gap) / 2.0))
