@@ -45,11 +45,17 @@ def main() -> None:
                     try:
                         result = runner.run(case, values, seed)
                     except Exception as error:
-                        print(f"CRASH {case.name} {case.model} {values} {seed}: {type(error).__name__} {error}", flush=True)
+                        print(
+                            f"CRASH {case.name} {case.model} {values} {seed}: {type(error).__name__} {error}",
+                            flush=True,
+                        )
                         continue
                     results.append(result)
                     if options.all or result.outcome not in {"exact", "quiet"}:
-                        print(f"{result.outcome:12} {result.case:34} {result.model:10} {values:8} {seed} {result.answer}  [{result.truth}] {result.multiple}", flush=True)
+                        print(
+                            f"{result.outcome:12} {result.case:34} {result.model:10} {values:8} {seed} {result.answer}  [{result.truth}] {result.multiple}",
+                            flush=True,
+                        )
     counts: dict[str, int] = {}
     for result in results:
         key = f"{'healthy' if result.healthy else 'fault'} {result.values} {result.outcome}"

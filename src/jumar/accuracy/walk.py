@@ -9,6 +9,7 @@ from typing import Literal
 from jumar.accuracy.align import AlignedStep, Pair
 from jumar.accuracy.calls import Call
 from jumar.accuracy.canonical import EXACT, RANDOM, SHUFFLING
+from jumar.accuracy.floors import MULTIPLES
 from jumar.accuracy.flow import Flow, Side
 from jumar.accuracy.judge import Judge, Judgement, Load
 from jumar.accuracy.leaves import Leaf, parameter_storages
@@ -241,9 +242,6 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
     at = _origin(theirs) or (theirs or mine)[-1]
     theirs = theirs[: theirs.index(at) + 1] if at in theirs else theirs
     ours, other = (mine[-1].row if mine else None), (theirs[-1].row if theirs else None)
-    names = [
-        f"{side}: {_listed(calls)}" for side, calls in (("reference only", mine), ("target only", theirs)) if calls
-    ]
     name, error, tolerance = judged.inputs.out_of_line or ("", seen.error, seen.tolerance)
     read = tuple(tensor for tensor in seen.inputs if tensor.name == name)
     return replace(
@@ -261,6 +259,7 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
         status="random" if _drew_others(mine, theirs) else "diverge",
         error=error,
         tolerance=tolerance,
+        floor=None if tolerance is None else tolerance / MULTIPLES,
         tolerance_origin="what the calls compared before account for"
         if judged.inputs.out_of_line
         else seen.tolerance_origin,
@@ -269,7 +268,7 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
         arguments=(),
         outputs=read or seen.outputs,
         inputs=(),
-        note=f"not compared itself ({'; '.join(names)}); seen in what {seen.name} "
+        note=f"not compared itself ({_sides(mine, theirs)}); seen in what {seen.name} "
         f"{'reads' if judged.inputs.out_of_line else 'returns'}",
     )
 
@@ -297,6 +296,14 @@ def _drew_others(mine: Sequence[Call], theirs: Sequence[Call]) -> bool:
 
 def _is_mask(tensor: TensorRow) -> bool:
     return tensor.minimum == 0.0 and tensor.maximum == 1.0 and tensor.mean is not None and tensor.mean > 0.0
+
+
+def _sides(mine: Sequence[Call], theirs: Sequence[Call]) -> str:
+    """Return which calls of which side are meant."""
+    if [call.row.name for call in mine] == [call.row.name for call in theirs]:
+        return f"{_listed(mine)} of both runs"
+    sides = (("reference only", mine), ("target only", theirs))
+    return "; ".join(f"{side}: {_listed(calls)}" for side, calls in sides if calls)
 
 
 def _listed(calls: Sequence[Call]) -> str:

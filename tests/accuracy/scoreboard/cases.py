@@ -53,7 +53,8 @@ def in_the_model() -> Iterator[Case]:
             model,
             "transposed weight",
             Truth(
-                operators=("aten::t", "aten::addmm"), path=(path, f"{path}.proj".lstrip("."), f"{path}.middle".lstrip("."))
+                operators=("aten::t", "aten::addmm"),
+                path=(path, f"{path}.proj".lstrip("."), f"{path}.middle".lstrip(".")),
             ),
         )
     for model in ("gpt", "seq2seq"):
@@ -225,6 +226,19 @@ def around_the_model() -> Iterator[Case]:
     )
 
 
+def over_ranks() -> Iterator[Case]:
+    """Yield faults in what two ranks do together."""
+    model = "gpt, two ranks"
+    reduction = Truth(operators=("c10d::allreduce_", "aten::div_.Tensor"))
+    yield Case(name="all-reduce left out", model=model, target=(("fault", "dropped"),), truth=reduction)
+    yield Case(
+        name="all-reduce without effect",
+        model=model,
+        target=(("fault", "ignored"),),
+        truth=Truth(operators=("c10d::allreduce_",)),
+    )
+
+
 def healthy() -> Iterator[Case]:
     """Yield pairs in which nothing is wrong."""
     everywhere = {
@@ -232,7 +246,7 @@ def healthy() -> Iterator[Case]:
         "other kernels": {"mkldnn": False},
         "bfloat16 autocast": {"autocast": "bfloat16"},
         "bfloat16 model": {"dtype": "bfloat16"},
-        "float16 autocast with GradScaler": {"autocast": "float16", "scaler": True},
+        "float16 autocast with GradScaler": {"autocast": "float16", "scaler": True, "mkldnn": False},
         "emulated NPU, exact": {"device": "npu", "numerics": "exact"},
         "emulated NPU, strict": {"device": "npu", "numerics": "strict"},
         "list optimizer": {"foreach": True, "mkldnn": False},
@@ -253,4 +267,4 @@ def healthy() -> Iterator[Case]:
 
 def all_cases() -> list[Case]:
     """Return every case."""
-    return [*in_the_model(), *in_a_kernel(), *around_the_model(), *healthy()]
+    return [*in_the_model(), *in_a_kernel(), *around_the_model(), *over_ranks(), *healthy()]

@@ -12,6 +12,7 @@ from jumar.accuracy.canonical import QUERIES, TRANSPORT, canonical_name
 from jumar.recording import CallRow, Recording
 
 from .faults import Case, Truth
+from .ranks import recorded_ranks
 from .training import KernelFault, Training, recorded
 
 Outcome = Literal["exact", "near", "missed", "false alarm", "quiet"]
@@ -57,7 +58,7 @@ class Runner:
         training = _training(case, case.reference, values, seed)
         if training not in self._references:
             folder = self._folder / f"reference-{len(self._references)}"
-            self._references[training] = recorded(folder, training)
+            self._references[training] = _recorded(folder, training)
         return self._references[training]
 
     def run(self, case: Case, values: str, seed: int) -> Result:
@@ -68,7 +69,7 @@ class Runner:
             truth, call = _place(reference.rows(0), case)
             below = KernelFault(case.operator, case.kernel, call)
         with TemporaryDirectory(dir=self._folder) as folder:
-            target = recorded(Path(folder) / "target", _training(case, case.target, values, seed), below)
+            target = _recorded(Path(folder) / "target", _training(case, case.target, values, seed), below)
             comparison = compare(reference, target)
             outcome = _healthy(comparison) if case.healthy else _faulty(comparison, truth, reference, target)
         first = comparison.first_divergence
@@ -83,6 +84,12 @@ class Runner:
             truth=_told(truth, case.healthy),
             multiple=first.multiple if first is not None else None,
         )
+
+
+def _recorded(folder: Path, training: Training, below: KernelFault | None = None) -> Recording:
+    if training.kind == "gpt, two ranks":
+        return recorded_ranks(folder, training.fault or "reduced", training.values, training.seed)
+    return recorded(folder, training, below)
 
 
 def _training(case: Case, settings: tuple[tuple[str, Any], ...], values: str, seed: int) -> Training:

@@ -207,13 +207,13 @@ class Seq2Seq(nn.Module):
 class Cnn(nn.Module):
     """Convolutions with batch norm and a residual connection."""
 
-    def __init__(self, fault: str = "", *, dropout: float = 0.0, renamed: bool = False, eval_norm: bool = False) -> None:
+    def __init__(
+        self, fault: str = "", *, dropout: float = 0.0, renamed: bool = False, eval_norm: bool = False
+    ) -> None:
         super().__init__()
 
         def layer(channels_in: int, channels: int, stride: int, fault: str = "") -> nn.Sequential:
-            norm = nn.BatchNorm2d(
-                channels, eps=eps_of(fault), momentum=0.01 if fault == "stale statistics" else 0.1
-            )
+            norm = nn.BatchNorm2d(channels, eps=eps_of(fault), momentum=0.01 if fault == "stale statistics" else 0.1)
             return nn.Sequential(nn.Conv2d(channels_in, channels, 3, stride), norm, nn.ReLU(inplace=True))
 
         self.stem = layer(3, 16, 1)
