@@ -25,6 +25,8 @@ class Result:
 
     case: str
     model: str
+    operator: str
+    """Whose kernel is wrong; empty for other faults."""
     values: str
     seed: int
     healthy: bool
@@ -76,6 +78,7 @@ class Runner:
         return Result(
             case=case.name,
             model=case.model,
+            operator=case.operator,
             values=values,
             seed=seed,
             healthy=case.healthy,

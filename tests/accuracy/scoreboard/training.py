@@ -113,12 +113,10 @@ def _train(
     dtype = getattr(torch, training.dtype)
     autocast = getattr(torch, training.autocast) if training.autocast else torch.bfloat16
     scaler = torch.amp.GradScaler(device.type, enabled=training.scaler, init_scale=2.0**10)
-    for inputs, targets in data:
+    on_device = [(x.to(device, dtype if x.is_floating_point() else None), y.to(device)) for x, y in data]
+    for inputs, targets in on_device:
         if below is not None:
             below.begin_step()
-        inputs, targets = inputs.to(device), targets.to(device)
-        if inputs.is_floating_point():
-            inputs = inputs.to(dtype)
         if training.extra_draw:
             torch.rand(1)
         optimizer.zero_grad()
