@@ -42,7 +42,7 @@ def statistics(array: np.ndarray) -> dict[str, Any]:
     if array.dtype.kind not in "fcbiu":
         return {}
     flat = array.reshape(-1)
-    low, high, total, squares, num_nan, num_finite = math.inf, -math.inf, 0.0, 0.0, 0, 0
+    low, high, mean, norm, num_nan, num_finite = math.inf, -math.inf, 0.0, 0.0, 0, 0
     for start in range(0, flat.size, BLOCK):
         values = flat[start : start + BLOCK]
         values = np.abs(values) if values.dtype.kind == "c" else values
@@ -51,18 +51,23 @@ def statistics(array: np.ndarray) -> dict[str, Any]:
         values = values[np.isfinite(values)]
         if values.size:
             low, high = min(low, float(values.min())), max(high, float(values.max()))
-            total += float(values.sum())
-            squares = math.hypot(squares, _norm(values))
             num_finite += values.size
+            of_block, norm_of_block = _mean_and_norm(values)
+            mean += (of_block - mean) * (values.size / num_finite)
+            norm = math.hypot(norm, norm_of_block)
     found: dict[str, Any] = {"num_nan": num_nan, "num_inf": flat.size - num_finite - num_nan}
     if num_finite:
-        found |= {"minimum": low, "maximum": high, "mean": total / num_finite, "l2": squares}
+        found |= {"minimum": low, "maximum": high, "mean": mean, "l2": norm}
     return found
 
 
-def _norm(values: np.ndarray) -> float:
+def _mean_and_norm(values: np.ndarray) -> tuple[float, float]:
+    """Return both with the values scaled to 1, so that sums of the greatest numbers do not overflow."""
     scale = float(np.abs(values).max())
-    return scale * float(np.sqrt(np.square(values / scale).sum())) if scale else 0.0
+    if not scale:
+        return 0.0, 0.0
+    scaled = values / scale
+    return scale * float(scaled.mean()), scale * float(np.sqrt(np.square(scaled).sum()))
 
 
 def call_row(

@@ -236,9 +236,12 @@ class StepWalk:
             return f"the parameter {name}" if name else "memory that outlives the step"
         if not self._roles.has_update and writer is not None and writer.phase == "backward" and key in self._unread:
             return "a gradient"
-        if not self._roles.has_update and not self._roles.has_loss and key in self._roles.results:
+        if self._roles.has_update or self._roles.has_loss:
+            return ""
+        if key in self._roles.results:
             return "the output of the model"
-        return ""
+        is_last = not self._roles.results and writer is not None and key in self._unread
+        return "the last results of the recording" if is_last else ""
 
 
 def walk(rows: Sequence[CallRow], roles: Roles, load: Load) -> list[Source]:
