@@ -9,7 +9,7 @@ from typing import get_args
 from jumar.accuracy.diagnosis.results import Diagnosis, StepCurve
 from jumar.accuracy.diagnosis.second_pass import SecondPass
 from jumar.accuracy.results import Comparison, LossPair, OperatorStatus, RunSummary
-from jumar.accuracy.words import number
+from jumar.accuracy.words import number, told_once
 from jumar.findings import Severity
 from jumar.words import counted
 
@@ -71,15 +71,9 @@ def _decisive(comparison: Comparison) -> list[_Part]:
     for finding in [finding for finding in comparison.findings if finding.severity >= Severity.ERROR][:2]:
         if finding.message not in comparison.headline:
             first = not parts
-            text = f"{finding.code} {_told_once(finding.message, comparison.headline)}"
+            text = f"{finding.code} {told_once(finding.message, comparison.headline)}"
             parts.append(_Part(1 if first else 8, _wrapped(text, "  ", max_lines=3 if first else 2)))
     return parts
-
-
-def _told_once(message: str, headline: str) -> str:
-    """Return the message without the place that the headline has named already."""
-    lead, _, rest = message.partition(" diverges; ")
-    return rest[:1].upper() + rest[1:] if rest and lead in headline else message
 
 
 def _hypothesis(diagnosis: Diagnosis | None) -> list[_Part]:

@@ -66,6 +66,15 @@ def place(diff: OperatorDiff) -> str:
     return f"{module}{kind}, {diff.phase} of step {diff.step}{rank}{source}"
 
 
+def told_once(message: str, headline: str) -> str:
+    """Return a divergence's sentence without the place that the headline has named already."""
+    lead, _, rest = message.partition(" diverges; ")
+    if not rest or lead not in headline:
+        return message
+    is_code = "::" in rest.split(" ", 1)[0]
+    return rest if is_code else rest[:1].upper() + rest[1:]
+
+
 def tensor_json(diff: TensorDiff) -> dict[str, Json]:
     """Return the figures of a tensor that are known, for a finding's evidence."""
     facts: dict[str, Json] = {

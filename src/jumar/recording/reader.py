@@ -16,6 +16,7 @@ from jumar.recording.schema import (
     STEPS_FOLDER,
     TENSORS_FOLDER,
     CallRow,
+    Kind,
     RunEnd,
     RunInfo,
     StepInfo,
@@ -85,6 +86,17 @@ class Recording:
             )
         return table_to_rows(_read_table(self._step_file(step, rank)))
 
+    def rows_of_kind(self, kind: Kind, step: int, rank: int = 0) -> list[CallRow]:
+        """Return the rows of one step that are of one kind; where there are none, nothing else is read."""
+        import pyarrow.compute as pc
+        import pyarrow.parquet as pq
+
+        from jumar.recording.row_reader import table_to_rows
+
+        path = self._step_file(step, rank)
+        wanted = pc.equal(pq.read_table(path, columns=["kind"])["kind"], kind)
+        return table_to_rows(_read_table(path).filter(wanted)) if pc.any(wanted).as_py() else []
+
     def step_info(self, step: int, rank: int = 0) -> StepInfo:
         """Return what is known of a step as a whole, without reading its rows."""
         import pyarrow.parquet as pq
@@ -108,16 +120,9 @@ class Recording:
 
         A loss that is not finite is given as nan or inf.
         """
-        import pyarrow.compute as pc
-        import pyarrow.parquet as pq
-
-        from jumar.recording.row_reader import table_to_rows
-
         losses = []
         for step in self.steps(rank):
-            path = self._step_file(step, rank)
-            is_loss = pc.equal(pq.read_table(path, columns=["kind"])["kind"], "loss")
-            rows = table_to_rows(_read_table(path).filter(is_loss)) if pc.any(is_loss).as_py() else []
+            rows = self.rows_of_kind("loss", step, rank)
             values = [value for row in rows for tensor in row.outputs[:1] if (value := _mean(tensor)) is not None]
             if values:
                 losses.append((step, sum(values) / len(values)))

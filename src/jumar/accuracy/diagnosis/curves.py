@@ -75,7 +75,7 @@ class _Sum:
 
 def curve_of(both: Both, step: int, rank: int) -> StepCurve:
     """Return the point of one step."""
-    mine, theirs = (_parameters(both.rows(step, rank, of_target=side)) for side in (False, True))
+    mine, theirs = (_parameters(both.parameters(step, rank, of_target=side)) for side in (False, True))
     gradients, values = _Sum(), _Sum()
     common = [name for name in mine if name in theirs]
     for name in common:
@@ -94,11 +94,7 @@ def curve_of(both: Both, step: int, rank: int) -> StepCurve:
 
 
 def _parameters(rows: list[CallRow]) -> dict[str, CallRow]:
-    found = {}
-    for row in rows:
-        if row.kind == "parameter":
-            found[".".join(part for part in (row.module_path, row.name) if part)] = row
-    return found
+    return {".".join(part for part in (row.module_path, row.name) if part): row for row in rows}
 
 
 def _norm(parameters: dict[str, CallRow]) -> float | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jumar.accuracy.results import OperatorDiff
 from jumar.accuracy.source import RecordingLike
 from jumar.errors import RecordingError
+from jumar.recording import Recording
 from jumar.recording.schema import CallRow, StepInfo, TensorRow
 
 if TYPE_CHECKING:
@@ -43,6 +44,13 @@ class Both:
     def rows(self, step: int, rank: int, *, of_target: bool) -> list[CallRow]:
         """Return the rows of a step on one side; empty when it has no such step. Raises RecordingError."""
         return self._rows(of_target, step, rank)
+
+    def parameters(self, step: int, rank: int, *, of_target: bool) -> list[CallRow]:
+        """Return the `parameter` rows of a step, without reading the others where the recording allows it."""
+        recording = self.target if of_target else self.reference
+        if isinstance(recording, Recording):
+            return recording.rows_of_kind("parameter", *self.place(step, rank, of_target=of_target))
+        return [row for row in self.rows(step, rank, of_target=of_target) if row.kind == "parameter"]
 
     def place(self, step: int, rank: int, *, of_target: bool) -> tuple[int, int]:
         """Return the step and rank of a side that are this step and rank of the reference."""

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from jumar.accuracy.canonical import QUERIES, VIEWS, canonical_name
 from jumar.accuracy.diagnosis.results import Suspect
 from jumar.accuracy.diagnosis.rows import Both
 from jumar.accuracy.results import OperatorDiff, RunSummary
@@ -48,10 +49,15 @@ def _around(row: CallRow, rows: Sequence[CallRow]) -> Iterable[tuple[str, CallRo
         return
     for producer in _producers(row, rows[:place]):
         yield "producer", producer
-    before = [one for one in rows[:place] if one.kind == "op"][-NEIGHBOURS:]
-    after = [one for one in rows[place + 1 :] if one.kind == "op"][:NEIGHBOURS]
+    before = [one for one in rows[:place] if _computes(one)][-NEIGHBOURS:]
+    after = [one for one in rows[place + 1 :] if _computes(one)][:NEIGHBOURS]
     for one in (*before, *after):
         yield "neighbour", one
+
+
+def _computes(row: CallRow) -> bool:
+    """Return whether a row is an operator that gives values of its own, no view and no question."""
+    return row.kind == "op" and canonical_name(row.name) not in VIEWS | QUERIES
 
 
 def _producers(row: CallRow, before: Sequence[CallRow]) -> Iterable[CallRow]:
@@ -60,7 +66,7 @@ def _producers(row: CallRow, before: Sequence[CallRow]) -> Iterable[CallRow]:
     num = 0
     for one in reversed(before):
         written = {tensor.storage for tensor in one.outputs if tensor.storage}
-        if one.kind == "op" and written & wanted:
+        if _computes(one) and written & wanted:
             wanted -= written
             num += 1
             yield one

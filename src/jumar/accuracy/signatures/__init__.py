@@ -56,6 +56,7 @@ def hypotheses(reference: Array, target: Array, context: Context | None = None) 
     found: list[Hypothesis] = []
     for signature in FINE if pair.relative <= pair.rounding else (*FINE, *COARSE):
         found.extend(signature(pair))
-        if any(one.score >= SETTLED for one in found):
-            break
+        settled = next((one for one in found if one.score >= SETTLED), None)
+        if settled is not None:
+            return (settled,)
     return ranked(found)

@@ -9,8 +9,10 @@ import numpy as np
 
 from jumar.accuracy.signatures.hypothesis import Hypothesis, ranked
 from jumar.accuracy.signatures.pair import Context
+from jumar.accuracy.signatures.precision import is_product, product_of_rounded
 from jumar.accuracy.signatures.ratios import recognised
 from jumar.recording.schema import TensorRow
+from jumar.recording.sketch import relative_l2, unpack
 
 EQUAL = 1e-5
 """Relative distance at which statistics of two devices are equal: they sum in another order."""
@@ -34,7 +36,16 @@ def hypotheses_from_rows(
     found = list(_statistics(mine, theirs, reference.shape, context, residual))
     if residual is not None:
         found += _sketched(mine, theirs, reference.shape, context, ratio, residual)
+        found += _rounded(reference, target, context)
     return ranked(found)
+
+
+def _rounded(reference: TensorRow, target: TensorRow, context: Context) -> Iterator[Hypothesis]:
+    """Yield the precision of a product, from the distance that the sketches estimate."""
+    if reference.sketch is None or target.sketch is None or not reference.l2 or context.dtype != "float32":
+        return
+    if is_product(context.operator):
+        yield from product_of_rounded(relative_l2(reference.sketch, target.sketch, reference.l2), 0.6)
 
 
 def _figures(row: TensorRow) -> Figures | None:
@@ -47,8 +58,7 @@ def _from_sketch(reference: TensorRow, target: TensorRow) -> tuple[float, float 
     """Return the ratio of the sketches and the share of their difference that it does not explain (None: unknown)."""
     if reference.sketch is None or target.sketch is None:
         return 1.0, None
-    a = np.frombuffer(reference.sketch, dtype="<f4").astype(np.float64)
-    b = np.frombuffer(target.sketch, dtype="<f4").astype(np.float64)
+    a, b = (unpack(sketch).astype(np.float64) for sketch in (reference.sketch, target.sketch))
     squares, apart = float(a @ a), float(((b - a) ** 2).sum())
     if squares == 0 or apart <= (EQUAL**2) * squares:
         return 1.0, None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -88,26 +89,35 @@ def products(pair: Pair) -> Iterator[Hypothesis]:
     Inputs rounded to m stored bits have relative errors of rms 2^-(m+1)/√3 · 0.72 (uniform mantissas); two of them
     add, and independent terms keep the ratio to the scale of the product.
     """
-    name = pair.context.operator.rsplit("::", 1)[-1].split(".", 1)[0]
-    if pair.num < ENOUGH or not any(part in name for part in PRODUCTS) or pair.context.dtype != "float32":
+    if pair.num < ENOUGH or not is_product(pair.context.operator) or pair.context.dtype != "float32":
         return
     d = pair.d.reshape(-1)
     spread = 2.0 * float(d.var())
     rough = float(np.mean(np.diff(d) ** 2)) / spread if spread else 0.0
     if rough < 0.5:
         return
+    yield from product_of_rounded(pair.relative, 0.7)
+
+
+def is_product(operator: str) -> bool:
+    """Return whether an operator multiplies matrices or convolves."""
+    name = operator.rsplit("::", 1)[-1].split(".", 1)[0]
+    return "backward" not in name and any(part in name for part in PRODUCTS)
+
+
+def product_of_rounded(relative: float, score: float) -> Iterator[Hypothesis]:
+    """Yield the format whose rounding of a product's inputs gives this relative L2 difference."""
     for format_name, bits in BITS.items():
-        expected = 2.0 ** -(bits + 1) / np.sqrt(3) * 0.72 * np.sqrt(2)
-        ratio = pair.relative / expected
-        if 1 / ROUGHLY <= ratio <= ROUGHLY:
+        expected = 2.0 ** -(bits + 1) / math.sqrt(3) * 0.72 * math.sqrt(2)
+        if 1 / ROUGHLY <= relative / expected <= ROUGHLY:
             yield Hypothesis(
                 kind="precision",
-                statement=f"The difference has no structure and the size ({pair.relative:.2g}) of a product whose "
-                f"inputs were rounded to {format_name} ({expected:.2g} is expected).",
+                statement=f"The difference has the size ({relative:.2g}) of a product whose inputs were rounded to "
+                f"{format_name} ({expected:.2g} is expected), and no plainer shape.",
                 confirm="Turn the lower precision off on that side (torch.backends.cuda.matmul.allow_tf32, "
                 "torch.npu.matmul.allow_hf32, autocast) and compare again.",
-                score=0.7,
-                evidence={"relative_l2": pair.relative, "expected": float(expected), "format": format_name},
+                score=score,
+                evidence={"relative_l2": relative, "expected": expected, "format": format_name},
             )
 
 

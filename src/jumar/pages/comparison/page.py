@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from jumar.accuracy import Comparison
@@ -9,6 +10,7 @@ from jumar.accuracy.diagnosis import Diagnosis, SecondPass
 from jumar.accuracy.replay import Replayed
 from jumar.accuracy.rules import RULES
 from jumar.accuracy.source import RecordingLike
+from jumar.accuracy.words import told_once
 from jumar.findings import Finding, Severity
 from jumar.pages.comparison.about import ABOUT, about, left_out, settings
 from jumar.pages.comparison.decision import decision, hypothesis_list
@@ -55,7 +57,7 @@ def compare_page(
         verdict=Verdict(
             status=STATUS[comparison.status], headline=comparison.headline, details=_details(comparison, diagnosis)
         ),
-        actions=_actions(comparison.findings, second_pass),
+        actions=[*_actions(comparison.findings, second_pass), *_repro(comparison, diagnosis)],
         sections=[section for section in sections if section is not None],
         footer=ABOUT[comparison.evidence].replace("`", ""),
     )
@@ -66,7 +68,7 @@ def _details(comparison: Comparison, diagnosis: Diagnosis | None) -> list[str]:
     details = [f"Operator calls compared in {_steps(comparison.steps)}: {counts}."] if counts else []
     decisive = comparison.findings[0].message if comparison.findings else ""
     if decisive and comparison.status != "agree" and decisive not in comparison.headline:
-        details.insert(0, _told_once(decisive, comparison.headline))
+        details.insert(0, told_once(decisive, comparison.headline))
     if diagnosis is not None and comparison.status == "diverge":
         best = next((one for one in diagnosis.suspicions if one.seen_in != "arguments"), None)
         if best is not None:
@@ -74,14 +76,6 @@ def _details(comparison: Comparison, diagnosis: Diagnosis | None) -> list[str]:
     if comparison.evidence != "tensors" and counts:
         details.append(ABOUT[comparison.evidence].replace("`", ""))
     return details
-
-
-def _told_once(message: str, headline: str) -> str:
-    """Return the message without the place that the headline has named already."""
-    lead, _, rest = message.partition(" diverges; ")
-    if rest and lead in headline:
-        return rest[:1].upper() + rest[1:]
-    return message
 
 
 def _steps(steps: Sequence[int]) -> str:
@@ -103,6 +97,18 @@ def _actions(findings: Sequence[Finding], second_pass: SecondPass | None) -> lis
             detail = f"Step {second_pass.step} only; then compare the two new recordings."
             actions.append(Action(title=f"Record the suspects' whole tensors: {side}", detail=detail, command=command))
     return actions
+
+
+def _repro(comparison: Comparison, diagnosis: Diagnosis | None) -> list[Action]:
+    """Return the command that makes a script of the first divergence, where its tensors were recorded."""
+    if diagnosis is None or comparison.evidence != "tensors" or not comparison.first_divergence:
+        return []
+    keys = [suspect.key for suspect in diagnosis.suspects if suspect.role == "first divergence"]
+    if not keys or not keys[-1].startswith("op/"):
+        return []
+    parts = ["jumar", "repro", comparison.target.path, keys[-1], "--against", comparison.reference.path]
+    title = "Write the operator as a script of its own, with its tensors"
+    return [Action(title=title, detail="It runs on any device, without the model.", command=shlex.join(parts))]
 
 
 def _findings(comparison: Comparison) -> Section:
