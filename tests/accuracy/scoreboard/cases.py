@@ -193,8 +193,9 @@ def in_a_kernel() -> Iterator[Case]:
 
 def around_the_model() -> Iterator[Case]:
     """Yield faults of the optimizer, the data and the start."""
+    # either the optimizer, or its operator that is called with the other number
+    adam = Truth(operators=("AdamW", "aten::add_.Tensor", "aten::addcmul_"), path="", phase="optimizer")
     for model in ALL:
-        adam = Truth(operators=("AdamW",), path="", phase="optimizer")
         yield Case(
             name="optimizer with another epsilon",
             model=model,
@@ -222,7 +223,7 @@ def around_the_model() -> Iterator[Case]:
         model="cnn",
         reference=momentum,
         target=(("optimizer", "SGD"), ("hyper", (("lr", 1e-2), ("momentum", 0.8)))),
-        truth=Truth(operators=("SGD",), path="", phase="optimizer"),
+        truth=Truth(operators=("SGD", "aten::mul_.Tensor"), path="", phase="optimizer", step=1),
     )
 
 
