@@ -22,6 +22,7 @@ from jumar.cli.options import (
     npu_options,
     parse_steps,
 )
+from jumar.cli.run import SCRIPT_SETTINGS
 from jumar.errors import UsageError
 from jumar.recording import Values
 
@@ -34,10 +35,9 @@ class _ScriptOrRecording(click.Command):
     """Takes options after a recording; everything after a script is the script's own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse, options being looked for up to the script."""
-        has_script = any(_is_script(Path(argument)) for argument in args)
-        ctx.ignore_unknown_options = has_script
-        ctx.allow_interspersed_args = not has_script
+        """Parse, options being looked for everywhere unless one of the arguments is a script."""
+        if not any(_is_script(Path(argument)) for argument in args):
+            ctx.allow_interspersed_args, ctx.ignore_unknown_options = True, False
         return super().parse_args(ctx, args)
 
 
@@ -51,7 +51,7 @@ def _is_script(target: Path) -> bool:
         return file.read(2) == b"#!"
 
 
-@click.command(cls=_ScriptOrRecording)
+@click.command(cls=_ScriptOrRecording, context_settings=SCRIPT_SETTINGS)
 @click.option(
     "--mode",
     type=click.Choice(["all", "aicore_overflow", "atomic_overflow"]),

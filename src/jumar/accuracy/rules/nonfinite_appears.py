@@ -14,8 +14,8 @@ aten::exp in blocks.4.attn: 12 elements are NaN or Inf in the target, none in th
 ```
 
 ## Use instead
-Run the operator in float32 or bfloat16, or scale its inputs; with `GradScaler` check that the step was
-skipped.
+`jumar overflow` on the run that has them: it tells what the operator made itself from what it was given, and
+masks and skipped steps from overflows.
 
 ## Fix safety
 No edit is made.
@@ -54,7 +54,7 @@ def find(found: Evidenced) -> list[Finding]:
                 where=location(diff),
                 evidence=tensor_json(tensor),
                 why="A NaN spreads to all weights within one step.",
-                action="Run this operator in float32, or scale its inputs, and compare again.",
+                action=f"jumar overflow {found.target.path} tells where they come from and whether they are used.",
             )
         ]
     for pair in found.losses:
@@ -69,7 +69,7 @@ def find(found: Evidenced) -> list[Finding]:
                     where=Location(step=pair.step, rank=pair.rank, operator="loss"),
                     evidence={"step": pair.step},
                     why="The runs agree, and both have failed.",
-                    action="Look for the cause in the reference run; it is not the target's.",
+                    action=f"jumar overflow {found.reference.path} names the operator; it is not the target's fault.",
                     severity=Severity.WARNING,
                 )
             ]
