@@ -36,6 +36,11 @@ class InterveneMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._where.start()
         self.__enter__()  # type: ignore[no-untyped-call]
 
+    def stop(self) -> None:
+        """Take the place away again."""
+        self.__exit__(None, None, None)  # type: ignore[no-untyped-call]
+        self._where.stop()
+
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:

@@ -28,6 +28,11 @@ class Where:
         self._hooks.start()
         self._losses.start()
 
+    def stop(self) -> None:
+        """Follow them no longer."""
+        self._hooks.stop()
+        self._losses.stop()
+
     def now(self) -> Origin:
         """Return where the operator that runs now belongs, and note that autograd's node of it does."""
         origin = self._find()

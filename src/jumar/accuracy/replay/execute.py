@@ -49,7 +49,7 @@ def run(inputs: Inputs, place: Place) -> dict[str, torch.Tensor]:
         except FAILURES as error:
             raise NotReplayable("no kernel", f"{inputs.invocation.name}: {_first_line(error)}") from error
         wanted = inputs.only or tuple(tensor.name for tensor in inputs.row.outputs)
-        return {name: _on_host(tensor) for name, tensor in found.items() if name in wanted}
+        return {name: on_host(tensor) for name, tensor in found.items() if name in wanted}
 
 
 def arguments(inputs: Inputs, place: Place) -> dict[str, Any]:
@@ -135,7 +135,8 @@ def _named(prefix: str, result: Sequence[Any]) -> dict[str, torch.Tensor]:
     return found
 
 
-def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+def on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a result as a plain CPU tensor, lazy conjugation and negation done."""
     plain = tensor.detach().cpu()
     if plain._is_zerotensor():  # autograd's stand-in for zeros, which has no memory
         return torch.zeros(plain.shape, dtype=plain.dtype)
