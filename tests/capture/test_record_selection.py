@@ -61,8 +61,9 @@ def test_tensors_of_in_place_and_backward_operators_are_as_with_all_tensors(trai
 def test_other_rows_keep_the_level_of_values(training, tmp_path: Path) -> None:
     with record(tmp_path / "r", tensors_of="op/forward/fc/*", values="stats"):
         training(1)
-    rows = Recording.open(tmp_path / "r").rows(0)
-    assert all(tensor.l2 is not None for row in rows for tensor in row.outputs if 0 not in tensor.shape)
+    rows = [row for row in Recording.open(tmp_path / "r").rows(0) if row.phase != "optimizer" or row.kind != "op"]
+    outputs = [tensor for row in rows for tensor in row.outputs if "empty" not in row.name]
+    assert all(tensor.l2 is not None for tensor in outputs if 0 not in tensor.shape)
 
 
 def test_a_pattern_that_meets_no_row_is_said_at_the_end(training, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -19,44 +19,58 @@ current_node: Callable[[], Any] = torch._C._current_autograd_node
 """The autograd node that runs on this thread, or None outside of a backward pass."""
 
 
-class Origin(NamedTuple):
-    """Where in the forward pass a node was made."""
+class Origin:
+    """A module that nodes are made in, and the line where that is known without looking at the stack.
 
-    module_path: str = ""
-    module_type: str = ""
-    source: str = ""
+    `sites` is room for those who note calls there.
+    """
 
+    __slots__ = ("module_path", "module_type", "sites", "source")
 
-_UNKNOWN = Origin()
+    def __init__(self, module_path: str = "", module_type: str = "", source: str = "") -> None:
+        self.module_path = module_path
+        self.module_type = module_type
+        self.source = source
+        self.sites: dict[Any, Any] = {}
 
 
 class Origins:
     """Origins of autograd nodes by number, for one thread. Numbers only grow."""
 
-    __slots__ = ("_numbers", "_origins")
+    __slots__ = ("_numbers", "_origins", "_sources")
 
     def __init__(self) -> None:
         self._numbers: list[int] = []
         self._origins: list[Origin] = []
+        self._sources: list[str] = []
 
-    def note(self, origin: Origin, *, boundary: bool = False) -> None:
-        """Say that nodes made from now on (`boundary`), or by the operator under way, belong to `origin`."""
-        number = _next_number() - (not boundary)
-        if not self._numbers or number > self._numbers[-1]:
-            self._numbers.append(number)
+    def enter(self, origin: Origin) -> None:
+        """Say that nodes made from now on belong to `origin`."""
+        self._note(_next_number(), origin, "")
+
+    def note(self, origin: Origin, source: str) -> None:
+        """Say that nodes made by the operator under way belong to `origin` and to this line of the user's code."""
+        self._note(_next_number() - 1, origin, source)
+
+    def _note(self, number: int, origin: Origin, source: str) -> None:
+        numbers = self._numbers
+        if not numbers or number > numbers[-1]:
+            numbers.append(number)
             self._origins.append(origin)
-        elif number == self._numbers[-1] and not self._origins[-1].source:
+            self._sources.append(source)
+        elif number == numbers[-1] and not self._sources[-1]:
             self._origins[-1] = origin
+            self._sources[-1] = source
 
-    def find(self, number: int) -> Origin:
-        """Return the origin of the node with this number."""
+    def find(self, number: int) -> tuple[Origin, str] | None:
+        """Return the origin and the line of the node with this number; None when it is older than all."""
         position = bisect_right(self._numbers, number) - 1
-        return self._origins[position] if position >= 0 else _UNKNOWN
+        return (self._origins[position], self._sources[position]) if position >= 0 else None
 
     def forget(self, num_kept: int) -> None:
         """Drop all but the latest `num_kept` entries (graphs of earlier steps may still be alive)."""
         if len(self._numbers) > num_kept:
-            del self._numbers[:-num_kept], self._origins[:-num_kept]
+            del self._numbers[:-num_kept], self._origins[:-num_kept], self._sources[:-num_kept]
 
 
 class Attribution:
@@ -70,6 +84,8 @@ class Attribution:
     """Entries that outlive a step, about four steps of a large model; 30 MB at most."""
 
     def __init__(self) -> None:
+        self.unknown = Origin()
+        """The origin of what belongs to no module."""
         self._by_thread: dict[int, Origins] = {}
         self._callers: list[int] = []
 
@@ -90,13 +106,14 @@ class Attribution:
         if self._callers:
             self._callers.pop()
 
-    def find(self, node: Any) -> Origin:
-        """Return the origin of a node that runs now."""
+    def find(self, node: Any) -> tuple[Origin, str]:
+        """Return the origin of a node that runs now, and the line of the user's code that made it."""
         if self._callers:
             origins = self._by_thread.get(self._callers[-1])
         else:
             origins = self._by_thread.get(threading.get_ident()) or next(iter(self._by_thread.values()), None)
-        return origins.find(node._sequence_nr()) if origins is not None else _UNKNOWN
+        found = origins.find(node._sequence_nr()) if origins is not None else None
+        return found or (self.unknown, "")
 
     def end_step(self) -> None:
         """Bound the memory that origins take."""

@@ -1,7 +1,8 @@
 """What the observer notes while the run goes on, and how it becomes rows afterwards.
 
 Notes are kept light: the run waits while they are taken, and does not wait while a step's notes
-become rows.
+become rows. What repeats (where a call is made, how a tensor lies in memory) is one object shared by
+all calls and steps, so that the columns of a step that is like the one before need not be built again.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from jumar.capture.memory import address_runs
 from jumar.recording import Kind, Phase, TensorRow
+from jumar.recording.schema import row_key
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,57 +24,91 @@ Statistics = tuple[float | None, float | None, float | None, float | None, int, 
 """Minimum, maximum, mean, L2 norm (None without a finite element), number of NaN, number of Inf."""
 
 
-class Seen:
-    """One tensor as it was at one moment; shared by the rows that saw it unchanged."""
+class Layout:
+    """How a tensor lies in memory: everything of it but where, and its elements. One object for equal ones."""
 
-    __slots__ = (
-        "array",
-        "contiguous",
-        "device",
-        "dtype",
-        "format",
-        "hash",
-        "memory",
-        "shape",
-        "sketch",
-        "statistics",
-        "storage",
-        "storage_offset",
-        "stride",
-    )
+    __slots__ = ("addresses", "contiguous", "device", "dtype", "format", "shape", "storage_offset", "stride")
 
-    def __init__(self, tensor: torch.Tensor, storage: int) -> None:
+    def __init__(self, tensor: torch.Tensor) -> None:
         self.shape = tensor.shape
         self.dtype = tensor.dtype
         self.device = tensor.device
-        self.storage = storage
         self.format = "ND"
+        if tensor.layout is torch.strided:
+            self.stride: tuple[int, ...] = tensor.stride()
+            self.storage_offset = int(tensor.storage_offset())
+            self.contiguous = tensor.is_contiguous()
+            self.addresses: Any = (
+                self.storage_offset,
+                self.dtype,
+                tensor.is_conj(),
+                tensor.is_neg(),
+                address_runs(tuple(self.shape), self.stride),
+            )
+            """The same for views of one memory that hold the same elements, in whatever order."""
+        else:
+            self.stride, self.storage_offset, self.contiguous, self.addresses = (), 0, False, None
+            self.format = str(tensor.layout).removeprefix("torch.").upper()
+
+
+class Seen:
+    """One tensor as it was at one moment; shared by the rows that saw it unchanged."""
+
+    __slots__ = ("array", "hash", "index", "layout", "memory", "sketch", "statistics", "storage", "twin")
+
+    def __init__(self, layout: Layout, storage: int) -> None:
+        self.layout = layout
+        self.storage = storage
+        """Number of its memory in the step; 0 when that is not followed."""
         self.statistics: Statistics | None = None
         self.sketch: bytes | None = None
         self.hash = ""
         self.array: np.ndarray | None = None
         self.memory: Any = None
-        """Identity of the memory and its state when it has no gaps: views with the same have the same statistics."""
-        if tensor.layout is torch.strided:
-            self.stride: tuple[int, ...] = tensor.stride()
-            self.storage_offset = int(tensor.storage_offset())
-            self.contiguous = tensor.is_contiguous()
-        else:
-            self.stride, self.storage_offset, self.contiguous = (), 0, False
-            self.format = str(tensor.layout).removeprefix("torch.").upper()
+        """Identity of its elements and their state: equal for views of the same elements, in whatever order."""
+        self.twin: Seen | None = None
+        """The first note of the same elements in the same state, seen as another view: it has the same statistics."""
+        self.index = -1
+        """Number among the tensors of a table while that is made."""
+
+    @property
+    def shape(self) -> torch.Size:
+        """Its shape."""
+        return self.layout.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Its dtype."""
+        return self.layout.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Its device."""
+        return self.layout.device
+
+    @property
+    def stride(self) -> tuple[int, ...]:
+        """Its strides, in elements; empty when it has none (sparse)."""
+        return self.layout.stride
+
+    @property
+    def contiguous(self) -> bool:
+        """Whether it is contiguous."""
+        return self.layout.contiguous
 
     def to_row(self) -> TensorRow:
         """Return the row of this tensor, without a name."""
+        layout = self.layout
         minimum, maximum, mean, l2, num_nan, num_inf = self.statistics or (None,) * 6
         return TensorRow(
             name="",
-            shape=tuple(self.shape),
-            dtype=str(self.dtype).removeprefix("torch."),
-            device=str(self.device),
-            stride=self.stride,
-            storage_offset=self.storage_offset,
-            contiguous=self.contiguous,
-            format=self.format,
+            shape=tuple(layout.shape),
+            dtype=str(layout.dtype).removeprefix("torch."),
+            device=str(layout.device),
+            stride=layout.stride,
+            storage_offset=layout.storage_offset,
+            contiguous=layout.contiguous,
+            format=layout.format,
             storage=self.storage,
             minimum=minimum,
             maximum=maximum,
@@ -88,6 +125,30 @@ Named = list[Any]
 """Names and `Seen`s in turn: one flat list, because a pair a tensor would keep the garbage collector busy."""
 
 
+class Tally:
+    """Calls of one kind, phase, path and name in the step under way, and their sites by class of module."""
+
+    __slots__ = ("num_calls", "sites")
+
+    def __init__(self) -> None:
+        self.num_calls = 0
+        self.sites: dict[str, Site] = {}
+
+
+class Site:
+    """Where calls are made: what all calls of one operator or module at one place have in common."""
+
+    __slots__ = ("kind", "module_path", "module_type", "name", "phase", "tally")
+
+    def __init__(self, kind: Kind, phase: Phase, module_path: str, module_type: str, name: str, tally: Tally) -> None:
+        self.kind: Kind = kind
+        self.phase: Phase = phase
+        self.module_path = module_path
+        self.module_type = module_type
+        self.name = name
+        self.tally = tally
+
+
 class Call:
     """One call while it is under way, then one row."""
 
@@ -96,30 +157,22 @@ class Call:
         "autocast",
         "duration_us",
         "inputs",
-        "kind",
-        "module_path",
-        "module_type",
-        "name",
         "occurrence",
         "outputs",
-        "phase",
         "rng",
+        "site",
         "source",
         "start_us",
         "wanted",
     )
 
-    def __init__(self, kind: Kind, phase: Phase, module_path: str, module_type: str, name: str) -> None:
-        self.kind: Kind = kind
-        self.phase: Phase = phase
-        self.module_path = module_path
-        self.module_type = module_type
-        self.name = name
-        self.occurrence = 0
-        self.source = ""
+    def __init__(self, site: Site, occurrence: int, autocast: str = "", source: str = "") -> None:
+        self.site = site
+        self.occurrence = occurrence
+        self.autocast = autocast
+        self.source = source
         self.arguments: Any = None
-        """Names and values, in turn, of the arguments that are not tensors, or None."""
-        self.autocast = ""
+        """Names and values, in turn, of the arguments that are not tensors, or None; text is taken as it is."""
         self.rng = ""
         self.wanted = False
         """Whether the whole tensors of this row were asked for by its key."""
@@ -128,21 +181,54 @@ class Call:
         self.inputs: Named = []
         self.outputs: Named = []
 
+    @property
+    def kind(self) -> Kind:
+        """See `CallRow`, as for the properties below."""
+        return self.site.kind
 
-def arguments_text(arguments: Sequence[Any] | None) -> str:
+    @property
+    def phase(self) -> Phase:
+        """The phase."""
+        return self.site.phase
+
+    @property
+    def module_path(self) -> str:
+        """The module's path."""
+        return self.site.module_path
+
+    @property
+    def module_type(self) -> str:
+        """The module's class."""
+        return self.site.module_type
+
+    @property
+    def name(self) -> str:
+        """The operator's or module's name."""
+        return self.site.name
+
+    @property
+    def key(self) -> str:
+        """The row's key."""
+        site = self.site
+        return row_key(site.kind, site.phase, site.module_path, site.name, self.occurrence)
+
+
+def arguments_text(arguments: Sequence[Any] | str | None) -> str:
     """Return names and values as a JSON object, empty for none; what JSON has no form for becomes text (`float16`)."""
     if not arguments:
         return ""
+    if isinstance(arguments, str):
+        return arguments
     names = iter(arguments)
-    return json.dumps({name: _plain(value) for name, value in zip(names, names, strict=True)}, default=str)
+    return json.dumps({name: plain(value) for name, value in zip(names, names, strict=True)}, default=str)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Replace what JSON would write differently on another run or device."""
     if isinstance(value, (torch.dtype, torch.device, torch.layout, torch.memory_format)):
         return str(value).removeprefix("torch.")
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [plain(item) for item in value]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, complex):

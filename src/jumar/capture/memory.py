@@ -45,6 +45,21 @@ def is_gapless(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
     return True
 
 
+def address_runs(shape: tuple[int, ...], stride: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    """Return the (size, stride) pairs that say which addresses a view visits, whatever the order of its dimensions.
+
+    Dimensions that continue each other are one; gapless memory of n elements is ((n, 1),). A dimension of
+    stride 0 is kept: it says how often each element counts.
+    """
+    runs: list[tuple[int, int]] = []
+    for step, size in sorted((step, size) for size, step in zip(shape, stride, strict=True) if size != 1):
+        if runs and step and runs[-1][0] * runs[-1][1] == step:
+            runs[-1] = runs[-1][0] * size, runs[-1][1]
+        else:
+            runs.append((size, step))
+    return tuple(runs)
+
+
 def dense(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
     """Return the elements of `tensor` as one dimension, in any order, and how often each of them counts.
 

@@ -18,11 +18,11 @@ class Frame:
 
     __slots__ = ("call", "module", "origin", "path", "type_name")
 
-    def __init__(self, module: nn.Module, path: str, type_name: str) -> None:
+    def __init__(self, module: nn.Module, path: str, type_name: str, origin: Origin | None = None) -> None:
         self.module = module
         self.path = path
         self.type_name = type_name
-        self.origin = Origin(path, type_name)
+        self.origin = origin or Origin(path, type_name)
         self.call: Any = None
 
 
@@ -55,6 +55,7 @@ class ModuleHooks:
         self._names = names
         self._listener = listener
         self._handles: list[Any] = []
+        self._origins: dict[tuple[str, str], Origin] = {}
         self.watch = watch
 
     def start(self) -> None:
@@ -79,10 +80,17 @@ class ModuleHooks:
             self._listener.on_root(module)
         parent = stack[-1].path if stack else ""
         path = self._names.path(module, outermost=not stack, parent=parent)
-        frame = Frame(module, parent if path is None else path, type(module).__name__)
+        origin = self._origin(parent if path is None else path, type(module).__name__)
+        frame = Frame(module, origin.module_path, origin.module_type, origin)
         stack.append(frame)
         if path is not None:
             self._listener.on_enter(frame, args)
+
+    def _origin(self, path: str, type_name: str) -> Origin:
+        origin = self._origins.get((path, type_name))
+        if origin is None:
+            origin = self._origins[path, type_name] = Origin(path, type_name)
+        return origin
 
     def _after(self, module: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
         """`rest` is (kwargs, output), or (output,) when the forward raised."""

@@ -40,7 +40,8 @@ class ModuleNames:
 
     def __init__(self, model: nn.Module | None = None) -> None:
         self._paths = WeakIdKeyDictionary()  # a module may define `==` and then has no hash
-        self._parameters: dict[int, tuple[weakref.ref[torch.Tensor], str, str]] = {}
+        self._parameters: dict[int, tuple[weakref.ref[torch.Tensor], str, str, str]] = {}
+        self._by_number: dict[int, weakref.ref[nn.Module]] = {}
         self._num_of_class: dict[str, int] = {}
         self._has_model = False
         if model is not None:
@@ -55,10 +56,22 @@ class ModuleNames:
             path = self._name_root(inner) if outermost else self._name_late(inner, parent)
         return path if inner is module else None
 
+    def of_number(self, number: int) -> str | None:
+        """Return the path of the module with this `id`; None when it has none yet, or lives no more."""
+        reference = self._by_number.get(number)
+        module = reference() if reference is not None else None
+        path: str | None = self._paths.get(module) if module is not None else None  # type: ignore[no-untyped-call]
+        return path
+
     def of_parameter(self, parameter: torch.Tensor) -> tuple[str, str]:
         """Return path and class of the module that owns `parameter`; empty when it is not known."""
-        reference, path, kind = self._parameters.get(id(parameter), (None, "", ""))
+        reference, path, kind, _ = self._parameters.get(id(parameter), (None, "", "", ""))
         return (path, kind) if reference is not None and reference() is parameter else ("", "")
+
+    def parameter_name(self, parameter: torch.Tensor) -> str:
+        """Return the name of `parameter` within its module (`weight`); empty when it is not known."""
+        reference, _, _, name = self._parameters.get(id(parameter), (None, "", "", ""))
+        return name if reference is not None and reference() is parameter else ""
 
     def _name_root(self, module: nn.Module) -> str:
         is_model = not self._has_model and next(module.parameters(), None) is not None
@@ -82,9 +95,13 @@ class ModuleNames:
         for below, module in named_modules(root):
             full = ".".join(part for part in (path, below) if part)
             self._paths[module] = full
-            for parameter in module._parameters.values():
-                if parameter is not None:
-                    self._parameters[id(parameter)] = (weakref.ref(parameter), full, type(module).__name__)
+            self._by_number[id(module)] = weakref.ref(module)
+            for name, parameter in module._parameters.items():
+                if parameter is not None and self.of_parameter(parameter) == (
+                    "",
+                    "",
+                ):  # the first owner of a shared one
+                    self._parameters[id(parameter)] = (weakref.ref(parameter), full, type(module).__name__, name)
 
 
 def named_modules(root: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.Module]]:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from types import TracebackType
 from typing import Any
 
 import torch
 
+from jumar.capture.attribution import Origin
 from jumar.capture.autocast import AutocastWatch
-from jumar.capture.calls import Call, Named, Seen
+from jumar.capture.calls import Call, Named, Seen, Site, Tally
 from jumar.capture.clock import RunClock
 from jumar.capture.memory import is_wrapper
 from jumar.capture.modules import ModuleWatch
+from jumar.capture.operators import OperatorInfo
 from jumar.capture.probes import Probe, StatsProbe
+from jumar.capture.randomness import step_digests
 from jumar.capture.selection import Selection, keep
 from jumar.capture.storages import StorageTable
-from jumar.recording import Kind, Phase
+from jumar.recording import Kind, Phase, StepInfo
 
 Tensor = torch.Tensor
 
@@ -40,9 +44,12 @@ class Notebook:
         """Rows whose whole tensors are kept whatever the probes take."""
         self.skips_views = False
         """Whether operators that only make views are left out (the budget asked for it)."""
+        self.on_failure = on_failure
+        self.info = StepInfo()
+        """What is known of the step under way as a whole; who learns more replaces it."""
         self.sees_writes = sees_writes
-        self._on_failure = on_failure
         self._loss_stats = StatsProbe()
+        self._tallies: dict[tuple[str, str, str, str], Tally] = {}
         self.begin_step()
 
     def begin_step(self) -> None:
@@ -50,8 +57,15 @@ class Notebook:
         self.calls: list[Call] = []
         self.unfinished: dict[int, Call] = {}
         """Backward calls of modules that wait for more gradients, by identity."""
-        self._occurrences: dict[tuple[str, str, str, str], int] = {}
+        self.call_probes = [probe for probe in self.probes if type(probe).on_call is not Probe.on_call]
+        self.tensor_probes = [probe for probe in self.probes if type(probe).on_tensor is not Probe.on_tensor]
+        for tally in self._tallies.values():
+            tally.num_calls = 0
         self.storages.clear()
+        self.info = StepInfo()
+        if self.is_open:
+            with self.own_work():
+                self.info = StepInfo(rng=step_digests())
         self.step_start = self.clock.now()
 
     def end_step(self) -> Sequence[Call]:
@@ -70,53 +84,54 @@ class Notebook:
         """Return the time since the step began."""
         return (self.clock.now() - self.step_start) / 1000
 
-    @contextmanager
-    def own_work(self) -> Iterator[None]:
+    def own_work(self) -> AbstractContextManager[None]:
         """Nothing that runs inside is part of the run: not recorded, not timed, not differentiated.
 
         Should it fail, the recording ends and the run goes on.
         """
-        watch = self.watch
-        was_busy, watch.busy = watch.busy, True
-        self.clock.pause()
-        try:
-            with torch.no_grad():
-                yield
-        except Exception as error:  # noqa: BLE001 - whatever goes wrong in the observer must not end the run
-            self._on_failure(error)
-        finally:
-            self.clock.resume()
-            watch.busy = was_busy
-
-    def guarded(self, work: Callable[..., Call | None], *args: Any) -> Call | None:
-        """Do a piece of the observer's work as `own_work` does it, for callers that keep the time themselves."""
-        try:
-            return work(*args)
-        except Exception as error:  # noqa: BLE001 - as in own_work
-            self._on_failure(error)
-            return None
+        return _OwnWork(self)
 
     # -- calls --------------------------------------------------------------------------------
 
+    def begin_operator(self, origin: Origin, phase: Phase, info: OperatorInfo, source: str) -> Call:
+        """Return the note of an operator that is about to run in the module `origin`."""
+        site: Site | None = origin.sites.get((info, phase))
+        if site is None:
+            site = self._site("op", phase, origin.module_path, origin.module_type, info.name)
+            origin.sites[info, phase] = site
+        return self._begin(site, source)
+
     def new_call(self, kind: Kind, phase: Phase, path: str, module_type: str, name: str) -> Call:
-        """Return the note of a call of a module, or of a loss, that begins now."""
-        call = Call(kind, phase, path, module_type, name)
-        call.occurrence = self.next_occurrence(call)
-        call.autocast = self.autocast.dtype
-        for probe in self.probes:
+        """Return the note of a call of a module, an optimizer or a loss, that begins now."""
+        call = self.begin_row(kind, phase, path, module_type, name)
+        for probe in self.call_probes:
             probe.on_call(call, None, (), {})
         if not self.sees_writes:
             self.storages.forget_values()
         return call
 
-    def next_occurrence(self, call: Call) -> int:
-        """Return which call of its kind, phase, path and name this is in the step."""
-        key = (call.kind, call.phase, call.module_path, call.name)
-        number = self._occurrences.get(key, 0)
-        self._occurrences[key] = number + 1
+    def begin_row(self, kind: Kind, phase: Phase, path: str, module_type: str, name: str) -> Call:
+        """Return a row that is no call of the program's: it has no line, and no probe is asked."""
+        return self._begin(self._site(kind, phase, path, module_type, name), "")
+
+    def _begin(self, site: Site, source: str) -> Call:
+        tally = site.tally
+        occurrence = tally.num_calls
+        tally.num_calls = occurrence + 1
+        call = Call(site, occurrence, self.autocast.dtype, source)
         if self.selection is not None:
-            call.wanted = self.selection.wants(*key, number)
-        return number
+            call.wanted = self.selection.wants(site.kind, site.phase, site.module_path, site.name, occurrence)
+        return call
+
+    def _site(self, kind: Kind, phase: Phase, path: str, module_type: str, name: str) -> Site:
+        place = (kind, phase, path, name)
+        tally = self._tallies.get(place)
+        if tally is None:
+            tally = self._tallies[place] = Tally()
+        site = tally.sites.get(module_type)
+        if site is None:
+            site = tally.sites[module_type] = Site(kind, phase, path, module_type, name, tally)
+        return site
 
     def keep(self, call: Call, named: Named, values: Any) -> None:
         """Keep the whole tensors of one side of a row that was asked for; `values` hold them in the order of names."""
@@ -125,26 +140,20 @@ class Notebook:
 
     # -- tensors ------------------------------------------------------------------------------
 
-    def see(self, tensor: Tensor) -> Seen:
-        """Return the note of a tensor as it is now."""
-        seen, is_new = self.storages.find(tensor)
-        if is_new and not is_wrapper(tensor):
-            for probe in self.probes:
+    def see(self, tensor: Tensor, version: int | None = None) -> Seen:
+        """Return the note of a tensor as it is now; `version` as in `StorageTable.find`."""
+        seen, is_new = self.storages.find(tensor, version)
+        if is_new and self.tensor_probes and not is_wrapper(tensor):
+            for probe in self.tensor_probes:
                 probe.on_tensor(seen, tensor)
         return seen
 
     def see_loss(self, loss: Tensor) -> Seen:
         """Return the note of a loss, whose statistics are taken with any values."""
-        seen = self.see(loss.detach())
+        seen = self.see(loss if is_wrapper(loss) else loss.detach())
         if seen.statistics is None:
             self._loss_stats.on_tensor(seen, loss)
         return seen
-
-    def see_list(self, found: Named, name: str, values: Sequence[Any]) -> None:
-        """Add the tensors among `values`, the members of the argument or result `name`, to `found`."""
-        for position, value in enumerate(values):
-            if isinstance(value, Tensor):
-                found += (f"{name}.{position}", self.see(value))
 
     def see_all(self, tensors: Iterable[tuple[str, Tensor]]) -> Named:
         """Return the notes of named tensors."""
@@ -152,3 +161,30 @@ class Notebook:
         for name, tensor in tensors:
             found += (name, self.see(tensor))
         return found
+
+
+class _OwnWork:
+    """See `Notebook.own_work`. NOTE: a class, because a generator's context costs twice as much (measured)."""
+
+    __slots__ = ("_notebook", "_undispatched", "_was_busy", "_was_differentiating")
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+
+    def __enter__(self) -> None:
+        watch = self._notebook.watch
+        self._was_busy, watch.busy = watch.busy, True
+        self._notebook.clock.pause()
+        self._was_differentiating = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+        self._undispatched: Any = torch._C._DisableTorchDispatch()  # what runs in here need not pass through the mode
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        self._undispatched = None
+        torch._C._set_grad_enabled(self._was_differentiating)
+        notebook = self._notebook
+        if isinstance(error, Exception):  # whatever goes wrong in the observer must not end the run
+            notebook.on_failure(error)
+        notebook.clock.resume()
+        notebook.watch.busy = self._was_busy
+        return isinstance(error, Exception)

@@ -12,19 +12,20 @@ from torch import nn
 
 from jumar.capture.attribution import Attribution
 from jumar.capture.calls import Call
-from jumar.capture.gradients import LossWatch
+from jumar.capture.gradients import GradientHooks, LossWatch
 from jumar.capture.mode import ObserverMode
 from jumar.capture.modules import ModuleHooks
 from jumar.capture.naming import ModuleNames
 from jumar.capture.notebook import Notebook
+from jumar.capture.optimizers import OptimizerRows
 from jumar.capture.probes import Probe
 from jumar.capture.steps import StepWatch
 from jumar.capture.watch_modules import CallWatch
 from jumar.capture.watch_operators import OperatorWatch
-from jumar.recording import Level
+from jumar.recording import Level, StepInfo
 
-OnStep = Callable[[int, Sequence[Call]], bool]
-"""Takes a finished step and its calls; returns False when nothing more is wanted."""
+OnStep = Callable[[int, Sequence[Call], StepInfo], bool]
+"""Takes a finished step, its calls and what is known of it as a whole; returns False when nothing more is wanted."""
 
 
 class StopRun(SystemExit):
@@ -70,9 +71,20 @@ class Observer:
         self._observes_operators = "op" in options.levels
         names, self._attribution = ModuleNames(model), Attribution()
         self._notebook = Notebook(probes, sees_writes=self._observes_operators, on_failure=self._fail)
-        self._steps = StepWatch(self._end_step)
-        operators = OperatorWatch(self._notebook, self._attribution, names, lambda: self._steps.depth > 0)
-        self._mode = ObserverMode(operators.run)
+        self._optimizers = OptimizerRows(self._notebook, names, self._pause_operators, self._resume_operators)
+        self._steps = StepWatch(self._end_step, self._optimizers)
+        self.names = names
+        """Paths of the run's modules."""
+        self.operators = OperatorWatch(
+            self._notebook,
+            self._attribution,
+            names,
+            lambda: self._steps.depth > 0,
+            self._optimizers,
+            notes_optimizer_values="optimizer" in options.levels,
+        )
+        """Runs and notes one operator."""
+        self._mode = ObserverMode(self.operators.run)
         self._calls = CallWatch(
             self._notebook, self._attribution, self._on_root, notes_modules="module" in options.levels
         )
@@ -80,6 +92,7 @@ class Observer:
         self._losses = LossWatch(
             self._calls.on_loss, self._attribution.enter_backward, self._attribution.leave_backward
         )
+        self._num_recorded = 0
         self.was_stopped = False
         """Whether `StopRun` was raised."""
         self.step = 0
@@ -91,6 +104,11 @@ class Observer:
     def notebook(self) -> Notebook:
         """What is noted of the step under way: its probes, selection and clock may be changed between steps."""
         return self._notebook
+
+    @property
+    def gradients(self) -> GradientHooks:
+        """Notes the gradients of a call's tensors."""
+        return self._calls.gradients
 
     def leave_out_operators(self) -> None:
         """Record no operators from the next step on; what the budget asks for."""
@@ -145,13 +163,18 @@ class Observer:
     def _hand_over(self) -> None:
         notebook = self._notebook
         with notebook.own_work():
-            if notebook.is_open and (self._on_step is None or not self._on_step(self.step, notebook.end_step())):
-                self._wanted = False
+            if notebook.is_open:
+                self._optimizers.end_step()
+                calls = notebook.end_step()
+                self._num_recorded += 1
+                if self._on_step is None or not self._on_step(self.step, calls, notebook.info):
+                    self._wanted = False
         if self._options.on_end is not None:
             self._options.on_end(self.step)
         self.step += 1
         self._calls.gradients.end_step()
         self._attribution.end_step()
+        self._optimizers.begin_step()
         self._update_recording()
         notebook.begin_step()
 
@@ -164,6 +187,21 @@ class Observer:
             self._mode.enter()
         else:
             self._mode.leave_if_on_top()
+
+    def _pause_operators(self) -> None:
+        """Leave the operators of an optimizer out, unless they were asked for.
+
+        Parameter rows say what an optimizer did, and its operators are half of a step's, most of them too small
+        to be worth the time it takes to note them. The first recorded step lists them, without values; where
+        no values are recorded at all, operators are what the recording is for.
+        """
+        is_wanted = "optimizer" in self._options.levels or not self._notebook.tensor_probes or not self._num_recorded
+        if not is_wanted:
+            self._mode.leave_if_on_top()
+
+    def _resume_operators(self) -> None:
+        if self._notebook.is_open and self._observes_operators:
+            self._mode.enter()
 
     def _on_root(self, module: nn.Module) -> None:
         """Note that an outermost module is about to be called."""

@@ -6,12 +6,19 @@ from typing import Any
 
 import torch
 
+from jumar.capture.randomness import draws
+
 _SILENT_WRITES = {
     "aten::native_batch_norm": ("running_mean", "running_var"),
     "aten::cudnn_batch_norm": ("running_mean", "running_var"),
     "aten::miopen_batch_norm": ("running_mean", "running_var"),
 }
 """Arguments that are written although the schema does not say so (PyTorch's `native_functions.yaml`)."""
+_UNINITIALISED = {
+    f"aten::{name}" for name in ("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided")
+}
+_MOST_ARGUMENTS = 64
+"""No operator has as many."""
 
 
 class OperatorInfo:
@@ -19,19 +26,30 @@ class OperatorInfo:
 
     `writes` holds argument positions, `returns_writes` tells whether the written arguments are all
     returned (so that its outputs already show them), `collective` that its results arrive later,
-    `is_marker` that it computes nothing (a profiler's range), `is_view` that it only makes a view.
+    `is_marker` that it computes nothing (a profiler's range), `is_view` that it only makes a view, `draws`
+    that it may draw random numbers, `is_uninitialised` that its result is memory nobody has written yet.
     """
 
-    __slots__ = ("collective", "is_marker", "is_view", "name", "names", "returns_writes", "writes")
+    __slots__ = (
+        "collective",
+        "draws",
+        "is_marker",
+        "is_uninitialised",
+        "is_view",
+        "name",
+        "names",
+        "returns_writes",
+        "writes",
+    )
 
     def __init__(self, func: Any) -> None:
         schema = getattr(func, "_schema", None)
         if schema is None:  # a higher-order operator
             self.name = f"higher_order::{func.name() if callable(getattr(func, 'name', None)) else func}"
-            self.names: tuple[str, ...] = ()
+            self.names: tuple[str, ...] = tuple(map(str, range(_MOST_ARGUMENTS)))
             self.writes: tuple[int, ...] = ()
             self.returns_writes, self.collective, self.is_marker = True, False, False
-            self.is_view = False
+            self.is_view = self.draws = self.is_uninitialised = False
             return
         self.name = func.name()
         self.names = tuple(argument.name for argument in schema.arguments)
@@ -48,6 +66,8 @@ class OperatorInfo:
         self.returns_writes = bool(silent) or self.collective or num_returned >= len(self.writes)
         self.is_marker = func.namespace == "profiler"
         self.is_view = bool(getattr(func, "is_view", False))
+        self.draws = draws(func)
+        self.is_uninitialised = self.name.partition(".")[0] in _UNINITIALISED and not self.writes
 
     def written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Return the arguments of this call that the operator writes (tensors, lists of them, None)."""
@@ -56,14 +76,17 @@ class OperatorInfo:
         ]
 
 
-_known: dict[Any, OperatorInfo] = {}
+_known: dict[int, OperatorInfo] = {}
+"""By identity: overloads live as long as the process, and hashing one runs Python code."""
+_kept: list[Any] = []
 
 
 def operator_info(func: Any) -> OperatorInfo:
     """Return what is known of `func`, an `OpOverload` or a higher-order operator."""
-    info = _known.get(func)
+    info = _known.get(id(func))
     if info is None:
-        info = _known[func] = OperatorInfo(func)
+        info = _known[id(func)] = OperatorInfo(func)
+        _kept.append(func)
     return info
 
 

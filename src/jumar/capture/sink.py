@@ -9,9 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
 from jumar.capture.calls import Call
 from jumar.recording import RecordingWriter, RunEnd, StepInfo
+
+if TYPE_CHECKING:
+    from jumar.capture.table import TableMaker
 
 
 class Sink:
@@ -26,6 +30,7 @@ class Sink:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jumar-recording")
         self._pending: Future[None] | None = None
         self._pending_step = 0
+        self._tables: TableMaker | None = None
         self.failure = ""
         self.num_rows = 0
 
@@ -56,8 +61,10 @@ class Sink:
         self._writer.close(end)
 
     def _write(self, step: int, calls: Sequence[Call], info: StepInfo | None) -> None:
-        from jumar.capture.table import to_arrays, to_table
+        from jumar.capture.table import TableMaker, to_arrays
 
+        if self._tables is None:
+            self._tables = TableMaker(self._writer.rank)
         arrays, dtypes = to_arrays(calls, only_wanted=self._only_wanted)
-        self._writer.write_table(step, to_table(calls, step, self._writer.rank), arrays, dtypes, info)
+        self._writer.write_table(step, self._tables.make(calls, step), arrays, dtypes, info)
         self.num_rows += len(calls)

@@ -12,9 +12,9 @@ from __future__ import annotations
 import functools
 import gc
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.optim.optimizer import (
@@ -26,15 +26,30 @@ from torch.optim.optimizer import (
 from jumar.capture.patches import Patches
 
 
+class OptimizerListener(Protocol):
+    """What `StepWatch` tells of optimizers."""
+
+    def before_step(self, optimizer: Any, *, has_closure: bool) -> None:
+        """An optimizer is about to update its parameters."""
+
+    def after_step(self, optimizer: Any, *, has_closure: bool) -> None:
+        """It has."""
+
+    def after_scaled_step(self, scaler: Any, optimizer: Any, *, was_called: bool) -> None:
+        """A `GradScaler` has called the optimizer, or has left that out."""
+
+
 class StepWatch:
     """Calls `on_step_end` when a step is complete. `depth` is above zero while an optimizer works."""
 
-    def __init__(self, on_step_end: Callable[[], None]) -> None:
+    def __init__(self, on_step_end: Callable[[], None], listener: OptimizerListener) -> None:
         self._on_step_end = on_step_end
+        self._listener = listener
         self._leader: weakref.ref[Optimizer] | None = None
         self._has_optimizer = False
         self._root_was_called = False
         self._scaler_depth = 0
+        self._was_called = False
         self._handles: list[Any] = []
         self._patches = Patches()
         self.depth = 0
@@ -91,15 +106,19 @@ class StepWatch:
     @contextmanager
     def _around_scaler_step(self, scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
         self._scaler_depth += 1
+        self._was_called = False
         try:
             with self._around_scaler():
                 yield
         finally:
             self._scaler_depth -= 1
+        self._listener.after_scaled_step(scaler, optimizer, was_called=self._was_called)
         self._complete(optimizer)
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        self._was_called = True
         self.depth += 1
+        self._listener.before_step(optimizer, has_closure=_has_closure(args, kwargs))
         itself, *rest = args
         own = {name: self._as_the_programs(value) for name, value in kwargs.items()}
         return (itself, *map(self._as_the_programs, rest)), own
@@ -120,6 +139,7 @@ class StepWatch:
         return closure
 
     def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._listener.after_step(optimizer, has_closure=_has_closure(args, kwargs))
         self.depth -= 1
         if not self._scaler_depth:
             self._complete(optimizer)
@@ -132,3 +152,8 @@ class StepWatch:
         if optimizer is leader:
             self.depth = 0  # an optimizer that raised has left its mark
             self._on_step_end()
+
+
+def _has_closure(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Tell whether `step` was called with a function that computes the gradients; `args` begin with the optimizer."""
+    return kwargs.get("closure") is not None or any(callable(value) for value in args[1:2])

@@ -1,7 +1,8 @@
 """Which tensors of a step share memory, and whether a tensor is still as it was last seen.
 
 A storage is known by the address of its StorageImpl. The table holds a weak reference to each, so
-an address is not given out again within a step although the memory itself is freed at once.
+an address is not given out again within a step although the memory itself is freed at once. Nothing is
+left on the run's tensors.
 """
 
 from __future__ import annotations
@@ -11,79 +12,136 @@ from typing import Any
 
 import torch
 
-from jumar.capture.calls import Seen
-from jumar.capture.memory import is_gapless
+from jumar.capture.calls import Layout, Seen
 
 _no_storage = (NotImplementedError, RuntimeError)
+_COMPLEX = {torch.complex32, torch.complex64, torch.complex128}
+_MOST_LAYOUTS = 50_000
+"""Layouts that are kept from step to step, about 20 MB; a program with ever new shapes starts again."""
+
+_Layouts = dict[Any, Layout]
+
+
+class Memory:
+    """What was seen of one storage since it was last written."""
+
+    __slots__ = ("is_complex", "layouts", "num_writes", "number", "outlines", "seen")
+
+    def __init__(self, number: int, layouts: _Layouts) -> None:
+        self.number = number
+        self.num_writes = 0
+        self.is_complex = False
+        """Whether complex tensors lie here: only views of these are conjugated or negated by a bit."""
+        self.layouts = layouts
+        """The layouts of its device."""
+        self.outlines: dict[Any, Seen] | None = None
+        """Notes without values, by layout."""
+        self.seen: dict[Any, Seen] = {}
+        """Notes by layout and version; and the first note of the same elements, by their addresses and version."""
 
 
 class StorageTable:
     """Numbers storages from 1 in the order in which they are first seen, and remembers tensors."""
 
     def __init__(self) -> None:
-        self._numbers: dict[int, int] = {}
+        self._memories: dict[int, Memory] = {}
         self._weak_references: list[Any] = []
-        self._writes: dict[int, int] = {}
-        self._seen: dict[Any, Seen] = {}
+        self._layouts: dict[torch.device, _Layouts] = {}
 
     def clear(self) -> None:
-        """Forget everything: the step is over."""
+        """Forget everything but layouts: the step is over."""
         free: Callable[[Any], None] = torch.UntypedStorage._free_weak_ref
         for reference in self._weak_references:
             free(reference)
         self._weak_references.clear()
-        self._numbers.clear()
-        self._writes.clear()
-        self._seen.clear()
+        self._memories.clear()
+        if sum(map(len, self._layouts.values())) > _MOST_LAYOUTS:
+            self._layouts.clear()
 
     def forget_values(self) -> None:
         """Forget what tensors looked like, and keep the numbers of their storages."""
-        self._seen.clear()
+        for memory in self._memories.values():
+            memory.seen.clear()
 
-    def find(self, tensor: torch.Tensor) -> tuple[Seen, bool]:
-        """Return the note of `tensor` and whether it is new (its values have not been looked at)."""
+    def find(self, tensor: torch.Tensor, version: int | None = None) -> tuple[Seen, bool]:
+        """Return the note of `tensor` and whether it is new (its values have not been looked at).
+
+        `version` is that of the tensor it is a view of, when it has just been made: below autograd a new view
+        counts from 0, and takes over its base's count only later.
+        """
         try:
             storage = tensor.untyped_storage()
-            version = tensor._version
+            if version is None:
+                version = tensor._version
         except _no_storage:  # sparse tensors and other layouts; inference tensors have no version
-            return Seen(tensor, self._number(tensor)), True
-        address = storage._cdata
-        number = self._numbers.get(address)
-        if number is None:
-            number = self._numbers[address] = len(self._numbers) + 1
-            self._weak_references.append(storage._weak_ref())
-        key = (
-            number,
-            self._writes.get(number, 0),
-            version,
-            tensor.storage_offset(),
-            tensor.shape,
-            tensor.stride(),
-            tensor.dtype,
-            tensor.is_conj(),  # lazily conjugated or negated views of the same memory have other values
-            tensor.is_neg(),
-        )
-        seen = self._seen.get(key)
+            return self.locate(tensor), True
+        memory = self._memories.get(storage._cdata) or self._remember(storage)
+        dtype = tensor.dtype
+        place: Any = (tensor.shape, tensor.stride(), tensor.storage_offset(), dtype)
+        if memory.is_complex or dtype in _COMPLEX:
+            memory.is_complex = True
+            place = (*place, tensor.is_conj(), tensor.is_neg())
+        layout = memory.layouts.get(place)
+        if layout is None:
+            layout = memory.layouts[place] = Layout(tensor)
+        seen = memory.seen.get((layout, version))
         if seen is not None:
             return seen, False
-        seen = self._seen[key] = Seen(tensor, number)
-        if seen.contiguous or is_gapless(seen.shape, seen.stride):
-            seen.memory = (*key[:4], tensor.numel(), *key[6:])
+        seen = memory.seen[layout, version] = Seen(layout, memory.number)
+        seen.memory = memory.number, memory.num_writes, version, layout.addresses
+        first = memory.seen.setdefault((layout.addresses, version), seen)
+        if first is not seen:
+            seen.twin = first
         return seen, True
 
-    def note_write(self, tensor: torch.Tensor) -> None:
-        """Remember that the tensor's memory was written: what was seen of it no longer holds."""
-        number = self._number(tensor)
-        self._writes[number] = self._writes.get(number, 0) + 1
+    def note_result(self, tensor: torch.Tensor) -> None:
+        """Remember that `tensor` is as the operator left it that has just written it, and what was seen of it holds.
 
-    def _number(self, tensor: torch.Tensor) -> int:
+        Autograd counts the write once the operator has returned.
+        """
+        try:
+            memory = self._memories.get(tensor.untyped_storage()._cdata)
+        except _no_storage:
+            return
+        if memory is not None:
+            memory.seen |= {(what, version + 1): seen for (what, version), seen in memory.seen.items()}
+
+    def locate(self, tensor: torch.Tensor) -> Seen:
+        """Return a note of `tensor` without its values; the next who finds it looks at them."""
         try:
             storage = tensor.untyped_storage()
         except _no_storage:
-            return 0
-        address = storage._cdata
-        number = self._numbers.get(address)
-        if number is None:
-            number = self._numbers[address] = len(self._numbers) + 1
-            self._weak_references.append(storage._weak_ref())
-        return number
+            return Seen(Layout(tensor), 0)
+        memory = self._memories.get(storage._cdata) or self._remember(storage)
+        return Seen(Layout(tensor), memory.number)
+
+    def outline(self, tensor: torch.Tensor) -> Seen:
+        """Return a note of the layout and memory of `tensor`, whatever its values; the same in every state of them."""
+        try:
+            storage = tensor.untyped_storage()
+        except _no_storage:
+            return Seen(Layout(tensor), 0)
+        memory = self._memories.get(storage._cdata) or self._remember(storage)
+        place = (tensor.shape, tensor.stride(), tensor.storage_offset(), tensor.dtype)
+        if memory.outlines is None:
+            memory.outlines = {}
+        seen = memory.outlines.get(place)
+        if seen is None:
+            seen = memory.outlines[place] = Seen(Layout(tensor), memory.number)
+        return seen
+
+    def note_write(self, tensor: torch.Tensor) -> None:
+        """Remember that the tensor's memory was written: what was seen of it no longer holds."""
+        try:
+            memory = self._memories.get(tensor.untyped_storage()._cdata)
+        except _no_storage:
+            return
+        if memory is not None:
+            memory.num_writes += 1
+            memory.seen.clear()
+
+    def _remember(self, storage: torch.UntypedStorage) -> Memory:
+        layouts = self._layouts.setdefault(storage.device, {})
+        memory = self._memories[storage._cdata] = Memory(len(self._memories) + 1, layouts)
+        self._weak_references.append(storage._weak_ref())
+        return memory

@@ -1,45 +1,101 @@
-"""A step's notes as the table and the tensors that are written. Imports PyArrow."""
+"""A step's notes as the table and the tensors that are written. Imports PyArrow.
+
+Most of a step is like the step before: columns whose values are the same are not made again. What differs,
+times and values, goes from arrays straight into columns, once for each tensor however many rows saw it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Any
 
-from jumar.capture.calls import Call, Named, Seen, arguments_text
-from jumar.recording import TensorRow
-from jumar.recording.rows import make_table, tensor_column
-from jumar.recording.schema import row_key
+import numpy as np
+import pyarrow as pa
+
+from jumar.capture.calls import Call, Layout, Named, Seen, arguments_text
+from jumar.recording.rows import ROW_TYPES, TABLE_SCHEMA, TENSOR_TYPES, TENSORS, shape_column
 
 if TYPE_CHECKING:
-    import numpy as np
+    import numpy.typing as npt
 
-_NOTED = (
-    "kind",
-    "phase",
-    "module_path",
-    "module_type",
-    "name",
-    "occurrence",
-    "source",
-    "autocast",
-    "rng",
-    "start_us",
-    "duration_us",
-)
-"""Columns that are attributes of a call."""
+_OF_SITE = ("kind", "phase", "module_path", "module_type", "name")
+_OF_CALL = ("occurrence", "source", "autocast", "rng")
+_OF_LAYOUT = ("shape", "dtype", "device", "stride", "storage_offset", "contiguous", "format")
+_STATISTICS = ("minimum", "maximum", "mean", "l2", "num_nan", "num_inf")
+_UNKNOWN = (None,) * len(_STATISTICS)
+_MOST_TEXTS = 20_000
 
 
-def to_table(calls: Sequence[Call], step: int, rank: int) -> Any:
-    """Return the rows of a step, in the order in which the calls finished."""
-    columns: dict[str, Sequence[Any]] = {name: [getattr(call, name) for call in calls] for name in _NOTED}
-    columns["step"] = [step] * len(calls)
-    columns["rank"] = [rank] * len(calls)
-    columns["seq"] = range(len(calls))
-    columns["arguments"] = [arguments_text(call.arguments) for call in calls]
-    rows: dict[int, TensorRow] = {}
-    inputs = _tensors([call.inputs for call in calls], rows)
-    outputs = _tensors([call.outputs for call in calls], rows)
-    return make_table(columns, inputs=inputs, outputs=outputs)
+class TableMaker:
+    """Makes the tables of the steps of one rank, one after the other."""
+
+    def __init__(self, rank: int) -> None:
+        self._rank = rank
+        self._kept: dict[str, tuple[Any, Any]] = {}
+        self._texts: dict[str, str] = {}
+
+    def make(self, calls: Sequence[Call], step: int) -> pa.Table:
+        """Return the rows of a step, in the order in which the calls finished."""
+        columns = {name: self._as_before(name, values, _plain(name)) for name, values in self._repeating(calls)}
+        columns["step"] = pa.array(np.full(len(calls), step, np.int32))
+        for name in ("start_us", "duration_us"):
+            columns[name] = pa.array([getattr(call, name) for call in calls], pa.float64())
+        columns["arguments"] = pa.array([self._arguments(call) for call in calls], pa.string())
+        sides = {"inputs": [call.inputs for call in calls], "outputs": [call.outputs for call in calls]}
+        flat = {side: list(chain.from_iterable(named)) for side, named in sides.items()}
+        distinct = dict.fromkeys(chain(flat["inputs"][1::2], flat["outputs"][1::2]))
+        numbers = {seen: number for number, seen in enumerate(distinct)}
+        values = _values(list(numbers))
+        for side, named in sides.items():
+            columns[side] = self._tensors(side, named, flat[side], numbers, values)
+        return pa.Table.from_arrays([columns[name] for name in TABLE_SCHEMA.names], schema=TABLE_SCHEMA)
+
+    def _as_before(self, name: str, values: Any, make: Callable[[Any], Any]) -> Any:
+        """Return the column that `make` makes of `values`, the last one when the values are the same."""
+        kept = self._kept.get(name)
+        if kept is None or kept[0] != values:
+            kept = self._kept[name] = values, make(values)
+        return kept[1]
+
+    def _repeating(self, calls: Sequence[Call]) -> Iterable[tuple[str, Any]]:
+        yield "rank", [self._rank] * len(calls)
+        yield "seq", range(len(calls))
+        sites = [call.site for call in calls]
+        for name in _OF_SITE:
+            yield name, [getattr(site, name) for site in sites]
+        for name in _OF_CALL:
+            yield name, [getattr(call, name) for call in calls]
+
+    def _arguments(self, call: Call) -> str:
+        """Return the JSON of a call's arguments; of equal ones it is made once."""
+        arguments = call.arguments
+        if not arguments:
+            return ""
+        written = repr(arguments)  # NOTE: 1 and True are equal, and are not written alike
+        text = self._texts.get(written)
+        if text is None:
+            if len(self._texts) > _MOST_TEXTS:
+                self._texts.clear()
+            text = self._texts[written] = arguments_text(arguments)
+        return text
+
+    def _tensors(
+        self, side: str, sides: Sequence[Named], flat: Named, numbers: dict[Seen, int], values: dict[str, Any]
+    ) -> pa.Array:
+        tensors: list[Seen] = flat[1::2]
+        layouts = [seen.layout for seen in tensors]
+        children = dict(
+            zip(_OF_LAYOUT, self._as_before(f"{side} layouts", layouts, _layout_columns), strict=True),
+            name=self._as_before(f"{side} names", flat[::2], _plain("name")),
+            storage=self._as_before(f"{side} storages", [seen.storage for seen in tensors], _tensor_plain("storage")),
+        )
+        places = np.fromiter(map(numbers.__getitem__, tensors), np.int32, len(tensors))
+        children |= {name: _spread(column, places, TENSOR_TYPES[name]) for name, column in values.items()}
+        lengths = [len(named) >> 1 for named in sides]
+        offsets = self._as_before(f"{side} lengths", lengths, _offsets)
+        structs = pa.StructArray.from_arrays([children[name] for name in TENSOR_TYPES], fields=list(TENSORS.value_type))
+        return pa.ListArray.from_arrays(offsets, structs, type=TENSORS)
 
 
 def to_arrays(
@@ -57,20 +113,62 @@ def to_arrays(
         for named in (call.inputs, call.outputs):
             for name, seen in zip(named[::2], named[1::2], strict=True):
                 if seen.array is not None:
-                    key = row_key(call.kind, call.phase, call.module_path, call.name, call.occurrence)
-                    arrays.setdefault(key, {})[name] = seen.array
-                    dtypes.setdefault(key, {})[name] = str(seen.dtype).removeprefix("torch.")
+                    arrays.setdefault(call.key, {})[name] = seen.array
+                    dtypes.setdefault(call.key, {})[name] = str(seen.dtype).removeprefix("torch.")
     return arrays, dtypes
 
 
-def _tensors(sides: Sequence[Named], rows: dict[int, TensorRow]) -> Any:
-    names = [name for named in sides for name in named[::2]]
-    tensors = [_row(seen, rows) for named in sides for seen in named[1::2]]
-    return tensor_column(names, tensors, [len(named) // 2 for named in sides])
+def _plain(name: str) -> Callable[[Any], pa.Array]:
+    return lambda values: pa.array(values, ROW_TYPES[name])
 
 
-def _row(seen: Seen, rows: dict[int, TensorRow]) -> TensorRow:
-    row = rows.get(id(seen))
-    if row is None:
-        row = rows[id(seen)] = seen.to_row()
-    return row
+def _tensor_plain(name: str) -> Callable[[Any], pa.Array]:
+    return lambda values: pa.array(values, TENSOR_TYPES[name])
+
+
+def _offsets(lengths: Sequence[int]) -> pa.Array:
+    return pa.array(accumulate(lengths, initial=0), pa.int32())
+
+
+def _layout_columns(layouts: Sequence[Layout]) -> list[pa.Array]:
+    """Return the columns `_OF_LAYOUT` of tensors with these layouts; each layout is converted once."""
+    numbers = {layout: number for number, layout in enumerate(dict.fromkeys(layouts))}
+    once = [_layout_column(name, list(numbers)) for name in _OF_LAYOUT]
+    places = pa.array(map(numbers.__getitem__, layouts), pa.int32(), size=len(layouts))
+    return [column.take(places) for column in once]
+
+
+def _layout_column(name: str, layouts: Sequence[Layout]) -> pa.Array:
+    values = [getattr(layout, name) for layout in layouts]
+    if name in ("shape", "stride"):
+        return shape_column(values)
+    if name in ("dtype", "device"):
+        values = [str(value).removeprefix("torch.") for value in values]
+    return pa.array(values, TENSOR_TYPES[name])
+
+
+def _values(tensors: Sequence[Seen]) -> dict[str, Any]:
+    """Return the columns of what differs from step to step, one value a tensor; one value for all of a column."""
+    statistics = [seen.statistics or _UNKNOWN for seen in tensors]
+    numbers = np.array(statistics, np.float64).reshape(-1, len(_STATISTICS))
+    columns: dict[str, Any] = dict(zip(_STATISTICS, np.ascontiguousarray(numbers.T), strict=True))
+    has_sketch = any(seen.sketch is not None for seen in tensors)
+    columns["sketch"] = pa.array([seen.sketch for seen in tensors], pa.binary()) if has_sketch else None
+    has_hash = any(seen.hash for seen in tensors)
+    columns["hash"] = pa.array([seen.hash for seen in tensors], pa.string()) if has_hash else ""
+    return columns
+
+
+def _spread(column: Any, places: npt.NDArray[np.int32], kind: pa.DataType) -> pa.Array:
+    """Return the values of a column at `places`; a number that is NaN is not known."""
+    if column is None:
+        return pa.nulls(len(places), pa.binary())
+    if isinstance(column, str):
+        return pa.repeat(column, len(places))
+    if isinstance(column, pa.Array):
+        return column.take(pa.array(places))
+    found = column[places]
+    unknown = np.isnan(found)
+    if pa.types.is_integer(kind):
+        found = np.where(unknown, 0, found).astype(np.int64)
+    return pa.array(found, kind, mask=unknown)

@@ -43,7 +43,7 @@ class CallWatch:
         if not notebook.takes_notes:
             return
         if torch.is_grad_enabled():
-            self._attribution.here().note(frame.origin, boundary=True)
+            self._attribution.here().enter(frame.origin)
         if not self._notes_modules:
             return
         with notebook.own_work():
@@ -61,7 +61,7 @@ class CallWatch:
         if not notebook.takes_notes:
             return
         if torch.is_grad_enabled() and parent is not None:
-            self._attribution.here().note(parent.origin, boundary=True)
+            self._attribution.here().enter(parent.origin)
         if frame.call is None or output is None:
             return
         call, inputs = frame.call

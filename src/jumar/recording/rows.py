@@ -17,7 +17,7 @@ import pyarrow as pa
 from jumar.recording.schema import CallRow, TensorRow
 
 _SHAPE = pa.list_(pa.int64())
-_TENSOR_TYPES: dict[str, pa.DataType] = {
+TENSOR_TYPES: dict[str, pa.DataType] = {
     "name": pa.string(),
     "shape": _SHAPE,
     "dtype": pa.string(),
@@ -37,8 +37,8 @@ _TENSOR_TYPES: dict[str, pa.DataType] = {
     "hash": pa.string(),
 }
 _SIDES = ("inputs", "outputs")
-_TENSORS = pa.list_(pa.struct(list(_TENSOR_TYPES.items())))
-_ROW_TYPES: dict[str, pa.DataType] = {
+TENSORS = pa.list_(pa.struct(list(TENSOR_TYPES.items())))
+ROW_TYPES: dict[str, pa.DataType] = {
     "step": pa.int32(),
     "rank": pa.int32(),
     "seq": pa.int32(),
@@ -54,11 +54,11 @@ _ROW_TYPES: dict[str, pa.DataType] = {
     "rng": pa.string(),
     "start_us": pa.float64(),
     "duration_us": pa.float64(),
-    "inputs": _TENSORS,
-    "outputs": _TENSORS,
+    "inputs": TENSORS,
+    "outputs": TENSORS,
 }
-_PLAIN = tuple(name for name in _ROW_TYPES if name not in _SIDES)
-TABLE_SCHEMA = pa.schema(list(_ROW_TYPES.items()))
+_PLAIN = tuple(name for name in ROW_TYPES if name not in _SIDES)
+TABLE_SCHEMA = pa.schema(list(ROW_TYPES.items()))
 """Columns of a step file: the fields of `CallRow`, its tensors as lists of structs."""
 
 
@@ -77,7 +77,7 @@ def rows_to_table(rows: Sequence[CallRow]) -> pa.Table:
 
 def make_table(columns: Mapping[str, Sequence[Any]], *, inputs: pa.Array, outputs: pa.Array) -> pa.Table:
     """Return a table of plain columns by name, and the two columns of tensors made by `tensor_column`."""
-    arrays = [pa.array(columns[name], _ROW_TYPES[name]) for name in _PLAIN]
+    arrays = [pa.array(columns[name], ROW_TYPES[name]) for name in _PLAIN]
     return pa.Table.from_arrays([*arrays, inputs, outputs], schema=TABLE_SCHEMA)
 
 
@@ -93,21 +93,26 @@ def tensor_column(names: Sequence[str], tensors: Sequence[TensorRow], lengths: S
         if id(tensor) not in numbers:
             numbers[id(tensor)] = len(unique)
             unique.append(tensor)
-    children = [_tensor_child(name, kind, unique) for name, kind in _TENSOR_TYPES.items()]
-    fields = list(_TENSORS.value_type)
+    children = [_tensor_child(name, kind, unique) for name, kind in TENSOR_TYPES.items()]
+    fields = list(TENSORS.value_type)
     once = pa.StructArray.from_arrays(children, fields=fields)
     each = once.take(pa.array([numbers[id(tensor)] for tensor in tensors], pa.int32())).flatten()
     each[0] = pa.array(names, pa.string())
     offsets = pa.array(accumulate(lengths, initial=0), pa.int32())
-    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(each, fields=fields), type=_TENSORS)
+    return pa.ListArray.from_arrays(offsets, pa.StructArray.from_arrays(each, fields=fields), type=TENSORS)
 
 
 def _tensor_child(name: str, kind: pa.DataType, flat: Sequence[TensorRow]) -> pa.Array:
     values = list(map(attrgetter(name), flat))
     if kind != _SHAPE:
         return pa.array(values, kind)
-    numbers = pa.array([number for value in values for number in value], pa.int64())
-    return pa.ListArray.from_arrays(_offsets(values), numbers, type=_SHAPE)
+    return shape_column(values)
+
+
+def shape_column(shapes: Sequence[Sequence[int]]) -> pa.Array:
+    """Return a column of shapes, or of strides."""
+    numbers = pa.array([number for shape in shapes for number in shape], pa.int64())
+    return pa.ListArray.from_arrays(_offsets(shapes), numbers, type=_SHAPE)
 
 
 def _offsets(lists: Sequence[Sequence[Any]]) -> pa.Array:

@@ -32,8 +32,8 @@ step, `input.grad` the gradient that the optimizer read, `output.0` its value af
 
 Phase = Literal["forward", "backward", "optimizer"]
 Level = Literal["module", "op", "optimizer"]
-"""`op` includes the optimizer's operators without values (`parameter` rows hold what they did); `optimizer`
-adds the values."""
+"""`op` lists the optimizer's operators, without values, in the first recorded step (in every step where no values
+are recorded): `parameter` rows hold what they did. `optimizer` adds them to every step, with values."""
 Values = Literal["none", "hash", "stats", "sketch", "tensors"]
 """`sketch` and `tensors` include the statistics; `tensors` includes no sketch."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jumar.capture.probes.arguments import ArgumentsProbe
 from jumar.capture.probes.base import Probe
 from jumar.capture.probes.hashes import HashProbe
 from jumar.capture.probes.sketches import SketchProbe
@@ -14,7 +13,6 @@ from jumar.capture.probes.tensors import TensorsProbe
 from jumar.recording import Values
 
 __all__ = [
-    "ArgumentsProbe",
     "HashProbe",
     "Probe",
     "SketchProbe",
@@ -27,7 +25,7 @@ __all__ = [
 
 def probes_for(values: Values, folder: Path | None = None) -> list[Probe]:
     """Return the probes of a recording with these values, for a script in `folder`."""
-    probes: list[Probe] = [SourceProbe(folder), ArgumentsProbe()]
+    probes: list[Probe] = [SourceProbe(folder)]
     if values == "hash":
         probes.append(HashProbe())
     if values == "sketch":

@@ -6,7 +6,7 @@ import os
 import sys
 import sysconfig
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
@@ -26,7 +26,9 @@ class SourceProbe(Probe):
 
     def __init__(self, folder: Path | None = None) -> None:
         self._roots = [str(root) for root in (folder, Path.cwd()) if root is not None]
-        self._shown: dict[str, str] = {}
+        self._shown: dict[int, tuple[str, CodeType]] = {}
+        """By identity of the code, which is kept alive: equality of code compares all of its constants."""
+        self._lines: dict[tuple[int, int], str] = {}
 
     def on_call(self, call: Call, info: OperatorInfo | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note the line, unless the observer already knows it (a backward operator has its forward's)."""
@@ -36,12 +38,16 @@ class SourceProbe(Probe):
     def find(self, frame: FrameType | None) -> str:
         """Return `file:line` of the first frame of user code at or outside of `frame`; empty without one."""
         while frame is not None:
-            name = frame.f_code.co_filename
-            shown = self._shown.get(name)
-            if shown is None:
-                shown = self._shown[name] = self._show(name)
-            if shown:
-                return f"{shown}:{frame.f_lineno}"
+            code = frame.f_code
+            known = self._shown.get(id(code))
+            if known is None:
+                known = self._shown[id(code)] = self._show(code.co_filename), code
+            if known[0]:
+                place = (id(code), frame.f_lineno)
+                line = self._lines.get(place)
+                if line is None:
+                    line = self._lines[place] = f"{known[0]}:{place[1]}"
+                return line
             frame = frame.f_back
         return ""
 
