@@ -23,28 +23,38 @@ Source = str | Path | RecordingLike
 def to_hdf5(dump: Source, out: Path, *, operator: str = "", force: bool = False) -> int:
     """Write `/operator/number/input/…` and `…/output/…` into the file `out`, and return the number of calls.
 
-    Numbers count the calls of an operator from 1, through all steps; a selection keeps the number of each call
-    within its step where only one step is there. Ranks after the first go into `out` with `-rank-R` in its name.
+    Numbers count the calls of an operator from 1, through all steps; a selection keeps them. Attributes of the
+    groups say step, kind, phase, module and source line, where the layout has no place for them. Ranks after the
+    first go into `out` with `-rank-R` in its name.
     Raises RecordingError where the dump has no tensors, OutputError where `out` is there or cannot be written.
     """
-    from jumar.recording.arrays import write_tensors
-
     recording = _with_tensors(dump)
     total = 0
     for rank in recording.ranks:
         file = out if rank == recording.ranks[0] else out.with_stem(f"{out.stem}-rank-{rank}")
         arrays: dict[str, dict[str, np.ndarray]] = {}
         dtypes: dict[str, dict[str, str]] = {}
+        rows: dict[str, CallRow] = {}
         for place, row, tensors in _numbered(recording, rank, operator):
-            arrays[place] = tensors
+            arrays[place], rows[place] = tensors, row
             dtypes[place] = {
                 t.name: str(tensors[t.name].dtype) for t in (*row.inputs, *row.outputs) if t.name in tensors
             }
         if arrays:
             _free(file, force)
-            _written(file, lambda part, a=arrays, d=dtypes: write_tensors(part, a, d))  # type: ignore[misc]
+            _written(file, lambda part, a=arrays, d=dtypes, r=rows: _write_hdf5(part, a, d, r))  # type: ignore[misc]
         total += len(arrays)
     return _some(total, recording, operator)
+
+
+def _write_hdf5(
+    part: Path, arrays: dict[str, dict[str, np.ndarray]], dtypes: dict[str, dict[str, str]], rows: dict[str, CallRow]
+) -> None:
+    from jumar.accuracy.interchange.hdf5 import annotate
+    from jumar.recording.arrays import write_tensors
+
+    write_tensors(part, arrays, dtypes)
+    annotate(part, rows)
 
 
 def _numbered(

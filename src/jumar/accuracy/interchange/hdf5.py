@@ -7,7 +7,7 @@ order between operators is that in which the file was written. Files of Jumar's 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
+ATTRIBUTES = ("step", "kind", "phase", "module_path", "module_type", "source", "arguments", "occurrence")
 SIDES = ("input", "output", "grad_output", "grad_input")
 
 
@@ -41,8 +42,43 @@ def open_hdf5(path: Path) -> Dump:
             f"{path} holds no operators in the form /operator/number/input or /operator/number/output; name a file of "
             "torch.utils.dumper."
         )
-    part = Part(rows=lambda: list(_rows(path, places)), tensors=lambda row: _arrays(path, places[row.seq])[0])
-    return Dump(path, "HDF5 of torch.utils.dumper", {(0, 0): part})
+    steps: dict[int, list[str]] = {}
+    for place in places:
+        steps.setdefault(_step(path, place), []).append(place)
+    return Dump(path, "HDF5 of torch.utils.dumper", {(step, 0): _part(path, found) for step, found in steps.items()})
+
+
+def annotate(path: Path, rows: Mapping[str, CallRow]) -> None:
+    """Say in attributes of the groups what the layout has no place for. Raises OSError."""
+    import h5py
+
+    with h5py.File(path, "r+") as file:
+        for place, row in rows.items():
+            for name in ATTRIBUTES:
+                file[place].attrs[name] = getattr(row, name)
+
+
+def _part(path: Path, places: list[str]) -> Part:
+    return Part(rows=lambda: list(_rows(path, places)), tensors=lambda row: _arrays(path, places[row.seq])[0])
+
+
+def _step(path: Path, place: str) -> int:
+    found = _attributes(path, place).get("step", 0)
+    return int(found) if isinstance(found, (int, str)) and str(found).isdecimal() else 0
+
+
+def _attributes(path: Path, place: str) -> dict[str, Any]:
+    """Return what `annotate` wrote, plain values only; nothing for a file of another writer."""
+    with _open(path) as file:
+        try:
+            found = {name: file[place].attrs[name] for name in ATTRIBUTES if name in file[place].attrs}
+        except (OSError, RuntimeError, KeyError, TypeError) as error:
+            raise RecordingError(f"{path} is damaged at {place} ({str(error)[:100]}); dump it again.") from error
+    return {name: value if isinstance(value, str) else int(value) for name, value in found.items() if _is_plain(value)}
+
+
+def _is_plain(value: Any) -> bool:
+    return isinstance(value, (str, int)) or (getattr(value, "shape", None) == () and value.dtype.kind in "iu")
 
 
 def _open(path: Path) -> Any:
@@ -88,7 +124,16 @@ def _rows(path: Path, places: list[str]) -> Iterator[CallRow]:
         outputs = {name: array for name, array in arrays.items() if name not in inputs}
         operator, kind, phase, module, occurrence = _identity(place)
         row = call_row(operator, inputs, outputs, dtypes, kind=kind, phase=phase, module_path=module)
-        yield replace(row, occurrence=occurrence)
+        row = replace(row, occurrence=occurrence)
+        stated = {name: value for name, value in _attributes(path, place).items() if _fits(name, value)}
+        yield replace(row, **stated) if stated else row
+
+
+def _fits(name: str, value: Any) -> bool:
+    known = {"kind": get_args(Kind), "phase": get_args(Phase)}
+    if name == "step":
+        return False  # the part says it
+    return value in known[name] if name in known else isinstance(value, int if name == "occurrence" else str)
 
 
 def _identity(place: str) -> tuple[str, Kind, Phase, str, int]:

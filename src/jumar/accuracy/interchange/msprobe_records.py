@@ -122,7 +122,7 @@ def _identity(key: str, construct: Mapping[str, Any]) -> tuple[str, str, Phase, 
         return "module", module_type, phase, path, module_type
     api = ".".join(parts[1:-2]) if len(parts) > 3 else ".".join(parts[1:]) or key
     name = api.removeprefix("__").removesuffix("__") if api.startswith("__") and api.endswith("__") else api
-    if phase == "backward":
+    if phase == "backward" and parts[0] != "Aten":  # a function's own backward; aten operators have names of their own
         name += "_backward"
     owner = construct.get(key)
     while isinstance(owner, str) and not owner.startswith(("Module.", "Cell.")):

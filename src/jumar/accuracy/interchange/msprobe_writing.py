@@ -26,8 +26,11 @@ DATA_FOLDER = "dump_tensor_data"
 
 
 def write_part(recording: RecordingLike, rows: Sequence[CallRow], folder: Path) -> int:
-    """Write the calls of one step and rank into `folder` and return their number. Raises OSError."""
-    rows = [row for row in rows if row.kind in {"op", "module"}]
+    """Write the calls of one step and rank into `folder` and return their number. Raises OSError.
+
+    The optimizer's operators are left out: msprobe has no phase for them.
+    """
+    rows = [row for row in rows if row.kind in {"op", "module"} and row.phase != "optimizer"]
     keys = _keys(rows)
     has_tensors = recording.has_tensors()
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,7 +68,7 @@ def _keys(rows: Sequence[CallRow]) -> dict[int, str]:
             stem = ".".join(part for part in ("Module", row.module_path, row.module_type or row.name) if part)
             keys[row.seq] = f"{stem}.{direction}.{seen[stem, direction]}"
         else:
-            stem = f"Aten.{row.name.rpartition('::')[2].replace('.', '_').replace('/', '_')}"
+            stem = f"Aten.{row.name.rpartition('::')[2].replace('/', '_')}"
             keys[row.seq] = f"{stem}.{seen[stem, direction]}.{direction}"
         seen[stem, direction] += 1
     return keys
