@@ -127,7 +127,7 @@ class Run:
                 name=name,
                 occurrence=0,
                 source="train.py:9",
-                arguments=json.dumps(list(groups)),
+                arguments=json.dumps({name: [group[name] for group in groups] for name in groups[0]}),
             )
         )
 

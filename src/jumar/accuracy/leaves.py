@@ -51,7 +51,10 @@ class Leaf:
 def parameter_storages(calls: Iterable[Call]) -> frozenset[int]:
     """Return the storages an optimizer reads or writes in this step: parameters, gradients and its states."""
     return frozenset(
-        tensor.storage for call in calls if call.row.phase == "optimizer" for tensor in call.inputs.values()
+        tensor.storage
+        for call in calls
+        if call.row.phase == "optimizer"
+        for tensor in (*call.inputs.values(), *call.outputs.values())
     )
 
 

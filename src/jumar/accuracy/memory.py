@@ -112,14 +112,18 @@ def optimizers_of(reference: Iterable[CallRow], target: Iterable[CallRow]) -> Op
 
 
 def groups_of(row: CallRow) -> list[dict[str, Any]]:
-    """Return the settings of each parameter group of an optimizer's row."""
+    """Return the settings of each parameter group of an optimizer's row, whose arguments list one value a group."""
     try:
-        value = json.loads(row.arguments or "[]")
+        settings = json.loads(row.arguments or "{}")
     except json.JSONDecodeError:
         return []
-    if isinstance(value, dict):
-        value = value.get("groups", value.get("param_groups", [value]))
-    return [group for group in value if isinstance(group, dict)] if isinstance(value, list) else []
+    if not isinstance(settings, dict):
+        return []
+    lists = {name: values for name, values in settings.items() if isinstance(values, list)}
+    num_groups = max(map(len, lists.values()), default=0)
+    return [
+        {name: values[place] for name, values in lists.items() if place < len(values)} for place in range(num_groups)
+    ]
 
 
 def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[ArgumentDiff]:

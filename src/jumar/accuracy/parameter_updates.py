@@ -11,6 +11,10 @@ makes a full step whose sign is noise: of normally distributed gradients a share
 noise δ, and the mean square of the difference of the steps is rate² · (4 · 0.8·δ + 2 · 0.8·δ), about 5·δ·rate². The
 factor 4 leaves a margin of nearly 2 for the root of it. Added are what the parameter differed by before and
 one rounding of the parameter itself.
+
+Gradients need not be distributed so: those of the keys' bias in attention, or of a bias before a batch norm, are
+nothing but noise, and any step of theirs is right. So with noisy gradients one parameter beyond the bound is
+no proof; the optimizer is named when it is the rule, `SHARE` of all parameters.
 """
 
 from __future__ import annotations
@@ -45,6 +49,10 @@ ARITHMETIC = 64.0
 """Epsilons of the update that the optimizer's own arithmetic may be off by."""
 
 UNEXPLAINED = 8.0
+"""Multiples of what the operators before account for from which a gradient is another one."""
+
+SHARE = 0.5
+"""Share of the parameters with noisy gradients beyond their bound from which the optimizer is at fault."""
 
 GRADIENT, VALUE = "input.grad", "output.0"
 
@@ -54,6 +62,12 @@ class ParameterJudge:
 
     def __init__(self, flow: Flow, memory: Memory, load: Load, strict: float) -> None:
         self._flow, self._memory, self._load, self._strict = flow, memory, load, strict
+        self._num_noisy = 0
+        self._beyond: list[OperatorDiff] = []
+
+    def verdict(self) -> OperatorDiff | None:
+        """Return the optimizer's divergence when most parameters with noisy gradients are beyond their bounds."""
+        return self._beyond[0] if self._beyond and len(self._beyond) > SHARE * self._num_noisy else None
 
     def pair(self, reference: Call, target: Call) -> Judgement:
         """Judge one parameter: the gradient that was read, then the value that was left."""
@@ -102,7 +116,9 @@ class ParameterJudge:
         error, tolerance = _relative(value.l2_error, value.l2), self._strict * _relative(allowed, value.l2)
         if value.nonfinite_differs:
             error = math.inf
-        differs = error > tolerance or (bool(self._memory.optimizers.differences) and self._is_visible(value))
+        other_settings = bool(self._memory.optimizers.differences) and self._is_visible(value)
+        is_beyond = error > tolerance
+        differs = other_settings or (is_beyond and (inputs.noise == 0.0 or math.isinf(error)))
         diff = self._diff(
             reference,
             target,
@@ -113,7 +129,12 @@ class ParameterJudge:
             tolerance=tolerance,
             tolerance_origin="the update's size and the noise of its gradient",
         )
-        return self._of_optimizer(diff) if differs else diff
+        if differs:
+            return self._of_optimizer(diff)
+        self._num_noisy += inputs.noise > 0.0
+        if is_beyond:
+            self._beyond.append(self._of_optimizer(replace(diff, status="diverge")))
+        return diff
 
     def _allowed(self, reference: Call, inputs: Inputs, gradient: Measure | None, value: Measure) -> float | None:
         """Return the L2 distance of the values that is explained; None when the learning rate is not known."""
@@ -155,9 +176,12 @@ class ParameterJudge:
         """Name the optimizer: its step is what turned gradients that agree into values that do not."""
         optimizers = self._memory.optimizers
         parameter = ".".join(part for part in (diff.module_path, diff.reference_name) if part)
+        everywhere = bool(optimizers.differences)
         return replace(
             diff,
             kind="optimizer",
+            module_path="" if everywhere else diff.module_path,
+            module_type="" if everywhere else diff.module_type,
             reference_name=optimizers.names[0],
             target_name=optimizers.names[1],
             reference_seq=optimizers.seqs[0],

@@ -79,7 +79,10 @@ class _Walk:
         if self.suspicion is not None and self.suspicion.is_confirmed:
             self.outcome.first, self.outcome.random = self.suspicion.diff, self.suspicion.random
             self.outcome.num_leaves_before_first = self.suspicion.num_leaves
-        elif self.suspicion is not None and self.outcome.first is None:
+            return
+        if self.outcome.first is None:
+            self.outcome.first = self.parameters.verdict()
+        if self.suspicion is not None and self.outcome.first is None:
             self.outcome.operators = [_regrouped(diff) for diff in self.outcome.operators]
 
     def take(self, pair: Pair) -> None:

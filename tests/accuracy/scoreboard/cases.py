@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -206,7 +207,7 @@ def around_the_model() -> Iterator[Case]:
             name="optimizer with another beta",
             model=model,
             target=(("hyper", (("lr", 1e-3), ("betas", (0.9, 0.95)))),),
-            truth=adam,
+            truth=replace(adam, step=1),  # the first update does not depend on it
         )
         yield Case(name="data in another order", model=model, target=(("swapped", True),), truth=Truth(code="JM302"))
         yield Case(name="other initial weights", model=model, target=(("seed", 1000),), truth=Truth(code="JM303"))
