@@ -22,20 +22,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from jumar.accuracy.arrays import ArrayDistance, distance
+import numpy as np
+
+from jumar.accuracy.arrays import ArrayDistance, Stored, distance
 from jumar.accuracy.projections import SketchDistance, sketch_distance
 from jumar.accuracy.results import Evidence, TensorDiff
 from jumar.recording.schema import TensorRow, Values
-from jumar.recording.sketch import cosine_of, sketch_of
-
-if TYPE_CHECKING:
-    import numpy as np
+from jumar.recording.sketch import cosine_of, sketch_of, sketch_of_parts
 
 NOT_EQUAL = "the hashes differ: not equal, by how much is not known"
 
-Loader = Callable[[TensorRow], "np.ndarray | None"]
+Loader = Callable[[TensorRow], np.ndarray | Stored | None]
 
 
 @dataclass(slots=True)
@@ -147,7 +145,7 @@ def no_tensor(_tensor: TensorRow) -> None:
 
 def _arrays(
     reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader]
-) -> tuple[np.ndarray | None, np.ndarray | None]:
+) -> tuple[np.ndarray | Stored | None, np.ndarray | Stored | None]:
     """Return the whole tensors that serve: both, or one beside a sketch."""
     if load[0] is no_tensor and reference.sketch is None:
         return None, None
@@ -156,10 +154,10 @@ def _arrays(
     return load[0](reference), load[1](target)
 
 
-def _sketch(tensor: TensorRow, array: np.ndarray | None) -> bytes | None:
+def _sketch(tensor: TensorRow, array: np.ndarray | Stored | None) -> bytes | None:
     if tensor.sketch is not None or array is None:
         return tensor.sketch
-    return sketch_of(array)
+    return sketch_of(array) if isinstance(array, np.ndarray) else sketch_of_parts(array.read, math.prod(array.shape))
 
 
 def _estimate(result: Measure, reference: bytes, target: bytes) -> None:

@@ -15,6 +15,7 @@ from jumar.recording import CallRow, Recording, RunEnd, RunInfo, TensorRow
 if TYPE_CHECKING:
     import numpy as np
 
+    from jumar.accuracy.arrays import Stored
     from jumar.accuracy.measure import Loader
 
 
@@ -71,24 +72,29 @@ def rare_collections() -> Iterator[None]:
 
 
 class TensorReader:
-    """Reads the tensors of one row at a time, so that memory does not grow with the recording."""
+    """Finds the tensors of one row at a time; those of a recording stay in their file until they are compared."""
 
     def __init__(self, recording: RecordingLike) -> None:
         self._recording = recording
         self._key: tuple[int, int, str] | None = None
-        self._tensors: dict[str, np.ndarray] = {}
+        self._tensors: Mapping[str, np.ndarray | Stored] = {}
 
     def of(self, row: CallRow) -> Loader:
         """Return what loads one tensor of `row`, or None for one that was not recorded."""
 
-        def load(tensor: TensorRow) -> np.ndarray | None:
+        def load(tensor: TensorRow) -> np.ndarray | Stored | None:
             key = (row.step, row.rank, row.key)
             if self._key != key:
                 self._key = key
                 try:
-                    self._tensors = self._recording.tensors(row)
+                    self._tensors = self._of_row(row)
                 except RecordingError:
                     self._tensors = {}
             return self._tensors.get(tensor.name)
 
         return load
+
+    def _of_row(self, row: CallRow) -> Mapping[str, np.ndarray | Stored]:
+        if isinstance(self._recording, Recording):
+            return self._recording.stored(row)
+        return self._recording.tensors(row)

@@ -27,6 +27,8 @@ from jumar.recording.schema import (
 if TYPE_CHECKING:
     import numpy as np
 
+    from jumar.recording.stored import StoredArray, TensorFile
+
 _STEP_FILE = re.compile(r"step-(\d+)-rank-(\d+)\.parquet")
 _END_FILE = re.compile(r"end-rank-(\d+)\.json")
 
@@ -46,7 +48,7 @@ class Recording:
         self.ends = ends
         self.warnings = warnings
         self._steps = steps
-        self._tensor_file: tuple[Path, Any] | None = None
+        self._tensor_file: TensorFile | None = None
 
     @classmethod
     def open(cls, path: str | Path) -> Recording:
@@ -137,11 +139,18 @@ class Recording:
 
         Raises RecordingError when they were not recorded or their file is damaged.
         """
-        from jumar.recording.arrays import read_tensors
+        import numpy as np
 
+        return {name: np.asarray(array) for name, array in self.stored(row).items()}
+
+    def stored(self, row: CallRow) -> dict[str, StoredArray]:
+        """Return the tensors of `row` by name, unread: for tensors that do not fit the memory.
+
+        Raises RecordingError as `tensors` does.
+        """
         path = self.path / TENSORS_FOLDER / f"{step_stem(row.step, row.rank)}.h5"
         try:
-            return read_tensors(self._open_tensors(path), row.key)
+            return self._open_tensors(path).arrays(row.key)
         except (KeyError, FileNotFoundError) as error:
             raise RecordingError(
                 f"{self.path} has no tensors of {row.key} in step {row.step}. Record with --values tensors."
@@ -149,12 +158,12 @@ class Recording:
         except OSError as error:
             raise RecordingError(f"{path} cannot be read ({error}). Record this step again.") from error
 
-    def _open_tensors(self, path: Path) -> Any:
-        import h5py
+    def _open_tensors(self, path: Path) -> TensorFile:
+        from jumar.recording.stored import TensorFile
 
-        if self._tensor_file is None or self._tensor_file[0] != path:
-            self._tensor_file = (path, h5py.File(path, "r"))
-        return self._tensor_file[1]
+        if self._tensor_file is None or self._tensor_file.path != path:
+            self._tensor_file = TensorFile(path)
+        return self._tensor_file
 
     def _step_file(self, step: int, rank: int) -> Path:
         return self.path / STEPS_FOLDER / f"{step_stem(step, rank)}.parquet"

@@ -20,7 +20,7 @@ first, a complex number is two elements. Imports NumPy: import this module only 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -245,6 +245,17 @@ def unpack(sketch: bytes) -> Vector:
 def sketch_of(array: npt.NDArray[Any]) -> bytes:
     """Return the sketch of an array of any shape and dtype."""
     return pack(project(array))
+
+
+def sketch_of_parts(read: Callable[[int, int], npt.NDArray[Any]], size: int) -> bytes:
+    """Return the sketch of `size` elements that `read(start, stop)` gives: for arrays greater than the memory."""
+    if size <= BLOCK or np.iscomplexobj(read(0, 1)):
+        return sketch_of(read(0, size))
+    sums = np.zeros(-(-LANES // SIZE) * SIZE)
+    for number, start in enumerate(range(0, size, BLOCK)):
+        part = block_sums(_finite(_as_float32(read(start, min(size, start + BLOCK)))), number)
+        sums[: part.size] += part
+    return pack(_narrow(fold_lanes(sums)))
 
 
 def add(*sketches: bytes) -> bytes:
