@@ -1,26 +1,46 @@
-"""Regions that `torch.compile` compiled: their operators run in one kernel and are not observed."""
+"""What is said of regions that `torch.compile` compiled: which operators in them a recording does not hold."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 
-def compiled_regions(num_named: int = 5) -> list[str]:
-    """Return at most one sentence that names the functions `torch.compile` was used on; none, an empty list.
+def known_codes() -> list[Any]:
+    """Return the code objects that the compiler has looked at in this process, outside of PyTorch.
 
-    NOTE: the compiler keeps the code objects it has looked at; reading its list costs nothing, and
-    the compiler is not imported by a script that does not use it.
+    NOTE: the compiler keeps them itself; reading its list costs nothing, and the compiler is not imported by a
+    program that does not use it.
     """
     convert_frame = sys.modules.get("torch._dynamo.convert_frame")
-    codes = getattr(getattr(convert_frame, "input_codes", None), "seen", ())
-    names = []
-    for reference in codes:
-        code = reference()
-        if code is not None and "torch" not in Path(code.co_filename).parts:
-            names.append(f"{code.co_name} ({Path(code.co_filename).name}:{code.co_firstlineno})")
-    if not names:
-        return []
-    shown = ", ".join(sorted(names)[:num_named])
+    codes = [reference() for reference in getattr(getattr(convert_frame, "input_codes", None), "seen", ())]
+    return [code for code in codes if code is not None and "torch" not in Path(code.co_filename).parts]
+
+
+def compiled_regions(regions: Mapping[Any, str], unwatched: Iterable[Any]) -> list[str]:
+    """Return a sentence for each way in which regions were not recorded as they ran.
+
+    `regions` maps code to how it was observed (see `GraphWatch`), `unwatched` is code compiled before the
+    recording began.
+    """
+    told = []
+    for codes, sentence in (
+        ([code for code in unwatched if code not in regions], "are not recorded; they were compiled before"),
+        (_with(regions, "borders"), "are recorded at their borders only; --compiled graph records each operator"),
+        (_with(regions, "instead"), "ran operator by operator, not in compiled kernels, in recorded steps"),
+    ):
+        if codes:
+            told.append(f"operators inside torch.compile regions {sentence}: {_named(codes)}")
+    return told
+
+
+def _with(regions: Mapping[Any, str], way: str) -> list[Any]:
+    return [code for code, how in regions.items() if how == way]
+
+
+def _named(codes: list[Any], num_named: int = 5) -> str:
+    names = sorted({f"{code.co_name} ({Path(code.co_filename).name}:{code.co_firstlineno})" for code in codes})
     more = f" and {len(names) - num_named} more" if len(names) > num_named else ""
-    return [f"operators inside torch.compile regions are not recorded: {shown}{more}"]
+    return ", ".join(names[:num_named]) + more

@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
 from jumar.capture.budget_control import BudgetControl
 from jumar.capture.calls import Call
-from jumar.capture.compiled import compiled_regions
+from jumar.capture.compiled import compiled_regions, known_codes
+from jumar.capture.graphs import GraphWatch
 from jumar.capture.observer import Observer, ObserverOptions
 from jumar.capture.plan import RecordPlan
 from jumar.capture.probes import probes_for
@@ -74,6 +75,8 @@ class Session:
             probes = self._budget.wrap(probes)
         self._conditions = ExitStack()
         self.observer = Observer(options, probes, self._write if plan is not None else None, model)
+        self._graphs = GraphWatch(self.observer, plan.compiled) if plan is not None and "op" in plan.levels else None
+        self._unwatched: list[Any] = []
         self._selection = self._select(plan) if plan is not None and plan.tensors_of else None
 
     def start(self) -> None:
@@ -82,6 +85,9 @@ class Session:
         if self._plan is not None:
             self._conditions.enter_context(varied(self._plan.vary))
         os.register_at_fork(after_in_child=self._after_fork)
+        self._unwatched = known_codes()
+        if self._graphs is not None:
+            self._graphs.start()
         self.observer.start()
         if self._budget is not None:
             self._budget.start(self.observer)
@@ -94,8 +100,10 @@ class Session:
         Session.current = None
         self.observer.finish(complete=status in {"finished", "exited"})
         self._conditions.close()
+        if self._graphs is not None:
+            self._graphs.stop()
         self.flush()
-        sentences = [*self.observer.not_covered, *compiled_regions(), *self._own_sentences()]
+        sentences = [*self.observer.not_covered, *self._own_sentences()]
         if self._sink is not None and self._sink.failure:
             sentences.insert(0, self._sink.failure)
         end = RunEnd(
@@ -166,7 +174,10 @@ class Session:
 
     def _own_sentences(self) -> list[str]:
         """Return what was left out by the budget, and patterns of the selection that met no row."""
-        sentences = self._budget.sentences() if self._budget is not None else []
+        sentences = []
+        if self._graphs is not None:
+            sentences += compiled_regions(self._graphs.regions, self._unwatched)
+        sentences += self._budget.sentences() if self._budget is not None else []
         if self._selection is not None:
             sentences += [f"no recorded row matches {text!r} of tensors-of" for text in self._selection.unmet()]
         return sentences
