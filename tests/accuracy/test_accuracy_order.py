@@ -14,7 +14,7 @@ from recording_builder import Run, mlp, tensor_row
 from jumar.accuracy import CompareOptions, Comparison, compare
 from jumar.accuracy.environment import argument_settings
 from jumar.accuracy.settings import setting_differences
-from jumar.accuracy.steps import find_offset
+from jumar.accuracy.steps import find_offset, losses_alike
 from jumar.findings import Finding, Severity
 from jumar.recording import CallRow, RunInfo, StepInfo
 from jumar.recording.sketch import sketch_of
@@ -144,11 +144,20 @@ def test_micro_batches_of_another_size_leave_only_the_parameters_to_compare(size
 
     comparison = compare(run(16), run(size))
     assert comparison.status == "agree", comparison.headline
+    assert compare(run(16), run(size, 1 + 1e-6)).status == "agree"
     assert ("JM315" in codes(comparison)) == (size != 16)
     assert comparison.num_operators["agree"] == (2 if size != 16 else 3)
     first = compare(run(16), run(size, 1.5)).first_divergence
     assert first is not None
-    assert first.phase == "optimizer"
+    assert (first.phase, first.module_path) == ("optimizer", "layers.0")
+
+
+@pytest.mark.parametrize("divided", [True, False])
+def test_losses_of_other_numbers_of_micro_steps_are_brought_to_one_scale(divided) -> None:
+    factor = 0.5 if divided else 1.0
+    target = [(0, 2.0 * factor), (1, 1.5 * factor)]
+    assert losses_alike([(0, 2.0), (1, 1.5)], target, (1, 2)) == [(0, 2.0), (1, 1.5)]
+    assert losses_alike([(0, 2.0)], target, (1, 1)) == target
 
 
 # Data
@@ -305,7 +314,7 @@ def add_update(
             module_type="",
             name=name,
             source="train.py:7",
-            arguments=json.dumps([dict(settings)]),
+            arguments=json.dumps({name: [value] for name, value in settings.items()}),
         )
     )
 
@@ -359,6 +368,8 @@ def test_a_gradient_left_out_of_the_aggregation_is_named() -> None:
     assert comparison.status == "diverge"
     assert "1 of 2 tensors differ between ranks 0 and 1 in step 0" in found.message
     assert "layers.0.bias; they were left out of the aggregation" in found.message
+    without = finding(of_one(ranks(gradient=1.5, collectives=(0, 0))), "JM314")
+    assert "no all-reduce was run in this step" in without.message
 
 
 def test_parameters_that_part_after_equal_gradients_are_named() -> None:

@@ -40,6 +40,8 @@ class AlignedStep:
     pairs: list[Pair]
     structure: list[StructuralDiff] = field(default_factory=list)
     """Calls that the runs do not have in common, by place."""
+    parameters_only: bool = False
+    """The runs cut the step's batch into others: only what the optimizer reads and writes can be compared."""
 
 
 def align_step(
@@ -60,7 +62,7 @@ def align_step(
         set_turns(theirs, target, names[1], repeated)
         if "" in repeated and not same_batch(mine, theirs):
             mine, theirs = ([call for call in calls if call.row.phase == "optimizer"] for calls in (mine, theirs))
-            return AlignedStep(kind, mine, theirs, align(mine, theirs))
+            return AlignedStep(kind, mine, theirs, align(mine, theirs), parameters_only=True)
     matching, regions = _matched(mine, theirs)
     return AlignedStep(kind, mine, theirs, _merge(matching, regions), differences(matching, regions, repeated))
 

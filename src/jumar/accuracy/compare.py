@@ -16,7 +16,7 @@ from jumar.accuracy.ranks import compare_ranks, only_in_target
 from jumar.accuracy.results import Comparison
 from jumar.accuracy.settings import setting_differences
 from jumar.accuracy.source import RecordingLike, opened, rare_collections
-from jumar.accuracy.steps import find_offset, offset_shift, step_pairs
+from jumar.accuracy.steps import find_offset, losses_alike, offset_shift, step_pairs
 from jumar.accuracy.verdict import conclude
 
 Progress = Callable[[int, int], None]
@@ -123,8 +123,10 @@ def _compare_rank(found: Evidenced, ranks: RankPair, options: CompareOptions, on
         walk.take_into(found, step, other, is_first=number == 0)
         if on_progress is not None:
             on_progress(number + 1, len(steps))
+    mine = found.reference.losses(ranks[0])
     theirs = [(step - offset, loss) for step, loss in found.target.losses(ranks[1])]
-    found.losses.extend(compare_losses(found.reference.losses(ranks[0]), theirs, ranks[0], found.coarsest))
+    cut = next((shift.counts for shift in found.correspondence.shifts if shift.kind == "micro-steps"), (1, 1))
+    found.losses.extend(compare_losses(mine, losses_alike(mine, theirs, cut), ranks[0], found.coarsest))
 
 
 def _compare_ranks_of_one(found: Evidenced, options: CompareOptions) -> None:

@@ -75,7 +75,8 @@ class RankDiff:
     """Greatest relative difference seen."""
     num_equal: int = 0
     """How many others of the kind agree between the ranks."""
-    source: str = ""
+    reduced: bool = True
+    """Whether any collective operator that adds up over ranks was run in the step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,8 @@ class Shift:
     sentence: str
     offset: int = 0
     """Target's step minus reference's step."""
+    counts: tuple[int, int] = (1, 1)
+    """Backward passes of a step in the reference and in the target."""
 
 
 @dataclass(slots=True)

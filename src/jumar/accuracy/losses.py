@@ -28,12 +28,13 @@ def compare_losses(
     mine, theirs = dict(reference), dict(target)
     first = min({*mine} & {*theirs}, default=0)
     return [
-        _pair(step, rank, mine.get(step), theirs.get(step), _tolerance(step - first, coarsest))
+        _pair(step, rank, mine.get(step), theirs.get(step), loss_tolerance(step - first, coarsest))
         for step in sorted({*mine, *theirs})
     ]
 
 
-def _tolerance(steps: int, coarsest: float) -> float:
+def loss_tolerance(steps: int, coarsest: float) -> float:
+    """Return the relative difference allowed `steps` after the first common step."""
     coarse = COARSE_EPSILONS * coarsest if coarsest > EPSILON["float32"] else 0.0
     at_first = max(FIRST_STEP_EPSILONS * EPSILON["float32"], coarse)
     return min(max(MISALIGNED, at_first), at_first * GROWTH ** min(max(steps, 0), 50))

@@ -14,6 +14,7 @@ from jumar.accuracy.floors import NoiseFloor
 from jumar.accuracy.judge import Load
 from jumar.accuracy.measure import Loader, no_tensor
 from jumar.accuracy.memory import Memory
+from jumar.accuracy.micro_batches import judge_gradients
 from jumar.accuracy.modules import ModuleMap, match_modules
 from jumar.accuracy.options import CompareOptions
 from jumar.accuracy.origins import batch_elsewhere, relation, transposed_parameters
@@ -57,6 +58,7 @@ class RankWalk:
         outcome, aligned = self._compare(*rows)
         if not found.coarsest:
             found.coarsest = max(map(_coarsest, rows))
+        judge_gradients(outcome, aligned, self._memory.num_steps - 1, found.coarsest)
         collect(found, outcome, step, is_first=is_first, options=self._options)
         known = found.correspondence
         known.structure.extend(aligned.structure[: MAX_STRUCTURE - len(known.structure)])

@@ -94,7 +94,7 @@ def compare_ranks(recording: RecordingLike, side: Side, pair: tuple[int, int], s
     def add(
         kind: Literal["gradients", "parameters", "data", "collectives"], names: Iterable[str], **figures: float
     ) -> None:
-        found.append(RankDiff(kind=kind, side=side, step=step, ranks=pair, names=tuple(names), **figures))  # type: ignore[arg-type]  # error and num_equal
+        found.append(RankDiff(kind=kind, side=side, step=step, ranks=pair, names=tuple(names), **figures))  # type: ignore[arg-type]  # error, num_equal, reduced
 
     start, num_equal = _different(first.start, second.start)
     if start:
@@ -107,7 +107,8 @@ def compare_ranks(recording: RecordingLike, side: Side, pair: tuple[int, int], s
         add("collectives", sorted(n for n in names if first.collectives.get(n) != second.collectives.get(n)))
     gradients, num_equal = _different(first.gradients, second.gradients)
     if gradients:
-        add("gradients", gradients, error=max(gradients.values()), num_equal=num_equal)
+        reduced = any("reduce" in name for name in first.collectives)
+        add("gradients", gradients, error=max(gradients.values()), num_equal=num_equal, reduced=reduced)
     elif not start:
         end, num_equal = _different(first.end, second.end)
         if end:
@@ -136,9 +137,3 @@ def only_in_target(reference: Sequence[RankDiff], target: Sequence[RankDiff]) ->
     """Return what differs between the target's ranks and not the reference's (sharded parameters do in both)."""
     known = {(diff.kind, name) for diff in reference for name in diff.names}
     return [diff for diff in target if not all((diff.kind, name) in known for name in diff.names)]
-
-
-def collectives_of(recording: RecordingLike, step: int, rank: int) -> list[str]:
-    """Return the names of the collective operators that a rank ran in a step, each once."""
-    names = (row.name for row in recording.rows(step, rank) if row.kind == "op")
-    return list(dict.fromkeys(name for name in names if any(word in name for word in COLLECTIVES)))

@@ -72,7 +72,25 @@ def micro_steps(reference: Sequence[CallRow], target: Sequence[CallRow], rank: i
     return Shift(
         kind="micro-steps",
         rank=rank,
+        counts=(mine, theirs),
         sentence=f"a step of the reference has {mine} backward passes and one of the target {theirs} "
         "(gradient accumulation): of equal micro-batches the first are compared, of others only the gradients and "
         "parameters at the end of the step",
     )
+
+
+def losses_alike(
+    reference: Sequence[tuple[int, float]], target: Sequence[tuple[int, float]], counts: tuple[int, int]
+) -> list[tuple[int, float]]:
+    """Return the target's losses on the scale of the reference's, where the sides cut a step into other parts.
+
+    A recorded loss is the mean over the backward passes of a step. A script that divides the loss of each by their
+    number has losses smaller by that factor; which of the two it is shows in the first common step.
+    """
+    mine, theirs = dict(reference), dict(target)
+    first = min(mine.keys() & theirs.keys(), default=None)
+    if counts[0] == counts[1] or first is None:
+        return list(target)
+    factor = counts[1] / counts[0]
+    divided = abs(theirs[first] * factor - mine[first]) < abs(theirs[first] - mine[first])
+    return [(step, loss * factor) for step, loss in target] if divided else list(target)

@@ -95,5 +95,7 @@ def sentence(diff: RankDiff) -> str:
     what = f"{of_all} differ between {whose}, by up to {number(diff.error)}: {names}"
     if diff.kind == "parameters":
         return f"Parameters: {what}."
+    if not diff.reduced:
+        return f"Gradients, as the optimizer reads them: {what}; no all-reduce was run in this step."
     how = "not aggregated over the ranks" if not diff.num_equal else "left out of the aggregation over the ranks"
     return f"Gradients, as the optimizer reads them: {what}; they were {how}."
