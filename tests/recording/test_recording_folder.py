@@ -72,7 +72,10 @@ def test_a_parquet_file_of_something_else_is_left_out(tmp_path: Path, make_row) 
 
     write(tmp_path / "r", make_row)
     pq.write_table(pa.table({"a": [1]}), tmp_path / "r" / "steps" / "step-000001-rank-0.parquet")
-    assert Recording.open(tmp_path / "r").steps() == [0, 2]
+    recording = Recording.open(tmp_path / "r")
+    assert recording.steps() == [0, 2]
+    said = "step-000001-rank-0.parquet was not written by Jumar (it has no column step) and is left out"
+    assert said in recording.warnings
 
 
 @pytest.mark.parametrize(

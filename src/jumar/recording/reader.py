@@ -170,16 +170,10 @@ class Recording:
 
 
 def _read_table(path: Path) -> Any:
-    """Return the table of a step file. Raises OSError or pyarrow.ArrowException when it is damaged or foreign."""
-    import pyarrow as pa
+    """Return the table of a step file. Raises OSError or pyarrow.ArrowException when it is damaged."""
     import pyarrow.parquet as pq
 
-    from jumar.recording.row_reader import missing_columns
-
-    table = pq.read_table(path, page_checksum_verification=True)
-    if missing := missing_columns(table.schema):
-        raise pa.ArrowInvalid(f"{path} lacks the columns {', '.join(missing)}")
-    return table
+    return pq.read_table(path, page_checksum_verification=True)
 
 
 def _readable_steps(folder: Path, warnings: list[str]) -> dict[int, list[int]]:
@@ -207,11 +201,13 @@ def _problem(path: Path) -> str:
     """Return what is wrong with a step file; empty when it can be read."""
     import pyarrow as pa
 
+    from jumar.recording.row_reader import missing_columns
+
     try:
-        _read_table(path)
+        missing = missing_columns(_read_table(path).schema)
     except (OSError, pa.ArrowException):
         return "is cut short or damaged and is left out"
-    return ""
+    return f"was not written by Jumar (it has no column {missing[0]}) and is left out" if missing else ""
 
 
 def _check_tensor_files(folder: Path, warnings: list[str]) -> None:
