@@ -37,7 +37,7 @@ class Where:
         """Return where the operator that runs now belongs, and note that autograd's node of it does."""
         origin = self._find()
         if torch.is_grad_enabled():
-            self._attribution.here().note(origin)
+            self._attribution.here().note(origin, "")
         return origin
 
     def _find(self) -> Origin:
@@ -46,10 +46,10 @@ class Where:
             return stack[-1].origin
         node = current_node()
         if node is None:
-            return Origin()
+            return self._attribution.unknown
         if node.name() == "torch::autograd::AccumulateGrad":
             return Origin(*self._names.of_parameter(node.variable))
-        return self._attribution.find(node)
+        return self._attribution.find(node)[0]
 
     def on_root(self, module: nn.Module) -> None:
         """See `ModuleListener`."""
@@ -58,9 +58,9 @@ class Where:
         """See `ModuleListener`."""
         frame.call = self  # asks to be told when the call ends
         if torch.is_grad_enabled():
-            self._attribution.here().note(frame.origin, boundary=True)
+            self._attribution.here().enter(frame.origin)
 
     def on_leave(self, frame: Frame, kwargs: dict[str, Any], output: Any, parent: Frame | None) -> None:
         """See `ModuleListener`."""
         if torch.is_grad_enabled() and parent is not None:
-            self._attribution.here().note(parent.origin, boundary=True)
+            self._attribution.here().enter(parent.origin)
