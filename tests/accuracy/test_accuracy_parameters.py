@@ -111,3 +111,27 @@ def test_a_gradient_that_changes_between_its_operator_and_the_optimizer_is_named
     assert named(comparison)[1:] == ("optimizer", 0)
     assert comparison.first_divergence is not None
     assert "gradient that the optimizer reads" in comparison.first_divergence.note
+
+
+def test_a_gradient_that_is_noise_is_flagged_and_nobody_is_accused() -> None:
+    """The bias before a normalisation: its gradient is a sum that cancels."""
+    runs = []
+    for seed in (1, 2):
+        run, noise = Run(), np.random.default_rng(seed)
+        values = np.random.default_rng(0)
+        g = values.standard_normal((64, 16)).astype(np.float32)
+        g -= g.mean(0)
+        optimizer = Adam()
+        run.optimizer([optimizer.settings], name="Adam")
+        for name in ("scale", "shift", "weight"):
+            gradient = values.standard_normal(16).astype(np.float32)
+            run.call("aten::clone", [gradient], [made := gradient.copy()], phase="backward")
+            run.parameter(name, made, Adam().step(np.ones(16, np.float32), made))
+        total = (1e-6 * noise.standard_normal(16)).astype(np.float32)
+        run.call("aten::sum.dim_IntList", [g], [total], phase="backward")
+        run.parameter("bias", total, Adam().step(np.ones(16, np.float32), total))
+        runs.append(run)
+    comparison = compare(*runs)
+    assert comparison.status == "agree", comparison.headline
+    flagged = [finding for finding in comparison.findings if finding.code == "JM320"]
+    assert [list(finding.evidence["parameters"]) for finding in flagged] == [["net.bias"]]

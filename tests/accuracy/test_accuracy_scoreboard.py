@@ -1,0 +1,73 @@
+"""The quick part of the scoreboard: one of each kind; the whole is `slow` and benchmarks/accuracy_scoreboard.py."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from scoreboard.cases import all_cases
+from scoreboard.faults import Case
+from scoreboard.harness import Runner
+
+QUICK = (
+    ("GELU variant", "gpt"),
+    ("flipped sequence", "cnn"),
+    ("stale statistics: kernel", "cnn"),
+    ("float16 overflow in one block", "seq2seq"),
+    ("backward: norm's weight", "cnn"),
+    ("optimizer with another epsilon", "cnn"),
+    ("other kernels", "gpt"),
+    ("float16 autocast with GradScaler", "cnn"),
+    ("emulated NPU, strict", "cnn"),
+)
+
+
+def known(case: Case) -> str:
+    return " ".join(filter(None, (case.model, case.name, case.operator)))
+
+
+@pytest.fixture(scope="module")
+def runner(tmp_path_factory: pytest.TempPathFactory) -> Runner:
+    return Runner(tmp_path_factory.mktemp("scoreboard"))
+
+
+@pytest.fixture(autouse=True)
+def _as_it_was() -> Iterator[None]:
+    threads, state = torch.get_num_threads(), torch.get_rng_state()
+    yield
+    torch.set_num_threads(threads)
+    torch.set_rng_state(state)
+
+
+def check(runner: Runner, case: Case, values: str) -> None:
+    result = runner.run(case, values, seed=0)
+    assert result.outcome == ("quiet" if case.healthy else "exact"), f"{result.answer} instead of {result.truth}"
+
+
+@pytest.mark.parametrize("case", [case for case in all_cases() if (case.name, case.model) in QUICK], ids=known)
+def test_the_answer_is_right(runner, case) -> None:
+    check(runner, case, "sketch")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("values", ["sketch", "stats", "tensors"])
+@pytest.mark.parametrize("case", [case for case in all_cases() if case.model != "gpt, two ranks"], ids=known)
+def test_every_answer_is_right(runner, case, values) -> None:
+    if values == "stats" and case.name in BLIND:
+        pytest.skip("statistics are blind to elements that change places within a kernel")
+    check(runner, case, values)
+
+
+BLIND = {"elements in other places", "backward: elements in other places", "backward: embedding"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", [case for case in all_cases() if case.model == "gpt, two ranks"], ids=known)
+def test_what_two_ranks_do_not_do_together_is_named(tmp_path: Path, case) -> None:
+    check(Runner(tmp_path), case, "sketch")
+
+
+def test_every_quick_case_is_there() -> None:
+    assert {(case.name, case.model) for case in all_cases()} >= set(QUICK)
