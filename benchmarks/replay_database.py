@@ -99,8 +99,10 @@ def main() -> None:
             for row in replayed(info, DTYPES[name], arguments.samples, root / "recording"):
                 judge(row, info.name, counts, examples)
         shutil.rmtree(root / "recording", ignore_errors=True)
+        counts["entries"] += 1
+        write(counts, examples, arguments)  # a proof that is stopped has shown what it has shown
     shutil.rmtree(root)
-    report(counts, examples, arguments.json)
+    report(counts)
 
 
 def judge(row: Replayed, entry: str, counts: Counter[str], examples: dict[str, dict[str, str]]) -> None:
@@ -125,17 +127,36 @@ def judge(row: Replayed, entry: str, counts: Counter[str], examples: dict[str, d
         examples.setdefault("own fault", {}).setdefault(row.row.name, f"{entry}: {row.row.arguments} {worst}")
 
 
-def report(counts: Counter[str], examples: dict[str, dict[str, str]], path: Path | None) -> None:
-    computed = counts["calls"] - sum(
-        counts[f"not replayable: {cause}"] for cause in ("no tensor result", "uninitialised")
+def write(counts: Counter[str], examples: dict[str, dict[str, str]], arguments: argparse.Namespace) -> None:
+    if arguments.json is None:
+        return
+    asked = {"samples": arguments.samples, "dtypes": arguments.dtypes, "shard": arguments.shard}
+    document = {
+        "torch": torch.__version__,
+        "asked": asked,
+        "share": share(counts),
+        "counts": counts,
+        "examples": examples,
+    }
+    arguments.json.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
+
+
+def share(counts: Counter[str]) -> float:
+    """Return the share of the calls that compute something from their inputs which were replayed."""
+    nothing = ("no tensor result", "uninitialised", "random")
+    computing = counts["calls"] - sum(counts[f"not replayable: {cause}"] for cause in nothing)
+    return (counts["bit-identical"] + counts["other bits"]) / max(computing, 1)
+
+
+def report(counts: Counter[str]) -> None:
+    drawn = counts["not replayable: random"]
+    replayed_calls = counts["bit-identical"] + counts["other bits"]
+    print(f"{replayed_calls:,} calls were replayed: {share(counts):.2%} of those that compute from their inputs alone,")
+    print(
+        f"{replayed_calls / max(replayed_calls / max(share(counts), 1e-9) + drawn, 1):.2%} with those that draw numbers"
     )
-    run = counts["bit-identical"] + counts["other bits"]
-    print(f"{run:,} of {computed:,} calls that compute something were replayed ({run / max(computed, 1):.2%})")
     for kind, count in counts.most_common():
         print(f"  {count:7,} {kind}")
-    document = {"torch": torch.__version__, "counts": counts, "examples": examples}
-    if path is not None:
-        path.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 
 if __name__ == "__main__":

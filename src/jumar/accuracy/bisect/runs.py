@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -126,6 +126,3 @@ def check(command: Sequence[str], recording: Path, cwd: Path) -> bool:
         return subprocess.run(filled, cwd=cwd, check=False, capture_output=True).returncode == 0
     except OSError as error:
         raise ScriptError(f"the check {' '.join(filled)} cannot be run: {error.strerror}.") from error
-
-
-Run = Callable[[str, Intervention | None], Outcome]

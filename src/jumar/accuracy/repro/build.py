@@ -14,7 +14,6 @@ from jumar.accuracy.replay.judge import natural_scales, own_error, with_control
 from jumar.accuracy.replay.memory import Array
 from jumar.accuracy.replay.place import OWN, TRUTH, Place
 from jumar.accuracy.replay.refusal import NotReplayable
-from jumar.accuracy.replay.results import OwnError
 from jumar.accuracy.repro.case import Case, Step
 from jumar.accuracy.repro.context import chain
 from jumar.accuracy.source import RecordingLike
@@ -83,8 +82,3 @@ def _fed(inputs: Inputs, linked: Mapping[str, torch.Tensor]) -> Inputs:
         return inputs
     arrays: dict[str, Array] = {**inputs.arrays, **{name: to_array(tensor) for name, tensor in linked.items()}}
     return replace(inputs, arrays=arrays)
-
-
-def judged(case: Case, steps: tuple[Step, ...], own: OwnError) -> Case:
-    """Return the case with other steps and errors."""
-    return replace(case, steps=steps, own=own, natural=natural_scales(steps[-1].row))
