@@ -58,7 +58,10 @@ def test_agreeing_runs_make_a_fine_page_without_a_divergence() -> None:
 
 
 def test_the_losses_of_both_runs_are_drawn() -> None:
-    chart, table = section(diverging_page(), "Losses").blocks
+    reference, target = pair()
+    mlp(reference, step=1)
+    mlp(target, step=1)
+    chart, table = section(compare_page(compare(reference, target)), "Losses").blocks
     assert isinstance(chart, LineChart)
     assert [series.name for series in chart.series] == ["reference", "target"]
     assert isinstance(table, Table)

@@ -76,10 +76,11 @@ def settings(case: Case) -> Answer:
     found = case.of("settings-differ", "optimizer-settings", "environment")
     if not found:
         return Answer(question=question, answer="Yes, as far as they were recorded.", state="fine")
+    matters = any(f.severity >= Severity.WARNING for f in found)
     return Answer(
         question=question,
-        answer=f"No: {found[0].message}",
-        state="attention",
+        answer=f"No: {found[0].message}" if matters else f"In what matters, yes. {found[0].message}",
+        state="attention" if matters else "fine",
         evidence="; ".join(f.message for f in found[1:3]),
     )
 

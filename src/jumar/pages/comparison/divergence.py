@@ -63,7 +63,7 @@ def _tensors(tensors: Sequence[TensorDiff]) -> Table:
         Column(title="error", number=True),
         Column(title="cosine", number=True, digits=7),
         Column(title="L2 relative", number=True),
-        Column(title="greatest difference: reference / target"),
+        Column(title="greatest difference"),
     ]
     broken = any(tensor.num_nonfinite or tensor.target_num_nonfinite for tensor in tensors)
     if broken:

@@ -38,7 +38,8 @@ def _losses(all_pairs: Sequence[LossPair]) -> list[Block]:
     ]
     rows = [[pair.step, pair.reference, pair.target, pair.error, pair.tolerance] for pair in pairs]
     marked = [row for row, pair in enumerate(pairs) if pair.agrees is False]
-    return [chart, Table(columns=columns, rows=rows, marked=marked)]
+    table = Table(columns=columns, rows=rows, marked=marked)
+    return [chart, table] if len(pairs) > 1 else [table]
 
 
 def _gradients(curves: Sequence[StepCurve]) -> list[Block]:
