@@ -133,6 +133,7 @@ def recorded(
     fault: str = "",
     below: Fault | None = None,
     values: str = "stats",
+    levels: tuple[str, ...] = ("module", "op"),
     num_steps: int = 1,
     seed: int = 0,
     data_seed: int = 1,
@@ -153,7 +154,7 @@ def recorded(
     before = torch.backends.mkldnn.enabled
     torch._C._set_mkldnn_enabled(not other_kernels)  # the flags may be frozen by other tests
     try:
-        with below or nullcontext(), record(str(folder), model=model, values=values):  # type: ignore[arg-type]
+        with below or nullcontext(), record(str(folder), model=model, values=values, levels=levels):  # type: ignore[arg-type]
             for inputs, targets in data:
                 optimizer.zero_grad()
                 with torch.autocast("cpu", torch.bfloat16, enabled=bfloat16):

@@ -12,6 +12,8 @@ from torch import nn
 
 from jumar.accuracy import Comparison, compare
 
+WITH_OPTIMIZER = ("module", "op", "optimizer")
+
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
@@ -45,9 +47,19 @@ def test_healthy_runs_with_other_kernels_agree(shared, tmp_path, kind, values) -
 
 
 @pytest.mark.parametrize("kind", ["gpt", "cnn"])
-def test_a_list_optimizer_agrees_with_a_single_one(shared, tmp_path, kind) -> None:
-    reference = reference_of(kind, shared)
+def test_parameters_that_a_list_optimizer_leaves_agree_with_those_of_a_single_one(shared, tmp_path, kind) -> None:
     target = recorded(tmp_path / "b", kind, foreach=True, other_kernels=True)
+    comparison = compare(reference_of(kind, shared), target)
+    assert comparison.status == "agree", comparison.headline
+    parameters = [diff for diff in comparison.operators if diff.kind == "parameter"]
+    assert len(parameters) > 10
+    assert all(diff.status in {"agree", "inherited"} for diff in parameters)
+
+
+@pytest.mark.parametrize("kind", ["gpt", "cnn"])
+def test_a_list_optimizer_agrees_with_a_single_one(shared, tmp_path, kind) -> None:
+    reference = reference_of(kind, shared, levels=WITH_OPTIMIZER)
+    target = recorded(tmp_path / "b", kind, foreach=True, other_kernels=True, levels=WITH_OPTIMIZER)
     comparison = compare(reference, target)
     assert comparison.status == "agree", comparison.headline
     paired = [diff for diff in comparison.operators if "_foreach_" in diff.target_name and diff.status == "agree"]
@@ -126,7 +138,6 @@ def other_step_size(func, args, kwargs):
 KERNEL_FAULTS = [
     ("gpt", "aten::gelu_backward", scaled(1.01), "backward", "stats"),
     ("gpt", "aten::div_.Scalar", without_scaling, "forward", "stats"),
-    ("gpt", "aten::addcdiv_", other_step_size, "optimizer", "stats"),
     ("cnn", "aten::convolution", wrong_tail, "forward", "stats"),
     ("cnn", "aten::convolution", wrong_tail, "forward", "tensors"),
     ("cnn", "aten::max_pool2d_with_indices_backward", scaled(1.02), "backward", "stats"),
@@ -142,6 +153,14 @@ def test_a_wrong_kernel_is_named(shared, tmp_path, kind, operator, change, phase
         tmp_path / "b", kind, values=values, dropout=dropout, other_kernels=True, below=Fault(operator, change)
     )
     assert named(compare(reference, target))[::2] == (operator, phase)
+
+
+def test_a_wrong_kernel_of_the_optimizer_is_named_by_level(shared, tmp_path) -> None:
+    for levels, name in ((WITH_OPTIMIZER, "aten::addcdiv_"), (("module", "op"), "AdamW")):
+        reference = reference_of("gpt", shared, levels=levels)
+        below = Fault("aten::addcdiv_", other_step_size)
+        target = recorded(tmp_path / name, "gpt", levels=levels, other_kernels=True, below=below)
+        assert named(compare(reference, target))[::2] == (name, "optimizer")
 
 
 def test_the_operator_where_nan_appears_is_named_and_masks_are_not(shared, tmp_path) -> None:
