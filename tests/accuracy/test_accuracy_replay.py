@@ -282,3 +282,16 @@ def test_zeros_without_memory_are_zeros() -> None:
 
     found = on_host(torch._efficientzerotensor((2, 3)))
     assert found.numpy().tolist() == [[0.0] * 3] * 2
+
+
+def test_renamed_modules_still_find_their_partners(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    layers, x = [nn.Linear(8, 8) for _ in range(3)], torch.randn(4, 8)
+    first, second = nn.Sequential(), nn.Sequential()
+    for position, layer in enumerate(layers):
+        first.add_module(f"block{position}", layer)
+        second.add_module(f"layer{position}", layer)
+    reference = recorded(tmp_path, lambda: first(x), levels=("op", "module"))
+    target = recorded(tmp_path, lambda: second(x), levels=("op", "module"))
+    rows = [row for row in replay(target, ["aten::addmm"], reference=reference) if row.cause is None]
+    assert [row.inherited for row in rows] == [0.0] * 3

@@ -88,7 +88,7 @@ def command(
 
 
 def _write_page(report: Path, replayed: list[Replayed], findings: list[Finding], force: bool) -> None:
-    from jumar.port.replay_page import replay_page
+    from jumar.pages.replay import replay_page
     from jumar.report import render_html, write_text
 
     write_text(report, render_html(replay_page(replayed, findings)), force=force)

@@ -8,6 +8,7 @@ from typing import Any
 
 from jumar.accuracy.align import align_step
 from jumar.accuracy.calls import calls_of
+from jumar.accuracy.modules import match_modules
 from jumar.accuracy.pairing import argument_differences, same_operator
 from jumar.accuracy.replay.execute import Inputs
 from jumar.accuracy.replay.invocation import TensorAt
@@ -17,7 +18,8 @@ from jumar.recording.schema import CallRow
 def partners(reference: Sequence[CallRow], target: Sequence[CallRow]) -> dict[int, CallRow]:
     """Return, by the `seq` of rows of the target, the rows of the reference: calls of the same operator only."""
     found: dict[int, CallRow] = {}
-    for pair in align_step(reference, target).pairs:
+    modules = match_modules(reference, target)
+    for pair in align_step(reference, target, (modules.names(0), modules.names(1))).pairs:
         if pair.reference is None or pair.target is None or pair.target.row.kind != "op":
             continue
         if same_operator(pair.reference, pair.target) and (pair.reference.item is None) == (pair.target.item is None):
