@@ -55,6 +55,12 @@ def tail(a: Array) -> Array:
     return b
 
 
+def scaled_tail(a: Array) -> Array:
+    b = a.copy()
+    b[..., -2:] *= np.float32(1.05)
+    return b
+
+
 def one_tile(a: Array) -> Array:
     b = a.copy()
     b[..., 8:16, 8:16] *= 1.5
@@ -119,6 +125,7 @@ INJECTED: list[tuple[str, Callable[[Array], Array]]] = [
     ("layout", transposed),
     ("layout", other_batch_order),
     ("tiling", tail),
+    ("tiling", scaled_tail),
     ("tiling", one_tile),
     ("tiling", periodic),
     ("index", one_row),
@@ -291,6 +298,20 @@ def test_a_softmax_over_another_dimension_is_named() -> None:
     assert best.kind == "normalisation"
     assert "dimension 2" in best.statement
     assert "dimension 1" in best.statement
+
+
+@pytest.mark.parametrize("by", [1, -1])
+def test_rows_beside_those_that_are_named_are_an_index_off_by_one(by: int) -> None:
+    table = normal((50, 16), 0)
+    index = np.random.default_rng(1).integers(1, 49, (4, 12))
+    best = hypotheses(table[index], table[index + by], Context(inputs=(table, index)))[0]
+    assert (best.kind, best.evidence["off_by"]) == ("index", by)
+
+
+def test_a_ratio_that_is_not_well_known_is_not_recognised() -> None:
+    a = normal((64, 64), 0)
+    found = hypotheses(a, a * np.float32(0.3317) + np.float32(0.1) * normal((64, 64), 1))
+    assert [one.evidence["recognised_as"] for one in found if one.kind == "scale"] == [[]]
 
 
 def test_the_gelu_variants_differ_by_a_formula() -> None:

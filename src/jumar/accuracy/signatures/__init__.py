@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from jumar.accuracy.signatures.bounds import hypotheses_from_rows
 from jumar.accuracy.signatures.hypothesis import Hypothesis, Kind, ranked
 from jumar.accuracy.signatures.layout import layouts
+from jumar.accuracy.signatures.lookup import lookups
 from jumar.accuracy.signatures.magnitudes import magnitudes
 from jumar.accuracy.signatures.masks import masks
 from jumar.accuracy.signatures.normalised import normalised
@@ -30,6 +31,7 @@ COARSE: tuple[Signature, ...] = (
     scales,
     offsets,
     layouts,
+    lookups,
     regions,
     magnitudes,
     normalised,

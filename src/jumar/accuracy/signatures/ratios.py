@@ -22,6 +22,9 @@ CONSTANTS = {
 TOLERANCE = 1e-4
 """Relative distance at which a ratio still counts as a number of the list, if it is not known better."""
 
+WIDEST = 2e-3
+"""And where it is known worse than this, it is none."""
+
 
 def recognised(ratio: float, shape: tuple[int, ...], context: Context, uncertainty: float = 0.0) -> list[str]:
     """Return what a ratio target/reference may be, the most specific first; empty when it is no number of the list.
@@ -30,7 +33,7 @@ def recognised(ratio: float, shape: tuple[int, ...], context: Context, uncertain
     """
     if ratio == 0 or not math.isfinite(ratio):
         return []
-    allowed = max(TOLERANCE, 4.0 * uncertainty)
+    allowed = min(max(TOLERANCE, 4.0 * uncertainty), WIDEST)
     names = [
         name
         for name, number in _numbers(shape, context)
@@ -58,7 +61,8 @@ def _numbers(shape: tuple[int, ...], context: Context) -> Iterator[tuple[str, fl
         yield from _both(name, number)
     for count in COUNTS:
         yield from _both(f"{count} (ranks, accumulation steps, sum against mean)", count)
-        yield from _both(f"√{count}", math.sqrt(count))
+        if math.isqrt(count) ** 2 != count:
+            yield from _both(f"√{count}", math.sqrt(count))
 
 
 def _both(name: str, number: float) -> Iterator[tuple[str, float]]:

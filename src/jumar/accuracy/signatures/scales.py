@@ -16,6 +16,8 @@ FEW = 8
 SLICED = 0.97
 """Factor on the score of a hypothesis with a parameter a slice: the plainer one goes first."""
 BY_ROW = 0.96
+MOSTLY = 0.5
+"""Share of slices with a factor of 1 from which the others are a region, not a scale of slices."""
 MOST_SHOWN = 5
 
 
@@ -87,7 +89,8 @@ def _sliced_scale(
     ratios = np.divide(dots, squares, out=np.ones_like(dots), where=squares > 0)
     share = pair.explained(ratios * pair.a, num_slices)
     spread = float(ratios.max() - ratios.min())
-    if spread <= 4 * pair.rounding:
+    unchanged = float(np.mean(np.abs(ratios - 1) <= 4 * pair.rounding))
+    if spread <= 4 * pair.rounding or unchanged > MOSTLY:
         return
     shown: list[float] = [float(value) for value in ratios.reshape(-1)[:MOST_SHOWN]]
     hint = (
