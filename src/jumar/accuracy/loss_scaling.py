@@ -91,10 +91,24 @@ class LossScaling:
             return measure(reference, target, load)
         mine = self._factors["reference"].get(reference.storage, 1.0)
         theirs = self._factors["target"].get(target.storage, 1.0)
-        if mine == theirs:
-            return measure(reference, target, load)
-        ratio = mine / theirs
-        return measure(reference, rescaled(target, ratio), _scaled_loaders(load, ratio))
+        return _measure_scaled(reference, target, load, mine / theirs)
+
+    def measure_either(self, reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader] | None) -> Measure:
+        """Measure what an optimizer read or left: without the scales, or (a fused optimizer takes them out itself)
+        with them, whichever makes the two more alike."""
+        plain = measure(reference, target, load)
+        if not self.differs or not plain.known:
+            return plain
+        ratio = self.scales["reference"] / self.scales["target"]
+        return min(plain, _measure_scaled(reference, target, load, ratio), key=lambda found: found.error())
+
+
+def _measure_scaled(
+    reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader] | None, ratio: float
+) -> Measure:
+    if ratio == 1.0:
+        return measure(reference, target, load)
+    return measure(reference, rescaled(target, ratio), _scaled_loaders(load, ratio))
 
 
 def rescaled(tensor: TensorRow, factor: float) -> TensorRow:

@@ -85,7 +85,7 @@ class ParameterJudge:
 
     def _measured(self, reference: Call, target: Call, name: str, side: str, load: Any) -> Measure | None:
         first, second = getattr(reference, side).get(name), getattr(target, side).get(name)
-        return None if first is None or second is None else self._memory.scaling.measure(first, second, load)
+        return None if first is None or second is None else self._memory.scaling.measure_either(first, second, load)
 
     def _out_of_line(self, gradient: Measure) -> tuple[str, float, float] | None:
         """Return name, error and tolerance when the operators that made the gradient do not account for it."""
