@@ -53,7 +53,7 @@ class Notebook:
         self.begin_step()
 
     def begin_step(self) -> None:
-        """Forget the step that was, and begin the next one now."""
+        """Forget the step that was (but what `storages.carry` was told), and begin the next one now."""
         self.calls: list[Call] = []
         self.unfinished: dict[int, Call] = {}
         """Backward calls of modules that wait for more gradients, by identity."""
@@ -61,7 +61,7 @@ class Notebook:
         self.tensor_probes = [probe for probe in self.probes if type(probe).on_tensor is not Probe.on_tensor]
         for tally in self._tallies.values():
             tally.num_calls = 0
-        self.storages.clear()
+        self.storages.clear(carries=self.is_open and self.sees_writes)
         self.info = StepInfo()
         if self.is_open:
             with self.own_work():
@@ -144,6 +144,15 @@ class Notebook:
         """Return the note of a tensor as it is now; `version` as in `StorageTable.find`."""
         seen, is_new = self.storages.find(tensor, version)
         if is_new and self.tensor_probes and not is_wrapper(tensor):
+            for probe in self.tensor_probes:
+                probe.on_tensor(seen, tensor)
+        return seen
+
+    def see_copy(self, source: Seen, tensor: Tensor) -> Seen:
+        """Return the note of a tensor that was just copied from the one of `source`, whose statistics it has."""
+        seen, is_new = self.storages.find(tensor)
+        if is_new and self.tensor_probes and not is_wrapper(tensor):
+            seen.twin = source.twin or source
             for probe in self.tensor_probes:
                 probe.on_tensor(seen, tensor)
         return seen

@@ -33,6 +33,7 @@ class OperatorInfo:
     __slots__ = (
         "collective",
         "draws",
+        "is_copy",
         "is_marker",
         "is_uninitialised",
         "is_view",
@@ -49,7 +50,7 @@ class OperatorInfo:
             self.names: tuple[str, ...] = tuple(map(str, range(_MOST_ARGUMENTS)))
             self.writes: tuple[int, ...] = ()
             self.returns_writes, self.collective, self.is_marker = True, False, False
-            self.is_view = self.draws = self.is_uninitialised = False
+            self.is_view = self.is_copy = self.draws = self.is_uninitialised = False
             return
         self.name = func.name()
         self.names = tuple(argument.name for argument in schema.arguments)
@@ -66,6 +67,7 @@ class OperatorInfo:
         self.returns_writes = bool(silent) or self.collective or num_returned >= len(self.writes)
         self.is_marker = func.namespace == "profiler"
         self.is_view = bool(getattr(func, "is_view", False))
+        self.is_copy = self.name == "aten::clone"
         self.draws = draws(func)
         self.is_uninitialised = self.name.partition(".")[0] in _UNINITIALISED and not self.writes
 

@@ -26,11 +26,11 @@ _NOT_ARGUMENTS = {"params", "param_names"}
 class _Trained:
     """One parameter that an optimizer has updated in the step, or was kept from updating."""
 
-    __slots__ = ("gradient", "name", "path", "reference", "source", "type_name")
+    __slots__ = ("gradient", "known_as", "reference", "source")
 
-    def __init__(self, parameter: Tensor, owner: tuple[str, str, str], source: str) -> None:
+    def __init__(self, parameter: Tensor, known_as: str, source: str) -> None:
         self.reference = weakref.ref(parameter)
-        self.path, self.type_name, self.name = owner
+        self.known_as = known_as
         self.source = source
         self.gradient: Seen | None = None
 
@@ -122,7 +122,7 @@ class OptimizerRows:
         for parameter, known_as in _parameters(optimizer):
             trained = self._trained.get(id(parameter))
             if trained is None or trained.reference() is not parameter:
-                trained = _Trained(parameter, self._owner(parameter, known_as), source)
+                trained = _Trained(parameter, known_as, source)
                 self._trained[id(parameter)] = trained
             if reads_gradients and parameter.grad is not None:
                 trained.gradient = self._notebook.see(parameter.grad)
@@ -136,12 +136,15 @@ class OptimizerRows:
 
     def _add_row(self, trained: _Trained, parameter: Tensor) -> None:
         notebook = self._notebook
-        call = notebook.begin_row("parameter", "optimizer", trained.path, trained.type_name, trained.name)
+        # NOTE: by now the module of a parameter is known also where an optimizer's closure is all that calls it
+        call = notebook.begin_row("parameter", "optimizer", *self._owner(parameter, trained.known_as))
         call.source = trained.source
         call.start_us = notebook.now_us()
         if trained.gradient is not None:
             call.inputs = ["input.grad", trained.gradient]
-        call.outputs = ["output.0", notebook.see(parameter)]
+        value = notebook.see(parameter)
+        call.outputs = ["output.0", value]
+        notebook.storages.carry(parameter, value)
         notebook.keep(call, call.outputs, [parameter])
         notebook.calls.append(call)
 

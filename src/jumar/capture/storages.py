@@ -7,7 +7,7 @@ left on the run's tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -15,6 +15,8 @@ import torch
 from jumar.capture.calls import Layout, Seen
 
 _no_storage = (NotImplementedError, RuntimeError)
+_OUTDATED = -1
+"""A version that no tensor has."""
 _COMPLEX = {torch.complex32, torch.complex64, torch.complex128}
 _MOST_LAYOUTS = 50_000
 """Layouts that are kept from step to step, about 20 MB; a program with ever new shapes starts again."""
@@ -40,6 +42,17 @@ class Memory:
         """Notes by layout and version; and the first note of the same elements, by their addresses and version."""
 
 
+class _Carried:
+    """What a tensor was like when the step ended."""
+
+    __slots__ = ("seen", "version", "weak_reference")
+
+    def __init__(self, seen: Seen, version: int, weak_reference: Any) -> None:
+        self.seen = seen
+        self.version = version
+        self.weak_reference = weak_reference
+
+
 class StorageTable:
     """Numbers storages from 1 in the order in which they are first seen, and remembers tensors."""
 
@@ -47,14 +60,32 @@ class StorageTable:
         self._memories: dict[int, Memory] = {}
         self._weak_references: list[Any] = []
         self._layouts: dict[torch.device, _Layouts] = {}
+        self._carried: dict[int, _Carried] = {}
+        self._to_carry: dict[int, _Carried] = {}
 
-    def clear(self) -> None:
-        """Forget everything but layouts: the step is over."""
-        free: Callable[[Any], None] = torch.UntypedStorage._free_weak_ref
-        for reference in self._weak_references:
-            free(reference)
+    def carry(self, tensor: torch.Tensor, seen: Seen) -> None:
+        """Let the next step begin with the values that were found in this tensor (a parameter) at the end of this one.
+
+        For recordings that see every write from now on.
+        """
+        try:
+            storage, version = tensor.untyped_storage(), tensor._version
+        except _no_storage:
+            return
+        address = storage._cdata
+        if address not in self._to_carry:
+            self._to_carry[address] = _Carried(seen, version, storage._weak_ref())
+
+    def clear(self, *, carries: bool = False) -> None:
+        """Forget everything but layouts, and with `carries` what `carry` was told: the step is over."""
+        self._free(self._weak_references)
+        self._free([carried.weak_reference for carried in self._carried.values()])
         self._weak_references.clear()
         self._memories.clear()
+        if not carries:
+            self._free([carried.weak_reference for carried in self._to_carry.values()])
+        self._carried = self._to_carry if carries else {}
+        self._to_carry = {}
         if sum(map(len, self._layouts.values())) > _MOST_LAYOUTS:
             self._layouts.clear()
 
@@ -73,11 +104,11 @@ class StorageTable:
             storage = tensor.untyped_storage()
             if version is None:
                 version = tensor._version
-        except _no_storage:  # sparse tensors and other layouts; inference tensors have no version
+            dtype = tensor.dtype
+            place: Any = (tensor.shape, tensor.stride(), tensor.storage_offset(), dtype)
+        except _no_storage:  # sparse and nested tensors and other layouts; inference tensors have no version
             return self.locate(tensor), True
         memory = self._memories.get(storage._cdata) or self._remember(storage)
-        dtype = tensor.dtype
-        place: Any = (tensor.shape, tensor.stride(), tensor.storage_offset(), dtype)
         if memory.is_complex or dtype in _COMPLEX:
             memory.is_complex = True
             place = (*place, tensor.is_conj(), tensor.is_neg())
@@ -92,6 +123,8 @@ class StorageTable:
         first = memory.seen.setdefault((layout.addresses, version), seen)
         if first is not seen:
             seen.twin = first
+        elif self._carried:
+            self._recall(seen, storage._cdata, version)
         return seen, True
 
     def note_result(self, tensor: torch.Tensor) -> None:
@@ -133,12 +166,28 @@ class StorageTable:
     def note_write(self, tensor: torch.Tensor) -> None:
         """Remember that the tensor's memory was written: what was seen of it no longer holds."""
         try:
-            memory = self._memories.get(tensor.untyped_storage()._cdata)
+            address = tensor.untyped_storage()._cdata
         except _no_storage:
             return
+        carried = self._carried.get(address)
+        if carried is not None:
+            carried.version = _OUTDATED
+        memory = self._memories.get(address)
         if memory is not None:
             memory.num_writes += 1
             memory.seen.clear()
+
+    def _recall(self, seen: Seen, address: int, version: int) -> None:
+        """Fill in what is known of a tensor from the step before."""
+        carried = self._carried.get(address)
+        if carried is not None and carried.version == version and carried.seen.layout is seen.layout:
+            seen.statistics, seen.sketch = carried.seen.statistics, carried.seen.sketch
+
+    @staticmethod
+    def _free(references: Iterable[Any]) -> None:
+        free: Callable[[Any], None] = torch.UntypedStorage._free_weak_ref
+        for reference in references:
+            free(reference)
 
     def _remember(self, storage: torch.UntypedStorage) -> Memory:
         layouts = self._layouts.setdefault(storage.device, {})

@@ -7,6 +7,7 @@ what can be looked up once an operator or a module is, and nothing is called tha
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter_ns
 from typing import Any
 
@@ -121,6 +122,8 @@ class OperatorWatch:
         if not info.collective:
             if info.is_view and see == notebook.see:
                 see = _sees_views(notebook, args)
+            elif info.is_copy and see == notebook.see and len(call.inputs) == 2:
+                see = partial(notebook.see_copy, call.inputs[1])
             elif info.is_uninitialised:  # what is in memory that was only allocated differs from run to run
                 see = notebook.storages.locate
             _note_results(call.outputs, result, see)
@@ -163,8 +166,7 @@ def _sees_views(notebook: Notebook, args: tuple[Any, ...]) -> _See:
     base = args[0] if args and isinstance(args[0], Tensor) else None
     if base is None or base.is_inference():
         return notebook.see
-    version = base._version
-    return lambda tensor: notebook.see(tensor, version)
+    return partial(notebook.see, version=base._version)
 
 
 def _note_list(found: Named, name: str, values: Any, see: _See) -> bool:

@@ -48,7 +48,7 @@ class SketchProbe(Probe):
             return
         if not tensor.numel():
             seen.sketch = _NOTHING
-        elif not self._is_known(seen, tensor):
+        elif not self._is_known(seen, tensor) and seen.sketch is None:  # None: not carried over from the last step
             on_host = host_view(tensor)
             if on_host is None:
                 self._pending.append((seen, device_sketch(tensor)))

@@ -163,15 +163,12 @@ def _of_one(value: float, repeats: int) -> Statistics:
 def _carefully(values: np.ndarray, repeats: int) -> Statistics:
     """Return the statistics where elements may be NaN or Inf, or their squares leave float32's range."""
     # NOTE: NumPy's isfinite and selection take 0.3 ms for a million elements, PyTorch's 4 to 8 ms (measured).
-    is_finite = np.isfinite(values)
-    finite = values[is_finite]
-    if not finite.size:
-        num_nan = int(np.count_nonzero(np.isnan(values))) * repeats
-        return None, None, None, None, num_nan, values.size * repeats - num_nan
+    finite = values[np.isfinite(values)]
     if finite.size < values.size:  # a mask, mostly: what is left may be well behaved
-        rest = values[~is_finite]
-        num_nan = int(np.count_nonzero(np.isnan(rest)))
-        counts = num_nan * repeats, (rest.size - num_nan) * repeats
+        num_nan = int(np.count_nonzero(np.isnan(values)))
+        counts = num_nan * repeats, (values.size - finite.size - num_nan) * repeats
+        if not finite.size:
+            return None, None, None, None, *counts
         minimum, maximum, mean, l2, _, _ = host_statistics(torch.from_numpy(finite))
         return minimum, maximum, mean, None if l2 is None else l2 * math.sqrt(repeats), *counts
     exact = finite.astype(np.float64)
