@@ -19,7 +19,7 @@ from jumar.accuracy.tolerance import epsilon
 MULTIPLES = 8.0
 """Multiples of the noise floor from which a difference is an error."""
 
-FURTHEST = 64.0
+FURTHEST = 16.0
 """Inputs that differ by more than this many times what they did when the floor was measured: the floor does not
 say what becomes of such a difference (a network is linear only for small ones), the error model does."""
 
@@ -67,18 +67,14 @@ class NoiseFloor:
     ) -> tuple[float, float] | None:
         """Return (own rounding, what the inputs explain) as relative errors; None where nothing was measured.
 
-        `model` holds the same two figures of the error model, `inherited` the relative error of the inputs.
-        A coarser dtype on the target's side makes the same noise greater by the ratio of the epsilons.
+        `model` holds the same two figures of the error model, `inherited` the relative error of the inputs. Of a
+        target in a coarser dtype the reference's floor says nothing.
         """
         row, output = call.row, call.outputs[name]
         measured = self.outputs.get((row.step, row.rank, row.seq, name))
-        if measured is None:
+        if measured is None or epsilon(target_dtype) > epsilon(output.dtype):
             return None
-        eps = epsilon(output.dtype)
-        coarser = max(1.0, epsilon(target_dtype) / eps) if eps else 1.0
-        own = max(model[0], MULTIPLES * coarser * self.own.get((row.name, output.dtype), 0.0))
-        if inherited == 0.0:
-            return own, 0.0
+        own = max(model[0], MULTIPLES * self.own.get((row.name, output.dtype), 0.0))
         if not 0.0 < inherited <= FURTHEST * measured.inherited:
             return own, model[1]
         growth = self.growth.get((row.name, output.dtype, row.step), 0.0)
