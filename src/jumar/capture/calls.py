@@ -30,11 +30,11 @@ class Layout:
     __slots__ = ("addresses", "contiguous", "device", "dtype", "format", "shape", "storage_offset", "stride")
 
     def __init__(self, tensor: torch.Tensor) -> None:
-        self.shape = tensor.shape
+        self.shape = _nested_shape(tensor) if tensor.is_nested else tensor.shape
         self.dtype = tensor.dtype
         self.device = tensor.device
         self.format = "ND"
-        if tensor.layout is torch.strided:
+        if tensor.layout is torch.strided and not tensor.is_nested:
             self.stride: tuple[int, ...] = tensor.stride()
             self.storage_offset = int(tensor.storage_offset())
             self.contiguous = tensor.is_contiguous()
@@ -48,7 +48,14 @@ class Layout:
             """The same for views of one memory that hold the same elements, in whatever order."""
         else:
             self.stride, self.storage_offset, self.contiguous, self.addresses = (), 0, False, None
-            self.format = str(tensor.layout).removeprefix("torch.").upper()
+            self.format = "NESTED" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").upper()
+
+
+def _nested_shape(tensor: torch.Tensor) -> torch.Size:
+    """Return the shape of a nested tensor with -1 for a dimension whose length is not the same for all."""
+    if tensor.layout is torch.strided:
+        return torch.Size([tensor.size(0)] + [-1] * (tensor.dim() - 1))
+    return torch.Size([size if type(size) is int else -1 for size in tensor.shape])
 
 
 class Seen:

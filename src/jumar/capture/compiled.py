@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+
+def silence_hooks() -> Callable[[], None]:
+    """Keep PyTorch from warning of the observer's own hooks when a module is compiled; return what undoes it.
+
+    The warning is of global hooks that run once more for the wrapper, which the observer expects; a program that
+    turns warnings into errors would end by it.
+    """
+    warnings.filterwarnings("ignore", message=r"Using `torch\.compile\(module\)` when there are global hooks")
+    entry = warnings.filters[0]
+
+    def undo() -> None:
+        if entry in warnings.filters:
+            cast(list[Any], warnings.filters).remove(entry)
+
+    return undo
 
 
 def known_codes() -> list[Any]:

@@ -27,10 +27,10 @@ def host_view(tensor: torch.Tensor) -> torch.Tensor | None:
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Tell whether operators on this tensor run code of its class (DTensor: communication)."""
+    """Tell whether operators on this tensor run code of its class (DTensor: communication), or it has no one shape."""
     kind = type(tensor)
     if kind is torch.Tensor or kind is torch.nn.Parameter:
-        return False
+        return tensor.is_nested
     return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
 
 

@@ -12,6 +12,8 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from jumar.capture.attribution import Origin
 from jumar.capture.naming import ModuleNames
 
+_WITH_KWARGS: dict[int, bool] = getattr(nn.modules.module, "_global_forward_hooks_with_kwargs", {})
+
 
 class Frame:
     """One module call under way. `call` is the observer's note of it, None when it keeps none."""
@@ -69,6 +71,7 @@ class ModuleHooks:
         """Take the hooks away."""
         for handle in self._handles:
             handle.remove()
+            _WITH_KWARGS.pop(handle.id, None)  # PyTorch leaves this mark behind, and then takes a slower way for ever
         self._handles = []
 
     def before(self, module: nn.Module, args: tuple[Any, ...]) -> None:

@@ -122,6 +122,7 @@ class Observer:
             self._losses.start()
             self._notebook.autocast.start()
         self._update_recording()
+        self._notebook.begin_step()  # the generators are as the first step finds them
 
     def stop(self) -> None:
         """End observing; what was not a complete step is dropped."""

@@ -15,7 +15,7 @@ import torch
 
 from jumar.capture.budget_control import BudgetControl
 from jumar.capture.calls import Call
-from jumar.capture.compiled import compiled_regions, known_codes
+from jumar.capture.compiled import compiled_regions, known_codes, silence_hooks
 from jumar.capture.graphs import GraphWatch
 from jumar.capture.observer import Observer, ObserverOptions
 from jumar.capture.plan import RecordPlan
@@ -77,6 +77,7 @@ class Session:
         self.observer = Observer(options, probes, self._write if plan is not None else None, model)
         self._graphs = GraphWatch(self.observer, plan.compiled) if plan is not None and "op" in plan.levels else None
         self._unwatched: list[Any] = []
+        self._undo: Callable[[], None] = lambda: None
         self._selection = self._select(plan) if plan is not None and plan.tensors_of else None
 
     def start(self) -> None:
@@ -86,6 +87,7 @@ class Session:
             self._conditions.enter_context(varied(self._plan.vary))
         os.register_at_fork(after_in_child=self._after_fork)
         self._unwatched = known_codes()
+        self._undo = silence_hooks()
         if self._graphs is not None:
             self._graphs.start()
         self.observer.start()
@@ -102,6 +104,7 @@ class Session:
         self._conditions.close()
         if self._graphs is not None:
             self._graphs.stop()
+        self._undo()
         self.flush()
         sentences = [*self.observer.not_covered, *self._own_sentences()]
         if self._sink is not None and self._sink.failure:
