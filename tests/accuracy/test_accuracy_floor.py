@@ -7,7 +7,8 @@ import pytest
 from recording_builder import Run, mlp
 
 from jumar.accuracy import compare
-from jumar.accuracy.floors import FURTHEST, MULTIPLES, NoiseFloor
+from jumar.accuracy.calls import calls_of
+from jumar.accuracy.floors import FURTHEST, MULTIPLES, NARROWEST, NoiseFloor
 from jumar.accuracy.outputs import MEASURED
 from jumar.errors import RecordingError
 
@@ -82,11 +83,17 @@ def test_inputs_far_beyond_what_was_measured_are_left_to_the_model() -> None:
     floor, step = NoiseFloor(), compare(a_run(), a_run(1e-7))
     floor.add(step.operators)
     call = next(diff for diff in step.operators if diff.inherited)
-    from jumar.accuracy.calls import calls_of
-
     rows = [row for row in a_run().rows(0) if row.seq == call.reference_seq]
-    near = floor.tolerance(calls_of(rows)[0], "output.0", "float32", (1e-6, 5.0), call.inherited)
-    far = floor.tolerance(calls_of(rows)[0], "output.0", "float32", (1e-6, 5.0), 2 * FURTHEST * call.inherited)
-    assert near is not None
-    assert near[1] < 1e-3
+    reference = calls_of(rows)[0]
+    near = floor.tolerance(reference, "output.0", "float32", (1e-6, 5.0), call.inherited)
+    far = floor.tolerance(reference, "output.0", "float32", (1e-6, 5.0), 2 * FURTHEST * call.inherited)
+    assert near == (1e-6, 5.0 / NARROWEST)
     assert far == (1e-6, 5.0)
+
+
+def test_a_floor_says_nothing_of_a_coarser_dtype() -> None:
+    floor = NoiseFloor()
+    floor.add(compare(a_run(), a_run(1e-7)).operators)
+    reference = calls_of(a_run().rows(0))[3]
+    assert floor.tolerance(reference, "output.0", "float32", (1e-6, 1e-6), 1e-9) is not None
+    assert floor.tolerance(reference, "output.0", "bfloat16", (1e-6, 1e-6), 1e-9) is None

@@ -19,6 +19,10 @@ from jumar.accuracy.tolerance import epsilon
 MULTIPLES = 8.0
 """Multiples of the noise floor from which a difference is an error."""
 
+NARROWEST = 8.0
+"""By how much a measured floor may narrow what the error model takes for explained: which of several inputs an error
+came by is not measured, and another device's noise need not come by the same."""
+
 FURTHEST = 16.0
 """Inputs that differ by more than this many times what they did when the floor was measured: the floor does not
 say what becomes of such a difference (a network is linear only for small ones), the error model does."""
@@ -78,4 +82,4 @@ class NoiseFloor:
         if not 0.0 < inherited <= FURTHEST * measured.inherited:
             return own, model[1]
         growth = self.growth.get((row.name, output.dtype, row.step), 0.0)
-        return own, MULTIPLES * max(measured.error, growth * inherited)
+        return own, max(MULTIPLES * max(measured.error, growth * inherited), model[1] / NARROWEST)
