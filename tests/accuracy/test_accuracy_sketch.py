@@ -12,7 +12,7 @@ from torch import nn
 
 from jumar.accuracy import compare
 from jumar.accuracy.measure import Loader, Measure, measure, no_tensor, tensor_diff
-from jumar.accuracy.projections import sketch_distance
+from jumar.accuracy.projections import saturates
 from jumar.capture import record
 from jumar.recording import TensorRow, Values, sketch
 
@@ -150,7 +150,8 @@ def test_non_finite_elements_are_no_part_of_the_distance() -> None:
 
 def test_sketches_that_left_float32_say_nothing() -> None:
     huge = np.full((9, 9), 3e38)
-    assert sketch_distance(sketch.sketch_of(np.full(4096, 3e38)), sketch.sketch_of(huge)).overflow
+    assert saturates(sketch.sketch_of(np.full(4096, 3e38)), sketch.sketch_of(huge))
+    assert not saturates(sketch.sketch_of(A), sketch.sketch_of(A))
     assert measured(np.full((64, 64), 3e38), np.full((64, 64), 3.1e38)).evidence == "statistics"
 
 

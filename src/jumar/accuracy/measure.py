@@ -26,10 +26,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from jumar.accuracy.arrays import ArrayDistance, Stored, distance
-from jumar.accuracy.projections import SketchDistance, sketch_distance
+from jumar.accuracy.projections import SketchDistance, saturates, sketch_distance
 from jumar.accuracy.results import Evidence, TensorDiff
 from jumar.recording.schema import TensorRow, Values
 from jumar.recording.sketch import cosine_of, sketch_of, sketch_of_parts
+
+HUGE = 1e30
+"""L2 norm up to which no sum of a sketch leaves float32: it is at most √n times the norm."""
 
 NOT_EQUAL = "the hashes differ: not equal, by how much is not known"
 
@@ -162,9 +165,9 @@ def _sketch(tensor: TensorRow, array: np.ndarray | Stored | None) -> bytes | Non
 
 def _estimate(result: Measure, reference: bytes, target: bytes) -> None:
     """Add the estimate of two sketches to what the statistics say."""
-    found = sketch_distance(reference, target)
-    if found.overflow:
+    if result.l2 > HUGE and saturates(reference, target):
         return
+    found = sketch_distance(reference, target)
     result.sketched = found
     norms = result.reference.l2 or 0.0, result.target.l2 or 0.0
     root = math.sqrt(result.num)

@@ -23,8 +23,6 @@ class SketchDistance:
     """Of ‖b - a‖₂."""
     spread: float
     """(Σ s²)² / Σ s⁴ over the buckets of the difference: 1 for one element, about 21 for many; 0 for none."""
-    overflow: bool
-    """A bucket left float32: nothing can be said."""
 
     @property
     def is_concentrated(self) -> bool:
@@ -44,14 +42,17 @@ class SketchDistance:
 def sketch_distance(reference: bytes, target: bytes) -> SketchDistance:
     """Return the distance of two sketches. What one call gives the next one takes: the last few thousand are kept."""
     if reference == target:
-        return SketchDistance(0.0, 0.0, overflow=False)
-    a, b = sketch.unpack(reference), sketch.unpack(target)
-    limit = float(np.finfo(np.float32).max)
-    difference = b.astype(np.float64) - a
-    largest = float(np.abs(difference).max())
-    overflow = bool((np.abs(a) >= limit).any() or (np.abs(b) >= limit).any())
-    if largest == 0:  # 0.0 against -0.0
-        return SketchDistance(0.0, 0.0, overflow=overflow)
-    squares = np.square(difference / largest)
+        return EQUAL
+    difference = np.frombuffer(target, "<f4").astype(np.float64) - np.frombuffer(reference, "<f4")
+    squares = difference * difference
     total = float(squares.sum())
-    return SketchDistance(largest * math.sqrt(total), total * total / float(squares @ squares), overflow=overflow)
+    return SketchDistance(math.sqrt(total), total * total / float(squares @ squares)) if total else EQUAL
+
+
+def saturates(reference: bytes, target: bytes) -> bool:
+    """Return whether a bucket of either side left float32: nothing can be said then."""
+    limit = float(np.finfo(np.float32).max)
+    return any(bool((np.abs(np.frombuffer(side, "<f4")) >= limit).any()) for side in (reference, target))
+
+
+EQUAL = SketchDistance(0.0, 0.0)
