@@ -90,7 +90,14 @@ def _accuracy(result: PortResult) -> list[Section]:
     if result.comparison is None:
         return []
     shown = {"Loss", "Losses"}  # on top of this page
-    return _part("Accuracy", [s for s in compare_page(result.comparison).sections if s.title not in shown])
+    both = result.reference, result.target
+    recordings = [run.recording for run in both if run is not None and run.recording is not None]
+    page = compare_page(
+        result.comparison,
+        diagnosis=result.diagnosis,
+        recordings=(recordings[0], recordings[1]) if len(recordings) == 2 else None,
+    )
+    return _part("Accuracy", [s for s in page.sections if s.title not in shown])
 
 
 def _part(name: str, sections: Sequence[Section]) -> list[Section]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jumar.accuracy import compare
+from jumar.accuracy.diagnosis import diagnose
 from jumar.assess import assess_recording, assess_source
 from jumar.device import DevicePlan
 from jumar.findings import Finding
@@ -89,8 +90,10 @@ def _judge(result: PortResult, progress: Progress) -> None:
     if result.reference.recording is None or result.target.recording is None:
         return
     with stage(progress, "Compare the two runs"):
-        result.comparison = compare(result.reference.recording, result.target.recording)
-        result.findings += result.comparison.findings
+        both = result.reference.recording, result.target.recording
+        result.comparison = compare(*both)
+        result.diagnosis = diagnose(result.comparison, *both)
+        result.findings += [*result.comparison.findings, *result.diagnosis.findings]
     with stage(progress, "Assess the operators that ran"):
         result.executed = assess_recording(result.target.recording, options.soc, options.torch_version)
         result.findings += result.executed.findings

@@ -13,6 +13,7 @@ from jumar.report.page import Page
 
 if TYPE_CHECKING:
     from jumar.accuracy import Comparison
+    from jumar.accuracy.diagnosis import Diagnosis
     from jumar.assess import Assessment
     from jumar.migrate import Conversion
     from jumar.performance import Advice
@@ -34,6 +35,8 @@ class PortResult:
     executed: Assessment | None = None
     """Support of the operators that the NPU run executed."""
     comparison: Comparison | None = None
+    diagnosis: Diagnosis | None = None
+    """The decision flow over the comparison."""
     advice: Advice | None = None
     page: Page | None = None
     findings: list[Finding] = field(default_factory=list)
