@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import torch
 net = torch.nn.Linear(8, 4).npu()
@@ -38,6 +40,7 @@ def test_it_tells_memory_operators_and_an_estimate(tmp_path):
     assert "a model's figure, not a measurement" in estimate
 
 
+@pytest.mark.slow
 def test_shapes_that_change_show_as_compiles_after_the_first_step(tmp_path):
     same, changing = run(tmp_path, "4", "--soc", "Ascend910A"), run(tmp_path, "4 + number", "--soc", "Ascend910A")
     line = next(line for line in same.stderr.splitlines() if line.split()[0] == "compiles")

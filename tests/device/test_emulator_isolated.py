@@ -24,6 +24,7 @@ def run(*command: str) -> str:
     return done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["multiple", "transfer", "memory_limits", "memory_statistics"])
 def test_a_file_of_isolated_tests_passes(name):
     output = run(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(FOLDER / f"{name}.py"))

@@ -57,6 +57,7 @@ def test_a_sample_of_pytorchs_modules_gives_the_cpus_bits():
     assert sum(item.num_gradients for item in outcomes) > NUM_MODULES
 
 
+@pytest.mark.slow
 def test_pytorchs_optimizers_give_the_cpus_bits():
     optimizers = proof("optimizers")
     with warnings.catch_warnings():

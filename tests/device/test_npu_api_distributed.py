@@ -42,6 +42,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_parts_of_different_sizes_are_gathered_and_scattered(tmp_path: Path) -> None:
     command = [sys.executable, "-c", RANK]
     file = str(tmp_path / "group")

@@ -18,6 +18,7 @@ from jumar.device.emulator.hccl.sharded_random import DrawState
 activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
 
+@pytest.mark.slow
 def test_a_mesh_chooses_the_device_and_everything_sharded_stays_on_it():
     script = Path(__file__).with_name("emulator_isolated") / "sharded.py"
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False)
