@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -69,7 +70,7 @@ class Judge:
         earlier = self._written_before(reference, target, load)
         inputs = read_inputs(reference, target, load, self._flow, self._parameters, self._strict, measured)
         if reference.operator == REGION:
-            inputs.out_of_line = None  # which inputs belong together is a guess where the operators are others
+            _trust_only_certain(inputs, reference)
         self._note_scales(reference, target)
         reason = self._reason_not_to(reference, target)
         if not reason and inputs.out_of_line is not None and reference.operator in TRANSPORT:
@@ -195,6 +196,13 @@ class Judge:
         verdict, allowed = OutputJudge(call, model, inputs, self._memory, self._strict).judge(name, m)
         self._flow.judged(m, allowed, call.inputs.values(), unseen(m, inputs.suspects))
         return verdict
+
+
+def _trust_only_certain(inputs: Inputs, region: Call) -> None:
+    """Take back what the inputs of a region say where several have one shape: which belong together is a guess."""
+    inputs.out_of_line = None
+    shapes = Counter(tensor.shape for tensor in region.inputs.values())
+    inputs.leaves = [leaf for leaf in inputs.leaves if shapes[leaf.diff.shape] == 1]
 
 
 def _should_have_one_shape(reference: Call, target: Call) -> bool:

@@ -135,7 +135,10 @@ def _scaled_loaders(load: tuple[Loader, Loader] | None, factor: float) -> tuple[
     mine, theirs = load
 
     def scaled(tensor: TensorRow) -> object:
+        import numpy as np
+
         array = theirs(tensor)
-        return None if array is None else array.astype("float64") * factor
+        # NOTE: multiplying an array without dimensions gives a scalar, which is no array any more
+        return None if array is None else np.asarray(array.astype(np.float64) * factor)
 
     return mine, scaled  # type: ignore[return-value]  # numpy is imported where arrays are, not here
