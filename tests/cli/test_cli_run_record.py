@@ -69,7 +69,7 @@ def test_record_lets_the_script_go_on_when_asked(jumar, tmp_path: Path) -> None:
 def test_levels_and_values_are_those_asked_for(jumar, tmp_path: Path) -> None:
     jumar("record", "-o", "out", "--device", "cpu", "--level", "module", "--values", "tensors", "train.py")
     recording = Recording.open(tmp_path / "out")
-    assert {row.kind for row in recording.rows(0)} == {"module", "loss"}
+    assert {row.kind for row in recording.rows(0)} == {"module", "loss", "optimizer", "parameter"}
     assert recording.has_tensors()
 
 
@@ -131,3 +131,40 @@ def test_run_gives_the_script_an_npu_and_returns_its_exit_code(tmp_path: Path) -
     command = [sys.executable, "-c", "from jumar.cli.main import run; run()", "run", "train.py", "--exit"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (7, "arguments ['--exit']\n")
+
+
+def test_an_error_of_several_lines_is_told_by_its_first(jumar, tmp_path: Path, capsys) -> None:
+    (tmp_path / "train.py").write_text("raise ValueError('first line\\nsecond line\\n  third')\n")
+    assert jumar("record", "-o", "out", "--device", "cpu", "train.py") == 2
+    assert "train.py raised ValueError: first line; recorded 0 steps" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--budget", "0"], '"--budget 0" leaves no room'),
+        (["--budget", "lots"], "must be a size, a slowdown in percent, or both"),
+        (["--tensors-of", "gelu"], "Try --tensors-of '*/gelu/*'"),
+        (["--tensors-of", "gone.json"], "--tensors-of gone.json cannot be read"),
+        (["--values", "tensors", "--tensors-of", "*/fc/*"], "chooses nothing"),
+        (["--go-on"], "--go-on has no effect without --steps"),
+        (["--compiled", "kernels"], "'kernels' is not one of 'borders', 'graph'"),
+    ],
+)
+def test_options_without_sense_are_refused_before_the_script_runs(
+    jumar, tmp_path: Path, capsys, arguments: list[str], said: str
+) -> None:
+    assert jumar("record", "-o", "out", "--device", "cpu", *arguments, "train.py") == 2
+    printed = capsys.readouterr()
+    assert said in printed.err
+    assert (printed.out, (tmp_path / "out").exists()) == ("", False)
+
+
+def test_a_second_pass_keeps_the_tensors_of_the_suspects_only(jumar, tmp_path: Path, capsys) -> None:
+    (tmp_path / "suspects.json").write_text('["op/forward/-/aten::addmm/0"]')
+    options = ("--tensors-of", "suspects.json", "--tensors-of", "*/nowhere/*", "--budget", "1MB,100000%")
+    assert jumar("record", "-o", "out", "--device", "cpu", "--steps", "0:2", *options, "train.py") == 0
+    recording = Recording.open(tmp_path / "out")
+    (row,) = [row for row in recording.rows(1) if row.name == "aten::addmm"]
+    assert set(recording.tensors(row)) == {"input.0", "input.1", "input.2", "output.0"}
+    assert "not covered: no recorded row matches '*/nowhere/*' of tensors-of" in capsys.readouterr().err

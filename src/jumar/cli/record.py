@@ -207,7 +207,7 @@ def _say_what_there_is(out: Path, script: Path, end: RunEnd) -> None:
 
     recording = Recording.open(out)
     how = {
-        "raised": f"{script} raised {end.error.strip().splitlines()[-1] if end.error else 'an error'}",
+        "raised": f"{script} raised {_raised(end.error) if end.error else 'an error'}",
         "exited": f"{script} exited with code {end.exit_code}",
         "interrupted": "stopped with Ctrl-C",
         "stopped": f"ended {script} after {end.num_steps} steps",
@@ -230,6 +230,13 @@ def _say_what_there_is(out: Path, script: Path, end: RunEnd) -> None:
         click.echo(f"jumar: next, compare with another recording: jumar compare REFERENCE {out}", err=True)
     else:
         click.echo("jumar: no step was completed: nothing to compare. See docs/guide-record.md on steps.", err=True)
+
+
+def _raised(trace: str) -> str:
+    """Return the line of a traceback that names the error: the first after the last frame."""
+    lines = trace.strip().splitlines()
+    last_frame = max((number for number, line in enumerate(lines) if line.startswith('  File "')), default=-1)
+    return next((line for line in lines[last_frame + 1 :] if not line.startswith(" ")), lines[-1])
 
 
 def _left_out(recording: Recording, step: int, rank: int) -> bool:
