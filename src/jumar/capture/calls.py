@@ -20,6 +20,8 @@ from jumar.recording.schema import row_key
 if TYPE_CHECKING:
     import numpy as np
 
+    from jumar.recording.views import ArrayView
+
 Statistics = tuple[float | None, float | None, float | None, float | None, int, int]
 """Minimum, maximum, mean, L2 norm (None without a finite element), number of NaN, number of Inf."""
 
@@ -70,7 +72,7 @@ class Seen:
         self.statistics: Statistics | None = None
         self.sketch: bytes | None = None
         self.hash = ""
-        self.array: np.ndarray | None = None
+        self.array: np.ndarray | ArrayView | None = None
         self.memory: Any = None
         """Identity of its elements and their state: equal for views of the same elements, in whatever order."""
         self.twin: Seen | None = None

@@ -19,6 +19,8 @@ from jumar.recording.rows import ROW_TYPES, TABLE_SCHEMA, TENSOR_TYPES, TENSORS,
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from jumar.recording.views import ArrayView
+
 _OF_SITE = ("kind", "phase", "module_path", "module_type", "name")
 _OF_CALL = ("occurrence", "source", "autocast", "rng")
 _OF_LAYOUT = ("shape", "dtype", "device", "stride", "storage_offset", "contiguous", "format")
@@ -100,12 +102,12 @@ class TableMaker:
 
 def to_arrays(
     calls: Sequence[Call], *, only_wanted: bool = False
-) -> tuple[dict[str, dict[str, np.ndarray]], dict[str, dict[str, str]]]:
+) -> tuple[dict[str, dict[str, np.ndarray | ArrayView]], dict[str, dict[str, str]]]:
     """Return the whole tensors of a step by row key and tensor name, and their dtypes likewise.
 
     With `only_wanted` those of rows that were asked for, although other rows may have seen the same tensors.
     """
-    arrays: dict[str, dict[str, np.ndarray]] = {}
+    arrays: dict[str, dict[str, np.ndarray | ArrayView]] = {}
     dtypes: dict[str, dict[str, str]] = {}
     for call in calls:
         if only_wanted and not call.wanted:

@@ -3,19 +3,25 @@
 Group per row key, then `input/0`, `input/2.1` (second of a list), `input/weight` (keyword),
 `output/0`, `grad_output/0`. Every data set has the attribute `dtype` with PyTorch's name. Types
 that HDF5 has no form for (bfloat16, float8) are stored as raw unsigned integers.
+
+A tensor that is a view of another one in the file is stored as what it is: a data set of integers (offset,
+shape, strides, in elements of the other's memory) with the attribute `view_of`, the path of the other. What
+views were taken of and is no tensor of a row itself is in the group `memory`.
 """
 
 from __future__ import annotations
 
-import io
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
+
+from jumar.recording.target import Target, write_all
+from jumar.recording.views import ArrayView, strided
 
 _FLOAT8 = {
     # name: (exponent bits, mantissa bits, bias, how the top codes are used)
@@ -27,107 +33,140 @@ _FLOAT8 = {
 """Formats of https://arxiv.org/abs/2209.05433 and the `fnuz` variants of https://arxiv.org/abs/2206.02915."""
 
 
-class _Target(io.RawIOBase):
-    """A file that never fails towards HDF5: the first error is kept, and what follows goes nowhere.
-
-    HDF5 crashes the process when the flush of a file fails (1.14, a full disk: a segmentation fault
-    at the next collection of its objects), which must not happen to the run that is recorded.
-    """
-
-    def __init__(self, raw: io.FileIO) -> None:
-        self._raw = raw
-        self._position = self._end = 0
-        self.error: OSError | None = None
-
-    def _attempt(self, work: Callable[[], object]) -> None:
-        if self.error is None:
-            try:
-                work()
-            except OSError as error:
-                self.error = error
-
-    def write(self, data: Any) -> int:
-        """Write all of `data` at the position, or nothing once there was an error."""
-        view = memoryview(data).cast("B")
-        self._attempt(lambda: self._write_all(view))
-        self._position += len(view)
-        self._end = max(self._end, self._position)
-        return len(view)
-
-    def _write_all(self, view: memoryview) -> None:
-        done = 0
-        while done < len(view):
-            done += os.pwrite(self._raw.fileno(), view[done:], self._position + done)
-
-    def readinto(self, buffer: Any) -> int:
-        """Read into `buffer`; zeros where nothing could be written."""
-        view = memoryview(buffer).cast("B")
-        found = os.pread(self._raw.fileno(), len(view), self._position)
-        view[: len(found)] = found
-        view[len(found) :] = bytes(len(view) - len(found))
-        self._position += len(view)
-        return len(view)
-
-    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move the position."""
-        self._position = offset + {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._end}[whence]
-        return self._position
-
-    def tell(self) -> int:
-        """Return the position."""
-        return self._position
-
-    def truncate(self, size: int | None = None) -> int:
-        """Set the length of the file."""
-        self._end = self._position if size is None else size
-        self._attempt(lambda: os.ftruncate(self._raw.fileno(), self._end))
-        return self._end
-
-    def readable(self) -> bool:
-        """HDF5 reads back what it wrote."""
-        return True
-
-    def writable(self) -> bool:
-        """HDF5 writes."""
-        return True
-
-    def seekable(self) -> bool:
-        """HDF5 writes at positions."""
-        return True
+Arrays = Mapping[str, Mapping[str, "np.ndarray | ArrayView"]]
+"""Arrays by row key and tensor name."""
 
 
-def write_tensors(
-    path: Path, tensors: Mapping[str, Mapping[str, np.ndarray]], dtypes: Mapping[str, Mapping[str, str]]
-) -> None:
+def write_tensors(path: Path, tensors: Arrays, dtypes: Mapping[str, Mapping[str, str]]) -> None:
     """Write the arrays (row key -> tensor name -> array) to a new HDF5 file, with PyTorch's dtypes by the same keys.
 
-    An array that occurs several times is stored once, under several names (HDF5 hard links). Raises OSError.
+    An array that occurs several times is stored once, under several names (HDF5 hard links), and what views
+    are of once too. Raises OSError.
     """
-    with path.open("w+b", buffering=0) as raw:
-        target = _Target(raw)
-        _write(target, tensors, dtypes)
-    if target.error is not None:
-        raise target.error
+    TensorWriter().write(path, tensors, dtypes)
 
 
-def _write(
-    target: _Target, tensors: Mapping[str, Mapping[str, np.ndarray]], dtypes: Mapping[str, Mapping[str, str]]
-) -> None:
-    with h5py.File(target, "w", libver="latest") as file:
-        stored: dict[tuple[int, str], h5py.Dataset] = {}
+class TensorWriter:
+    """Writes tensor files one after the other. Of a file that is built like the one before only the data are new.
+
+    HDF5 takes a second to build a file of a few thousand names; copying what it built takes no time (measured).
+    """
+
+    def __init__(self) -> None:
+        self._last: _Template | None = None
+
+    def write(self, path: Path, tensors: Arrays, dtypes: Mapping[str, Mapping[str, str]]) -> None:
+        """Write a file as `write_tensors` does."""
+        plan = _Plan(tensors, dtypes)
+        if self._last is not None and self._last.structure == plan.structure:
+            self._last.write(path, plan.arrays)
+            return
+        self._last = None
+        with path.open("w+b", buffering=0) as raw:
+            target = Target(raw)
+            places = _build(target, plan)
+        if target.error is not None:
+            raise target.error
+        self._last = _Template(path, plan, places)
+
+
+class _Plan:
+    """What goes into a file: `entries` in order, and the `arrays` that are stored as such."""
+
+    def __init__(self, tensors: Arrays, dtypes: Mapping[str, Mapping[str, str]]) -> None:
+        self.entries: list[tuple[Any, ...]] = []
+        """(place, dtype, number of the array), (place, dtype, place of its base, the view), or (place, place to link)."""
+        self.arrays: list[np.ndarray] = []
+        self._places: dict[tuple[int, str], str] = {}
+        self._num_memories = 0
         for key, arrays in tensors.items():
             known = dtypes.get(key, {})
             for name, array in arrays.items():
-                if target.error is not None:
-                    return
-                dtype = known.get(name, str(array.dtype))
-                place = f"{key}/{_member(name)}"
-                data = stored.get((id(array), dtype))
-                if data is None:
-                    data = stored[id(array), dtype] = file.create_dataset(place, data=array)
-                    data.attrs["dtype"] = dtype
-                else:
-                    file[place] = data
+                base = array.base if isinstance(array, ArrayView) else array
+                self._add(f"{key}/{_member(name)}", array, known.get(name, str(base.dtype)))
+        self.structure = self.entries, [(array.dtype.str, array.shape) for array in self.arrays]
+
+    def _add(self, place: str, array: np.ndarray | ArrayView, dtype: str) -> None:
+        known = self._places.get((id(array), dtype))
+        if known is not None:
+            self.entries.append((place, known))
+            return
+        if isinstance(array, ArrayView):
+            base = self._places.get((id(array.base), dtype))
+            if base is None:
+                base = f"memory/{self._num_memories}"
+                self._num_memories += 1
+                self._add(base, array.base, dtype)
+            self.entries.append((place, dtype, base, (array.offset, *array.shape, *array.strides)))
+        else:
+            self.entries.append((place, dtype, len(self.arrays)))
+            self.arrays.append(np.ascontiguousarray(array).reshape(array.shape))
+        self._places[id(array), dtype] = place
+
+
+def _build(target: Target, plan: _Plan) -> list[int | None]:
+    """Write a file through HDF5 and return where in it each array is; None for one without elements."""
+    places: list[int | None] = []
+    with h5py.File(target, "w", libver="latest") as file:
+        for place, *what in plan.entries:
+            if target.error is not None:
+                break
+            if len(what) == 1:
+                file[place] = file[what[0]]
+                continue
+            data = file.create_dataset(
+                place, data=plan.arrays[what[1]] if len(what) == 2 else np.array(what[2], np.int64)
+            )
+            data.attrs["dtype"] = what[0]
+            if is_array:
+                places.append(data.id.get_offset())
+            else:
+                data.attrs[VIEW_OF] = what[1]
+    return places
+
+
+class _Template:
+    """A file that was written: everything of it but the arrays."""
+
+    def __init__(self, path: Path, plan: _Plan, places: Sequence[int | None]) -> None:
+        self.structure = plan.structure
+        self._places = places
+        self._rest: list[tuple[int, bytes]] = []
+        taken = sorted(
+            (place, array.nbytes) for place, array in zip(places, plan.arrays, strict=True) if place is not None
+        )
+        self._size = path.stat().st_size
+        with path.open("rb") as file:
+            end = 0
+            for place, size in (*taken, (self._size, 0)):
+                if place > end:
+                    file.seek(end)
+                    self._rest.append((end, file.read(place - end)))
+                end = place + size
+
+    def write(self, path: Path, arrays: Sequence[np.ndarray]) -> None:
+        """Write a file of the same structure with these arrays. Raises OSError."""
+        with path.open("wb", buffering=0) as raw:
+            os.ftruncate(raw.fileno(), self._size)
+            for place, octets in self._rest:
+                write_all(raw.fileno(), octets, place)
+            for start, array in zip(self._places, arrays, strict=True):
+                if start is not None:
+                    write_all(raw.fileno(), array.reshape(-1).view(np.uint8).data, start)
+
+
+VIEW_OF = "view_of"
+"""Attribute of a data set that says what it is a view of."""
+
+
+def view_of(data: h5py.Dataset) -> tuple[h5py.Dataset, int, tuple[int, ...], tuple[int, ...]] | None:
+    """Return (the other data set, offset, shape, strides) of a view, None for a data set of its own."""
+    base = data.attrs.get(VIEW_OF)
+    if base is None:
+        return None
+    offset, *rest = data[()].tolist()
+    half = len(rest) // 2
+    return data.file[base], offset, tuple(rest[:half]), tuple(rest[half:])
 
 
 def read_tensors(file: h5py.File, key: str) -> dict[str, np.ndarray]:
@@ -135,8 +174,16 @@ def read_tensors(file: h5py.File, key: str) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for side, group in file[key].items():
         for name, data in group.items():
-            arrays[f"{side}.{name}"] = decode(data[()], str(data.attrs.get("dtype", data.dtype)))
+            arrays[f"{side}.{name}"] = decode(_raw(data), str(data.attrs.get("dtype", data.dtype)))
     return arrays
+
+
+def _raw(data: h5py.Dataset) -> Any:
+    view = view_of(data)
+    if view is None:
+        return data[()]
+    base, offset, shape, strides = view
+    return strided(base[()], shape, strides, offset).copy()
 
 
 def decode(raw: Any, dtype: str) -> np.ndarray:

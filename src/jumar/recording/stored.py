@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from jumar.errors import RecordingError
-from jumar.recording.arrays import decode
+from jumar.recording.arrays import decode, view_of
+from jumar.recording.views import strided
 
 Identity = tuple[str, int, int, int, int]
 
@@ -61,15 +62,21 @@ class StoredArray:
     """One tensor in a file. `np.asarray` reads all of it, decoded as `jumar.recording.arrays.decode` does."""
 
     def __init__(self, data: h5py.Dataset, dtype: str, identity: Identity, file: TensorFile) -> None:
-        self.shape: tuple[int, ...] = tuple(data.shape)
+        self._data: Any = data
+        self._raw_dtype: np.dtype[Any] = data.dtype
+        self._offset: int | None = None
+        view = view_of(data)
+        if view is not None:
+            self._data = _mapped_view(file, *view)
+            self._raw_dtype = self._data.dtype
+        elif data.chunks is None:
+            self._offset = data.id.get_offset()
+        self.shape: tuple[int, ...] = tuple(self._data.shape)
         self.dtype = dtype
         """Of PyTorch."""
         self.identity = identity
         """Equal for the same memory of the same file."""
         self.size = math.prod(self.shape)
-        self._data = data
-        self._raw_dtype: np.dtype[Any] = data.dtype
-        self._offset = data.id.get_offset() if data.chunks is None else None
         self._file = file
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
@@ -107,3 +114,14 @@ class StoredArray:
         first, last = start // step, -(-stop // step)
         part = self._data[(0,) * lead + (slice(first, last),)]
         return np.ascontiguousarray(part).reshape(-1)[start - first * step : stop - first * step]
+
+
+def _mapped_view(
+    file: TensorFile, base: h5py.Dataset, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
+) -> npt.NDArray[Any]:
+    """Return a view of a data set's memory in the file; what is read of it is read from the disk then."""
+    place = base.id.get_offset()
+    if place is None:  # no elements, or chunks
+        return strided(base[()], shape, strides, offset)
+    memory = np.memmap(file.path, base.dtype, "r", place, (base.size,))
+    return strided(memory, shape, strides, offset)

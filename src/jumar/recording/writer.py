@@ -27,6 +27,9 @@ from jumar.recording.schema import (
 if TYPE_CHECKING:
     import numpy as np
 
+    from jumar.recording.arrays import TensorWriter
+    from jumar.recording.views import ArrayView
+
 
 class RecordingWriter:
     """Writes the steps of one rank. Not thread-safe: one thread at a time.
@@ -39,6 +42,7 @@ class RecordingWriter:
     def __init__(self, path: Path, info: RunInfo, *, rank: int = 0, force: bool = False, join: bool = False) -> None:
         self.path = Path(path)
         self.rank = rank
+        self._tensors: TensorWriter | None = None
         try:
             joins = (join or rank > 0) and (self.path / RUN_FILE).is_file()
             if not joins:
@@ -77,7 +81,7 @@ class RecordingWriter:
         self,
         step: int,
         table: Any,
-        tensors: Mapping[str, Mapping[str, np.ndarray]] | None,
+        tensors: Mapping[str, Mapping[str, np.ndarray | ArrayView]] | None,
         dtypes: Mapping[str, Mapping[str, str]],
         info: StepInfo | None = None,
     ) -> None:
@@ -86,11 +90,12 @@ class RecordingWriter:
 
         stem = step_stem(step, self.rank)
         if tensors:
-            from jumar.recording.arrays import write_tensors
+            from jumar.recording.arrays import TensorWriter
 
             folder = self.path / TENSORS_FOLDER
             folder.mkdir(exist_ok=True)
-            write_atomically(folder / f"{stem}.h5", lambda part: write_tensors(part, tensors, dtypes))
+            writer = self._tensors = self._tensors or TensorWriter()
+            write_atomically(folder / f"{stem}.h5", lambda part: writer.write(part, tensors, dtypes))
         table = table.replace_schema_metadata({STEP_INFO_KEY: step_info_text(info or StepInfo())})
         write_atomically(
             self.path / STEPS_FOLDER / f"{stem}.parquet",
