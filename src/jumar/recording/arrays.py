@@ -75,7 +75,7 @@ class _Plan:
 
     def __init__(self, tensors: Arrays, dtypes: Mapping[str, Mapping[str, str]]) -> None:
         self.entries: list[tuple[Any, ...]] = []
-        """(place, dtype, number of the array), (place, dtype, place of its base, the view), or (place, place to link)."""
+        """An array: place, dtype, its number; a view: place, dtype, place of its base, the view; a link: two places."""
         self.arrays: list[np.ndarray] = []
         self._places: dict[tuple[int, str], str] = {}
         self._num_memories = 0
@@ -114,9 +114,9 @@ def _build(target: Target, plan: _Plan) -> list[int | None]:
             if len(what) == 1:
                 file[place] = file[what[0]]
                 continue
-            data = file.create_dataset(
-                place, data=plan.arrays[what[1]] if len(what) == 2 else np.array(what[2], np.int64)
-            )
+            is_array = len(what) == 2
+            values = plan.arrays[what[1]] if is_array else np.array(what[2], np.int64)
+            data = file.create_dataset(place, data=values)
             data.attrs["dtype"] = what[0]
             if is_array:
                 places.append(data.id.get_offset())
