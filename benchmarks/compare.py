@@ -156,7 +156,8 @@ def of_msprobe(python: Path, *, quick: bool) -> dict[str, dict[str, float]]:
                     [python, "-c", DUMP, str(out), task, str(num), str(seed)], check=True, capture_output=True
                 )
                 dumps.append(next(out.rglob("dump.json")))
-            command = [python, "-m", "msprobe", "compare", "-tp", str(dumps[1]), "-gp", str(dumps[0])]
+            (Path(folder) / "result").mkdir()
+            command = [python.parent / "msprobe", "compare", "-tp", str(dumps[1]), "-gp", str(dumps[0])]
             start = time.perf_counter()
             subprocess.run([*command, "-o", f"{folder}/result"], check=True, capture_output=True)
             found = {"seconds": time.perf_counter() - start, "mb": size_mb(dumps[0].parent)}
