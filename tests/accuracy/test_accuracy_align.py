@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.accuracy.align import align
-from jumar.accuracy.sequences import MOST_EDITS
 from jumar.accuracy.calls import Call, calls_of, plain_path
 from jumar.accuracy.canonical import canonical_name
+from jumar.accuracy.sequences import MOST_EDITS
 from jumar.recording import CallRow, TensorRow
 
 

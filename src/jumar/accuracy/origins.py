@@ -33,7 +33,9 @@ def relation(leaf: Leaf, step: AlignedStep, load: Load) -> str:
     loaders = load(pair.reference, pair.target) if pair.reference and pair.target else None
     arrays = (loaders[0](mine), loaders[1](theirs)) if loaders else (None, None)
     if arrays[0] is not None and arrays[1] is not None:
-        return _of_arrays(arrays[0], arrays[1])
+        import numpy as np
+
+        return _of_arrays(np.asarray(arrays[0]), np.asarray(arrays[1]))
     return "statistics are equal: the same elements in another order" if same_figures(mine, theirs) else ""
 
 

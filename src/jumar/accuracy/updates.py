@@ -36,9 +36,9 @@ def homes(calls: Sequence[Call], flow: Dataflow) -> dict[int, Home]:
     for index, call in enumerate(calls):
         if call.row.phase == "optimizer" and call.row.kind == "op":
             main = next((tensor for tensor in call.inputs.values() if tensor.shape), None)
-            place = home_of.get(groups.root(main.storage)) if main is not None else None
-            if main is not None and place is not None:
-                found[index] = place, main.shape
+            home = home_of.get(groups.root(main.storage)) if main is not None else None
+            if main is not None and home is not None:
+                found[index] = home, main.shape
     return found
 
 
