@@ -283,3 +283,16 @@ def test_random_operators_carry_the_state_they_draw_from_and_steps_that_of_all(r
     assert uniform.rng == normal.rng != ""
     assert [row.rng for row in rows_of(recording, "aten::exp")] == [""]
     assert {"python", "cpu"} <= set(recording.step_info(0).rng)
+
+
+@pytest.mark.parametrize("values", ["hash", "stats", "sketch", "tensors"])
+@pytest.mark.parametrize("size", [2, 500_000])
+def test_memory_that_was_looked_at_can_still_be_resized(recorded, values: str, size: int) -> None:
+    data = [torch.ones(size), torch.ones(size, dtype=torch.bfloat16), torch.full((size,), torch.nan)]
+
+    def run() -> None:
+        for tensor in data:
+            tensor.mul(2)
+
+    recorded(run, values=values)
+    assert [tensor.untyped_storage().resizable() for tensor in data] == [True, True, True]

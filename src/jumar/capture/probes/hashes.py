@@ -26,7 +26,7 @@ import numpy.typing as npt
 import torch
 
 from jumar.capture.calls import Call, Seen
-from jumar.capture.memory import host_view
+from jumar.capture.memory import as_array, host_view
 from jumar.capture.probes.base import Probe
 from jumar.recording.sketch import mix
 
@@ -81,7 +81,7 @@ def digest(seen: Seen, total: int) -> str:
 
 def host_sum(tensor: torch.Tensor) -> int:
     """Return the sum over the words of a CPU tensor (any shape, strides and dtype), modulo 2⁶⁴."""
-    octets = _octets(tensor).numpy()
+    octets = as_array(_octets(tensor))
     whole = octets.size // 8
     words = octets[: whole * 8].view(np.int64) if octets.ctypes.data % 8 == 0 else _copied(octets[: whole * 8])
     total = 0

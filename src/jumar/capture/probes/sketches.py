@@ -21,7 +21,7 @@ import numpy as np
 import torch
 
 from jumar.capture.calls import Call, Seen
-from jumar.capture.memory import host_view
+from jumar.capture.memory import as_array, host_view
 from jumar.capture.probes.base import Probe
 from jumar.capture.probes.stats import TINY
 from jumar.recording import sketch
@@ -96,7 +96,7 @@ def _take_both(seen: Seen, tensor: torch.Tensor) -> bool:
     if tensor.numel() <= sketch.BLOCK or tensor.dtype is not torch.float32 or not seen.contiguous or tensor.is_neg():
         return False
     flat = tensor.view(-1)
-    values = flat.numpy()
+    values = as_array(flat)
     sums, lowest, highest, squares, total = [], math.inf, -math.inf, 0.0, 0.0
     for number, start in enumerate(range(0, values.size, sketch.BLOCK)):
         part = values[start : start + sketch.BLOCK]
@@ -120,8 +120,8 @@ def _take_both(seen: Seen, tensor: torch.Tensor) -> bool:
 def host_sketch(tensor: torch.Tensor) -> bytes:
     """Return the sketch of a CPU tensor (any shape, strides and dtype)."""
     if tensor.dtype is torch.float32 and tensor.is_contiguous() and not tensor.is_neg():
-        return sketch.pack(sketch.project_flat(tensor.numpy().reshape(-1)))
-    return sketch.pack(sketch.project_flat(_flat(tensor).numpy()))
+        return sketch.pack(sketch.project_flat(as_array(tensor).reshape(-1)))
+    return sketch.pack(sketch.project_flat(as_array(_flat(tensor))))
 
 
 def _flat(tensor: torch.Tensor) -> torch.Tensor:

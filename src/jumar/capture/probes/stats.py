@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from jumar.capture.calls import Call, Seen, Statistics
-from jumar.capture.memory import dense, host_view
+from jumar.capture.memory import as_array, dense, host_view
 from jumar.capture.probes.base import Probe
 
 _EMPTY: Statistics = (None, None, None, None, 0, 0)
@@ -90,7 +90,7 @@ class SmallTensors:
         start, end = self._end, self._end + tensor.numel()
         if end > self._buffer.size:
             self._buffer = np.concatenate((self._buffer, np.empty_like(self._buffer)))
-        self._buffer[start:end] = tensor.numpy().reshape(-1)
+        self._buffer[start:end] = as_array(tensor).reshape(-1)
         self._seen.append(seen)
         self._starts.append(start)
         self._end = end
@@ -141,12 +141,12 @@ def host_statistics(tensor: torch.Tensor) -> Statistics:
     lowest, highest, total, squares = math.inf, -math.inf, 0.0, 0.0
     for start in range(0, size, _BLOCK):
         block = flat if size <= _BLOCK else flat[start : start + _BLOCK]
-        values = block.numpy()
+        values = as_array(block)
         minimum, maximum = float(values.min()), float(values.max())
         # NOTE: NaN and Inf are among the extremes, so that one look at these tells of all elements
         extreme = max(-minimum, maximum)
         if extreme and not _TINY < extreme < _HUGE:
-            return _carefully(flat.numpy(), repeats)
+            return _carefully(as_array(flat), repeats)
         lowest, highest = min(lowest, minimum), max(highest, maximum)
         total += block.sum().item()
         squares += torch.dot(block, block).item()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from jumar.capture.calls import Call, Seen
-from jumar.capture.memory import host_view
+from jumar.capture.memory import as_array, host_view
 from jumar.capture.probes.base import Probe
 from jumar.recording.views import ArrayView
 
@@ -115,6 +115,6 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
     """Return a CPU tensor as an array; a dtype NumPy lacks (bfloat16, float8) as raw unsigned integers."""
     plain = tensor.resolve_conj().resolve_neg()
     try:
-        return plain.numpy()
+        return as_array(plain)
     except TypeError:
-        return plain.contiguous().view(_RAW[plain.element_size()]).numpy()
+        return as_array(plain.contiguous().view(_RAW[plain.element_size()]))
