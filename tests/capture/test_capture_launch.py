@@ -334,6 +334,32 @@ def test_spawned_ranks_record_side_by_side_without_the_wrapper_in_their_paths(ru
     assert not any("module" in path for path in paths)
 
 
+SHARDED = DISTRIBUTED.replace(
+    "DistributedDataParallel(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)))",
+    "sharded(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)))",
+).replace(
+    "def worker(",
+    """
+def sharded(model):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    fully_shard(model, mesh=init_device_mesh("cpu", (2,)))
+    return model
+def worker(""",
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("values", ["sketch", "tensors"])
+def test_sharded_parameters_are_recorded_on_each_rank_and_the_run_goes_on(run, tmp_path: Path, values: str) -> None:
+    result, _ = run(SHARDED, record=RecordPlan(out=str(tmp_path / "recording"), values=values))
+    assert result.returncode == 0
+    recording = Recording.open(tmp_path / "recording")
+    assert (recording.steps(0), recording.steps(1)) == ([0, 1, 2], [0, 1, 2])
+    products = [row.module_path for row in recording.rows(1, rank=1) if row.name == "aten::addmm"]
+    assert products == ["0", "2"]
+
+
 @pytest.mark.slow
 def test_compiled_regions_of_a_script_are_recorded_by_their_operators(run, tmp_path: Path) -> None:
     source = (
