@@ -52,15 +52,10 @@ def test_the_answer_is_right(runner, case) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("values", ["sketch", "stats", "tensors"])
 @pytest.mark.parametrize("case", [case for case in all_cases() if case.model != "gpt, two ranks"], ids=known)
-def test_every_answer_is_right(runner, case, values) -> None:
-    if values == "stats" and case.name in BLIND:
-        pytest.skip("statistics are blind to elements that change places within a kernel")
-    check(runner, case, values)
-
-
-BLIND = {"elements in other places", "backward: elements in other places", "backward: embedding"}
+def test_every_answer_is_right(runner, case) -> None:
+    """At the default values; benchmarks/accuracy_scoreboard.py takes the others, too."""
+    check(runner, case, "sketch")
 
 
 @pytest.mark.slow
