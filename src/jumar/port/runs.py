@@ -109,7 +109,12 @@ def run_side(
         workspace.path(script),
         options.arguments,
         device=device,
-        record=RecordPlan(out=str(out.resolve()), values=options.values, steps=(0, options.steps)),
+        record=RecordPlan(
+            out=str(out.resolve()),
+            levels=("module", "op", "optimizer"),  # advice counts the optimizer's operators, too
+            values=options.values,
+            steps=(0, options.steps),
+        ),
         stop_after=options.steps,
         cwd=workspace.path(Path.cwd()),
         log=layout.log(side),
