@@ -11,6 +11,7 @@ views were taken of and is no tensor of a row itself is in the group `memory`.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -160,13 +161,28 @@ VIEW_OF = "view_of"
 
 
 def view_of(data: h5py.Dataset) -> tuple[h5py.Dataset, int, tuple[int, ...], tuple[int, ...]] | None:
-    """Return (the other data set, offset, shape, strides) of a view, None for a data set of its own."""
-    base = data.attrs.get(VIEW_OF)
-    if base is None:
+    """Return (the other data set, offset, shape, strides) of a view, None for a data set of its own.
+
+    Raises KeyError when the other is not in the file, OSError for a view that leaves the other's memory.
+    """
+    name = data.attrs.get(VIEW_OF)
+    if name is None:
         return None
+    base = data.file[name]
     offset, *rest = data[()].tolist()
     half = len(rest) // 2
-    return data.file[base], offset, tuple(rest[:half]), tuple(rest[half:])
+    shape, strides = tuple(rest[:half]), tuple(rest[half:])
+    last = offset + sum((size - 1) * step for size, step in zip(shape, strides, strict=True))
+    is_whole = len(rest) % 2 == 0 and min((offset, *rest)) >= 0 and (0 in shape or last < math.prod(base.shape))
+    if not is_whole:
+        raise OSError(f"{data.name} is no view of {name}: offset {offset}, shape {shape}, strides {strides}")
+    return base, offset, shape, strides
+
+
+def read_data(data: h5py.Dataset) -> tuple[np.ndarray, str]:
+    """Return the elements of a data set, decoded, and PyTorch's name of its dtype. Raises as `view_of` does."""
+    dtype = str(data.attrs.get("dtype", data.dtype))
+    return decode(_raw(data), dtype), dtype
 
 
 def read_tensors(file: h5py.File, key: str) -> dict[str, np.ndarray]:
@@ -174,7 +190,7 @@ def read_tensors(file: h5py.File, key: str) -> dict[str, np.ndarray]:
     arrays: dict[str, np.ndarray] = {}
     for side, group in file[key].items():
         for name, data in group.items():
-            arrays[f"{side}.{name}"] = decode(_raw(data), str(data.attrs.get("dtype", data.dtype)))
+            arrays[f"{side}.{name}"] = read_data(data)[0]
     return arrays
 
 

@@ -153,7 +153,7 @@ def _arrays(path: Path, place: str) -> tuple[dict[str, np.ndarray], dict[str, st
     """Return the arrays of one call, and PyTorch's names of their dtypes."""
     import h5py
 
-    from jumar.recording.arrays import decode
+    from jumar.recording.arrays import VIEW_OF, read_data
 
     arrays: dict[str, np.ndarray] = {}
     dtypes: dict[str, str] = {}
@@ -163,9 +163,9 @@ def _arrays(path: Path, place: str) -> tuple[dict[str, np.ndarray], dict[str, st
                 for name, data in _datasets(file[place].get(side)):
                     if not isinstance(data, h5py.Dataset) or data.dtype.kind not in "fcbiu":
                         continue
-                    full = f"{side}.{name}"
-                    dtypes[full] = str(data.attrs.get("dtype", data.dtype))
-                    arrays[full] = decode(data[()], dtypes[full])
+                    if data.attrs.get(VIEW_OF, data.name) not in file:
+                        continue  # a copy of a part: the memory that this was a view of stayed behind
+                    arrays[f"{side}.{name}"], dtypes[f"{side}.{name}"] = read_data(data)
         except (OSError, RuntimeError, KeyError) as error:
             raise RecordingError(f"{path} is damaged at {place} ({str(error)[:100]}); dump it again.") from error
     return arrays, dtypes
