@@ -54,7 +54,8 @@ def torch_dtype(name: str) -> torch.dtype:
 
 def to_tensor(array: Array, dtype: torch.dtype) -> torch.Tensor:
     """Return a recorded array (bfloat16 and float8 as float32, complex32 as raw integers) as a tensor of `dtype`."""
-    array = np.asarray(array)  # a single bfloat16 comes as a NumPy scalar
+    # A single bfloat16 comes as a NumPy scalar; views of what was recorded are read-only, which PyTorch does not take.
+    array = np.require(array, requirements="W")
     if array.dtype == np.uint32 and dtype.is_complex:
         return torch.from_numpy(array.view(np.int32)).view(torch.complex32).to(dtype)
     return torch.from_numpy(array).to(dtype)
