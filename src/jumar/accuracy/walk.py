@@ -17,6 +17,7 @@ from jumar.accuracy.memory import Memory
 from jumar.accuracy.parameter_updates import ParameterJudge
 from jumar.accuracy.regrouping import Suspicion
 from jumar.accuracy.results import OperatorDiff, OperatorStatus, UnmatchedCall
+from jumar.accuracy.structure import unmatched
 
 
 @dataclass(slots=True)
@@ -114,8 +115,8 @@ class _Walk:
         if pair.region:
             return  # inside a region that is compared at its border
         outcome = self.outcome
-        unmatched = outcome.unmatched_target if pair.reference is None else outcome.unmatched_reference
-        unmatched.append(_unmatched(call))
+        alone = outcome.unmatched_target if pair.reference is None else outcome.unmatched_reference
+        alone.append(unmatched(call))
 
     def _pair(self, pair: Pair, reference: Call, target: Call) -> None:
         judge = self.parameters if reference.row.kind == "parameter" else self.operators
@@ -200,17 +201,3 @@ def shape_size(shape: Sequence[int]) -> int:
     for extent in shape:
         size *= extent
     return size
-
-
-def _unmatched(call: Call) -> UnmatchedCall:
-    row = call.row
-    return UnmatchedCall(
-        step=row.step,
-        rank=row.rank,
-        phase=row.phase,
-        module_path=call.path,
-        name=row.name,
-        seq=row.seq,
-        source=row.source,
-        layout_only=call.layout_only,
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 from jumar.accuracy.results import OperatorDiff, TensorDiff
 from jumar.findings import Json, Location
@@ -37,15 +38,44 @@ def times_noise(diff: OperatorDiff) -> str:
 
 def location(diff: OperatorDiff) -> Location:
     """Return where an operator is, in the source and in the run."""
-    path, line = split_source(diff.source)
+    return located(diff, diff.name)
+
+
+class Placed(Protocol):
+    """What has a place in a run and in its source."""
+
+    @property
+    def source(self) -> str:
+        """`model.py:41`."""
+
+    @property
+    def module_path(self) -> str:
+        """Dotted path."""
+
+    @property
+    def phase(self) -> str:
+        """`forward`, `backward`, `optimizer`."""
+
+    @property
+    def step(self) -> int:
+        """From 0."""
+
+    @property
+    def rank(self) -> int:
+        """From 0."""
+
+
+def located(item: Placed, operator: str) -> Location:
+    """Return the place of `item`, a call of `operator`, as findings have it."""
+    path, line = split_source(item.source)
     return Location(
         path=path,
         line=line,
-        module_path=diff.module_path,
-        operator=diff.name,
-        phase=diff.phase,
-        step=diff.step,
-        rank=diff.rank,
+        module_path=item.module_path,
+        operator=operator,
+        phase=item.phase,
+        step=item.step,
+        rank=item.rank,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jumar.accuracy.overflow.results import Origin, Saturation
-from jumar.accuracy.words import split_source
+from jumar.accuracy.words import located
 from jumar.findings import Json, Location
 
 
@@ -18,16 +18,7 @@ def place(item: Origin | Saturation) -> str:
 
 def location(item: Origin | Saturation) -> Location:
     """Return where it is, in the source and in the run."""
-    path, line = split_source(item.source)
-    return Location(
-        path=path,
-        line=line,
-        module_path=item.module_path,
-        operator=item.operator,
-        phase=item.phase,
-        step=item.step,
-        rank=item.rank,
-    )
+    return located(item, item.operator)
 
 
 def counts(origin: Origin) -> str:

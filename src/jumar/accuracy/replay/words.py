@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from jumar.accuracy.replay.results import Replayed
-from jumar.accuracy.words import multiple, number, split_source
+from jumar.accuracy.words import located, multiple, number
 from jumar.findings import Location
 from jumar.recording import CallRow
 
@@ -21,16 +21,7 @@ def place(row: CallRow) -> str:
 
 def location(row: CallRow) -> Location:
     """Return where a row is, in the source and in the run."""
-    path, line = split_source(row.source)
-    return Location(
-        path=path,
-        line=line,
-        module_path=row.module_path,
-        operator=row.name,
-        phase=row.phase,
-        step=row.step,
-        rank=row.rank,
-    )
+    return located(row, row.name)
 
 
 def figures(replayed: Replayed) -> str:
