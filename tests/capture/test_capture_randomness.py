@@ -28,7 +28,9 @@ def test_equal_states_have_equal_digests_and_drawing_changes_only_its_own_genera
     assert step_digests() == before
     torch.rand(1)
     after_torch = step_digests()
-    assert {name for name in before if before[name] != after_torch[name]} == {"cpu"}
+    changed = {name for name in before if before[name] != after_torch[name]}
+    # An emulated NPU, which another test may have left in this process, draws from the CPU's generator.
+    assert {name for name in changed if not name.startswith("npu")} == {"cpu"}
     random.random()
     np.random.rand()
     after = step_digests()
