@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from jumar.capture.memory import address_runs
-from jumar.recording import Kind, Phase, TensorRow
+from jumar.recording import Kind, Phase
 from jumar.recording.schema import row_key
 
 if TYPE_CHECKING:
@@ -104,30 +104,6 @@ class Seen:
     def contiguous(self) -> bool:
         """Whether it is contiguous."""
         return self.layout.contiguous
-
-    def to_row(self) -> TensorRow:
-        """Return the row of this tensor, without a name."""
-        layout = self.layout
-        minimum, maximum, mean, l2, num_nan, num_inf = self.statistics or (None,) * 6
-        return TensorRow(
-            name="",
-            shape=tuple(layout.shape),
-            dtype=str(layout.dtype).removeprefix("torch."),
-            device=str(layout.device),
-            stride=layout.stride,
-            storage_offset=layout.storage_offset,
-            contiguous=layout.contiguous,
-            format=layout.format,
-            storage=self.storage,
-            minimum=minimum,
-            maximum=maximum,
-            mean=mean,
-            l2=l2,
-            num_nan=num_nan,
-            num_inf=num_inf,
-            sketch=self.sketch,
-            hash=self.hash,
-        )
 
 
 Named = list[Any]

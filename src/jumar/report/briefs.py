@@ -25,7 +25,6 @@ SEVERITY_STYLES = {
     Severity.INFO: "dim",
 }
 _MOST_PLACES = 3
-_CODE_INDENT = "  "
 
 
 def brief(block: Block, sheet: Sheet, most: int) -> list[Text]:

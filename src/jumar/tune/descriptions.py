@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,42 +21,42 @@ from jumar.tune.task import Task, TensorSpec
 VERSION = 1
 
 
-def is_described(folder: Path) -> bool:
-    """Tell whether a folder holds a description."""
-    return next(_descriptions(folder), None) is not None
+Described = tuple[Path, Mapping[str, Any]]
+"""A file and what it describes."""
 
 
-def described_device(folder: Path) -> str:
-    """Return the device whose operators are described, e.g. `Ascend910A`."""
-    _, description = next(_descriptions(folder), (folder, {}))
-    return str(description.get("soc") or "npu")
+def read_descriptions(folder: Path) -> list[Described]:
+    """Return the files of a folder that are descriptions; other files are none of ours.
 
-
-def extract_descriptions(folder: Path) -> Extraction:
-    """Return the tasks that the folder describes, each once.
-
-    Raises InputError when it holds no description, or one of a newer form.
+    Raises InputError for one of a newer form.
     """
-    uses: dict[str, TaskUse] = {}
-    left_out: LeftOut = {}
-    num_calls = 0
-    for path, description in _descriptions(folder):
+    found: list[Described] = list(_descriptions(folder))
+    for path, description in found:
         if description["format_version"] > VERSION:
             raise InputError(
                 f"{path} has form {description['format_version']} and this Jumar reads up to {VERSION}. Update Jumar."
             )
-        num_calls += 1
+    return found
+
+
+def described_device(described: Sequence[Described]) -> str:
+    """Return the device whose operators are described, e.g. `Ascend910A`."""
+    return str(described[0][1].get("soc") or "npu")
+
+
+def extract_descriptions(described: Sequence[Described]) -> Extraction:
+    """Return the tasks that are described, each once."""
+    uses: dict[str, TaskUse] = {}
+    left_out: LeftOut = {}
+    for _, description in described:
         group = classify(str(description["operator"]), partial(_task, description), uses, left_out)
         group.num_calls += 1
-    if not num_calls:
-        raise InputError(f"{folder} holds no description of an operator. Name the folder given to torch.npu.set_aoe.")
     tasks = sorted(uses.values(), key=lambda use: (-_num_elements(use.task), use.task.key))
     name_tasks(tasks)
-    return Extraction(tasks=tasks, not_tuned=list(left_out.values()), num_calls=num_calls)
+    return Extraction(tasks=tasks, not_tuned=list(left_out.values()), num_calls=len(described))
 
 
 def _descriptions(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the files of a folder that are descriptions; other files are none of ours."""
     for path in sorted(folder.glob("*.json")):
         try:
             found = json.loads(path.read_bytes())

@@ -8,7 +8,7 @@ from pathlib import Path
 from jumar.errors import InputError
 from jumar.recording import Recording
 from jumar.recording.documents import is_recording
-from jumar.tune.descriptions import described_device, extract_descriptions, is_described
+from jumar.tune.descriptions import described_device, extract_descriptions, read_descriptions
 from jumar.tune.extract import Extraction, extract
 from jumar.tune.selection import Selection, select
 
@@ -36,8 +36,8 @@ def open_source(
 
 def _opened(source: Recording | str | Path, rank: int | None) -> Source:
     folder = Path(source) if isinstance(source, str | Path) else None
-    if folder is not None and folder.is_dir() and not is_recording(folder) and is_described(folder):
-        return Source(path=str(folder), device=described_device(folder), extraction=extract_descriptions(folder))
+    if folder is not None and not is_recording(folder) and (described := read_descriptions(folder)):
+        return Source(path=str(folder), device=described_device(described), extraction=extract_descriptions(described))
     recording = source if isinstance(source, Recording) else Recording.open(source)
     if "op" not in recording.info.levels:
         raise InputError(f"{recording.path} has no rows of operators. Record again with --level module,op.")

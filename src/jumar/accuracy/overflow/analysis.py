@@ -12,7 +12,7 @@ from jumar.accuracy.overflow.conclusion import conclude
 from jumar.accuracy.overflow.explain import Load
 from jumar.accuracy.overflow.fates import frames_before, origin_of
 from jumar.accuracy.overflow.options import OverflowOptions, check_mode, saturates
-from jumar.accuracy.overflow.results import Found, Origin, OverflowReport, Saturation
+from jumar.accuracy.overflow.results import Found, Origin, OverflowReport, Saturation, sighting
 from jumar.accuracy.overflow.roles import roles_of
 from jumar.accuracy.overflow.saturation import Stop, stops
 from jumar.accuracy.overflow.skips import skip_of, step_info_of
@@ -125,17 +125,7 @@ def _loader(run: RecordingLike) -> Load:
 def _saturation(stop: Stop, run: RecordingLike, *, skipped: bool) -> Saturation:
     row, certain = stop.row, stop.at_end and saturates(run.info)
     return Saturation(
-        step=row.step,
-        rank=row.rank,
-        seq=row.seq,
-        operator=row.name,
-        module_path=row.module_path,
-        module_type=row.module_type,
-        phase=row.phase,
-        source=row.source,
-        key=row.key,
-        tensor=stop.tensor.name,
-        dtype=stop.tensor.dtype,
+        **sighting(row, stop.tensor),
         value=stop.value,
         certain=certain,
         used=stop.used,

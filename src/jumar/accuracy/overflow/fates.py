@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jumar.accuracy.canonical import TRANSPORT
 from jumar.accuracy.overflow import semantics
 from jumar.accuracy.overflow.causes import cause_of
-from jumar.accuracy.overflow.results import Fate, Frame, Origin, Skip
+from jumar.accuracy.overflow.results import Fate, Frame, Origin, Skip, sighting
 from jumar.accuracy.overflow.roles import Roles, identity
 from jumar.accuracy.overflow.walk import Source
 from jumar.recording.schema import CallRow
@@ -20,20 +20,10 @@ def origin_of(source: Source, rows: Sequence[CallRow], roles: Roles, skip: Skip 
     cause = cause_of(source, rows)
     row, tensor = source.row, source.tensor
     return Origin(
+        **sighting(row, tensor),
         kind=source.kind,
         fate=_fate(source, cause.what, roles, skip),
-        step=row.step,
-        rank=row.rank,
-        seq=row.seq,
-        operator=row.name,
-        module_path=row.module_path,
-        module_type=row.module_type,
-        phase=row.phase,
-        source=row.source,
-        key=row.key,
-        tensor=tensor.name,
         shape=tensor.shape,
-        dtype=tensor.dtype,
         num_nan=tensor.num_nan or 0,
         num_inf=tensor.num_inf or 0,
         cause=cause.what,

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from jumar.accuracy.overflow.options import Mode
 from jumar.findings import Finding
+from jumar.recording.schema import CallRow, TensorRow
 
 OriginKind = Literal["overflow", "invalid", "constant", "uninitialised", "data", "parameter", "state", "unseen", "peer"]
 """`overflow`: Inf out of finite inputs; `invalid`: NaN out of finite inputs; `constant`: an Inf that the program put
@@ -36,11 +37,9 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
-    """Where elements that are NaN or Inf come from, and what became of them."""
+class Sighting:
+    """One tensor of one call."""
 
-    kind: OriginKind
-    fate: Fate
     step: int
     rank: int
     seq: int
@@ -54,8 +53,33 @@ class Origin:
     """`CallRow.key` of the call."""
     tensor: str
     """`output.0`, or the input in which it is first seen."""
-    shape: tuple[int, ...]
     dtype: str
+
+
+def sighting(row: CallRow, tensor: TensorRow) -> dict[str, Any]:
+    """Return the fields of a `Sighting` by name."""
+    return {
+        "step": row.step,
+        "rank": row.rank,
+        "seq": row.seq,
+        "operator": row.name,
+        "module_path": row.module_path,
+        "module_type": row.module_type,
+        "phase": row.phase,
+        "source": row.source,
+        "key": row.key,
+        "tensor": tensor.name,
+        "dtype": tensor.dtype,
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin(Sighting):
+    """Where elements that are NaN or Inf come from, and what became of them."""
+
+    kind: OriginKind
+    fate: Fate
+    shape: tuple[int, ...]
     num_nan: int
     num_inf: int
     cause: str
@@ -74,20 +98,9 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Saturation:
+class Saturation(Sighting):
     """An output at the end of its type's range though no input was."""
 
-    step: int
-    rank: int
-    seq: int
-    operator: str
-    module_path: str
-    module_type: str
-    phase: str
-    source: str
-    key: str
-    tensor: str
-    dtype: str
     value: float
     certain: bool
     """Whether the device is known to saturate and the value is the type's last."""

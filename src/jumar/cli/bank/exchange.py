@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from jumar.words import counted
 
 if TYPE_CHECKING:
     from jumar.tune.bank import Bank, Entry, Merged
+    from jumar.tune.machine import Machine
 
 
 @click.command()
@@ -30,11 +32,10 @@ def merge(*, sources: tuple[str, ...], skip_others: bool, bank: str | None, as_j
     from jumar.tune.bank import Bank, Merged, bank_place
 
     target, total = open_bank(bank, create=True), Merged()
+    known = _machines(target)
     read = [(source, Bank.open(bank_place(source, os.environ), create=False).entries()) for source in sources]
-    wanted = [_of_known_machines(source, entries, target, skip_others) for source, entries in read]
-    for entries in wanted:
-        counts = target.merge(entries)
-        total = Merged(*(getattr(total, name) + getattr(counts, name) for name in Merged.__dataclass_fields__))
+    for entries in [_of_known_machines(source, entries, known, skip_others) for source, entries in read]:
+        total += target.merge(entries)
     _say(f"Merged {counted(len(sources), 'bank')} into {target.name}", total, as_json)
     return 0
 
@@ -74,18 +75,24 @@ def import_(*, file: Path, skip_others: bool, bank: str | None, as_json: bool) -
             f"{file} must be a file that `jumar bank export` wrote, and cannot be read: {error}."
         ) from error
     target = open_bank(bank, create=True)
-    counts = target.merge(_of_known_machines(str(file), import_lines(lines, str(file)), target, skip_others))
+    counts = target.merge(_of_known_machines(str(file), import_lines(lines, str(file)), _machines(target), skip_others))
     _say(f"Imported {file} into {target.name}", counts, as_json)
     return 0
 
 
-def _of_known_machines(source: str, entries: list[Entry], target: Bank, skip_others: bool) -> list[Entry]:
-    """Return the entries of devices that the target or this machine has. Raises BankError for others."""
+def _machines(target: Bank) -> list[Machine]:
+    """Return this machine and those of the bank."""
     from jumar.tune import this_machine
+
+    return [this_machine(), *(entry.machine for entry in target.entries())]
+
+
+def _of_known_machines(source: str, entries: list[Entry], known: list[Machine], skip_others: bool) -> list[Entry]:
+    """Return the entries of the devices of `known`. Raises BankError for others."""
     from jumar.tune.bank import foreign
     from jumar.tune.errors import BankError
 
-    others = foreign(entries, [this_machine(), *(entry.machine for entry in target.entries())])
+    others = foreign(entries, known)
     if others and not skip_others:
         raise BankError(
             f"{source} must hold policies of this bank's devices only; it has some of {others[0]}, which say nothing "
@@ -96,8 +103,6 @@ def _of_known_machines(source: str, entries: list[Entry], target: Bank, skip_oth
 
 
 def _say(done: str, counts: Merged, as_json: bool) -> None:
-    from dataclasses import asdict
-
     if as_json:
         print_json(**asdict(counts))
         return

@@ -20,15 +20,8 @@ def _losses(all_pairs: Sequence[LossPair]) -> list[Block]:
     if not pairs:
         return []
     steps = [pair.step for pair in pairs]
-    chart = LineChart(
-        title="Loss by step",
-        x_label="step",
-        y_label="loss",
-        series=[
-            Series(name="reference", x=steps, y=[pair.reference for pair in pairs]),
-            Series(name="target", x=steps, y=[pair.target for pair in pairs]),
-        ],
-    )
+    both = [pair.reference for pair in pairs], [pair.target for pair in pairs]
+    chart = _both_runs("Loss by step", "loss", steps, *both)
     columns = [
         Column(title="step", number=True),
         Column(title="reference", number=True, digits=7),
@@ -42,20 +35,20 @@ def _losses(all_pairs: Sequence[LossPair]) -> list[Block]:
     return [chart, table] if len(pairs) > 1 else [table]
 
 
+def _both_runs(
+    title: str, y_label: str, steps: Sequence[int], reference: Sequence[float | None], target: Sequence[float | None]
+) -> LineChart:
+    series = [Series(name="reference", x=steps, y=reference), Series(name="target", x=steps, y=target)]
+    return LineChart(title=title, x_label="step", y_label=y_label, series=series)
+
+
 def _gradients(curves: Sequence[StepCurve]) -> list[Block]:
     points = [curve for curve in curves if curve.reference_norm is not None or curve.target_norm is not None]
     if not points:
         return []
     steps = [point.step for point in points]
-    norms = LineChart(
-        title="Norm of all gradients by step",
-        x_label="step",
-        y_label="L2 norm",
-        series=[
-            Series(name="reference", x=steps, y=[point.reference_norm for point in points]),
-            Series(name="target", x=steps, y=[point.target_norm for point in points]),
-        ],
-    )
+    both = [point.reference_norm for point in points], [point.target_norm for point in points]
+    norms = _both_runs("Norm of all gradients by step", "L2 norm", steps, *both)
     errors = LineChart(
         title="Difference of the runs by step",
         x_label="step",

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 
 from jumar.tune.bank.entry import Entry
 from jumar.tune.machine import Machine
@@ -28,6 +28,11 @@ class Merged:
     """What was here gains as much or more."""
     num_built_in: int = 0
     """The built-in layer's gains as much or more."""
+
+    def __add__(self, other: Merged) -> Merged:
+        """Return the counts of two merges together."""
+        mine, theirs = asdict(self), asdict(other)
+        return Merged(**{name: mine[name] + theirs[name] for name in mine})
 
 
 def merged(mine: list[Entry], theirs: Sequence[Entry], beneath: Sequence[Entry], counts: Merged) -> list[Entry]:
