@@ -212,12 +212,12 @@ def test_saving_beside_the_run_saves_what_there_was(tmp_path: Path) -> None:
 
     network, file = nn.Linear(2, 2).npu(), tmp_path / "checkpoint.pt"
     before = network.weight.detach().cpu().clone()
+    others = set(threading.enumerate())  # threads of other tests, which need never end
     save_async(network.state_dict(), file, model=network)
     with torch.no_grad():
         network.weight.zero_()
-    for thread in threading.enumerate():
-        if thread is not threading.current_thread() and not thread.daemon:
-            thread.join()
+    for thread in set(threading.enumerate()) - others:
+        thread.join()
     assert torch.equal(torch.load(file)["weight"].cpu(), before)
     with pytest.raises(RuntimeError, match="_use_new_zipfile_serialization"):
         save_async({}, file, _use_new_zipfile_serialization=False)

@@ -143,7 +143,8 @@ def test_a_script_that_seeds_nothing_draws_the_same_numbers_on_both_sides(projec
     logs = [(project / "jumar-port" / "logs" / f"{side}.log").read_text() for side in ("reference", "npu")]
     drawn = [next(line for line in log.splitlines() if "{'" in line) for log in logs]  # libraries may warn before it
     assert drawn[0] == drawn[1]
-    assert "JM304" not in {finding["code"] for finding in document()["findings"]}
+    decisive = [found for found in document()["findings"] if found["severity"] in ("warning", "error")]
+    assert "JM304" not in {finding["code"] for finding in decisive}  # versions differ, and are told as information
 
 
 def test_a_script_that_raises_shows_its_own_traceback_and_what_was_finished(

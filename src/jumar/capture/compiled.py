@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from jumar.capture.probes.source import is_users
+
 
 def silence_hooks() -> Callable[[], None]:
     """Keep PyTorch from warning of the observer's own hooks when a module is compiled; return what undoes it.
@@ -26,14 +28,15 @@ def silence_hooks() -> Callable[[], None]:
 
 
 def known_codes() -> list[Any]:
-    """Return the code objects that the compiler has looked at in this process, outside of PyTorch.
+    """Return the code objects of the user that the compiler has looked at in this process.
 
     NOTE: the compiler keeps them itself; reading its list costs nothing, and the compiler is not imported by a
-    program that does not use it.
+    program that does not use it. It looks into what it meets on its way, too: PyTorch's, Python's and our own
+    code (the emulated NPU's streams), in which no user's operator runs.
     """
     convert_frame = sys.modules.get("torch._dynamo.convert_frame")
     codes = [reference() for reference in getattr(getattr(convert_frame, "input_codes", None), "seen", ())]
-    return [code for code in codes if code is not None and "torch" not in Path(code.co_filename).parts]
+    return [code for code in codes if code is not None and is_users(code.co_filename)]
 
 
 def compiled_regions(regions: Mapping[Any, str], unwatched: Iterable[Any]) -> list[str]:

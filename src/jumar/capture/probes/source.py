@@ -65,6 +65,13 @@ class SourceProbe(Probe):
         return Path(name).name
 
 
+def is_users(name: str) -> bool:
+    """Say whether a code's file name is of a program or of a package it uses: not PyTorch's, Python's or our own."""
+    if name.startswith(("<frozen ", *_NOT_USER_CODE)):
+        return False
+    return name.startswith(_PACKAGES) or not name.startswith(_STANDARD_LIBRARY)
+
+
 def _prefix(folder: str | Path) -> str:
     return str(folder) + os.sep
 
