@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from jumar.findings import Json
 
-PolicyKind = Literal["Format", "Impl", "Schedule"]
-KINDS: tuple[PolicyKind, ...] = ("Format", "Impl", "Schedule")
-"""The vendor's three kinds, in the order in which they wrap the operator: the layout of its tensors
-innermost, then who computes it, then with how many threads."""
+PolicyKind = Literal["Subgraph", "Format", "Impl", "Schedule"]
+KINDS: tuple[PolicyKind, ...] = ("Subgraph", "Format", "Impl", "Schedule")
+"""For a graph its plan; for an operator the vendor's three kinds, in the order in which they wrap it: the layout of
+its tensors innermost, then who computes it, then with how many threads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,6 +33,8 @@ class TensorSpec:
     """Root of the mean square; with `mean` it gives the spread of the random inputs."""
     minimum: float | None = field(default=None, compare=False)
     maximum: float | None = field(default=None, compare=False)
+    constant: bool = False
+    """A weight: the same values in every call, so that it may be packed once."""
 
     @classmethod
     def of(cls, row: TensorRow) -> TensorSpec:
@@ -55,7 +57,8 @@ class TensorSpec:
 
     def identity(self) -> dict[str, Json]:
         """Return what is part of the key."""
-        return {"shape": list(self.shape), "dtype": self.dtype, "stride": list(self.stride)}
+        spec: dict[str, Json] = {"shape": list(self.shape), "dtype": self.dtype, "stride": list(self.stride)}
+        return spec | {"constant": True} if self.constant else spec
 
     def to_json(self) -> dict[str, Json]:
         """Return every field as JSON values."""

@@ -1,0 +1,218 @@
+"""Between `torch.fx` graphs and ours."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from jumar.findings import Json
+from jumar.tune.errors import TuneError
+from jumar.tune.graph.graph import GETITEM, Graph, Node
+from jumar.tune.signature import overload
+from jumar.tune.task import TensorSpec
+
+_NAMED = {
+    torch.dtype: "dtype", torch.device: "device", torch.layout: "layout", torch.memory_format: "memory_format",
+}  # fmt: skip
+
+
+def from_fx(module: fx.GraphModule, constants: Iterable[int] = ()) -> tuple[Graph, dict[int, torch.Tensor]]:
+    """Return the graph of a module of aten operators, and the values of the tensors it holds itself.
+
+    `constants` are the places of placeholders whose values never change. Tensors that the module holds
+    (`get_attr`) become further constant inputs; they are returned by their place. Placeholders must carry their
+    example value in `meta["val"]`, as `torch.export` and AOTAutograd leave them.
+
+    Raises TuneError for a shape that is not static, control flow, and operators that write to what is no input.
+    """
+    return _Reader(module, set(constants)).read()
+
+
+def to_fx(graph: Graph) -> fx.GraphModule:
+    """Return a module that computes `graph`: one placeholder an input, a tuple of the outputs.
+
+    Placeholders and nodes carry no `meta`; run fake tensors through it where that is needed.
+    """
+    made = fx.Graph()
+    values = [made.placeholder(f"input_{place}") for place in range(len(graph.inputs))]
+    for node in graph.nodes:
+        arguments = tuple(_native(argument, values) for argument in node.arguments)
+        keywords = {name: _native(argument, values) for name, argument in node.keywords.items()}
+        target = operator.getitem if node.operator == GETITEM else overload(node.operator)
+        values.append(made.call_function(target, arguments, keywords))
+    made.output(tuple(None if value is None else values[value] for value in graph.outputs))
+    module = fx.GraphModule(torch.nn.Module(), made)
+    module.graph.lint()
+    return module
+
+
+class _Reader:
+    def __init__(self, module: fx.GraphModule, constants: set[int]) -> None:
+        self._module = module
+        self._inputs: dict[fx.Node, TensorSpec] = {}
+        self._held: dict[int, torch.Tensor] = {}
+        for node in module.graph.find_nodes(op="placeholder"):
+            self._inputs[node] = _spec(node, _example(node), constant=len(self._inputs) in constants)
+        for node in module.graph.find_nodes(op="get_attr"):
+            value = _attribute(module, str(node.target))
+            self._held[len(self._inputs)] = value
+            self._inputs[node] = _spec(node, value, constant=True)
+
+    def read(self) -> tuple[Graph, dict[int, torch.Tensor]]:
+        outputs = _flat(self._module.graph.output_node().args[0])
+        writers = [node for node in self._module.graph.nodes if self._writes(node)]
+        order = _post_order([node for node in [*outputs, *writers] if node is not None], set(self._inputs))
+        numbers = {node: number for number, node in enumerate([*self._inputs, *order])}
+        graph = Graph(
+            inputs=list(self._inputs.values()),
+            nodes=[self._node(node, numbers) for node in order],
+            outputs=[None if node is None else numbers[node] for node in outputs],
+            effects=[numbers[node] for node in writers],
+            values=[_value_spec(node) for node in order],
+        )
+        return graph, self._held
+
+    def _writes(self, node: fx.Node) -> bool:
+        """Tell whether a node writes to an input. Raises TuneError for one that writes to something else."""
+        if node.op != "call_function" or not isinstance(node.target, torch._ops.OpOverload):
+            return False
+        if not node.target._schema.is_mutable:
+            return False
+        written = node.args[0] if node.args else None
+        if node.target is torch.ops.aten.copy_.default and written in self._inputs:
+            return True
+        raise TuneError(
+            f"{node.target} writes to a tensor inside the graph, which is not tuned; "
+            "write the model without in-place operators there."
+        )
+
+    @staticmethod
+    def _node(node: fx.Node, numbers: Mapping[fx.Node, int]) -> Node:
+        if node.target is operator.getitem:
+            name = GETITEM
+        elif isinstance(node.target, torch._ops.OpOverload):
+            name = _name(node.target)
+        else:
+            raise TuneError(
+                f"the graph holds {node.target}, which is no operator (control flow, or a call of Python); "
+                "its parts are tuned where they stand alone."
+            )
+        return Node(
+            operator=name,
+            arguments=[_plain(argument, numbers) for argument in node.args],
+            keywords={word: _plain(argument, numbers) for word, argument in node.kwargs.items()},
+        )
+
+
+def _post_order(roots: Sequence[fx.Node], known: set[fx.Node]) -> list[fx.Node]:
+    """Return what `roots` need, each node after what it reads, in the order in which it is first needed."""
+    done = set(known)
+    order: list[fx.Node] = []
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        node, is_ready = stack.pop()
+        if node in done:
+            continue
+        if is_ready:
+            done.add(node)
+            order.append(node)
+            continue
+        stack.append((node, True))
+        stack.extend((needed, False) for needed in reversed(node.all_input_nodes))
+    return order
+
+
+def _name(target: torch._ops.OpOverload) -> str:
+    """Return `aten::relu`, `aten::add.Tensor`."""
+    name: str = target._schema.name
+    return f"{name}.{target._schema.overload_name}" if target._schema.overload_name else name
+
+
+def _flat(outputs: Any) -> list[fx.Node | None]:
+    if outputs is None or isinstance(outputs, fx.Node):
+        return [outputs]
+    if isinstance(outputs, (list, tuple)):
+        return [node for output in outputs for node in _flat(output)]
+    raise TuneError(f"the graph returns {type(outputs).__name__}, and only tensors are tuned; return tensors.")
+
+
+def _example(node: fx.Node) -> Any:
+    value = node.meta.get("val", node.meta.get("example_value"))
+    if not isinstance(value, torch.Tensor):
+        raise TuneError(
+            f"input {node.name} of the graph is {type(value).__name__} and must be a tensor of static shape; "
+            "compile with dynamic=False."
+        )
+    return value
+
+
+def _attribute(module: fx.GraphModule, name: str) -> torch.Tensor:
+    value: Any = module
+    for part in name.split("."):
+        value = getattr(value, part)
+    if not isinstance(value, torch.Tensor):
+        raise TuneError(
+            f"the graph holds {name}, a {type(value).__name__}; its parts are tuned where they stand alone."
+        )
+    return value
+
+
+def _spec(node: fx.Node, value: torch.Tensor, *, constant: bool = False) -> TensorSpec:
+    sizes = (*value.shape, *(value.stride() if value.layout is torch.strided else ()))
+    if not all(type(size) is int for size in sizes):
+        raise TuneError(
+            f"{node.name} has the dynamic shape {list(value.shape)} and must have a static one; "
+            "tune each size by itself (dynamic=False)."
+        )
+    return TensorSpec(
+        shape=tuple(value.shape),
+        dtype=str(value.dtype).removeprefix("torch."),
+        stride=tuple(value.stride()),
+        constant=constant,
+    )
+
+
+def _value_spec(node: fx.Node) -> TensorSpec | None:
+    value = node.meta.get("val")
+    return _spec(node, value) if isinstance(value, torch.Tensor) else None
+
+
+def _plain(argument: Any, numbers: Mapping[fx.Node, int]) -> Json:
+    if isinstance(argument, fx.Node):
+        return {"value": numbers[argument]}
+    if isinstance(argument, (list, tuple)):
+        return [_plain(item, numbers) for item in argument]
+    if argument is None or isinstance(argument, (bool, int, str)):
+        return argument
+    if isinstance(argument, float):
+        return argument if math.isfinite(argument) else {"float": str(argument)}
+    if isinstance(argument, complex):
+        return {"complex": [argument.real, argument.imag]}
+    for kind, name in _NAMED.items():
+        if isinstance(argument, kind):
+            return {name: str(argument).removeprefix("torch.")}
+    raise TuneError(
+        f"an operator of the graph has the argument {argument!r} ({type(argument).__name__}), which has no fixed "
+        "value; shapes must be static (dynamic=False)."
+    )
+
+
+def _native(argument: Json, values: Sequence[Any]) -> Any:
+    if isinstance(argument, list):
+        return [_native(item, values) for item in argument]
+    if not isinstance(argument, dict):
+        return argument
+    ((kind, value),) = argument.items()
+    if kind == "value":
+        return values[int(str(value))]
+    if kind == "float":
+        return float(str(value))
+    if kind == "complex":
+        assert isinstance(value, list)
+        return complex(*map(float, map(str, value)))
+    return torch.device(str(value)) if kind == "device" else getattr(torch, str(value))

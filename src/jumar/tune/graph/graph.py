@@ -1,0 +1,206 @@
+"""A graph of aten operators as plain data: what a model, or a part of one, computes.
+
+Values are numbered: the graph's inputs first, then one value a node. An argument is JSON; what is not JSON of
+itself is an object with one key:
+
+    {"value": 3}                a value of the graph
+    {"dtype": "float32"}        {"device": "cpu"}   {"layout": "strided"}   {"memory_format": "channels_last"}
+    {"float": "inf"}            a float that JSON has not (inf, -inf, nan)
+    {"complex": [1.0, 2.0]}
+
+Nodes are in canonical order: each as soon as the outputs, gone through in order, need it. So names, and the
+order in which a tracer happened to write independent operators, are no part of the identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jumar.findings import Json
+from jumar.tune.task import TensorSpec, digest
+
+Reference = int
+"""The number of a value: of an input when less than `len(graph.inputs)`, else of a node."""
+
+OPERATOR = "graph"
+"""What stands in the place of a task's operator."""
+GETITEM = "getitem"
+"""A node that takes one item of an operator's several outputs: arguments are the value and the place."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One call of an operator."""
+
+    operator: str
+    """Aten overload as in a recording (`aten::add.Tensor`, `aten::relu`), or `getitem`."""
+    arguments: Sequence[Json]
+    keywords: Mapping[str, Json] = field(default_factory=dict)
+
+    def references(self) -> Iterator[Reference]:
+        """Yield the values it reads, in order, again for each time."""
+        yield from references([*self.arguments, *self.keywords.values()])
+
+    def renumbered(self, number: Callable[[Reference], Reference]) -> Node:
+        """Return the node with every value's number replaced."""
+        return Node(
+            operator=self.operator,
+            arguments=[_renumbered(argument, number) for argument in self.arguments],
+            keywords={name: _renumbered(argument, number) for name, argument in self.keywords.items()},
+        )
+
+    def to_json(self) -> list[Json]:
+        """Return the node as JSON values, short because a model has hundreds."""
+        return [self.operator, list(self.arguments), dict(self.keywords)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """A function of tensors, free of side effects apart from `effects`; shapes are static.
+
+    Make it with `jumar.tune.graph.fx.from_fx`, which gives the canonical order.
+    """
+
+    inputs: Sequence[TensorSpec]
+    """Those with `constant` set are weights: the same values in every call."""
+    nodes: Sequence[Node]
+    outputs: Sequence[Reference | None]
+    effects: Sequence[Reference] = ()
+    """Nodes that write to an input (`aten::copy_`), in the order in which they run after all others."""
+    values: Sequence[TensorSpec | None] = field(default=(), compare=False)
+    """What each node gives, None for several tensors or no tensor. It follows from the rest: no part of the key."""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Graph:
+        """Rebuild a graph from `to_json`. Raises KeyError, TypeError or ValueError on foreign input."""
+        return cls(
+            inputs=[TensorSpec.from_json(spec) for spec in data["inputs"]],
+            nodes=[Node(operator=name, arguments=rest, keywords=words) for name, rest, words in data["nodes"]],
+            outputs=list(data["outputs"]),
+            effects=list(data["effects"]),
+            values=[None if spec is None else TensorSpec.from_json(spec) for spec in data["values"]],
+        )
+
+    @property
+    def operator(self) -> str:
+        """`graph`, where a task has its operator's name."""
+        return OPERATOR
+
+    @property
+    def base(self) -> str:
+        """As `Task.base`."""
+        return OPERATOR
+
+    @property
+    def tensors(self) -> Mapping[str, TensorSpec]:
+        """The inputs by name (`input.0`, …), as a task has them."""
+        return {f"input.{place}": spec for place, spec in enumerate(self.inputs)}
+
+    @property
+    def arguments(self) -> Mapping[str, Json]:
+        """None: a graph's arguments are in its nodes."""
+        return {}
+
+    @property
+    def variables(self) -> list[Reference]:
+        """Inputs that change from call to call."""
+        return [place for place, spec in enumerate(self.inputs) if not spec.constant]
+
+    @property
+    def constants(self) -> list[Reference]:
+        """Inputs that are weights."""
+        return [place for place, spec in enumerate(self.inputs) if spec.constant]
+
+    @property
+    def key(self) -> str:
+        """SHA-256 of the canonical JSON of `identity`, in hexadecimal."""
+        return digest(self.identity())
+
+    def identity(self) -> dict[str, Json]:
+        """Return what makes this graph another than its neighbours."""
+        return {
+            "inputs": [spec.identity() for spec in self.inputs],
+            "nodes": [node.to_json() for node in self.nodes],
+            "outputs": list(self.outputs),
+            "effects": list(self.effects),
+        }
+
+    def to_json(self) -> dict[str, Json]:
+        """Return every field as JSON values."""
+        values: list[Json] = [None if spec is None else spec.to_json() for spec in self.values]
+        return self.identity() | {"inputs": [spec.to_json() for spec in self.inputs], "values": values}
+
+    def spec_of(self, value: Reference) -> TensorSpec | None:
+        """Return what is known of a value; None for several tensors or none."""
+        if value < len(self.inputs):
+            return self.inputs[value]
+        return self.values[value - len(self.inputs)]
+
+    def producer(self, value: Reference) -> Node | None:
+        """Return the node that makes a value; None for an input."""
+        return None if value < len(self.inputs) else self.nodes[value - len(self.inputs)]
+
+    def part(self, nodes: Iterable[Reference]) -> Part:
+        """Return the subgraph of these nodes (numbers of values) as a graph, and how it is connected.
+
+        Values that something outside reads are its outputs. Weights stay weights.
+        """
+        chosen = sorted(set(nodes))
+        inside = set(chosen)
+        taken = sorted({value for place in chosen for value in self._node(place).references()} - inside)
+        outside = {value for value in (*self.outputs, *self.effects) if value is not None}
+        for place in range(len(self.inputs), len(self.inputs) + len(self.nodes)):
+            if place not in inside:
+                outside.update(self._node(place).references())
+        given = [place for place in chosen if place in outside]
+        numbers = {value: number for number, value in enumerate([*taken, *chosen])}
+        graph = Graph(
+            inputs=[self._border(value) for value in taken],
+            nodes=[self._node(place).renumbered(numbers.__getitem__) for place in chosen],
+            outputs=[numbers[place] for place in given],
+            values=[self.spec_of(place) for place in chosen],
+        )
+        return Part(graph=graph, taken=taken, given=given)
+
+    def _node(self, value: Reference) -> Node:
+        return self.nodes[value - len(self.inputs)]
+
+    def _border(self, value: Reference) -> TensorSpec:
+        spec = self.spec_of(value)
+        if spec is None:
+            raise ValueError(f"value {value} is no single tensor, so that no part can begin with it")
+        return spec
+
+    def __str__(self) -> str:
+        """`graph of 161 operators (float32 1×3×224×224)`."""
+        given = ", ".join(str(self.inputs[place]) for place in self.variables)
+        num = sum(node.operator != GETITEM for node in self.nodes)
+        return f"graph of {num} operators ({given})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A subgraph, and how it is connected: `graph`'s inputs and outputs as values of the whole."""
+
+    graph: Graph
+    taken: Sequence[Reference]
+    given: Sequence[Reference]
+
+
+def references(argument: Json) -> Iterator[Reference]:
+    """Yield the values that an argument names, in order."""
+    if isinstance(argument, list):
+        for item in argument:
+            yield from references(item)
+    elif isinstance(argument, dict) and "value" in argument:
+        yield int(str(argument["value"]))
+
+
+def _renumbered(argument: Json, number: Callable[[Reference], Reference]) -> Json:
+    if isinstance(argument, list):
+        return [_renumbered(item, number) for item in argument]
+    if isinstance(argument, dict) and "value" in argument:
+        return {"value": number(int(str(argument["value"])))}
+    return argument

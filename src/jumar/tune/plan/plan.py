@@ -1,0 +1,97 @@
+"""A plan: how a whole graph is computed. What is chosen in subgraph tuning, and what the bank keeps for a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jumar.findings import Json
+from jumar.tune.policy import Policy, PolicyKind
+
+KIND: PolicyKind = "Subgraph"
+PROVIDER = "plan"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """A part of a graph, given to one engine."""
+
+    nodes: Sequence[int]
+    """Values that its nodes make, ascending; empty: the whole graph."""
+    engine: str
+    settings: Mapping[str, Json] = field(default_factory=dict)
+    version: str = ""
+    """Of the engine; a plan holds for this one only."""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Region:
+        """Rebuild a region from `to_json`."""
+        return cls(
+            nodes=tuple(data["nodes"]), engine=data["engine"], settings=data["settings"], version=data["version"]
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the region as JSON values."""
+        return {
+            "nodes": list(self.nodes), "engine": self.engine, "settings": dict(self.settings), "version": self.version,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        """`openvino precision=bf16`."""
+        return " ".join([self.engine, *(f"{name}={value}" for name, value in sorted(self.settings.items()))])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """Regions in the order in which they run, and what holds for all of them."""
+
+    regions: Sequence[Region]
+    batch: Sequence[int] = ()
+    """Sizes of the pieces into which the batch (first dimension of the variable inputs) is cut, run one after the
+    other: AOE's even (4+4) and uneven (4+3) splits; empty: not cut."""
+    num_threads: int | None = None
+    """None: as many as PyTorch uses."""
+    memory: str = "default"
+    """`default`; `keep`: freed memory stays with the process (malloc's thresholds raised)."""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Plan:
+        """Rebuild a plan from `to_json`."""
+        return cls(
+            regions=tuple(Region.from_json(region) for region in data["regions"]),
+            batch=tuple(data["batch"]),
+            num_threads=data["num_threads"],
+            memory=data["memory"],
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the plan as JSON values."""
+        return {
+            "regions": [region.to_json() for region in self.regions],
+            "batch": list(self.batch),
+            "num_threads": self.num_threads,
+            "memory": self.memory,
+        }
+
+    @classmethod
+    def of(cls, policy: Policy) -> Plan:
+        """Return the plan that a policy of the bank holds."""
+        return cls.from_json(policy.settings)
+
+    def policy(self) -> Policy:
+        """Return the plan as the bank keeps it: a policy of kind `Subgraph`."""
+        return Policy(kind=KIND, provider=PROVIDER, settings=self.to_json())
+
+    def __str__(self) -> str:
+        """`openvino, batch 4+4, 1 threads`."""
+        parts = [" | ".join(dict.fromkeys(map(str, self.regions)))]
+        if len(self.regions) > 1:
+            parts.append(f"{len(self.regions)} regions")
+        if self.batch:
+            parts.append(f"batch {'+'.join(map(str, self.batch))}")
+        if self.num_threads is not None:
+            parts.append(f"{self.num_threads} threads")
+        if self.memory != "default":
+            parts.append(f"memory {self.memory}")
+        return ", ".join(parts)
