@@ -25,12 +25,12 @@ ALLOWED: dict[str, set[str]] = {
     "assess": LEAVES | {"recording", "device", "migrate"},
     "accuracy": LEAVES | {"recording", "device", "capture"},
     "performance": LEAVES | {"recording", "device"},
-    "tune": LEAVES | {"recording", "device"},
+    "tune": LEAVES | {"recording", "device", "capture"},
     "doctor": LEAVES | {"recording", "device"},
     "export": LEAVES | {"recording", "device"},
     "report": LEAVES,
     "testing": LEAVES | {"device"},
-    "pages": LEAVES | {"recording", "accuracy", "report"},
+    "pages": LEAVES | {"recording", "accuracy", "tune", "report"},
     "port": LEAVES
     | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "doctor", "report"}
     | {"pages"},
