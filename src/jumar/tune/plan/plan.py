@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jumar.findings import Json
+from jumar.tune.lowering import Lowering
 from jumar.tune.policy import Policy, PolicyKind
 
 KIND: PolicyKind = "Subgraph"
@@ -54,6 +55,8 @@ class Plan:
     """None: as many as PyTorch uses."""
     memory: str = "default"
     """`default`; `keep`: freed memory stays with the process (malloc's thresholds raised)."""
+    lowering: Lowering = field(default_factory=Lowering)
+    """Operators in fewer bits. It comes first: the regions are of the lowered graph."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
@@ -63,16 +66,18 @@ class Plan:
             batch=tuple(data["batch"]),
             num_threads=data["num_threads"],
             memory=data["memory"],
+            lowering=Lowering.from_json(data.get("lowering", {})),
         )
 
     def to_json(self) -> dict[str, Json]:
         """Return the plan as JSON values."""
-        return {
+        data: dict[str, Json] = {
             "regions": [region.to_json() for region in self.regions],
             "batch": list(self.batch),
             "num_threads": self.num_threads,
             "memory": self.memory,
         }
+        return data | ({"lowering": self.lowering.to_json()} if self.lowering else {})
 
     @classmethod
     def of(cls, policy: Policy) -> Plan:
@@ -94,4 +99,6 @@ class Plan:
             parts.append(f"{self.num_threads} threads")
         if self.memory != "default":
             parts.append(f"memory {self.memory}")
+        if self.lowering:
+            parts.append(str(self.lowering))
         return ", ".join(parts)

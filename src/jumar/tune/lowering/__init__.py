@@ -1,0 +1,7 @@
+"""Graphs in fewer bits: casts and scales written into a graph, so that every engine can compute it."""
+
+from __future__ import annotations
+
+from jumar.tune.lowering.lowering import PRECISIONS, Lowering, LowPrecision, Range
+
+__all__ = ["PRECISIONS", "LowPrecision", "Lowering", "Range"]
