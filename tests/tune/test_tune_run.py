@@ -264,4 +264,6 @@ def test_every_rule_is_documented_under_the_headings(rule):
 
 
 def test_the_rules_codes_are_those_of_this_room():
-    assert [rule.code for rule in Registry(RULES)] == [f"JM50{number}" for number in range(1, 8)]
+    codes = [rule.code for rule in Registry(RULES)]
+    assert codes[:7] == [f"JM50{number}" for number in range(1, 8)]
+    assert {code[:3] for code in codes} == {"JM5"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jumar.findings import Finding, Json
 from jumar.tune.bank.entry import Tried
@@ -13,6 +13,9 @@ from jumar.tune.extract import NotTuned, TaskUse
 from jumar.tune.gate import Gain, improvement_percent
 from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy, PolicyKind
+
+if TYPE_CHECKING:
+    from jumar.tune.preconditions import Conditions
 
 Action = Literal["add", "update", "reserved", "unsatisfied"]
 """The vendor's words. `add`: was not in the bank, written; `update`: was in it, replaced by a better one;
@@ -110,6 +113,8 @@ class TuneResult:
     """Of the last minute when the run began: a busy machine widens every interval."""
     bank: str = ""
     """File or URL."""
+    conditions: Conditions | None = None
+    """The machine as the run found it and what it needs; None when nobody looked."""
     result_file: Path | None = None
 
     def counters(self) -> Counters:

@@ -8,10 +8,15 @@ from jumar.rules import Rule
 from jumar.tune.rules import (
     candidate_disagrees,
     candidate_lost,
+    device_shared,
     faster_policy,
+    few_cores,
+    low_disk,
+    low_memory,
     machine_busy,
     operator_not_run,
     other_device,
+    profiled,
     provider_missing,
 )
 
@@ -27,6 +32,11 @@ _MODULES = (
     other_device,
     provider_missing,
     machine_busy,
+    low_disk,
+    low_memory,
+    few_cores,
+    profiled,
+    device_shared,
 )
 
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)
