@@ -55,6 +55,11 @@ class Plan:
     """None: as many as PyTorch uses."""
     memory: str = "default"
     """`default`; `keep`: freed memory stays with the process (malloc's thresholds raised)."""
+    streams: int = 1
+    """How many pieces of the batch run at once, each with `num_threads` threads (one when that is None)."""
+    layout: str = "default"
+    """Of four-dimensional inputs, weights and borders: `default`, as the graph says; `channels_last`, converted when
+    the function is entered and back when it is left."""
     lowering: Lowering = field(default_factory=Lowering)
     """Operators in fewer bits. It comes first: the regions are of the lowered graph."""
 
@@ -66,6 +71,8 @@ class Plan:
             batch=tuple(data["batch"]),
             num_threads=data["num_threads"],
             memory=data["memory"],
+            streams=data.get("streams", 1),
+            layout=data.get("layout", "default"),
             lowering=Lowering.from_json(data.get("lowering", {})),
         )
 
@@ -76,6 +83,8 @@ class Plan:
             "batch": list(self.batch),
             "num_threads": self.num_threads,
             "memory": self.memory,
+            "streams": self.streams,
+            "layout": self.layout,
         }
         return data | ({"lowering": self.lowering.to_json()} if self.lowering else {})
 
@@ -95,10 +104,14 @@ class Plan:
             parts.append(f"{len(self.regions)} regions")
         if self.batch:
             parts.append(f"batch {'+'.join(map(str, self.batch))}")
+        if self.streams > 1:
+            parts.append(f"{self.streams} at once")
         if self.num_threads is not None:
             parts.append(f"{self.num_threads} threads")
         if self.memory != "default":
             parts.append(f"memory {self.memory}")
         if self.lowering:
             parts.append(str(self.lowering))
+        if self.layout != "default":
+            parts.append(f"layout {self.layout}")
         return ", ".join(parts)

@@ -1,0 +1,71 @@
+"""Keeping freed memory with the process, by glibc's `mallopt` (mallopt(3)).
+
+A large block is mapped afresh for each allocation and given back when it is freed, so that every call of a model
+faults its pages in anew. While a function of the policy `keep` runs, blocks come from the heap instead, whatever
+their size, and the heap is never trimmed.
+
+The thresholds belong to the process. Outside such functions the largest blocks (more than 32 MiB, the limit of
+glibc's own growing threshold) are mapped as before; the heap stays untrimmed for good, because trimming it between
+two calls would undo what the policy is for.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
+_NEVER = 2**31 - 1
+_LARGEST_DYNAMIC = 32 << 20
+"""glibc raises its own mapping threshold up to this (`DEFAULT_MMAP_THRESHOLD_MAX`)."""
+_DEFAULT_MMAP_MAX = 65536
+
+_lock = threading.Lock()
+_depth = 0
+
+
+@functools.cache
+def _mallopt() -> Callable[[int, int], int] | None:
+    """Return glibc's mallopt; None for another C library."""
+    try:
+        library = ctypes.CDLL(None)
+        library.gnu_get_libc_version  # noqa: B018 - only glibc has it
+        found = library.mallopt
+    except (OSError, AttributeError, TypeError):
+        return None
+    found.argtypes, found.restype = [ctypes.c_int, ctypes.c_int], ctypes.c_int
+    result: Callable[[int, int], int] = found
+    return result
+
+
+def can_keep() -> bool:
+    """Tell whether this process can keep freed memory: with glibc only."""
+    return _mallopt() is not None
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Let freed memory stay with the process while this is entered. May be nested and used in several threads."""
+    global _depth  # noqa: PLW0603 - malloc's thresholds are the process's, and so is their count
+    with _lock:
+        _depth += 1
+        if _depth == 1:
+            _set(_TRIM_THRESHOLD, _NEVER)
+            _set(_MMAP_MAX, 0)
+    try:
+        yield
+    finally:
+        with _lock:
+            _depth -= 1
+            if _depth == 0:
+                _set(_MMAP_THRESHOLD, _LARGEST_DYNAMIC)
+                _set(_MMAP_MAX, _DEFAULT_MMAP_MAX)
+
+
+def _set(what: int, value: int) -> None:
+    mallopt = _mallopt()
+    if mallopt is not None:
+        mallopt(what, value)
