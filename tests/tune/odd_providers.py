@@ -20,7 +20,7 @@ class Odd(Provider):
     def candidates(self, task, machine):
         return [self.policy()]
 
-    def apply(self, policy, function, example) -> Any:
+    def apply(self, policy, function, example, site) -> Any:
         return lambda *tensors: self.compute(function, tensors)
 
     def compute(self, function, tensors):
@@ -35,7 +35,7 @@ class Separable(Odd):
     def candidates(self, task, machine):
         return [self.policy()] if task.base == "avg_pool2d" else []
 
-    def apply(self, policy, function, example) -> Any:
+    def apply(self, policy, function, example, site) -> Any:
         import torch
 
         rows = torch.nn.AvgPool2d((17, 1), stride=1, padding=(8, 0))
@@ -80,7 +80,7 @@ class Wrong(Odd):
 
     name = "wrong"
 
-    def apply(self, policy, function, example) -> Any:
+    def apply(self, policy, function, example, site) -> Any:
         answer = function(*example).clone()
 
         def compute(*tensors):
@@ -96,7 +96,7 @@ class Cached(Odd):
 
     name = "cached"
 
-    def apply(self, policy, function, example) -> Any:
+    def apply(self, policy, function, example, site) -> Any:
         answer = function(*example)
         return lambda *tensors: answer
 

@@ -11,11 +11,9 @@ import pytest
 import torch
 from tune_builders import MACHINE
 
-from jumar.tune.inputs import make_inputs, refill
 from jumar.tune.policy import KINDS, Policy
 from jumar.tune.providers import import_path, load_provider
-from jumar.tune.signature import function_of
-from jumar.tune.worker.agreement import compare
+from jumar.tune.worker.case import Case
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 
@@ -58,21 +56,24 @@ class ProviderContract:
         data = pickle.dumps((tasks, MACHINE, import_path(provider)))
         assert subprocess.run([sys.executable, "-c", code], input=data, check=False, env=ENVIRONMENT).returncode == 0
 
-    def test_what_it_computes_agrees_with_the_operator_on_changing_inputs(self, provider, tasks):
-        for task in tasks:
-            plain, tensors = function_of(task), make_inputs(task, 0)
-            for policy in provider.candidates(task, MACHINE):
+    def test_what_it_computes_agrees_with_the_operator_on_changing_inputs(self, provider, tasks, tmp_path):
+        for number, task in enumerate(tasks):
+            for place, policy in enumerate(provider.candidates(task, MACHINE)):
+                case = Case(task)
+                site = case.site(tmp_path / f"{number}-{place}", 1)
                 with torch.no_grad():
-                    candidate = provider.apply(policy, plain, tensors)
+                    candidate = provider.apply(policy, case.plain, site.example, site)
+                    judge = case.judge(candidate, (policy,))
                     for seed in (1, 2):
-                        refill(tensors, task, seed)
-                        assert compare(plain, candidate, tensors).detail == ""
+                        case.fill(seed)
+                        assert judge.compare().detail == ""
 
-    def test_it_leaves_the_process_as_it_was(self, provider, tasks):
+    def test_it_leaves_the_process_as_it_was(self, provider, tasks, tmp_path):
         before = torch.get_num_threads(), torch.backends.mkldnn.enabled
-        for task in tasks:
-            tensors = make_inputs(task, 0)
-            for policy in provider.candidates(task, MACHINE):
+        for number, task in enumerate(tasks):
+            for place, policy in enumerate(provider.candidates(task, MACHINE)):
+                case = Case(task)
+                site = case.site(tmp_path / f"{number}-{place}", 1)
                 with torch.no_grad():
-                    provider.apply(policy, function_of(task), tensors)(*tensors)
+                    provider.apply(policy, case.plain, site.example, site)(*case.tensors)
         assert (torch.get_num_threads(), torch.backends.mkldnn.enabled) == before

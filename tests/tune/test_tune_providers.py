@@ -19,8 +19,8 @@ from jumar.tune.providers.contiguous import Contiguous
 from jumar.tune.providers.inductor import Inductor
 from jumar.tune.providers.native import Native
 from jumar.tune.providers.threads import Threads
-from jumar.tune.signature import function_of
 from jumar.tune.task import Task
+from jumar.tune.worker.case import Case
 
 
 def conv_task(**fields) -> Task:
@@ -130,19 +130,19 @@ def test_every_provider_has_a_name_of_its_own():
     assert len(set(names)) == len(names)
 
 
-def test_a_stack_applies_its_policies_from_the_inside_out():
+def test_a_stack_applies_its_policies_from_the_inside_out(tmp_path):
     stack = replace_in(replace_in((), Threads().policy(num_threads=1)), ChannelsLast().policy())
     assert describe(stack) == "channels_last + threads num_threads=1"
     task = conv_task()
-    tensors = [torch.randn(tensor.shape) for tensor in task.tensors.values()]
-    plain = function_of(task)
-    assert torch.allclose(apply_stack(stack, plain, tensors, PROVIDERS)(*tensors), plain(*tensors), atol=1e-6)
+    case = Case(task)
+    function = apply_stack(stack, case.plain, case.site(tmp_path, 1), PROVIDERS)
+    assert torch.allclose(function(*case.tensors), case.plain(*case.tensors), atol=1e-6)
 
 
-def test_a_policy_of_an_unknown_provider_is_named():
+def test_a_policy_of_an_unknown_provider_is_named(tmp_path):
     unknown = Policy(kind="Impl", provider="tvm")
     with pytest.raises(TuneError, match="tvm, which this Jumar has not"):
-        apply_stack((unknown,), lambda: None, [], PROVIDERS)
+        apply_stack((unknown,), lambda: None, Case(mm_task()).site(tmp_path, 1), PROVIDERS)
 
 
 @pytest.mark.parametrize("path", ["absent_module:Thing", "jumar.tune.task:Nothing", "builtins:dict"])

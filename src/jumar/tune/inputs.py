@@ -1,31 +1,61 @@
-"""Random inputs of a task: recorded shapes, strides and dtypes, values of the recorded scale."""
+"""The inputs of a task or a graph: real values where there are some, else random ones of the recorded scale."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import torch
 
 from jumar.tune.errors import TuneError
-from jumar.tune.task import Task, TensorSpec
+from jumar.tune.task import TensorSpec
+from jumar.tune.work import Work
+
+Values = Mapping[int, torch.Tensor]
+"""Real tensors by their place among the inputs: what a data file holds."""
+
+REAL_SEED = 0
+"""With this seed variable inputs have their real values, where there are some."""
+_CONSTANTS_SEED = 7
 
 
-def make_inputs(task: Task, seed: int) -> list[torch.Tensor]:
-    """Return the task's tensors on the CPU, in order; equal seeds give equal values.
+def make_inputs(work: Work, seed: int, values: Values | None = None) -> list[torch.Tensor]:
+    """Return the variable inputs on the CPU, in order; equal seeds give equal values.
 
-    Raises TuneError for a dtype that random values cannot be made of.
+    With `values`, seed 0 gives the real ones, and other seeds draw their elements from them, so that integers and
+    masks stay within what the model takes. Raises TuneError for a dtype that random values cannot be made of.
     """
     generator = torch.Generator().manual_seed(seed)
-    return [_make(name, spec, generator) for name, spec in task.tensors.items()]
+    return [
+        _make(name, spec, generator, (values or {}).get(place), is_real=seed == REAL_SEED)
+        for place, (name, spec) in enumerate(work.tensors.items())
+        if not spec.constant
+    ]
 
 
-def refill(tensors: list[torch.Tensor], task: Task, seed: int) -> None:
+def make_constants(work: Work, values: Values | None = None) -> dict[int, torch.Tensor]:
+    """Return the weights by their place: the real ones, and random ones for those that `values` has not."""
+    generator = torch.Generator().manual_seed(_CONSTANTS_SEED)
+    known = values or {}
+    return {
+        place: known[place] if place in known else _make(name, spec, generator, None, is_real=False)
+        for place, (name, spec) in enumerate(work.tensors.items())
+        if spec.constant
+    }
+
+
+def refill(tensors: list[torch.Tensor], work: Work, seed: int, values: Values | None = None) -> None:
     """Give `tensors` the values of another seed, in place: memory and strides stay."""
-    for tensor, fresh in zip(tensors, make_inputs(task, seed), strict=True):
-        if 0 in tensor.stride() and tensor.numel():
-            _distinct(tensor).copy_(_distinct(fresh))
-        else:
-            tensor.copy_(fresh)
+    for tensor, fresh in zip(tensors, make_inputs(work, seed, values), strict=True):
+        overwrite(tensor, fresh)
+
+
+def overwrite(tensor: torch.Tensor, fresh: torch.Tensor) -> None:
+    """Copy `fresh` into `tensor`, which may hold elements of memory several times over (expanded)."""
+    if 0 in tensor.stride() and tensor.numel():
+        _distinct(tensor).copy_(_distinct(fresh))
+    else:
+        tensor.copy_(fresh)
 
 
 def in_float64(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -33,14 +63,34 @@ def in_float64(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
     return [tensor.to(torch.float64) if tensor.is_floating_point() else tensor for tensor in tensors]
 
 
-def _make(name: str, spec: TensorSpec, generator: torch.Generator) -> torch.Tensor:
+def _make(
+    name: str, spec: TensorSpec, generator: torch.Generator, real: torch.Tensor | None, *, is_real: bool
+) -> torch.Tensor:
     dtype = getattr(torch, spec.dtype, None)
-    if not isinstance(dtype, torch.dtype) or dtype.is_complex:
+    if not isinstance(dtype, torch.dtype) or (dtype.is_complex and real is None):
         raise TuneError(f"{name} has dtype {spec.dtype}, of which no random input is made.")
     if not all(spec.shape):
         return torch.empty_strided(spec.shape, spec.stride, dtype=dtype)
     size = 1 + sum((length - 1) * step for length, step in zip(spec.shape, spec.stride, strict=True))
-    return torch.as_strided(_values(spec, dtype, size, generator), spec.shape, spec.stride)
+    if real is not None and is_real:
+        made = torch.zeros(size, dtype=dtype).as_strided(spec.shape, spec.stride)
+        overwrite(made, real)
+        return made
+    flat = _values(spec, dtype, size, generator) if real is None else _drawn(real, size, generator)
+    return torch.as_strided(flat, spec.shape, spec.stride)
+
+
+def _drawn(real: torch.Tensor, size: int, generator: torch.Generator) -> torch.Tensor:
+    """Return elements of `real` drawn with replacement.
+
+    Floating-point numbers that are all equal are spread around their value, so that ignoring them shows.
+    """
+    elements = real.reshape(-1)
+    if real.is_floating_point() and bool((elements == elements[0]).all()):
+        value = float(elements[0])
+        around = torch.rand(size, generator=generator) + 0.5 if value else torch.randn(size, generator=generator)
+        return (around * (value or 1.0)).to(real.dtype)
+    return elements[torch.randint(elements.numel(), (size,), generator=generator)]
 
 
 def _values(spec: TensorSpec, dtype: torch.dtype, size: int, generator: torch.Generator) -> torch.Tensor:
@@ -50,7 +100,9 @@ def _values(spec: TensorSpec, dtype: torch.dtype, size: int, generator: torch.Ge
         low, high = int(spec.minimum or 0), int(spec.maximum or 0)
         return torch.randint(low, max(high, low) + 1, (size,), generator=generator).to(dtype)
     mean, spread = _scale(spec)
-    return (torch.randn(size, generator=generator) * spread + mean).to(dtype)
+    drawn = torch.randn(size, generator=generator) * spread + mean
+    # What is never negative (a variance) has a reason for it.
+    return (drawn.abs() if spec.minimum is not None and spec.minimum >= 0 else drawn).to(dtype)
 
 
 def _scale(spec: TensorSpec) -> tuple[float, float]:
@@ -58,7 +110,7 @@ def _scale(spec: TensorSpec) -> tuple[float, float]:
 
     A constant tensor (a bias of zeros) still gets a spread: a provider that forgets it must be seen.
     """
-    if spec.mean is None or spec.rms is None:
+    if spec.mean is None or spec.rms is None or not math.isfinite(spec.rms):
         return 0.0, 1.0
     spread = math.sqrt(max(spec.rms**2 - spec.mean**2, 0.0))
     return spec.mean, spread if spread > 1e-6 * spec.rms and spread > 0 else abs(spec.mean) or 1.0

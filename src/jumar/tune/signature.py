@@ -1,4 +1,4 @@
-"""Operators by their schema: from a recorded call to a task, and from a task to a function of its tensors."""
+"""Operators by their schema: from a recorded call to a task, and from a task or a graph to a function."""
 
 from __future__ import annotations
 
@@ -11,19 +11,10 @@ import torch
 from jumar.findings import Json
 from jumar.recording import CallRow
 from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph
+from jumar.tune.overloads import overload
 from jumar.tune.task import Function, Task, TensorSpec
-
-
-def overload(name: str) -> torch._ops.OpOverload:
-    """Return the operator called `aten::add.Tensor`. Raises TuneError when this PyTorch has none."""
-    namespace, _, rest = name.rpartition("::")
-    base, _, variant = rest.partition(".")
-    found = getattr(getattr(torch.ops, namespace or "aten"), base, None)
-    operator = getattr(found, variant or "default", None) if found is not None else None
-    if operator is None:
-        raise TuneError(f"{name} is not an operator of PyTorch {torch.__version__}; record again with this version.")
-    assert isinstance(operator, torch._ops.OpOverload)
-    return operator
+from jumar.tune.work import Work
 
 
 def task_of(row: CallRow) -> Task:
@@ -58,8 +49,36 @@ def task_from(operator: str, given: Mapping[str, Any]) -> Task:
     return Task(operator=operator, tensors=tensors, arguments=values)
 
 
-def function_of(task: Task) -> Function:
-    """Return the operator as a function of the task's tensors only. Raises TuneError for an unknown operator."""
+def function_of(work: Work, constants: Mapping[int, torch.Tensor] | None = None) -> Function:
+    """Return an operator or a graph, run by PyTorch operator by operator, as a function of its variable inputs.
+
+    `constants` are the weights by their place among all inputs; every weight must be there. An operator returns
+    what it returns, a graph the tuple of its outputs. Raises TuneError for an operator that this PyTorch has not.
+    """
+    call = _function_of_graph(work) if isinstance(work, Graph) else _function_of_task(work)
+    specs = list(work.tensors.values())
+    variables = [place for place, spec in enumerate(specs) if not spec.constant]
+    if len(variables) == len(specs):
+        return call
+    bound: list[Any] = [(constants or {}).get(place) for place in range(len(specs))]
+
+    def call_bound(*tensors: torch.Tensor) -> Any:
+        inputs = bound.copy()
+        for place, tensor in zip(variables, tensors, strict=True):
+            inputs[place] = tensor
+        return call(*inputs)
+
+    return call_bound
+
+
+def _function_of_graph(graph: Graph) -> Function:
+    from jumar.tune.graph.fx import to_fx
+
+    # Not the module itself: its hooks and `__call__` cost microseconds, and small graphs are measured too.
+    return to_fx(graph).forward
+
+
+def _function_of_task(task: Task) -> Function:
     operator = overload(task.operator)
     places = {name: place for place, name in enumerate(task.tensors)}
     positional: list[tuple[int, Any]] = []

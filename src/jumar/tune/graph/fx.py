@@ -13,7 +13,7 @@ from torch import fx
 from jumar.findings import Json
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.graph import GETITEM, Graph, Node
-from jumar.tune.signature import overload
+from jumar.tune.overloads import overload
 from jumar.tune.task import TensorSpec
 
 _NAMED = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import Any
 
+from jumar.tune.engines.base import Site
 from jumar.tune.errors import TuneError
 from jumar.tune.policy import Policy, Stack
 from jumar.tune.providers.base import Provider
@@ -39,10 +39,10 @@ def load_provider(path: str) -> Provider:
     return provider
 
 
-def apply_stack(stack: Stack, function: Function, example: Sequence[Any], providers: Sequence[Provider]) -> Function:
+def apply_stack(stack: Stack, function: Function, site: Site, providers: Sequence[Provider]) -> Function:
     """Return `function` under every policy of `stack`, innermost first. Raises TuneError for an unknown provider."""
     for policy in stack:
-        function = _provider_of(policy, providers).apply(policy, function, example)
+        function = _provider_of(policy, providers).apply(policy, function, site.example, site)
     return function
 
 

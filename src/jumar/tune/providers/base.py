@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from jumar.tune.engines.base import Site
 from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy, PolicyKind
 from jumar.tune.task import Function, Task
@@ -46,8 +47,12 @@ class Provider(ABC):
         """Return the policies worth a measurement for `task`; empty when there is none."""
 
     @abstractmethod
-    def apply(self, policy: Policy, function: Function, example: Sequence[Any]) -> Function:
-        """Return `function` under `policy`. `example` are the task's tensors, which must stay as they are."""
+    def apply(self, policy: Policy, function: Function, example: Sequence[Any], site: Site) -> Function:
+        """Return `function`, which takes the variable inputs, under `policy`.
+
+        `example` are those inputs and must stay as they are. `site` has what else there is to build from: the graph
+        (of one node for an operator), its weights, room for files.
+        """
 
     def policy(self, **settings: Any) -> Policy:
         """Return a policy of this provider."""

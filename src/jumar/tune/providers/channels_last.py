@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jumar.tune.engines.base import Site
 from jumar.tune.machine import Machine
 from jumar.tune.operators import SPATIAL
 from jumar.tune.policy import Policy
@@ -24,7 +25,7 @@ class ChannelsLast(Provider):
             return []
         return [self.policy()]
 
-    def apply(self, policy: Policy, function: Function, example: Sequence[Any]) -> Function:
+    def apply(self, policy: Policy, function: Function, example: Sequence[Any], site: Site) -> Function:
         """Convert there and back around `function`."""
         import torch
 
@@ -36,7 +37,7 @@ class ChannelsLast(Provider):
             layout = formats.get(tensor.dim())
             return tensor if layout is None else tensor.contiguous(memory_format=layout)
 
-        return between_borders(function, convert, example)
+        return between_borders(function, convert, site)
 
 
 def _channels_first(spec: TensorSpec) -> bool:

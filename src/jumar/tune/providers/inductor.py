@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jumar.tune.engines.base import Site
 from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy
 from jumar.tune.providers.base import Provider
@@ -28,7 +29,7 @@ class Inductor(Provider):
         """Offer it for every task."""
         return [self.policy()]
 
-    def apply(self, policy: Policy, function: Function, example: Sequence[Any]) -> Function:
+    def apply(self, policy: Policy, function: Function, example: Sequence[Any], site: Site) -> Function:
         """Compile now, so that compiling is not timed; a graph break is an error."""
         import torch
         from torch._inductor import config

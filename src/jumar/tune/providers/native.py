@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jumar.tune.engines.base import Site
 from jumar.tune.machine import Machine
 from jumar.tune.operators import PRODUCTS
 from jumar.tune.policy import Policy
@@ -25,7 +26,7 @@ class Native(Provider):
         """Offer it where ATen has the choice."""
         return [self.policy()] if task.base in _CHOOSES else []
 
-    def apply(self, policy: Policy, function: Function, example: Sequence[Any]) -> Function:
+    def apply(self, policy: Policy, function: Function, example: Sequence[Any], site: Site) -> Function:
         """Turn oneDNN off around each call, and on again as it was."""
         import torch
 

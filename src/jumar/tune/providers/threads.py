@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jumar.tune.engines.base import Site
 from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy
 from jumar.tune.providers.base import Provider
@@ -22,7 +23,7 @@ class Threads(Provider):
         counts = (2**power for power in range(machine.num_threads.bit_length()))
         return [self.policy(num_threads=count) for count in counts if count < machine.num_threads]
 
-    def apply(self, policy: Policy, function: Function, example: Sequence[Any]) -> Function:
+    def apply(self, policy: Policy, function: Function, example: Sequence[Any], site: Site) -> Function:
         """Set the number before each call and put it back after it."""
         import torch
 

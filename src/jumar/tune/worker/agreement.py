@@ -1,29 +1,42 @@
 """Do a candidate's outputs agree with the reference?
 
-The reference is the operator itself on the same inputs widened to float64 (to float32 where it has no
+The reference is the operator or graph itself on the same inputs widened to float64 (to float32 where it has no
 float64 kernel). Errors are the greatest absolute difference over the greatest absolute value of the
 reference. A candidate may have
 
-    allowed = max(4 × error of the operator as PyTorch runs it, 8 × eps(dtype))
+    allowed = max(4 × error as PyTorch runs it, 8 × eps(dtype), min(8 × eps(dtype) × √operators, 1e-3))
 
 so that long sums, which every implementation rounds differently, are judged by what the default shows
-on the very same numbers. Elements that are not finite must be in the same places with the same values,
-outputs of integers must be equal, and shapes, dtypes and strides are the same.
+on the very same numbers; the last term because the roundings of operators one after the other add up like a
+random walk. With an error budget that is what is allowed, and integers may differ in that share of elements.
+Elements that are not finite must be in the same places with the same values, outputs of integers must be equal,
+and shapes, dtypes and strides (of dimensions of more than one element) are the same.
+
+Before the candidate runs, blocks of memory of its outputs' sizes are filled with NaN and freed, so that memory it
+returns without having written it shows. Outputs of its last call must keep their values while it runs again.
+Inputs that a graph writes to are compared as outputs and put back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
-from jumar.tune.inputs import in_float64
-from jumar.tune.providers.borders import as_tuple
+from jumar.tune.inputs import overwrite
 from jumar.tune.task import Function
+from jumar.tune.worker.reference import Exact, widening
 
 FACTOR_OF_DEFAULT = 4.0
 UNITS_OF_EPSILON = 8.0
+GREATEST_OF_DEPTH = 1e-3
+_NUM_POISONED = 3
+"""Blocks of each output's size: a candidate may keep intermediate results in some of them."""
+
+Output = torch.Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,56 +48,145 @@ class Agreement:
     detail: str = ""
 
 
-def compare(plain: Function, candidate: Function, tensors: list[torch.Tensor]) -> Agreement:
-    """Run both on `tensors` and compare every output; also check that the inputs were left as they are."""
-    before = [tensor.clone() for tensor in tensors]
-    default = [output.clone() for output in as_tuple(plain(*tensors))]
-    reference = _reference(plain, tensors, default)
-    outputs = as_tuple(candidate(*tensors))
-    if len(outputs) != len(default):
-        return Agreement(0.0, 0.0, f"it returns {len(outputs)} tensors where the operator returns {len(default)}")
-    if not all(_same(old, new) for old, new in zip(before, tensors, strict=True)):
-        return Agreement(0.0, 0.0, "it changes its inputs")
-    return worst([_compare_one(*three) for three in zip(outputs, default, reference, strict=True)])
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """How outputs are judged."""
+
+    exact: Callable[[Function], Exact] = widening
+    """Makes what computes the reference out of the default."""
+    error_budget: float | None = None
+    """Allowed error; None: by the dtype."""
+    num_operators: int = 1
+    written: Sequence[int] = ()
+    """Places, among the variable inputs, of those that a call writes to."""
+    may_reuse: bool = False
+    """The candidate may return the same memory in every call."""
 
 
-def _reference(plain: Function, tensors: list[torch.Tensor], default: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    if not any(tensor.is_floating_point() for tensor in tensors):
-        return list(default)
-    for widen in (in_float64, _in_float32):
-        try:
-            return list(as_tuple(plain(*widen(tensors))))
-        except (RuntimeError, NotImplementedError):  # no kernel for this dtype
-            continue
-    return list(default)
+@dataclass(slots=True)
+class Judge:
+    """Compares a candidate with the default, again and again on what `tensors` hold."""
+
+    plain: Function
+    candidate: Function
+    tensors: list[torch.Tensor]
+    rule: Rule = field(default_factory=Rule)
+    _held: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
+    """Outputs of the candidate's last call, and what was in them."""
+
+    def compare(self) -> Agreement:
+        """Run both and compare every output; also check that the inputs were left as they are."""
+        before = [tensor.clone() for tensor in self.tensors]
+        default, _ = self._run(self.plain, before)
+        reference = self._reference(default)
+        _poison(default)
+        outputs, held = self._run(self.candidate, before)
+        if len(outputs) != len(default):
+            num, must = len(outputs) - len(self.rule.written), len(default) - len(self.rule.written)
+            return Agreement(0.0, 0.0, f"it returns {num} tensors where the operator returns {must}")
+        if not all(_same(old, new) for old, new in zip(before, self.tensors, strict=True)):
+            return Agreement(0.0, 0.0, "it changes its inputs")
+        if not self._kept():
+            return Agreement(0.0, 0.0, "it writes over the outputs of an earlier call")
+        self._hold(held, outputs)
+        compared = zip(outputs, default, reference, strict=True)
+        return worst([_compare_one(self.rule, *three) for three in compared])
+
+    def _run(self, function: Function, before: Sequence[torch.Tensor]) -> tuple[list[Output], list[Output]]:
+        """Return copies of the outputs and of the written inputs, which are put back, and the outputs themselves."""
+        given = outputs_of(function(*self.tensors))
+        copies = [None if output is None else output.clone() for output in given]
+        for place in self.rule.written:
+            copies.append(self.tensors[place].clone())
+            overwrite(self.tensors[place], before[place])
+        return copies, given
+
+    def _reference(self, default: Sequence[Output]) -> list[Output]:
+        exact = self.rule.exact(self.plain)(self.tensors, self.rule.written)
+        return list(default) if exact is None or len(exact) != len(default) else exact
+
+    def _kept(self) -> bool:
+        return self.rule.may_reuse or all(_same(output, copy) for output, copy in self._held)
+
+    def _hold(self, given: Sequence[Output], copies: Sequence[Output]) -> None:
+        """Remember the outputs. One that is an input's own memory changes with that and is left out."""
+        inputs = {tensor.untyped_storage().data_ptr() for tensor in self.tensors}
+        self._held = [
+            (output, copy)
+            for output, copy in zip(given, copies, strict=False)
+            if output is not None and copy is not None and output.untyped_storage().data_ptr() not in inputs
+        ]
 
 
-def _in_float32(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    return [tensor.to(torch.float32) if tensor.is_floating_point() else tensor for tensor in tensors]
+def compare(plain: Function, candidate: Function, tensors: list[torch.Tensor], rule: Rule | None = None) -> Agreement:
+    """Compare once; see `Judge.compare`."""
+    return Judge(plain, candidate, tensors, rule or Rule()).compare()
 
 
-def _compare_one(output: torch.Tensor, default: torch.Tensor, reference: torch.Tensor) -> Agreement:
+def outputs_of(outputs: Any) -> list[Output]:
+    """Return what a function returned as a list of tensors and Nones."""
+    return [outputs] if outputs is None or isinstance(outputs, torch.Tensor) else list(outputs)
+
+
+def _poison(outputs: Sequence[Output]) -> None:
+    blocks = [
+        torch.full((output.untyped_storage().nbytes(),), 0xFF, dtype=torch.uint8, device=output.device)
+        for output in outputs
+        if output is not None
+        for _ in range(_NUM_POISONED)
+    ]
+    del blocks
+
+
+def _compare_one(rule: Rule, output: Output, default: Output, reference: Output) -> Agreement:
+    if output is None or default is None or reference is None:
+        fine = output is None and default is None
+        return Agreement(0.0, 0.0, "" if fine else "it returns nothing where a tensor must be, or the reverse")
     for what in ("shape", "dtype", "device"):
         if getattr(output, what) != getattr(default, what):
             return Agreement(0.0, 0.0, f"its {what} is {getattr(output, what)} and must be {getattr(default, what)}")
-    if output.stride() != default.stride():
+    if _strides(output) != _strides(default):
         return Agreement(0.0, 0.0, f"its strides are {output.stride()} and must be {default.stride()}")
+    if output.is_complex():
+        output, default, reference = (torch.view_as_real(one.resolve_conj()) for one in (output, default, reference))
     if not output.is_floating_point():
-        return Agreement(0.0, 0.0, "" if torch.equal(output, default) else "its integers differ")
+        return _by_equality(output, default, rule.error_budget)
     finite = torch.isfinite(default)
     if not _same(output[~finite], default[~finite]) or not bool(torch.isfinite(output[finite]).all()):
         return Agreement(float("inf"), 0.0, "it has NaN or Inf where the operator has none, or the reverse")
-    return _by_error(output[finite], default[finite], reference[finite])
+    return _by_error(rule, output[finite], default[finite], reference[finite])
 
 
-def _by_error(output: torch.Tensor, default: torch.Tensor, reference: torch.Tensor) -> Agreement:
+def _strides(tensor: torch.Tensor) -> list[int]:
+    if not tensor.numel():
+        return []
+    return [stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True) if size > 1]
+
+
+def _by_equality(output: torch.Tensor, default: torch.Tensor, budget: float | None) -> Agreement:
+    if torch.equal(output, default):
+        return Agreement(0.0, budget or 0.0)
+    share = (output != default).sum().item() / max(output.numel(), 1)
+    if budget is not None and share <= budget:
+        return Agreement(share, budget)
+    return Agreement(share, budget or 0.0, "its integers differ")
+
+
+def _by_error(rule: Rule, output: torch.Tensor, default: torch.Tensor, reference: torch.Tensor) -> Agreement:
     exact = reference.to(torch.float64)
     scale = exact.abs().max().item() if exact.numel() else 0.0
     error, usual = (_error(values, exact, scale) for values in (output, default))
-    allowed = max(FACTOR_OF_DEFAULT * usual, UNITS_OF_EPSILON * torch.finfo(output.dtype).eps)
+    allowed = _allowed(usual, torch.finfo(output.dtype).eps, rule)
     if error <= allowed:
         return Agreement(error, allowed)
     return Agreement(error, allowed, f"its error is {error:.3g} of the greatest value and may be {allowed:.3g}")
+
+
+def _allowed(usual: float, eps: float, rule: Rule) -> float:
+    if rule.error_budget is not None:
+        return rule.error_budget
+    units = UNITS_OF_EPSILON * eps
+    return max(FACTOR_OF_DEFAULT * usual, units, min(units * math.sqrt(rule.num_operators), GREATEST_OF_DEPTH))
 
 
 def _error(values: torch.Tensor, exact: torch.Tensor, scale: float) -> float:
@@ -95,9 +197,11 @@ def _error(values: torch.Tensor, exact: torch.Tensor, scale: float) -> float:
 
 def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
     """Tell whether two tensors are equal, NaN being equal to NaN."""
+    if left.is_complex():
+        left, right = torch.view_as_real(left.resolve_conj()), torch.view_as_real(right.resolve_conj())
     if not left.is_floating_point():
         return torch.equal(left, right)
-    return bool(torch.isclose(left, right, rtol=0.0, atol=0.0, equal_nan=True).all())
+    return bool(((left == right) | (left.isnan() & right.isnan())).all())
 
 
 def worst(agreements: Sequence[Agreement]) -> Agreement:

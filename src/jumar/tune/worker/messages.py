@@ -9,7 +9,7 @@ from typing import Any, Literal
 from jumar.findings import Json
 from jumar.tune.gate import Gain
 from jumar.tune.policy import Stack, stack_from_json, stack_to_json
-from jumar.tune.task import Task
+from jumar.tune.work import Work, work_from_json
 
 Status = Literal["measured", "busy", "disagrees", "failed", "task-failed", "memory", "timeout", "died"]
 """What became of a candidate.
@@ -47,26 +47,30 @@ class Limits:
 
     time_s: float = 120.0
     memory_bytes: int = 4 << 30
-    """Writable memory of the process beyond what it has at its start."""
+    """Writable memory of the process beyond what it has at its start and some copies of the work's own tensors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
     """One comparison: `candidate` against `incumbent`, on the same inputs, interleaved."""
 
-    task: Task
+    task: Work
     incumbent: Stack
     candidate: Stack
     num_threads: int
     seed: int = 0
     min_gain: float = 0.02
     effort: Effort = field(default_factory=Effort)
+    data: str = ""
+    """Data file with real weights and inputs (`jumar.tune.graph.data`); empty: random values of the recorded scale."""
+    error_budget: float | None = None
+    """Allowed error, relative to the greatest value of the reference; None: by the dtype."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Trial:
         """Rebuild a trial from `to_json`."""
         known = {
-            "task": Task.from_json(data["task"]),
+            "task": work_from_json(data["task"]),
             "incumbent": stack_from_json(data["incumbent"]),
             "candidate": stack_from_json(data["candidate"]),
             "effort": Effort(**data["effort"]),
@@ -83,6 +87,8 @@ class Trial:
             "seed": self.seed,
             "min_gain": self.min_gain,
             "effort": asdict(self.effort),
+            "data": self.data,
+            "error_budget": self.error_budget,
         }
 
 

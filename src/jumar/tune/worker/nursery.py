@@ -21,12 +21,16 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import IO, Any
 
 from jumar.tune.worker.limits import become_child, limit_memory
 from jumar.tune.worker.messages import Outcome, Phase, Trial
 
 POLL_S = 0.1
+COPIES_OF_WORK = 8
+"""So many times the tensors of a task or graph are allowed for besides the limit: the data file, the reference in
+float64, the default's and the candidate's intermediate results, an engine's packed weights."""
 TAIL_BYTES = 400
 
 
@@ -68,11 +72,14 @@ def _answer(answers: IO[str], message: dict[str, Any]) -> None:
 def _raise_child(request: dict[str, Any], providers: Sequence[Any]) -> Outcome:
     """Fork a child for the trial, wait for it within its limits, and say what became of it."""
     ours, theirs = os.pipe()
-    with tempfile.TemporaryFile() as log:
+    with (
+        tempfile.TemporaryFile() as log,
+        tempfile.TemporaryDirectory(prefix="jumar-trial-", ignore_cleanup_errors=True) as folder,
+    ):
         child = os.fork()
         if child == 0:
             os.close(ours)
-            _be_child(request, providers, theirs, log.fileno())
+            _be_child(request, providers, theirs, log.fileno(), Path(folder))
         os.close(theirs)
         try:
             lines, ending = _watch(child, ours, request["limits"]["time_s"])
@@ -81,20 +88,23 @@ def _raise_child(request: dict[str, Any], providers: Sequence[Any]) -> Outcome:
         return _judge(lines, ending, request["limits"], _tail(log))
 
 
-def _be_child(request: dict[str, Any], providers: Sequence[Any], pipe: int, log: int) -> None:
+def _be_child(request: dict[str, Any], providers: Sequence[Any], pipe: int, log: int, folder: Path) -> None:
     """Run the trial and leave without ever returning."""
     code = 1
     try:
         become_child(log)
-        limit_memory(request["limits"]["memory_bytes"])
+        from jumar.tune.worker.case import size_bytes
         from jumar.tune.worker.trial import run_trial
+
+        trial = Trial.from_json(request["trial"])
+        limit_memory(request["limits"]["memory_bytes"] + COPIES_OF_WORK * size_bytes(trial.task))
 
         with os.fdopen(pipe, "w", encoding="utf-8") as answers:
 
             def on_phase(phase: Phase) -> None:
                 _answer(answers, {"phase": phase})
 
-            outcome = run_trial(Trial.from_json(request["trial"]), providers, on_phase)
+            outcome = run_trial(trial, providers, on_phase, folder)
             _answer(answers, outcome.to_json())
         code = 0
     finally:

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import torch
 
 from jumar.tune.gate import gain_of
-from jumar.tune.inputs import make_inputs, refill
 from jumar.tune.providers import apply_stack
 from jumar.tune.providers.base import Provider
-from jumar.tune.signature import function_of
-from jumar.tune.task import Function
-from jumar.tune.worker.agreement import Agreement, compare, worst
+from jumar.tune.worker.agreement import Agreement, Judge, worst
+from jumar.tune.worker.case import Case
 from jumar.tune.worker.messages import Effort, Outcome, Phase, Trial
 from jumar.tune.worker.pairs import Pairs, measure_pairs
 
 NUM_INPUTS = 3
-"""Different random inputs on which outputs are compared before timing; one more is tried after it."""
+"""Different inputs on which outputs are compared before timing; one more is tried after it."""
 _MEMORY_WORDS = ("can't allocate memory", "DefaultCPUAllocator", "not enough memory", "bad_alloc", "out of memory")
 
 
-def run_trial(trial: Trial, providers: Sequence[Provider], on_phase: Callable[[Phase], None]) -> Outcome:
-    """Carry out a trial in this process; never raises an Exception."""
+def run_trial(trial: Trial, providers: Sequence[Provider], on_phase: Callable[[Phase], None], folder: Path) -> Outcome:
+    """Carry out a trial in this process, which may fill `folder`; never raises an Exception."""
     torch.set_num_threads(trial.num_threads)
     phase: Phase = "task"
 
@@ -34,34 +33,37 @@ def run_trial(trial: Trial, providers: Sequence[Provider], on_phase: Callable[[P
 
     try:
         with torch.no_grad():
-            return _run(trial, providers, enter)
+            return _run(trial, providers, enter, folder)
     except Exception as error:  # noqa: BLE001 - a provider may raise anything; it becomes the candidate's outcome
         return _failure(error, phase)
 
 
-def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], None]) -> Outcome:
+def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], None], folder: Path) -> Outcome:
     enter("task")
-    plain = function_of(trial.task)
-    tensors = make_inputs(trial.task, trial.seed)
-    plain(*tensors)
-    incumbent = apply_stack(trial.incumbent, plain, tensors, providers)
+    case = Case(trial.task, data=trial.data, seed=trial.seed, error_budget=trial.error_budget)
+    case.plain(*case.tensors)
+    case.fill()
+    site = case.site(folder / "incumbent", trial.num_threads)
+    incumbent = apply_stack(trial.incumbent, case.plain, site, providers)
     enter("candidate")
-    candidate = apply_stack(trial.candidate, plain, tensors, providers)
-    agreement = _agrees(trial, plain, candidate, tensors)
+    site = case.site(folder / "candidate", trial.num_threads)
+    candidate = apply_stack(trial.candidate, case.plain, site, providers)
+    judge = case.judge(candidate, trial.candidate)
+    agreement = _agrees(trial, case, judge)
     if agreement.detail:
         return _disagrees(agreement)
     enter("measure")
     pairs = measure_pairs(
-        partial(incumbent, *tensors),
-        partial(candidate, *tensors),
+        partial(incumbent, *case.tensors),
+        partial(candidate, *case.tensors),
         trial.effort,
         min_gain=trial.min_gain,
         seed=trial.seed,
     )
     if len(pairs.before_us) < trial.effort.min_pairs:
         return Outcome(status="busy", phase="measure", detail=_busy(pairs, trial.effort))
-    refill(tensors, trial.task, trial.seed + NUM_INPUTS)
-    after = compare(plain, candidate, tensors)
+    case.fill(trial.seed + NUM_INPUTS)
+    after = judge.compare()
     if after.detail:
         return _disagrees(after, " (after timing, on other values in the same memory)")
     gain = gain_of(pairs.before_us, pairs.after_us, pairs.calls_per_sample, pairs.num_disturbed)
@@ -74,14 +76,15 @@ def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], N
     )
 
 
-def _agrees(trial: Trial, plain: Function, candidate: Function, tensors: list[torch.Tensor]) -> Agreement:
-    """Compare on `NUM_INPUTS` sets of values, the last of which stays in `tensors`; stop at a disagreement."""
-    agreement = compare(plain, candidate, tensors)
+def _agrees(trial: Trial, case: Case, judge: Judge) -> Agreement:
+    """Compare on `NUM_INPUTS` sets of values, of which the first is put back; stop at a disagreement."""
+    agreement = judge.compare()
     for number in range(1, NUM_INPUTS):
         if agreement.detail:
-            break
-        refill(tensors, trial.task, trial.seed + number)
-        agreement = worst([agreement, compare(plain, candidate, tensors)])
+            return agreement
+        case.fill(trial.seed + number)
+        agreement = worst([agreement, judge.compare()])
+    case.fill()
     return agreement
 
 

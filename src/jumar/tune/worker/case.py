@@ -1,0 +1,94 @@
+"""What a trial measures on: the work with its weights and inputs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from jumar.findings import Json
+from jumar.tune.engines.base import Site
+from jumar.tune.graph import Graph
+from jumar.tune.inputs import REAL_SEED, Values, make_constants, make_inputs, refill
+from jumar.tune.policy import Stack
+from jumar.tune.signature import function_of
+from jumar.tune.task import Function
+from jumar.tune.work import Work
+from jumar.tune.worker.agreement import Judge, Rule
+from jumar.tune.worker.reference import widening_of
+
+
+class Case:
+    """The work of a trial on this process's CPU. `tensors` are its variable inputs, the real ones at first."""
+
+    def __init__(self, work: Work, *, data: str = "", seed: int = REAL_SEED, error_budget: float | None = None) -> None:
+        """Read the data file, if there is one. Raises TuneError for one that cannot be read."""
+        self.work = work
+        self._values: Values = _load(data) if data else {}
+        self._first_seed = REAL_SEED if self._values else seed
+        self._error_budget = error_budget
+        self.constants = make_constants(work, self._values)
+        self.tensors = make_inputs(work, self._first_seed, self._values)
+        self.plain: Function = function_of(work, self.constants)
+
+    def site(self, folder: Path, num_threads: int) -> Site:
+        """Return where a candidate is built; its folder is made."""
+        folder.mkdir(parents=True, exist_ok=True)
+        example = make_inputs(self.work, self._first_seed, self._values)
+        return Site(
+            graph=self._graph(), constants=self.constants, example=example, folder=folder, num_threads=num_threads
+        )
+
+    def fill(self, seed: int | None = None) -> None:
+        """Give the inputs other values; None: the first ones, which are the real ones where there are some."""
+        refill(self.tensors, self.work, self._first_seed if seed is None else seed, self._values)
+
+    def judge(self, candidate: Function, stack: Stack) -> Judge:
+        """Return what compares `candidate`, made by `stack`, with the work as PyTorch runs it."""
+        rule = Rule(
+            exact=widening_of(self.work, self.constants),
+            error_budget=self._error_budget,
+            num_operators=len(self.work.nodes) if isinstance(self.work, Graph) else 1,
+            written=written_inputs(self.work),
+            may_reuse=any(_reuses(dict(policy.settings)) for policy in stack),
+        )
+        return Judge(self.plain, candidate, self.tensors, rule)
+
+    def _graph(self) -> Graph:
+        from jumar.tune.graph.operators import graph_of
+
+        return self.work if isinstance(self.work, Graph) else graph_of(self.work)
+
+
+def written_inputs(work: Work) -> list[int]:
+    """Return the places, among the variable inputs, of those that a call writes to."""
+    if not isinstance(work, Graph):
+        return []
+    variables = {value: place for place, value in enumerate(work.variables)}
+    nodes = (work.producer(value) for value in work.effects)
+    written = [next(node.references()) for node in nodes if node is not None]
+    return [variables[value] for value in dict.fromkeys(written)]
+
+
+def size_bytes(work: Work) -> int:
+    """Return how much memory all tensors of the work take that are known beforehand."""
+    specs: list[Any] = list(work.tensors.values())
+    if isinstance(work, Graph):
+        specs += [spec for spec in work.values if spec is not None]
+    return sum(math.prod(spec.shape) * getattr(torch, spec.dtype).itemsize for spec in specs)
+
+
+def _load(path: str) -> Mapping[int, torch.Tensor]:
+    from jumar.tune.graph.data import load
+
+    return load(Path(path))
+
+
+def _reuses(settings: Json) -> bool:
+    """Tell whether settings, or settings within them, say that outputs share their memory from call to call."""
+    if isinstance(settings, dict):
+        return settings.get("reuse") is True or any(map(_reuses, settings.values()))
+    return isinstance(settings, Sequence) and not isinstance(settings, str) and any(map(_reuses, settings))
