@@ -13,7 +13,7 @@ from jumar.tune.machine import Machine
 from jumar.tune.options import TuneOptions
 from jumar.tune.policy import Stack, stack_to_json
 from jumar.tune.providers import PROVIDERS, Provider
-from jumar.tune.task import Task
+from jumar.tune.work import Work
 from jumar.tune.worker import Outcome, Trial, Worker
 
 Verdict = Literal["faster", "same", "slower", "disagrees", "not-judged"]
@@ -23,7 +23,7 @@ Verdict = Literal["faster", "same", "slower", "disagrees", "not-judged"]
 class Remeasured:
     """What one operator's policies do now."""
 
-    task: Task
+    task: Work
     stack: Stack
     verdict: Verdict
     """By the confidence interval of the ratio default / tuned: above 1, around 1, below 1; `disagrees`: the outputs

@@ -10,7 +10,7 @@ from jumar.findings import Json
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy, PolicyKind, Stack, in_order, stack_to_json
-from jumar.tune.task import Task
+from jumar.tune.work import Work
 from jumar.tune.worker.messages import Outcome
 
 
@@ -35,7 +35,7 @@ class Tried:
 class Entry:
     """What is known of one kind of policy for one task on one machine."""
 
-    task: Task
+    task: Work
     machine: Machine
     kind: PolicyKind
     policy: Policy | None

@@ -19,7 +19,8 @@ from jumar.tune.errors import BankError
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy, stack_from_json
-from jumar.tune.task import Task, digest
+from jumar.tune.task import digest
+from jumar.tune.work import work_from_json
 
 VERSION = 0
 """The vendor's own value."""
@@ -75,7 +76,7 @@ def _entry(line: dict[str, Any]) -> Entry:
     info, knowledge = line["info_dict"], line["knowledge"]
     policy = Policy.from_json(knowledge)
     return Entry(
-        task=Task.from_json(info["task"]),
+        task=work_from_json(info["task"]),
         machine=Machine.from_json(info["machine"]),
         kind=policy.kind,
         policy=policy,

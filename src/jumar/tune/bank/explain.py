@@ -9,7 +9,7 @@ from typing import Literal
 from jumar.findings import Json
 from jumar.tune.bank.entry import Entry
 from jumar.tune.machine import Machine
-from jumar.tune.task import Task
+from jumar.tune.work import Work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class Difference:
 class Lookup:
     """The answer for one task on one machine."""
 
-    task: Task
+    task: Work
     status: Literal["hit", "unsatisfied", "miss"]
     """`unsatisfied`: it was tuned and nothing was faster."""
     entries: Sequence[Entry] = ()
@@ -51,7 +51,7 @@ class Lookup:
         return f"The nearest entry differs: {'; '.join(map(str, self.differences))}."
 
 
-def look_up(task: Task, machine: Machine, entries: Sequence[Entry]) -> Lookup:
+def look_up(task: Work, machine: Machine, entries: Sequence[Entry]) -> Lookup:
     """Explain what the bank's `entries` say about `task` on `machine`.
 
     A miss names the entry of the same operator that differs in the fewest properties.
@@ -71,7 +71,7 @@ def look_up(task: Task, machine: Machine, entries: Sequence[Entry]) -> Lookup:
     return Lookup(task=task, status="miss", entries=same, differences=_differences(task, machine, nearest))
 
 
-def _differences(task: Task, machine: Machine, entry: Entry) -> list[Difference]:
+def _differences(task: Work, machine: Machine, entry: Entry) -> list[Difference]:
     asked = _properties(task, machine)
     known = _properties(entry.task, entry.machine)
     return [
@@ -81,7 +81,7 @@ def _differences(task: Task, machine: Machine, entry: Entry) -> list[Difference]
     ]
 
 
-def _properties(task: Task, machine: Machine) -> dict[str, str]:
+def _properties(task: Work, machine: Machine) -> dict[str, str]:
     """Return every property of the key by name, in the order in which people look at them."""
     properties = {}
     for name, spec in task.tensors.items():

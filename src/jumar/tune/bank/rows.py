@@ -13,10 +13,10 @@ from jumar.tune.bank.tables import MachineRow, SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
 from jumar.tune.policy import KINDS, Policy, stack_from_json, stack_to_json
-from jumar.tune.task import Task
+from jumar.tune.work import Work, work_from_json
 
 
-def slots(session: Session, task: Task, machine: Machine) -> list[Entry]:
+def slots(session: Session, task: Work, machine: Machine) -> list[Entry]:
     """Return what is known of a task on a machine, in the order of the kinds."""
     found = session.scalars(sa.select(SlotRow).where(SlotRow.task_key == task.key, SlotRow.machine_key == machine.key))
     return sorted((entry_of(row) for row in found), key=lambda entry: KINDS.index(entry.kind))
@@ -46,7 +46,7 @@ def put(session: Session, entry: Entry) -> None:
     row.updated = entry.updated
 
 
-def remove(session: Session, task: Task, machine: Machine) -> None:
+def remove(session: Session, task: Work, machine: Machine) -> None:
     """Forget a task on a machine."""
     session.execute(sa.delete(SlotRow).where(SlotRow.task_key == task.key, SlotRow.machine_key == machine.key))
 
@@ -61,7 +61,7 @@ def entry_of(row: SlotRow) -> Entry:
     """Return a row as an entry. Raises KeyError, TypeError or ValueError for one that nobody of this version wrote."""
     kind: Any = row.kind
     return Entry(
-        task=Task.from_json(row.task.spec),
+        task=work_from_json(row.task.spec),
         machine=Machine.from_json(row.machine.properties),
         kind=kind,
         policy=None if row.policy is None else Policy.from_json(row.policy),

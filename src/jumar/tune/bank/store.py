@@ -24,7 +24,7 @@ from jumar.tune.bank.tables import SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy, PolicyKind, Stack
-from jumar.tune.task import Task
+from jumar.tune.work import Work
 
 Change = Literal["add", "update"]
 
@@ -56,7 +56,7 @@ class Bank:
         if self._beneath is not None:
             self._beneath.close()
 
-    def slots(self, task: Task, machine: Machine) -> dict[PolicyKind, Entry]:
+    def slots(self, task: Work, machine: Machine) -> dict[PolicyKind, Entry]:
         """Return what is known of `task` on `machine`, by kind."""
         with self._database.reading() as session:
             return {entry.kind: entry for entry in self._slots(session, task, machine)}
@@ -67,7 +67,7 @@ class Bank:
             return [rows.entry_of(row) for row in _all(session)]
 
     def accept(
-        self, task: Task, machine: Machine, policy: Policy, *, incumbent: Stack, gain: Gain, min_gain: float,
+        self, task: Work, machine: Machine, policy: Policy, *, incumbent: Stack, gain: Gain, min_gain: float,
         tried: Sequence[Tried],
     ) -> Change | None:  # fmt: skip
         """Write `policy`, which was measured faster than `incumbent` by `gain`.
@@ -85,7 +85,7 @@ class Bank:
             return "update" if known is not None and known.policy is not None else "add"
 
     def remember_unsatisfied(
-        self, task: Task, machine: Machine, kind: PolicyKind, *, incumbent: Stack, min_gain: float,
+        self, task: Work, machine: Machine, kind: PolicyKind, *, incumbent: Stack, min_gain: float,
         tried: Sequence[Tried],
     ) -> None:  # fmt: skip
         """Note that nothing in `tried` cleared the gate, so that it is not tuned again for nothing.
@@ -148,11 +148,11 @@ class Bank:
             found += _unmeasured(ours)
         return found
 
-    def _slots(self, session: Session, task: Task, machine: Machine) -> list[Entry]:
+    def _slots(self, session: Session, task: Work, machine: Machine) -> list[Entry]:
         """Return the entries of the layer that answers for a task."""
         return rows.slots(session, task, machine) or self._beneath_of(task, machine)
 
-    def _beneath_of(self, task: Task, machine: Machine) -> list[Entry]:
+    def _beneath_of(self, task: Work, machine: Machine) -> list[Entry]:
         return list(self._beneath.slots(task, machine).values()) if self._beneath is not None else []
 
     def _put(self, session: Session, entry: Entry) -> None:
@@ -169,7 +169,7 @@ def _all(session: Session) -> Sequence[SlotRow]:
 
 
 def _new(
-    task: Task, machine: Machine, kind: PolicyKind, incumbent: Stack, min_gain: float, tried: Sequence[Tried]
+    task: Work, machine: Machine, kind: PolicyKind, incumbent: Stack, min_gain: float, tried: Sequence[Tried]
 ) -> Entry:
     """Return an entry without a policy, made now."""
     time = now()
