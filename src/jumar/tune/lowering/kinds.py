@@ -1,0 +1,114 @@
+"""What an operator may be computed in: the vendor's white, gray and black lists, for aten.
+
+- *white*: products and convolutions. They sum in 32 bits inside and are where the time goes;
+- *gray*: cheap operators that only move or scale values: lowered where their neighbours are, so that no cast
+  stands between;
+- *black*: everything else. Exponentials, logarithms, powers and divisions by sums, norms, losses, and
+  reductions over many elements lose more than they gain; and what is not known here is not risked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal
+
+from jumar.findings import Json
+from jumar.tune.graph import Graph, Node, Reference
+from jumar.tune.graph.graph import GETITEM
+from jumar.tune.lowering.lowering import LowPrecision
+
+Kind = Literal["white", "gray", "black"]
+
+WHITE = frozenset(
+    {
+        "conv1d", "conv2d", "conv3d", "convolution", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+        "linear", "mm", "addmm", "bmm", "baddbmm", "matmul", "einsum", "scaled_dot_product_attention",
+    }
+)  # fmt: skip
+GRAY = frozenset(
+    {
+        "relu", "relu_", "relu6", "hardtanh", "hardtanh_", "leaky_relu", "clamp", "clamp_min", "hardswish",
+        "hardswish_", "hardsigmoid", "silu", "silu_", "gelu", "tanh", "sigmoid", "prelu", "elu", "add", "sub", "mul",
+        "neg", "abs", "maximum", "minimum", "where", "masked_fill", "batch_norm",
+        "_native_batch_norm_legit_no_training", "max_pool1d", "max_pool2d", "max_pool3d", "avg_pool2d", "cat", "stack",
+        "chunk", "split", "split_with_sizes", "unbind", "view", "_unsafe_view", "reshape", "flatten", "unflatten",
+        "permute", "transpose", "t", "contiguous", "clone", "expand", "repeat", "squeeze", "unsqueeze", "slice",
+        "select", "narrow", "pad", "constant_pad_nd", "dropout", "channel_shuffle", "pixel_shuffle",
+        "upsample_nearest2d", "movedim", "flip", "roll",
+    }
+)  # fmt: skip
+"""`batch_norm` only where it does not train: it is then one factor and one summand a channel."""
+
+GREATEST = {"bf16": 3.3895313892515355e38, "fp16": 65504.0}
+"""Greatest finite numbers; a constant beyond them would become infinite."""
+
+_BATCH_NORM_TRAINING = 5
+
+
+def base_of(node: Node) -> str:
+    """Return the operator without namespace and overload; with the namespace where it is not aten."""
+    namespace, separator, rest = node.operator.rpartition("::")
+    name = rest.partition(".")[0]
+    return name if namespace == "aten" or not separator else f"{namespace}::{name}"
+
+
+def kind_of(node: Node) -> Kind:
+    """Return the list that an operator call is on. One that is told its type keeps it: black."""
+    base = base_of(node)
+    if any(_names_dtype(argument) for argument in _scalars([*node.arguments, *node.keywords.values()])):
+        return "black"
+    if base == "batch_norm" and _argument(node, _BATCH_NORM_TRAINING, "training"):
+        return "black"
+    return "white" if base in WHITE else "gray" if base in GRAY else "black"
+
+
+def may_be(graph: Graph, value: Reference, precision: LowPrecision) -> bool:
+    """Tell whether the node that makes `value` may be computed in `precision`: its type, its list, its constants."""
+    node = graph.producer(value)
+    if node is None or value in graph.effects:
+        return False
+    if node.operator == GETITEM:
+        return may_be(graph, next(node.references()), precision) and _is_float32(graph, value)
+    if kind_of(node) == "black" or not _computes_float32(graph, value, node):
+        return False
+    if precision == "int8":
+        return True
+    greatest = GREATEST[precision]
+    return all(abs(number) <= greatest for number in _numbers(node))
+
+
+def _computes_float32(graph: Graph, value: Reference, node: Node) -> bool:
+    """Tell whether all floating-point values it reads are float32, at least one is, and what it makes is, too."""
+    read = [spec.dtype for place in node.references() if (spec := graph.spec_of(place)) is not None]
+    floats = [dtype for dtype in read if "float" in dtype or "complex" in dtype]
+    made = graph.spec_of(value)
+    return bool(floats) and set(floats) == {"float32"} and (made is None or made.dtype == "float32")
+
+
+def _is_float32(graph: Graph, value: Reference) -> bool:
+    spec = graph.spec_of(value)
+    return spec is not None and spec.dtype == "float32"
+
+
+def _names_dtype(argument: Json) -> bool:
+    return isinstance(argument, dict) and "dtype" in argument
+
+
+def _argument(node: Node, place: int, name: str) -> Json:
+    return node.arguments[place] if len(node.arguments) > place else node.keywords.get(name)
+
+
+def _scalars(arguments: list[Json]) -> Iterator[Json]:
+    for argument in arguments:
+        if isinstance(argument, list):
+            yield from _scalars(argument)
+        else:
+            yield argument
+
+
+def _numbers(node: Node) -> Iterator[float]:
+    """Yield the finite numbers among the arguments; an infinity is one in every precision."""
+    for argument in _scalars([*node.arguments, *node.keywords.values()]):
+        if isinstance(argument, float) and math.isfinite(argument):
+            yield argument
