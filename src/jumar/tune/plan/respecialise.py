@@ -1,0 +1,143 @@
+"""The same model at another size or in another layout: the graph traced again with fake tensors.
+
+Shapes that a graph writes down as arguments (`view(x, [8, 64])`) hold the size of the batch it was captured with.
+They are found by where the batch lies in row-major order: a view keeps that order, so the batch of its output is the
+dimension that covers the same place. A size that is made from nothing (`zeros([8, 64])`, a token that is expanded
+over the batch) is changed when it begins with the batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph, Node
+from jumar.tune.graph.fx import to_fx
+from jumar.tune.graph.values import spec_of
+from jumar.tune.plan.resize import Resize, Scale, size_argument
+from jumar.tune.task import TensorSpec
+
+_VIEWS = frozenset({"view", "reshape", "_unsafe_view", "view_copy"})
+
+
+def respecialise(graph: Graph, inputs: Mapping[int, TensorSpec], scale: Scale | None = None) -> Graph:
+    """Return `graph` for inputs of other shapes (by `scale`) or strides; `inputs` holds the ones that change.
+
+    Raises TuneError when an operator refuses them, or the batch does not run through as one dimension.
+    """
+    specs = [inputs.get(place, spec) for place, spec in enumerate(graph.inputs)]
+    carried = {place: _batch_dimension(graph.inputs[place], spec, scale) for place, spec in inputs.items()}
+    tracer = _Tracer(graph, scale, {place: dim for place, dim in carried.items() if dim is not None})
+    with FakeTensorMode(), torch.no_grad():
+        tracer.run(*(torch.empty_strided(one.shape, one.stride, dtype=getattr(torch, one.dtype)) for one in specs))
+    return replace(graph, inputs=specs, nodes=tracer.nodes, values=tracer.specs)
+
+
+class _Tracer(fx.Interpreter):
+    """Runs a graph on fake tensors and writes down its nodes with the sizes they now have."""
+
+    def __init__(self, graph: Graph, scale: Scale | None, carried: dict[int, int]) -> None:
+        super().__init__(to_fx(graph))
+        self.extra_traceback = False
+        self._old = graph
+        self._scale = scale
+        self._carried = carried
+        """Where the batch is: dimension by value."""
+        self._next = len(graph.inputs)
+        self.nodes: list[Node] = []
+        self.specs: list[TensorSpec | None] = []
+
+    def call_function(self, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Compute one node in the first way that works. Raises TuneError when none does."""
+        node = self._old.nodes[self._next - len(self._old.inputs)]
+        reason = ""
+        for way in self._ways(node, target):
+            try:
+                result = way.target(*way.filled(args), **way.filled_words(kwargs))
+                dimension = self._batch_of(result)
+            except (RuntimeError, IndexError, ValueError, TypeError, TuneError) as error:
+                reason = reason or str(error).strip().partition("\n")[0].rstrip(".")
+                continue
+            self._take(way.node(node), result, dimension)
+            return result
+        what = "another layout" if self._scale is None else f"a batch of {self._scale.new}"
+        raise TuneError(f"{node.operator} does not take {what} in place of what was captured: {reason}.")
+
+    def _take(self, node: Node, result: Any, dimension: int | None) -> None:
+        self.nodes.append(node)
+        self.specs.append(spec_of(result))
+        if dimension is not None:
+            self._carried[self._next] = dimension
+        self._next += 1
+
+    def _ways(self, node: Node, target: Any) -> Iterator[Resize]:
+        """Yield what to try: the size that follows from the batch, the one that stands there, a copy for a view."""
+        base = node.operator.rpartition("::")[2].partition(".")[0]
+        place = size_argument(target)
+        size = None if place is None else self._new_size(node, base, place)
+        if size is not None:
+            yield Resize(target=target, argument=place, where=size[0], size=size[1])
+        yield Resize(target=target)
+        if base in {"view", "_unsafe_view"}:
+            copy = torch.ops.aten.reshape.default
+            where, new = size or (None, 0)
+            yield Resize(target=copy, argument=place, where=where, size=new, operator="aten::reshape")
+
+    def _new_size(self, node: Node, base: str, place: tuple[int, str]) -> tuple[int, int] | None:
+        """Return which number of the written size changes, and to what; None when none does."""
+        written = node.arguments[place[0]] if place[0] < len(node.arguments) else node.keywords.get(place[1])
+        if self._scale is None or not isinstance(written, list):
+            return None
+        sizes = [size if isinstance(size, int) else -1 for size in written]
+        source = next((value for value in node.references() if value in self._carried), None)
+        where = self._place_of_batch(sizes, base, source)
+        if where is None or not 0 <= where < len(sizes) or sizes[where] % self._scale.old or sizes[where] < 1:
+            return None
+        return where, self._scale.of(sizes[where])
+
+    def _place_of_batch(self, sizes: list[int], base: str, source: int | None) -> int | None:
+        assert self._scale is not None
+        if source is None:
+            return 0 if sizes and sizes[0] == self._scale.old else None
+        taken, made = self._old.spec_of(source), self._old.spec_of(self._next)
+        if taken is None or made is None or base in {"repeat", "unflatten"}:
+            return None
+        if base in _VIEWS:
+            return _same_place(taken.shape, self._carried[source], made.shape, self._scale.old)
+        return self._carried[source] + len(sizes) - len(taken.shape)
+
+    def _batch_of(self, result: Any) -> int | None:
+        """Return the dimension that carries the batch. Items of several tensors are asked one by one."""
+        old, new = self._old.spec_of(self._next), spec_of(result)
+        return None if old is None or new is None else _batch_dimension(old, new, self._scale)
+
+
+def _same_place(taken: tuple[int, ...], dimension: int, made: tuple[int, ...], batch: int) -> int | None:
+    """Return the dimension of a view that covers the batch of what is viewed, in row-major order."""
+    before = math.prod(taken[:dimension])
+    outer = 1
+    for place, size in enumerate(made):
+        if size % batch == 0 and before % outer == 0 and outer * size > before:
+            return place
+        outer *= size
+    return None
+
+
+def _batch_dimension(old: TensorSpec, new: TensorSpec, scale: Scale | None) -> int | None:
+    """Return the dimension that carries the batch, None where nothing does. Raises TuneError for any other change."""
+    if len(old.shape) != len(new.shape) or old.dtype != new.dtype:
+        raise TuneError(f"{old} becomes {new}")
+    pairs = enumerate(zip(old.shape, new.shape, strict=True))
+    changed = [place for place, (before, after) in pairs if before != after]
+    if not changed:
+        return None
+    if scale is None or len(changed) > 1 or scale.of(old.shape[changed[0]]) != new.shape[changed[0]]:
+        raise TuneError(f"{old} becomes {new}, in which the batch is not one dimension")
+    return changed[0]
