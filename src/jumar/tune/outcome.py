@@ -11,6 +11,7 @@ from jumar.findings import Finding, Json
 from jumar.tune.bank.entry import Tried
 from jumar.tune.extract import NotTuned, TaskUse
 from jumar.tune.gate import Gain, improvement_percent
+from jumar.tune.history import Measurement
 from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy, PolicyKind
 
@@ -113,6 +114,10 @@ class TuneResult:
     """Of the last minute when the run began: a busy machine widens every interval."""
     bank: str = ""
     """File or URL."""
+    history: list[Measurement] = field(default_factory=list)
+    """What was measured, in the order of time."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences on the job file: what was taken over, what was left alone."""
     conditions: Conditions | None = None
     """The machine as the run found it and what it needs; None when nobody looked."""
     result_file: Path | None = None
@@ -158,6 +163,8 @@ class TuneResult:
             "not_tuned": [asdict(one) for one in self.not_tuned],
             "providers": list(self.providers),
             "missing_providers": dict(self.missing_providers),
+            "history": [one.to_json() for one in self.history],
+            "notes": list(self.notes),
             "bank": self.bank,
             "result_file": None if self.result_file is None else str(self.result_file),
         }

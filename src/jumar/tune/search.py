@@ -19,6 +19,7 @@ from jumar.tune.bank import Bank, Entry, Tried, stack_of
 from jumar.tune.errors import TuneError
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
+from jumar.tune.measuring import OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.outcome import SlotOutcome, TaskOutcome
 from jumar.tune.policy import KINDS, Policy, PolicyKind, Stack, replace_in
@@ -35,10 +36,6 @@ CONFIRMATION_SEED = 1000
 
 CONFLICT_ROUNDS = 3
 """How often a slot is searched again because another process changed the task's policies meanwhile."""
-
-
-class OutOfBudget(Exception):
-    """The time or the number of trials that was asked for is used up."""
 
 
 class OperatorFailed(Exception):
@@ -59,6 +56,8 @@ class Search:
     """A confirmation: belongs to a trial that was counted."""
     on_slot: Callable[[Task, PolicyKind], None]
     """Called before a slot is looked at."""
+    prepare: Callable[[Sequence[Trial]], None] = lambda trials: None
+    """Does what can be done at once for screenings that follow."""
 
     def candidates(self, task: Task) -> dict[PolicyKind, list[Policy]]:
         """Return the candidates of each kind that has any, in the order of the kinds."""
@@ -139,9 +138,9 @@ class Search:
         self, task: Task, incumbent: Stack, candidates: Sequence[Policy]
     ) -> tuple[list[Tried], OutOfBudget | None]:
         tried: list[Tried] = []
-        for policy in candidates:
-            if policy in incumbent:
-                continue
+        new = [policy for policy in candidates if policy not in incumbent]
+        self.prepare([self._trial(task, incumbent, policy, self.options.screening) for policy in new])
+        for policy in new:
             try:
                 outcome = self._run(self.measure, task, incumbent, policy, self.options.screening)
             except OutOfBudget as error:
@@ -165,20 +164,21 @@ class Search:
     def _run(
         self, measure: Measure, task: Task, incumbent: Stack, policy: Policy, effort: Effort, seed_offset: int = 0
     ) -> Outcome:
-        outcome = measure(
-            Trial(
-                task=task,
-                incumbent=incumbent,
-                candidate=replace_in(incumbent, policy),
-                num_threads=self.machine.num_threads,
-                seed=self.options.seed + seed_offset,
-                min_gain=self.options.min_gain,
-                effort=effort,
-            )
-        )
+        outcome = measure(self._trial(task, incumbent, policy, effort, seed_offset))
         if outcome.status == "task-failed" or (outcome.status != "measured" and outcome.phase in {"start", "task"}):
             raise OperatorFailed(f"{outcome.status}: {outcome.detail}")
         return outcome
+
+    def _trial(self, task: Task, incumbent: Stack, policy: Policy, effort: Effort, seed_offset: int = 0) -> Trial:
+        return Trial(
+            task=task,
+            incumbent=incumbent,
+            candidate=replace_in(incumbent, policy),
+            num_threads=self.machine.num_threads,
+            seed=self.options.seed + seed_offset,
+            min_gain=self.options.min_gain,
+            effort=effort,
+        )
 
     def _clears(self, outcome: Outcome) -> bool:
         return outcome.status == "measured" and outcome.gain is not None and outcome.gain.clears(self.options.min_gain)

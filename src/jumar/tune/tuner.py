@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from jumar.recording import Recording
 from jumar.tune.bank import Bank
+from jumar.tune.ending import INTERRUPTIONS, reason
 from jumar.tune.extract import Extraction
 from jumar.tune.machine import Machine, this_machine
+from jumar.tune.measuring import Measurer, OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.outcome import TaskOutcome, TuneResult
+from jumar.tune.parallel import ParallelBuilders
 from jumar.tune.policy import PolicyKind
+from jumar.tune.preconditions import Conditions
 from jumar.tune.providers import PROVIDERS, Provider
 from jumar.tune.result_file import ResultFile
+from jumar.tune.resume import JobFile
 from jumar.tune.rules import findings_of
-from jumar.tune.search import OutOfBudget, Search
+from jumar.tune.search import Search
 from jumar.tune.selection import Selection
 from jumar.tune.source import Source, open_source
 from jumar.tune.task import Task
-from jumar.tune.worker import Limits, Outcome, Trial, Worker
+from jumar.tune.worker import Worker
 
 Progress = Callable[[int, int, str], None]
 """Tasks done, tasks in all, what is being tuned."""
@@ -38,13 +42,15 @@ def tune(
     rank: int | None = None,
     selection: Selection | None = None,
     on_progress: Progress | None = None,
+    conditions: Conditions | None = None,
 ) -> TuneResult:
     """Tune the operators of a recording, or of a folder that `torch.npu.set_aoe` filled, on `machine` (this one).
 
-    `selection` leaves out what it does not mean.
-    Every policy that is accepted is in `bank` before the next task begins. Ctrl-C ends the run and
-    returns what was found, with `stopped_by`. Raises JumarError for a recording, bank or folder that
-    cannot be used.
+    `selection` leaves out what it does not mean. `conditions` is the machine as it was found, which findings judge
+    and which says how many candidates are compiled at once (one, when None).
+    Every policy that is accepted is in `bank` before the next task begins. Ctrl-C (and SIGTERM, within
+    `ending_in_order`) ends the run and returns what was found, with `stopped_by`; the same call goes on from
+    there. Raises JumarError for a recording, bank or folder that cannot be used.
     """
     opened = open_source(source, rank=rank, selection=selection)
     run = _Run(
@@ -54,6 +60,7 @@ def tune(
         providers=providers,
         file=ResultFile(result_folder),
         on_progress=on_progress,
+        conditions=conditions,
     )
     return run.carry_out(opened)
 
@@ -70,36 +77,48 @@ class _Run:
         providers: Sequence[Provider],
         file: ResultFile,
         on_progress: Progress | None,
+        conditions: Conditions | None,
     ) -> None:
         self._options = options
         self._bank = bank
         self._machine = machine
         self._missing = {provider.name: why for provider in providers if (why := provider.unavailable(machine))}
         self._providers = [provider for provider in providers if provider.name not in self._missing]
-        self._worker = Worker(self._providers)
+        self._runner = ParallelBuilders(
+            lambda: Worker(self._providers), 1 if conditions is None else conditions.lanes.count
+        )
+        self._conditions = conditions
         self._file = file
         self._on_progress = on_progress
-        self._start = time.monotonic()
+        self._measurer: Measurer
         self._result: TuneResult
 
     def carry_out(self, source: Source) -> TuneResult:
         """Tune every task, as far as the budget goes."""
-        self._result = self._begun(source)
-        self._write()
-        try:
-            with self._worker:
+        job = JobFile.open(
+            self._file.path.parent,
+            name=source.path,
+            work_keys=[use.task.key for use in source.extraction.tasks],
+            machine=self._machine,
+        )
+        with job, self._runner:
+            self._measurer = Measurer(self._options, self._runner, prepare=self._runner.prepare, job=job)
+            self._result = self._begun(source, job)
+            self._write()
+            try:
                 self._tune_all(source.extraction)
-        except OutOfBudget as error:
-            self._result.stopped_by = str(error)
-        except KeyboardInterrupt:
-            self._result.stopped_by = "Ctrl-C"
-        else:
-            self._result.status = "failed" if self._result.failed() else "successful"
-        self._write(ended=self._result.stopped_by != "Ctrl-C")
+            except OutOfBudget as error:
+                self._result.stopped_by = str(error)
+            except KeyboardInterrupt as error:
+                self._result.stopped_by = reason(error)
+            else:
+                self._result.status = "failed" if self._result.failed() else "successful"
+                job.finish()
+        self._write(ended=self._result.stopped_by not in INTERRUPTIONS)
         self._result.findings = findings_of(self._result)
         return self._result
 
-    def _begun(self, source: Source) -> TuneResult:
+    def _begun(self, source: Source, job: JobFile) -> TuneResult:
         extraction = source.extraction
         return TuneResult(
             recording=source.path,
@@ -114,6 +133,9 @@ class _Run:
             load_average=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
             bank=self._bank.name,
             result_file=self._file.path,
+            history=self._measurer.history,
+            notes=job.notes,
+            conditions=self._conditions,
         )
 
     def _tune_all(self, extraction: Extraction) -> None:
@@ -123,13 +145,15 @@ class _Run:
             machine=self._machine,
             options=self._options,
             providers=self._providers,
-            measure=self._measure,
-            confirm=self._confirm,
+            measure=self._measurer.screen,
+            confirm=self._measurer.confirm,
+            prepare=self._measurer.prepare,
             on_slot=lambda task, kind: self._say(total, task, kind),
         )
         for use in extraction.tasks:
             outcome = TaskOutcome(use=use)
             self._result.tasks.append(outcome)
+            self._measurer.name = use.name
             try:
                 search.tune(outcome)
             finally:
@@ -141,31 +165,8 @@ class _Run:
         if self._on_progress is not None:
             self._on_progress(len(self._result.tasks) - 1, total, f"{kind} of {self._result.tasks[-1].use.name}")
 
-    def _measure(self, trial: Trial) -> Outcome:
-        """Carry out a screening, if the number of trials allows it."""
-        if self._options.max_trials is not None and self._result.num_trials >= self._options.max_trials:
-            raise OutOfBudget("--trials")
-        outcome = self._confirm(trial)
-        self._result.num_trials += 1
-        return outcome
-
-    def _confirm(self, trial: Trial) -> Outcome:
-        """Carry out a trial within what is left of the time."""
-        limits = self._options.limits
-        left = self._left_s()
-        if left <= 0:
-            raise OutOfBudget("--time-budget")
-        outcome = self._worker.run(trial, Limits(time_s=min(limits.time_s, left), memory_bytes=limits.memory_bytes))
-        if outcome.status == "timeout" and left < limits.time_s:
-            raise OutOfBudget("--time-budget")  # the candidate was not given its full time: it is not judged
-        self._result.num_measurements += 1
-        return outcome
-
-    def _left_s(self) -> float:
-        if self._options.time_budget_s is None:
-            return self._options.limits.time_s
-        return self._options.time_budget_s - (time.monotonic() - self._start)
-
     def _write(self, *, ended: bool = False) -> None:
-        self._result.wall_s = time.monotonic() - self._start
+        self._result.wall_s = self._measurer.elapsed_s()
+        self._result.num_trials = self._measurer.num_trials
+        self._result.num_measurements = self._measurer.num_measurements
         self._file.write(self._result, ended=ended)

@@ -11,7 +11,7 @@ from jumar.tune.gate import Gain
 from jumar.tune.policy import Stack, stack_from_json, stack_to_json
 from jumar.tune.work import Work, work_from_json
 
-Status = Literal["measured", "busy", "disagrees", "failed", "task-failed", "memory", "timeout", "died"]
+Status = Literal["measured", "busy", "disagrees", "failed", "task-failed", "memory", "timeout", "died", "built"]
 """What became of a candidate.
 
 - `measured`: outputs agree, times are there;
@@ -19,7 +19,8 @@ Status = Literal["measured", "busy", "disagrees", "failed", "task-failed", "memo
 - `disagrees`: outputs do not agree;
 - `failed`: the candidate raised; `task-failed`: the operator itself raised;
 - `memory`, `timeout`: over the limit;
-- `died`: the process was ended by a signal or left without an answer.
+- `died`: the process was ended by a signal or left without an answer;
+- `built`: nothing more was asked for, and it runs.
 """
 
 Phase = Literal["start", "task", "candidate", "measure"]
@@ -36,6 +37,8 @@ class Effort:
     max_pairs: int = 101
     sample_us: float = 500.0
     """Least length of one timed sample; short operators are called several times in it."""
+    min_calls: int = 1
+    """Least calls in one timed sample: the vendor's RUN_LOOP."""
     max_wait_share: float = 0.05
     """A pair during which a thread was kept from running by other programs for more than this share of its
     time is left out; a share of 1e9 leaves none out."""
@@ -65,6 +68,8 @@ class Trial:
     """Data file with real weights and inputs (`jumar.tune.graph.data`); empty: random values of the recorded scale."""
     error_budget: float | None = None
     """Allowed error, relative to the greatest value of the reference; None: by the dtype."""
+    build_only: bool = False
+    """Build the candidate and call it once, so that what it compiles is in the compilers' caches; measure nothing."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Trial:
@@ -89,6 +94,7 @@ class Trial:
             "effort": asdict(self.effort),
             "data": self.data,
             "error_budget": self.error_budget,
+            "build_only": self.build_only,
         }
 
 

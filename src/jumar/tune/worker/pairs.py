@@ -80,9 +80,9 @@ def _calibrate(
         before()
         after()
     once = [max(min(_time(function, 1, clock) for _ in range(NUM_WARM_UP)), 1e-3) for function in (before, after)]
-    calls = max(1, math.ceil(effort.sample_us / min(once)))
-    while calls > 1 and calls * max(once) > 100 * effort.sample_us:
-        calls //= 2  # one side is far slower: it has long been clear which
+    calls = max(effort.min_calls, math.ceil(effort.sample_us / min(once)))
+    while calls > effort.min_calls and calls * max(once) > 100 * effort.sample_us:
+        calls = max(effort.min_calls, calls // 2)  # one side is far slower: it has long been clear which
     affordable = effort.seconds * 1e6 / (calls * sum(once))
     return calls, max(effort.min_pairs, min(effort.max_pairs, int(affordable)))
 

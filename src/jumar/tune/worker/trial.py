@@ -43,6 +43,8 @@ def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], N
     case = Case(trial.task, data=trial.data, seed=trial.seed, error_budget=trial.error_budget)
     case.plain(*case.tensors)
     case.fill()
+    if trial.build_only:
+        return _build(trial, providers, enter, case, folder)
     site = case.site(folder / "incumbent", trial.num_threads)
     incumbent = apply_stack(trial.incumbent, case.plain, site, providers)
     enter("candidate")
@@ -74,6 +76,15 @@ def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], N
         worst_error=max(agreement.worst_error, after.worst_error),
         allowed_error=agreement.allowed_error,
     )
+
+
+def _build(
+    trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], None], case: Case, folder: Path
+) -> Outcome:
+    enter("candidate")
+    site = case.site(folder / "candidate", trial.num_threads)
+    apply_stack(trial.candidate, case.plain, site, providers)(*case.tensors)
+    return Outcome(status="built", phase="candidate")
 
 
 def _agrees(trial: Trial, case: Case, judge: Judge) -> Agreement:

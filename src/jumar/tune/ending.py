@@ -1,0 +1,46 @@
+"""Ending in order: SIGTERM, as a scheduler or a reboot sends it, ends a run as Ctrl-C does."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+INTERRUPTIONS = ("Ctrl-C", "SIGTERM")
+"""What `TuneResult.stopped_by` says after one: such a run did not come to its own end."""
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM came. A KeyboardInterrupt, so that whatever cleans up after Ctrl-C does so here."""
+
+    def __init__(self) -> None:
+        super().__init__("SIGTERM")
+
+
+@contextmanager
+def ending_in_order() -> Iterator[None]:
+    """Turn the first SIGTERM into `Terminated`; further ones, and Ctrl-C after it, end the process at once.
+
+    Has no effect outside of the main thread, where signals cannot be caught.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def reason(error: KeyboardInterrupt) -> str:
+    """Return what stopped the run, as `TuneResult.stopped_by` says it: `SIGTERM` or `Ctrl-C`."""
+    return "SIGTERM" if isinstance(error, Terminated) else "Ctrl-C"
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    raise Terminated
