@@ -1,0 +1,127 @@
+"""Collecting graphs for tuning: each with its weights and one set of real inputs, in a folder.
+
+    <folder>/<key>.json    the graph, its name, phase, and how it is connected to others of the same module
+    <folder>/<key>.pt      weights and inputs, by place (`jumar.tune.graph.data`)
+
+A graph that is there already is not written again: that removes duplicates, also between processes. The data file
+is written first and both by renaming, so that what has a description is whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from jumar.errors import InputError, JumarError, OutputError
+from jumar.tune.backend.notes import say
+from jumar.tune.graph import Graph
+
+ENVIRONMENT = "JUMAR_TUNE_COLLECT"
+"""The folder to collect into; unset: nothing is collected."""
+NOT_TUNED = "not-tuned.jsonl"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Where a graph was met, and how it is connected."""
+
+    name: str
+    """For people: `ResNet` or `ResNet, backward`."""
+    phase: str
+    """`inference`, `forward` or `backward`."""
+    step: str = ""
+    """The same for the forward and backward of one module."""
+    inputs: Sequence[str] = ()
+    """Names of the graph's inputs, by place."""
+    outputs: Sequence[str] = ()
+    """Names of the graph's outputs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collected:
+    """A graph from a folder."""
+
+    graph: Graph
+    data: Path
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collector:
+    """Writes into one folder. Never raises into the program that is collected from: what fails is said."""
+
+    folder: Path
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Collector | None:
+        """Return what the environment asks for, or None."""
+        folder = environ.get(ENVIRONMENT)
+        return cls(folder=Path(folder)) if folder else None
+
+    def has(self, graph: Graph) -> bool:
+        """Tell whether a graph is there."""
+        return (self.folder / f"{graph.key}.json").is_file()
+
+    def write(self, graph: Graph, values: Mapping[int, torch.Tensor], origin: Origin) -> None:
+        """Write a graph with its values, unless it is there."""
+        if self.has(graph):
+            return
+        from jumar.tune.graph import data
+
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            data.save(self.folder / f"{graph.key}.pt", values)
+            described = {"graph": graph.to_json(), "origin": asdict(origin)}
+            _write(self.folder / f"{graph.key}.json", json.dumps(described))
+        except (OSError, JumarError) as error:
+            say(f"a graph cannot be kept for tuning: {error}")
+
+    def leave_out(self, name: str, reason: str) -> None:
+        """Note a graph that is not tuned."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            with (self.folder / NOT_TUNED).open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"name": name, "reason": reason}) + "\n")
+        except OSError as error:
+            say(f"a graph cannot be kept for tuning: {error}")
+
+
+def read_collected(folder: Path) -> list[Collected]:
+    """Return the graphs of a folder, the greatest first. Raises InputError when one cannot be read."""
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            described = json.loads(path.read_text("utf-8"))
+            graph, origin = Graph.from_json(described["graph"]), Origin(**described["origin"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path} holds no graph of Jumar's ({error}). Collect again.") from error
+        data = path.with_suffix(".pt")
+        if not data.is_file():
+            raise InputError(f"{data} is missing beside {path.name}. Collect again.")
+        found.append(Collected(graph=graph, data=data, origin=origin))
+    return sorted(found, key=lambda one: (-len(one.graph.nodes), one.graph.key))
+
+
+def read_not_tuned(folder: Path) -> list[tuple[str, str]]:
+    """Return the names of the graphs that are not tuned, each once with its reason."""
+    try:
+        lines = (folder / NOT_TUNED).read_text("utf-8").splitlines()
+    except OSError:
+        return []
+    pairs = [(one["name"], one["reason"]) for one in map(json.loads, lines)]
+    return list(dict.fromkeys(pairs))
+
+
+def _write(path: Path, text: str) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, "utf-8")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OutputError(f"{path} cannot be written: {error.strerror}. Make room, or name another folder.") from error

@@ -1,0 +1,93 @@
+"""One graph that TorchDynamo hands over, and the ways to compile it with TorchInductor."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import fx
+
+from jumar.errors import JumarError
+
+Compiled = Callable[..., Any]
+"""What a back end returns: a function of the module's arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compilation:
+    """A graph with the arguments of its first call."""
+
+    module: fx.GraphModule
+    arguments: Sequence[Any]
+    patches: Mapping[str, Any]
+    """TorchInductor's settings that the caller asked for."""
+
+    @property
+    def is_inference(self) -> bool:
+        """Whether no gradients can be asked for."""
+        if not torch.is_grad_enabled():
+            return True
+        outputs = [node.meta.get("example_value") for node in self.module.graph.output_node().all_input_nodes]
+        values = [*self.arguments, *outputs]
+        return not any(isinstance(value, torch.Tensor) and value.requires_grad for value in values)
+
+    @property
+    def name(self) -> str:
+        """The class of the outermost module that the graph is of, `function` when it is of none."""
+        for node in self.module.graph.nodes:
+            for _path, kind in (node.meta.get("nn_module_stack") or {}).values():
+                return kind.__name__ if isinstance(kind, type) else str(kind).rpartition(".")[2]
+        return "function"
+
+    @property
+    def device(self) -> str:
+        """Where the arguments are, `cpu` when there is no tensor."""
+        return next((value.device.type for value in self.arguments if isinstance(value, torch.Tensor)), "cpu")
+
+    def untuned(self) -> Compiled:
+        """Compile as `torch.compile` does by default."""
+        from torch._inductor.compile_fx import compile_fx
+
+        return cast(Compiled, compile_fx(self.module, list(self.arguments), config_patches=dict(self.patches)))
+
+    def with_inner(self, inner: Callable[..., Any]) -> Compiled:
+        """Compile with another function in the place of `compile_fx_inner`.
+
+        PyTorch's cache of whole compilations is left aside: it would answer before the graphs are looked up.
+        """
+        from torch._functorch import config
+        from torch._inductor.compile_fx import compile_fx
+
+        with config.patch(enable_autograd_cache=False):
+            compiled = compile_fx(
+                self.module, list(self.arguments), inner_compile=inner, config_patches=dict(self.patches)
+            )
+        return cast(Compiled, compiled)
+
+
+def inductor_settings(mode: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return TorchInductor's settings for a mode and options, as `torch.compile` would."""
+    if mode is None or mode == "default":
+        return dict(options)
+    from torch._inductor import list_mode_options
+
+    return {**list_mode_options(mode, None), **options}
+
+
+@contextlib.contextmanager
+def outside() -> Iterator[None]:
+    """Leave the compilation that is under way while this is entered: what runs here may compile itself."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with torch._guards.tracing(None), _disable_current_modes():
+        yield
+
+
+def reason_of(error: BaseException) -> str:
+    """Return why something failed, in one line that ends with a full stop."""
+    text = str(error).strip()
+    first = (text.splitlines()[0] if text else type(error).__name__).rstrip(".")
+    return f"{first}." if isinstance(error, JumarError) else f"{type(error).__name__}: {first}."

@@ -1,0 +1,108 @@
+"""What this process knows of the bank: opened once, when the first graph is compiled."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import sqlalchemy as sa
+
+from jumar.errors import JumarError
+from jumar.tune.backend.notes import say
+from jumar.tune.bank import Bank, bank_place, built_in_place
+from jumar.tune.bank.database import Database
+from jumar.tune.bank.location import Place
+from jumar.tune.bank.tables import SlotRow
+from jumar.tune.graph import Graph
+from jumar.tune.machine import Machine, this_machine
+from jumar.tune.plan import Plan
+from jumar.tune.plan.plan import KIND
+
+PLANS_FOLDER = "plans"
+"""Beside the bank's file: plans that were built, so that the next process only loads them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Knowledge:
+    """The bank as the back end uses it, for one kind of device."""
+
+    bank: Bank
+    machine: Machine
+    keys: frozenset[str]
+    """Of the graphs for which the bank has a plan on this machine."""
+    folder: Path
+    """Where built plans are kept."""
+
+    def plan(self, graph: Graph) -> Plan | None:
+        """Return the bank's plan for a graph; None when it has none, or cannot be read any more."""
+        if graph.key not in self.keys:
+            return None
+        try:
+            entry = self.bank.slots(graph, self.machine).get(KIND)
+        except JumarError as error:
+            say(f"the bank is not used: {error}")
+            return None
+        return None if entry is None or entry.policy is None else Plan.of(entry.policy)
+
+
+def knowledge(device: str, place: str | None = None) -> Knowledge | None:
+    """Return what the bank knows for `device`; None, and one sentence where that is no ordinary case, without it.
+
+    `place` is a folder or URL, None for the usual place. The bank is read once a process and number of threads.
+    """
+    import torch
+
+    return _knowledge(device, place, _environment(os.environ), torch.get_num_threads())
+
+
+def forget() -> None:
+    """Read the bank again when the next graph is compiled."""
+    _knowledge.cache_clear()
+
+
+def _environment(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    names = ("TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "XDG_DATA_HOME", "HOME", "JUMAR_BUILT_IN_BANK")
+    return tuple((name, environ[name]) for name in names if name in environ)
+
+
+@functools.cache
+def _knowledge(
+    device: str, place: str | None, environment: tuple[tuple[str, str], ...], num_threads: int
+) -> Knowledge | None:
+    environ = dict(environment)
+    try:
+        where = bank_place(place, environ)
+        beneath = built_in_place(environ)
+        layers = [layer for layer in (where, beneath) if layer is not None]
+        machine = replace(this_machine(device), num_threads=num_threads)
+        keys = frozenset(key for layer in layers for key in _graph_keys(layer, machine))
+        below = Bank.open(beneath, create=False) if beneath is not None else None
+        bank = Bank.open(where, create=False, beneath=below)
+    except JumarError as error:
+        say(f"models are compiled untuned: {error}")
+        return None
+    return Knowledge(bank=bank, machine=machine, keys=keys, folder=plans_folder(where, environ))
+
+
+def _graph_keys(place: Place, machine: Machine) -> list[str]:
+    """Return the keys of the graphs that have a plan for `machine`, without reading the plans."""
+    database = Database.open(place, create=False)
+    try:
+        with database.reading() as session:
+            query = sa.select(SlotRow.task_key, SlotRow.policy).where(
+                SlotRow.kind == KIND, SlotRow.machine_key == machine.key
+            )
+            return [key for key, policy in session.execute(query).all() if policy]
+    finally:
+        database.close()
+
+
+def plans_folder(place: Place, environ: Mapping[str, str]) -> Path:
+    """Return the folder of built plans of the bank at `place`; of a bank by URL, one in the user's own data."""
+    if isinstance(place, Path):
+        return place / PLANS_FOLDER
+    data = environ.get("XDG_DATA_HOME")
+    return (Path(data).expanduser() if data else Path.home() / ".local" / "share") / "jumar" / PLANS_FOLDER
