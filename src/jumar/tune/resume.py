@@ -210,13 +210,17 @@ def _read(data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, Outcome], int
 
 def _line(key: str, outcome: Outcome) -> str:
     text = json.dumps(outcome.to_json(), sort_keys=True)
-    return json.dumps({"trial": key, "crc": zlib.crc32(text.encode()), "outcome": text}) + "\n"
+    return json.dumps({"trial": key, "crc": _checksum(key, text), "outcome": text}) + "\n"
+
+
+def _checksum(key: str, outcome: str) -> int:
+    return zlib.crc32(f"{key} {outcome}".encode())
 
 
 def _entry(line: bytes) -> tuple[str, Outcome] | None:
     found = _parsed(line) if line.endswith(b"\n") else None
     try:
-        if found is None or zlib.crc32(found["outcome"].encode()) != found["crc"]:
+        if found is None or _checksum(found["trial"], found["outcome"]) != found["crc"]:
             return None
         return str(found["trial"]), Outcome.from_json(json.loads(found["outcome"]))
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -56,7 +56,7 @@ class Search:
     """A confirmation: belongs to a trial that was counted."""
     on_slot: Callable[[Task, PolicyKind], None]
     """Called before a slot is looked at."""
-    prepare: Callable[[Sequence[Trial]], None] = lambda trials: None
+    prepare: Callable[[Sequence[Trial]], object] = tuple
     """Does what can be done at once for screenings that follow."""
 
     def candidates(self, task: Task) -> dict[PolicyKind, list[Policy]]:
