@@ -64,7 +64,7 @@ class Request:
         )  # fmt: skip
 
 
-def function_of(request: Request, folder: Path, engines: Sequence[Engine] = ENGINES) -> GraphFunction:
+def function_of(request: Request, folder: Path, engines: Sequence[Engine] | None = None) -> GraphFunction:
     """Return the plan as a function: loaded where it was built before, else built and kept in `folder`.
 
     Raises TuneError when an engine is not here as the plan wants it; what an engine raises is passed on.
@@ -82,9 +82,9 @@ def function_of(request: Request, folder: Path, engines: Sequence[Engine] = ENGI
     return _built(request, place, engines)
 
 
-def unusable(plan: Plan, machine: Machine, engines: Sequence[Engine] = ENGINES) -> str:
+def unusable(plan: Plan, machine: Machine, engines: Sequence[Engine] | None = None) -> str:
     """Return why a plan cannot be used here: an engine that is missing or of another version; empty when it can."""
-    known = {engine.name: engine for engine in engines}
+    known = {engine.name: engine for engine in (ENGINES if engines is None else engines)}
     for region in plan.regions:
         if region.settings.get("reuse"):
             return "the plan uses the memory of its outputs again, which a compiled model must not; tune again."
@@ -113,7 +113,7 @@ def _fingerprint(weight: torch.Tensor) -> str:
     return hashed.hexdigest()
 
 
-def _loaded(request: Request, place: Path, engines: Sequence[Engine]) -> GraphFunction:
+def _loaded(request: Request, place: Path, engines: Sequence[Engine] | None) -> GraphFunction:
     from jumar.tune.plan.build import load
 
     function = load(request.plan, request.site(place / SITE), engines)
@@ -122,7 +122,7 @@ def _loaded(request: Request, place: Path, engines: Sequence[Engine]) -> GraphFu
     return function
 
 
-def _built(request: Request, place: Path, engines: Sequence[Engine]) -> GraphFunction:
+def _built(request: Request, place: Path, engines: Sequence[Engine] | None) -> GraphFunction:
     """Build in a folder of another name, give it its own, and load from there."""
     from jumar.tune.plan.build import build
 

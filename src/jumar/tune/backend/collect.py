@@ -35,7 +35,7 @@ class Origin:
     phase: str
     """`inference`, `forward` or `backward`."""
     step: str = ""
-    """The same for the forward and backward of one module."""
+    """The same for the forward and backward of one module: the forward's key."""
     inputs: Sequence[str] = ()
     """Names of the graph's inputs, by place."""
     outputs: Sequence[str] = ()

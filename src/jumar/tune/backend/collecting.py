@@ -5,8 +5,6 @@ Nothing is compiled for a run that is not measured.
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,8 +16,6 @@ from jumar.tune.backend.collect import Collector, Origin
 from jumar.tune.backend.compilation import Compilation, Compiled, reason_of
 from jumar.tune.backend.training import Lowered, Phase, lower, phase_of
 from jumar.tune.errors import TuneError
-
-_numbers = itertools.count()
 
 
 def collect(compilation: Compilation, collector: Collector) -> Compiled:
@@ -42,16 +38,21 @@ def _inference(compilation: Compilation, collector: Collector) -> Compiled:
 
 
 def _inner(name: str, collector: Collector) -> Callable[..., Any]:
-    step = f"{os.getpid()}-{next(_numbers)}"
+    """Return an inner compiler that writes. The backward is compiled after its forward, whose key names the step."""
+    step = ""
 
     def inner(module: fx.GraphModule, _example_inputs: Sequence[Any], **settings: Any) -> Any:
+        nonlocal step
         phase = phase_of(settings)
         try:
             lowered = lower(module)
         except TuneError as error:
             collector.leave_out(f"{name}, {phase}", reason_of(error))
             return _Watched(module)
-        return _Watched(module, lambda inputs: _write(lowered, inputs, collector, name, phase, step))
+        if phase == "forward":
+            step = lowered.graph.key
+        of_step = step
+        return _Watched(module, lambda inputs: _write(lowered, inputs, collector, name, phase, of_step))
 
     return inner
 
@@ -66,9 +67,8 @@ def _write(lowered: Lowered, inputs: Sequence[Any], collector: Collector, name: 
 class _Watched:
     """A graph as it is; the inputs of its first call are handed to `keep`, before the graph may write to them."""
 
-    _boxed_call = True
-
     def __init__(self, module: fx.GraphModule, keep: Callable[[Sequence[Any]], None] | None = None) -> None:
+        self._boxed_call = True  # of the instance: torch.compiler.disable copies its dictionary only
         self._module = module
         self._keep = keep
 

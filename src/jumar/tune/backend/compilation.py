@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, cast
 
 import torch
 from torch import fx
 
 from jumar.errors import JumarError
+
+_FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
 
 Compiled = Callable[..., Any]
 """What a back end returns: a function of the module's arguments."""
@@ -36,11 +40,12 @@ class Compilation:
 
     @property
     def name(self) -> str:
-        """The class of the outermost module that the graph is of, `function` when it is of none."""
+        """Where the graph begins in the user's source: `forward (model.py:12)`."""
         for node in self.module.graph.nodes:
-            for _path, kind in (node.meta.get("nn_module_stack") or {}).values():
-                return kind.__name__ if isinstance(kind, type) else str(kind).rpartition(".")[2]
-        return "function"
+            found = _FRAME.search(node.meta.get("stack_trace") or "")
+            if found is not None:
+                return f"{found[3]} ({PurePath(found[1]).name}:{found[2]})"
+        return "a graph"
 
     @property
     def device(self) -> str:

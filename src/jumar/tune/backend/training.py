@@ -94,9 +94,8 @@ def phase_of(settings: dict[str, Any]) -> Phase:
 class Replaced:
     """A plan in the place of what TorchInductor would have compiled."""
 
-    _boxed_call = True
-
     def __init__(self, function: GraphFunction, lowered: Lowered) -> None:
+        self._boxed_call = True  # of the instance: torch.compiler.disable copies its dictionary only
         self._function = function
         numbers = list(lowered.arguments)
         self._pick = itemgetter(*numbers) if len(numbers) > 1 else lambda inputs: [inputs[n] for n in numbers]
