@@ -1,0 +1,92 @@
+"""The plans worth a measurement for a whole graph: engines and their settings, then what else can be varied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import zip_longest
+
+from jumar.tune.engines.base import Engine, Precision
+from jumar.tune.graph import Graph
+from jumar.tune.machine import Machine
+from jumar.tune.plan import Plan, Region
+from jumar.tune.subgraph.splits import batch_of, splits
+
+MAX_SPLITS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Space:
+    """What is searched."""
+
+    is_uneven: bool = False
+    """Uneven splits of the batch too (`--Fnonhomo_split`)."""
+    is_deep: bool = False
+    """Everything for more leaders: several times the measurements (`--Fdeeper_opat`)."""
+    can_cut: bool = True
+    """Plans of several regions too."""
+    precision: Precision = "fp32"
+    error_budget: float | None = None
+    """As `Trial.error_budget`."""
+    engines: Sequence[str] | None = None
+    """Names of the engines to try; None: all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offers:
+    """Plans of one region, and the engines that were left out, with why."""
+
+    plans: Sequence[Plan]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+
+def whole_plans(graph: Graph, machine: Machine, engines: Sequence[Engine], space: Space) -> Offers:
+    """Return every engine's settings for the whole graph: the first of each engine, then the second of each, …"""
+    lists: list[list[Plan]] = []
+    left_out: dict[str, str] = {}
+    for engine in engines:
+        if space.engines is not None and engine.name not in space.engines:
+            continue
+        why = engine.unavailable(machine) or engine.unsupported(graph)
+        if why:
+            left_out[engine.name] = why
+            continue
+        regions = [
+            Region(nodes=(), engine=engine.name, settings=settings, version=engine.version())
+            for settings in engine.settings(graph, machine, space.precision)
+        ]
+        lists.append([Plan(regions=(region,)) for region in regions])
+    rounds = zip_longest(*lists)
+    return Offers(plans=[plan for one in rounds for plan in one if plan is not None], left_out=left_out)
+
+
+def variants(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[Plan]:
+    """Return `plan` with another number of threads, pieces of the batch, streams, or kept memory; one change each."""
+    found = [replace(plan, batch=sizes) for sizes in batch_splits(graph, space)]
+    if machine.num_threads > 1:
+        halves = [sizes for sizes in batch_splits(graph, space) if len(sizes) % machine.num_threads == 0]
+        found += [replace(plan, batch=sizes, streams=machine.num_threads, num_threads=1) for sizes in halves[:1]]
+        counts = [1] if machine.num_threads < 4 else [machine.num_threads // 2, 1]
+        found += [replace(plan, num_threads=count) for count in counts]
+    return [*found, replace(plan, memory="keep")]
+
+
+def batch_splits(graph: Graph, space: Space) -> list[tuple[int, ...]]:
+    """Return the splits to try: halves first, then single rows, then what lies between."""
+    if graph.effects:
+        return []
+    found = splits(batch_of(graph), is_uneven=space.is_uneven)
+    return (found[:1] + found[-1:] + found[1:-1])[:MAX_SPLITS] if len(found) > 1 else found
+
+
+def mixed(first: Plan, second: Plan) -> Plan | None:
+    """Return the changes of two variants of one plan together; None when they change the same."""
+    default = Plan(regions=first.regions)
+    changes = [
+        {name: value for name in ("batch", "num_threads", "memory", "streams", "layout")
+         if (value := getattr(plan, name)) != getattr(default, name)}
+        for plan in (first, second)
+    ]  # fmt: skip
+    if first.regions != second.regions or set(changes[0]) & set(changes[1]) or not all(changes):
+        return None
+    return replace(first, **changes[1])

@@ -1,0 +1,172 @@
+"""What subgraph tuning found for one graph, with everything that was tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jumar.findings import Json
+from jumar.tune.bank.entry import Tried
+from jumar.tune.gate import Gain, improvement_percent
+from jumar.tune.graph import Graph
+from jumar.tune.plan import Plan
+from jumar.tune.worker.messages import Outcome
+
+Action = Literal["add", "update", "reserved", "unsatisfied"]
+"""The vendor's words, as for operators."""
+
+Stage = Literal["baseline", "engines", "variants", "duel", "stitched", "confirmation", "model"]
+"""`baseline`: TorchInductor's default against eager; `engines`, `variants`: against the better of them; `duel`:
+between leaders; `stitched`: plans of several engines against the best of one; `confirmation`: a fresh process, other
+inputs; `model`: before and after once more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One plan, what it was measured against (None: eager), and what became of it."""
+
+    plan: Plan
+    against: Plan | None
+    stage: Stage
+    outcome: Outcome
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the attempt as JSON values."""
+        return {
+            "plan": self.plan.to_json(),
+            "summary": str(self.plan),
+            "against": "eager" if self.against is None else str(self.against),
+            "stage": self.stage,
+            "outcome": self.outcome.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """One block of a graph that was cut, and how long it takes by itself."""
+
+    first: int
+    num_operators: int
+    key: str
+    """Equal for equal blocks, which are measured once."""
+    engines_us: Mapping[str, float]
+    """Microseconds by engine."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the block as JSON values."""
+        return {
+            "first": self.first, "num_operators": self.num_operators, "key": self.key,
+            "engines_us": dict(self.engines_us),
+        }  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stitched:
+    """A plan of several engines: what its blocks promised, and what it took from end to end."""
+
+    plan: Plan
+    engines: Sequence[str]
+    """One a block."""
+    promised_us: float
+    measured_us: float | None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the plan as JSON values."""
+        return {
+            "plan": self.plan.to_json(), "engines": list(self.engines), "promised_us": self.promised_us,
+            "measured_us": self.measured_us,
+        }  # fmt: skip
+
+
+@dataclass(slots=True, kw_only=True)
+class Cutting:
+    """What cutting the graph into regions showed."""
+
+    blocks: list[Block] = field(default_factory=list)
+    best_whole: str = ""
+    """The engine that computes the whole graph best."""
+    whole_us: float = 0.0
+    stitched: list[Stitched] = field(default_factory=list)
+    reason: str = ""
+    """Why nothing was stitched, or why it went no further."""
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as JSON values."""
+        return {
+            "blocks": [block.to_json() for block in self.blocks],
+            "best_whole": self.best_whole,
+            "whole_us": self.whole_us,
+            "stitched": [one.to_json() for one in self.stitched],
+            "reason": self.reason,
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class GraphOutcome:
+    """One graph. `failure` says why the graph itself could not be run or tuned, empty when it could."""
+
+    name: str
+    graph: Graph
+    action: Action = "unsatisfied"
+    plan: Plan | None = None
+    """What the bank holds now."""
+    gain: Gain | None = None
+    """Of the whole graph, before and after: the last measurement of this run, or the one in the bank."""
+    baseline: Plan | None = None
+    """What `gain` is against: the better of eager (None) and TorchInductor's default; when tuning again, the plan that
+    was in the bank."""
+    attempts: list[Attempt] = field(default_factory=list)
+    cutting: Cutting | None = None
+    left_out: dict[str, str] = field(default_factory=dict)
+    """Engine to why it was not tried."""
+    notes: list[str] = field(default_factory=list)
+    failure: str = ""
+    stopped_by: str = ""
+    """What ended the search before its own end."""
+    from_bank: bool = False
+
+    @property
+    def repo_key(self) -> str:
+        """The vendor's key of a subgraph: a 64-bit number in decimal."""
+        return str(int(self.graph.key[:16], 16))
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether something could not be judged, so that nothing may be concluded from finding nothing."""
+        return bool(self.stopped_by) or any(one.outcome.status == "busy" for one in self.attempts)
+
+    def tried(self) -> list[Tried]:
+        """Return the last outcome of every plan, as the bank keeps it."""
+        last = {plan_id(one.plan): one for one in self.attempts}
+        return [Tried(policy=one.plan.policy(), outcome=one.outcome) for one in last.values()]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the outcome as JSON values."""
+        gain = self.gain
+        return {
+            "name": self.name,
+            "key": self.graph.key,
+            "repo_key": self.repo_key,
+            "graph": str(self.graph),
+            "action": self.action,
+            "plan": None if self.plan is None else self.plan.to_json(),
+            "summary": None if self.plan is None else str(self.plan),
+            "gain": None if gain is None else gain.to_json(),
+            "improvement_percent": None if gain is None else improvement_percent(gain.before_us, gain.after_us),
+            "baseline": "eager" if self.baseline is None else str(self.baseline),
+            "attempts": [one.to_json() for one in self.attempts],
+            "cutting": None if self.cutting is None else self.cutting.to_json(),
+            "left_out": dict(self.left_out),
+            "notes": list(self.notes),
+            "failure": self.failure,
+            "stopped_by": self.stopped_by,
+            "from_bank": self.from_bank,
+        }
+
+
+def plan_id(plan: Plan) -> str:
+    """Return a digest of a plan, for looking it up."""
+    from jumar.tune.task import digest
+
+    return digest(plan.to_json())

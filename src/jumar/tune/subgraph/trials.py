@@ -1,0 +1,127 @@
+"""The measurements of one graph: plans as trials, within the run's budget, with time kept back for the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from jumar.tune.graph import Graph
+from jumar.tune.machine import Machine
+from jumar.tune.measuring import OutOfBudget
+from jumar.tune.options import TuneOptions
+from jumar.tune.plan import Plan
+from jumar.tune.policy import Stack
+from jumar.tune.subgraph.efforts import final, quick
+from jumar.tune.subgraph.outcome import Attempt, Stage
+from jumar.tune.worker.messages import Effort, Outcome, Trial
+
+CONFIRMATION_SEED = 1000
+MODEL_SEED = 2000
+"""Added to the seed, so that each of the last two measurements has inputs of its own."""
+_SPARE = 1.3
+"""The last measurements are given this much more time than they are expected to take."""
+
+
+class Measures(Protocol):
+    """What carries trials out within a budget: `jumar.tune.measuring.Measurer`."""
+
+    def screen(self, trial: Trial) -> Outcome:
+        """Carry out a screening. Raises OutOfBudget."""
+
+    def confirm(self, trial: Trial) -> Outcome:
+        """Carry out what belongs to a screening that was counted. Raises OutOfBudget."""
+
+    def elapsed_s(self) -> float:
+        """Return the seconds since the run began."""
+
+
+class GraphFailed(Exception):
+    """The graph itself cannot be run here."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Trials:
+    """Measures plans of one graph."""
+
+    graph: Graph
+    data: str
+    machine: Machine
+    options: TuneOptions
+    measures: Measures
+    error_budget: float | None
+    deadline_s: float | None
+    """In `Measures.elapsed_s`: no screening begins so late that the last measurements would not fit; None: none."""
+    attempts: list[Attempt] = field(default_factory=list)
+    reserve_s: float = 0.0
+    """Seconds kept back for the last measurements."""
+    _took_s: dict[str, float] = field(default_factory=dict)
+    """Longest screening by engines."""
+
+    def screen(self, plan: Plan, against: Plan | None, stage: Stage, effort: Effort | None = None) -> Outcome:
+        """Measure `plan` against another (None: eager). Raises OutOfBudget and GraphFailed."""
+        self._check_time(plan)
+        begun = self.measures.elapsed_s()
+        outcome = self.measures.screen(self.trial(plan, against, effort or quick(self.options)))
+        engines = _engines(plan)
+        self._took_s[engines] = max(self._took_s.get(engines, 0.0), self.measures.elapsed_s() - begun)
+        return self._noted(plan, against, stage, outcome)
+
+    def confirm(self, plan: Plan, against: Plan | None, stage: Stage, seed: int) -> Outcome:
+        """Measure a plan at length, in a fresh process, on other inputs. Raises OutOfBudget and GraphFailed."""
+        outcome = self.measures.confirm(self.trial(plan, against, final(self.options), seed))
+        return self._noted(plan, against, stage, outcome)
+
+    def leave_out(self, plan: Plan, why: str) -> None:
+        """Note that a plan is not measured on purpose."""
+        outcome = Outcome(status="failed", phase="candidate", detail=why)
+        self.attempts.append(Attempt(plan=plan, against=None, stage="engines", outcome=outcome))
+
+    def part(self, graph: Graph, data: Path, plan: Plan) -> Outcome:
+        """Measure a part of the graph under `plan` against eager, as a screening. Raises OutOfBudget."""
+        self._check_time(plan)
+        return self.measures.screen(
+            Trial(
+                task=graph, incumbent=(), candidate=(plan.policy(),), num_threads=self.machine.num_threads,
+                seed=self.options.seed, min_gain=0.0, effort=quick(self.options), data=str(data),
+                error_budget=self.error_budget,
+            )
+        )  # fmt: skip
+
+    def trial(self, plan: Plan, against: Plan | None, effort: Effort, seed: int = 0) -> Trial:
+        """Return the comparison of two plans as a trial."""
+        return Trial(
+            task=self.graph, incumbent=stack(against), candidate=stack(plan), num_threads=self.machine.num_threads,
+            seed=self.options.seed + seed, min_gain=self.options.min_gain, effort=effort, data=self.data,
+            error_budget=self.error_budget,
+        )  # fmt: skip
+
+    def keep_for_the_end(self, plans: Iterable[Plan | None]) -> None:
+        """Keep back what confirming the best of `plans` will take."""
+        took = max((self._took_s.get(_engines(plan), 0.0) for plan in plans if plan is not None), default=0.0)
+        longer = final(self.options).seconds - quick(self.options).seconds
+        self.reserve_s = 2 * _SPARE * (took + max(longer, 0.0)) if took else 0.0
+
+    def _check_time(self, plan: Plan) -> None:
+        if self.deadline_s is None:
+            return
+        expected = self._took_s.get(_engines(plan), 0.0)
+        if self.measures.elapsed_s() + expected + self.reserve_s > self.deadline_s:
+            raise OutOfBudget("--time-budget")
+
+    def _noted(self, plan: Plan, against: Plan | None, stage: Stage, outcome: Outcome) -> Outcome:
+        self.attempts.append(Attempt(plan=plan, against=against, stage=stage, outcome=outcome))
+        is_early = outcome.status != "measured" and outcome.phase in {"start", "task"}
+        if against is None and (outcome.status == "task-failed" or is_early):
+            raise GraphFailed(f"{outcome.status}: {outcome.detail}")
+        return outcome
+
+
+def stack(plan: Plan | None) -> Stack:
+    """Return the stack of a plan; of None, eager, the empty one."""
+    return () if plan is None else (plan.policy(),)
+
+
+def _engines(plan: Plan) -> str:
+    return " ".join(sorted({str(region) for region in plan.regions}))

@@ -1,0 +1,195 @@
+"""Tuning one graph: what the bank knows, else a search, and what came of it back into the bank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jumar.tune.bank import Bank, Entry, stack_of
+from jumar.tune.engines.base import Engine
+from jumar.tune.gate import Gain
+from jumar.tune.machine import Machine
+from jumar.tune.measuring import Measurer, OutOfBudget
+from jumar.tune.options import TuneOptions
+from jumar.tune.plan import Plan
+from jumar.tune.plan.plan import KIND
+from jumar.tune.subgraph.offers import Space, whole_plans
+from jumar.tune.subgraph.outcome import GraphOutcome
+from jumar.tune.subgraph.search import GraphSearch, Step, is_default
+from jumar.tune.subgraph.trials import GraphFailed, Measures, Trials
+
+if TYPE_CHECKING:
+    from jumar.tune.graph.captured import Captured
+    from jumar.tune.providers.base import Provider
+
+
+def tune_graph(
+    captured: Captured,
+    *,
+    bank: Bank,
+    machine: Machine,
+    options: TuneOptions | None = None,
+    measures: Measures | None = None,
+    engines: Sequence[Engine] | None = None,
+    space: Space | None = None,
+    deadline_s: float | None = None,
+    on_step: Step | None = None,
+    outcome: GraphOutcome | None = None,
+) -> GraphOutcome:
+    """Find the plan that computes a captured graph fastest on `machine`, prove it, and keep it in `bank`.
+
+    `measures` carries out the trials within a budget; without one a worker of this call's own does, within
+    `options`. `deadline_s` is this graph's share of the time, in `measures.elapsed_s`. `outcome`, when given, is
+    filled as the search goes on, so that an interruption leaves what was found so far. A graph that is not faster
+    under any plan is remembered as that, with all that was tried. Never raises for what a candidate does; raises
+    JumarError for a bank or worker that cannot be used.
+    """
+    options = options or TuneOptions(job_type=1)
+    outcome = outcome or GraphOutcome(name=captured.name, graph=captured.graph)
+    if engines is None:
+        from jumar.tune.engines import ENGINES as all_engines
+
+        engines = all_engines
+    job = _Job(captured, bank, machine, options, engines, space or Space(), outcome, on_step or _silent)
+    if captured.reason_not_tuned:
+        outcome.failure = captured.reason_not_tuned
+    elif not job.answered_by_bank():
+        _measured(job, measures, deadline_s)
+    return outcome
+
+
+def _measured(job: _Job, measures: Measures | None, deadline_s: float | None) -> None:
+    if measures is not None:
+        job.search(measures, deadline_s)
+        return
+    from jumar.tune.worker import Worker
+
+    with Worker(graph_providers()) as worker:
+        job.search(Measurer(job.options, worker), job.options.time_budget_s)
+
+
+def graph_providers() -> list[Provider]:
+    """Return what a worker needs that measures plans."""
+    from jumar.tune.providers.plan import PlanProvider
+
+    return [PlanProvider()]
+
+
+def stale_engines(plan: Plan, engines: Sequence[Engine], machine: Machine) -> list[str]:
+    """Return a sentence for each engine of a plan that is missing here or has another version."""
+    known = {engine.name: engine for engine in engines}
+    found = []
+    for region in plan.regions:
+        engine = known.get(region.engine)
+        if engine is None or engine.unavailable(machine):
+            found.append(f"its plan needs {region.engine}, which is not available here")
+        elif region.version != engine.version():
+            found.append(f"its plan was measured with {region.engine} {region.version}, and here is {engine.version()}")
+    return list(dict.fromkeys(found))
+
+
+class _Job:
+    """One graph and all that tuning it needs."""
+
+    def __init__(
+        self,
+        captured: Captured,
+        bank: Bank,
+        machine: Machine,
+        options: TuneOptions,
+        engines: Sequence[Engine],
+        space: Space,
+        outcome: GraphOutcome,
+        on_step: Step,
+    ) -> None:
+        self._captured = captured
+        self._bank = bank
+        self._machine = machine
+        self.options = options
+        self._engines = engines
+        self._space = space
+        self._outcome = outcome
+        self._on_step = on_step
+
+    def answered_by_bank(self) -> bool:
+        """Fill the outcome from the bank; tell whether nothing need be measured."""
+        entry = self._entry()
+        if entry is None or self.options.repeat:
+            return False
+        if entry.policy is not None:
+            plan = Plan.of(entry.policy)
+            stale = stale_engines(plan, self._engines, self._machine)
+            if stale or not self._is_complete(entry):
+                self._outcome.notes += [f"The graph is in the bank, but {why}." for why in stale]
+                return False
+            self._outcome.action, self._outcome.plan, self._outcome.gain = "reserved", plan, entry.gain
+        elif self.options.min_gain < entry.min_gain or not self._is_complete(entry):
+            return False
+        self._outcome.from_bank = True
+        return True
+
+    def search(self, measures: Measures, deadline_s: float | None) -> None:
+        """Search, and write what was found."""
+        entry = self._entry()
+        known = None if entry is None or entry.policy is None else Plan.of(entry.policy)
+        if known is not None and stale_engines(known, self._engines, self._machine):
+            known = None
+        trials = Trials(
+            graph=self._captured.graph, data=str(self._captured.data) if self._captured.data else "",
+            machine=self._machine, options=self.options, measures=measures, error_budget=self._space.error_budget,
+            deadline_s=deadline_s, attempts=self._outcome.attempts,
+        )  # fmt: skip
+        engines = {engine.name: engine for engine in self._engines}
+        search = GraphSearch(
+            trials=trials, engines=engines, space=self._space, outcome=self._outcome, on_step=self._on_step,
+            known=known,
+        )  # fmt: skip
+        try:
+            found = search.run()
+        except GraphFailed as error:
+            self._outcome.failure = str(error)
+        except OutOfBudget as error:
+            self._outcome.stopped_by = str(error)
+            self._keep(entry)
+        else:
+            self._write(found, entry)
+
+    def _write(self, found: tuple[Plan, Gain] | None, entry: Entry | None) -> None:
+        outcome = self._outcome
+        if found is None:
+            self._keep(entry)
+            if entry is None and not outcome.is_open:
+                self._bank.remember_unsatisfied(
+                    outcome.graph, self._machine, KIND, incumbent=(), min_gain=self.options.min_gain,
+                    tried=outcome.tried(),
+                )  # fmt: skip
+            return
+        plan, gain = found
+        change = self._bank.accept(
+            outcome.graph, self._machine, plan.policy(), incumbent=stack_of([entry] if entry else []), gain=gain,
+            min_gain=self.options.min_gain, tried=outcome.tried(),
+        )  # fmt: skip
+        if change is None:
+            outcome.notes.append("Another process changed what the bank holds for this graph; its plan was left there.")
+            self._keep(self._entry())
+            return
+        outcome.action, outcome.plan, outcome.gain = change, plan, gain
+
+    def _keep(self, entry: Entry | None) -> None:
+        """Say what the bank goes on holding."""
+        if entry is not None and entry.policy is not None:
+            self._outcome.action, self._outcome.plan = "reserved", Plan.of(entry.policy)
+            self._outcome.gain = entry.gain
+
+    def _entry(self) -> Entry | None:
+        return self._bank.slots(self._captured.graph, self._machine).get(KIND)
+
+    def _is_complete(self, entry: Entry) -> bool:
+        """Tell whether every plan of one region that would be tried now was tried, or left out on purpose, then."""
+        tried = [one.policy for one in entry.tried]
+        offers = whole_plans(self._captured.graph, self._machine, self._engines, self._space)
+        return all(is_default(plan) or plan.policy() in tried for plan in offers.plans)
+
+
+def _silent(_what: str) -> None:
+    """Tell nobody."""
