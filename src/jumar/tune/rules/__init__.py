@@ -9,15 +9,20 @@ from jumar.tune.rules import (
     candidate_disagrees,
     candidate_lost,
     device_shared,
+    dynamic_shape,
     faster_policy,
     few_cores,
+    graph_break,
     low_disk,
     low_memory,
     machine_busy,
+    nan_output,
+    not_deterministic,
     operator_not_run,
     other_device,
     profiled,
     provider_missing,
+    random_operator,
 )
 
 if TYPE_CHECKING:
@@ -39,7 +44,13 @@ _MODULES = (
     device_shared,
 )
 
-RULES: tuple[Rule, ...] = tuple(module.RULE for module in _MODULES)
+_OF_GRAPHS = (random_operator, not_deterministic, nan_output, graph_break, dynamic_shape)
+"""Their findings are made where a model is captured, before there is a result."""
+
+RULES: tuple[Rule, ...] = (
+    *(module.RULE for module in _MODULES),
+    *(module.RULE for module in _OF_GRAPHS),
+)
 
 __all__ = ["RULES", "findings_of"]
 

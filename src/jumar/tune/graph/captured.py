@@ -1,0 +1,35 @@
+"""A captured model: its graph, its weights, and what was noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jumar.findings import Finding, Severity
+from jumar.tune.graph.graph import Graph
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Captured:
+    """One graph of a model, of static shape."""
+
+    graph: Graph
+    data: Path
+    """Data file: weights and one set of variable inputs, by place (`jumar.tune.graph.data`)."""
+    name: str
+    """`resnet50`, with the gear or the piece where there are several: `resnet50 8x3x224x224`, `net piece 2`."""
+    origin: str = ""
+    """Where it comes from, as the user wrote it: `model.pt2`, `models:resnet50`."""
+    in_spec: str = ""
+    """How arguments and keyword arguments are nested around the flat inputs (PyTorch's treespec as JSON)."""
+    out_spec: str = ""
+    """How the model's result is nested around `graph.outputs`."""
+    places: Sequence[int | None] = ()
+    """For each flat argument of a call the place of the graph's input that it is; None: the graph does not read it."""
+    findings: Sequence[Finding] = field(default=())
+
+    @property
+    def reason_not_tuned(self) -> str:
+        """Why it must not be tuned, as one sentence; empty when it may be."""
+        return next((one.message for one in self.findings if one.severity >= Severity.ERROR), "")

@@ -1,0 +1,82 @@
+"""A look at what a captured graph computes: is it a function, and is there anything to compare?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+
+from jumar.findings import Finding
+from jumar.tune.graph.graph import Graph
+from jumar.tune.rules import nan_output, not_deterministic, random_operator
+from jumar.tune.signature import function_of
+
+SAME = 1e-4
+"""Greatest difference, relative to the greatest value, at which two runs count as the same."""
+_SWITCHES = ("train", "training", "is_training")
+_SHARES = ("dropout_p", "dropout", "p")
+
+
+def check(
+    name: str, graph: Graph, tensors: Mapping[int, torch.Tensor], operators: Sequence[fx.Node],
+    expected: Sequence[Any] | None,
+) -> tuple[Finding, ...]:  # fmt: skip
+    """Run the graph twice on its own inputs. `expected` are the model's outputs, None where they are not known.
+
+    Raises what PyTorch raises when an operator cannot run.
+    """
+    drawing = sorted({str(node.target) for node in operators if draws_random_numbers(node)})
+    if drawing:
+        return (random_operator.finding(name, drawing),)
+    function = function_of(graph, {place: tensors[place] for place in graph.constants})
+    inputs = [tensors[place].clone() for place in graph.variables]
+    with torch.no_grad():
+        first = [None if output is None else output.clone() for output in function(*inputs)]
+        second = function(*inputs)
+    difference = greatest_difference(first, second)
+    if difference > SAME:
+        return (not_deterministic.finding(name, difference, "two runs of it"),)
+    if expected is not None and (difference := greatest_difference(first, expected)) > SAME:
+        return (not_deterministic.finding(name, difference, "the model and its captured graph"),)
+    return tuple(nan_output.findings(name, first))
+
+
+def draws_random_numbers(node: fx.Node) -> bool:
+    """Tell whether an operator's result depends on the state of a random number generator."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
+        return False
+    names = [argument.name for argument in target._schema.arguments]
+    defaults = {one.name: one.default_value for one in target._schema.arguments if one.has_default_value()}
+    given = {**defaults, **dict(zip(names, node.args, strict=False)), **node.kwargs}
+    if any(given.get(switch) is False for switch in _SWITCHES):
+        return False
+    shares = [given[share] for share in _SHARES if share in given]
+    return not shares or any(share != 0 for share in shares)
+
+
+def greatest_difference(left: Sequence[Any], right: Sequence[Any]) -> float:
+    """Return the greatest difference of outputs relative to their greatest value; infinite for other shapes."""
+    if len(left) != len(right):
+        return float("inf")
+    return max((_difference(*pair) for pair in zip(left, right, strict=True)), default=0.0)
+
+
+def _difference(left: Any, right: Any) -> float:
+    if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
+        return 0.0  # numbers and Nones are fixed in a graph
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return float("inf")
+    if left.is_complex():
+        left, right = torch.view_as_real(left.resolve_conj()), torch.view_as_real(right.resolve_conj())
+    if not left.is_floating_point():
+        return float(not torch.equal(left, right))
+    finite = torch.isfinite(left)
+    if not torch.equal(finite, torch.isfinite(right)):
+        return float("inf")
+    left, right = left[finite].double(), right[finite].double()
+    if not left.numel():
+        return 0.0
+    return float((left - right).abs().max() / left.abs().max().clamp_min(1e-30))

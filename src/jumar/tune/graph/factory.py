@@ -1,0 +1,155 @@
+"""Graphs of a model that a function of the user's makes: `package.module:callable`, `folder/file.py:callable`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from jumar.errors import InputError
+from jumar.tune.errors import TuneError
+from jumar.tune.graph.capture import ControlFlow, graph_of_module
+from jumar.tune.graph.captured import Captured
+from jumar.tune.graph.examples import positional, resized
+from jumar.tune.graph.pieces import graphs_of_pieces
+from jumar.tune.graph.shapes import Gear
+from jumar.tune.rules import graph_break
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    model: torch.nn.Module
+    args: Sequence[Any] | None
+    kwargs: Mapping[str, Any]
+
+
+def load_factory(module: str, name: str, where: str, gears: Sequence[Gear], folder: Path) -> list[Captured]:
+    """Return the graphs of the model that `name` of `module` makes, one a gear, or one a piece.
+
+    It returns a model, `(model, args)` or `(model, args, kwargs)`, or is a model itself. The current folder comes
+    first in what is imported; what it prints goes to stderr. Raises InputError for a module or name that is not
+    there, TuneError for a model that cannot be used.
+    """
+    with _from_here(module), contextlib.redirect_stdout(sys.stderr):
+        made = _made(_imported(module, name, where), where)
+        return [one for gear in _gears(made, gears, where) for one in _captured(made, *gear, where, name, folder)]
+
+
+def _captured(
+    made: _Made, args: Sequence[Any], kwargs: Mapping[str, Any], label: str, where: str, name: str, folder: Path
+) -> list[Captured]:
+    title = f"{name} {label}".strip()
+    try:
+        return [graph_of_module(made.model, args, kwargs, folder=folder, name=title, origin=where)]
+    except ControlFlow as error:
+        pieces = graphs_of_pieces(made.model, args, kwargs, folder=folder, name=title, origin=where)
+        if not pieces:
+            raise
+        note = graph_break.finding(title, _reason(error), len(pieces))
+        return [replace(one, findings=(*one.findings, note)) for one in pieces]
+
+
+def _reason(error: ControlFlow) -> str:
+    return str(error.__cause__).strip().splitlines()[0].rstrip(".")[:200]
+
+
+def _gears(made: _Made, gears: Sequence[Gear], where: str) -> Iterator[tuple[Sequence[Any], Mapping[str, Any], str]]:
+    """Yield arguments, keyword arguments and a label for each gear."""
+    if not gears:
+        if made.args is None:
+            raise TuneError(
+                f"{where} must return (model, example inputs), or be given their sizes; it returned the model "
+                'alone. Add --input-shape "1,3,224,224".'
+            )
+        yield made.args, made.kwargs, ""
+        return
+    for gear in gears:
+        label = ", ".join(map(str, gear)) if len(gears) > 1 else ""
+        if made.args is None:
+            args, kwargs = positional(gear, made.model.forward)
+            yield args, kwargs, label
+        else:
+            args, kwargs = resized(made.args, made.kwargs, gear, _names(made.model))
+            yield args, kwargs, label
+
+
+def _names(model: torch.nn.Module) -> list[str]:
+    import inspect
+
+    return list(inspect.signature(model.forward).parameters)
+
+
+def _made(found: Any, where: str) -> _Made:
+    if not isinstance(found, torch.nn.Module):
+        if not callable(found):
+            raise InputError(f"{where} must be a function that returns a model; it is a {type(found).__name__}.")
+        try:
+            found = found()
+        except Exception as error:  # the user's code may raise anything
+            raise TuneError(
+                f"{where} raised {type(error).__name__}: {_line(error)}; mend it, then tune again."
+            ) from error
+    parts = found if isinstance(found, tuple) else (found,)
+    model = parts[0] if parts else None
+    if not isinstance(model, torch.nn.Module) or len(parts) > 3:
+        raise TuneError(
+            f"{where} must return a model, (model, args) or (model, args, kwargs); got "
+            f"({', '.join(type(part).__name__ for part in parts)})."
+        )
+    if len(parts) == 1:
+        return _Made(model, None, {})
+    given, kwargs = parts[1], dict(parts[2]) if len(parts) == 3 else {}
+    if isinstance(given, Mapping):
+        return _Made(model, (), {**given, **kwargs})
+    return _Made(model, tuple(given) if isinstance(given, (list, tuple)) else (given,), kwargs)
+
+
+def _imported(module: str, name: str, where: str) -> Any:
+    try:
+        found: Any = _module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, OSError) as error:
+        raise InputError(f"{where} cannot be imported: {_line(error)}. Run in the folder it is in.") from error
+    except Exception as error:  # the user's module may raise anything
+        raise TuneError(
+            f"{where} raised {type(error).__name__} at import: {_line(error)}; mend it, then tune again."
+        ) from error
+    return found
+
+
+def _module(module: str) -> ModuleType:
+    if not module.endswith(".py"):
+        return importlib.import_module(module)
+    path = Path(module).resolve()
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ImportError(f"{module} is no Python file")
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = made  # so that classes in it can be found by their name (pickle, dataclasses)
+    spec.loader.exec_module(made)
+    return made
+
+
+@contextlib.contextmanager
+def _from_here(module: str) -> Iterator[None]:
+    """Import from the current folder, or the file's own, first."""
+    folder = str(Path(module).resolve().parent if module.endswith(".py") else Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0].rstrip(".")[:300] if str(error).strip() else type(error).__name__

@@ -1,0 +1,1 @@
+"""ONNX models as modules of PyTorch's operators."""

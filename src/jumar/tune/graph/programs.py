@@ -1,0 +1,102 @@
+"""Graphs of exported programs (`.pt2`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from jumar.errors import InputError
+from jumar.tune.errors import TuneError
+from jumar.tune.graph.capture import exported, graph_of_program
+from jumar.tune.graph.captured import Captured
+from jumar.tune.graph.examples import example, resized
+from jumar.tune.graph.shapes import Gear, InputShape
+from jumar.tune.rules import dynamic_shape
+
+
+def load_program(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captured]:
+    """Return the graph of each gear; without gears that of the sizes it was exported with.
+
+    Raises InputError for a file that is no exported program, TuneError for one of changing sizes without gears.
+    """
+    program = _opened(path)
+    args, kwargs = _example_inputs(program)
+    changing = _changing(program)
+    if not gears:
+        if changing:
+            raise TuneError(
+                f"{path} takes changing sizes ({', '.join(changing)}), and sizes are tuned one by one; "
+                'name them: --input-shape "1,3,224,224;8,3,224,224".'
+            )
+        return [graph_of_program(program, args, kwargs, folder=folder, name=path.stem, origin=str(path))]
+    names = _names(program)
+    found = []
+    for gear in gears:
+        gear_args, gear_kwargs = resized(args, kwargs, gear, names)
+        label = ", ".join(map(str, gear))
+        # The module checks its inputs against the sizes it was exported for, and says which one it breaks.
+        again = exported(program.module(), tuple(gear_args), gear_kwargs)
+        title = f"{path.stem} {label}"
+        captured = graph_of_program(again, gear_args, gear_kwargs, folder=folder, name=title, origin=str(path))
+        notes = (dynamic_shape.finding(path.name, changing, label),) if changing else ()
+        found.append(replace(captured, findings=(*captured.findings, *notes)))
+    return found
+
+
+def _opened(path: Path) -> torch.export.ExportedProgram:
+    try:
+        return torch.export.load(path)
+    except Exception as error:
+        reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
+        raise InputError(
+            f"{path} must be an exported program ({reason}); write it with torch.export.save, with this PyTorch "
+            f"({torch.__version__})."
+        ) from error
+
+
+def _example_inputs(program: torch.export.ExportedProgram) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the inputs it was exported with, or random ones of their sizes."""
+    if program.example_inputs is not None:
+        args, kwargs = program.example_inputs
+        return tuple(args), dict(kwargs)
+    made = [_random(node) for node in _user_inputs(program)]
+    args, kwargs = torch.utils._pytree.tree_unflatten(made, program.call_spec.in_spec)
+    return tuple(args), dict(kwargs)
+
+
+def _random(node: torch.fx.Node) -> Any:
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor):
+        return value
+    shape = InputShape(name=node.name, shape=tuple(map(_size, value.shape)))
+    return example(shape, dtype=value.dtype)
+
+
+def _size(size: Any) -> int:
+    """Return a size; of one that changes the one it was exported with."""
+    return size if isinstance(size, int) else int(size.node.hint)
+
+
+def _user_inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
+    names = set(program.graph_signature.user_inputs)
+    return [node for node in program.graph.find_nodes(op="placeholder") if node.name in names]
+
+
+def _names(program: torch.export.ExportedProgram) -> list[str]:
+    return [node.name for node in _user_inputs(program)]
+
+
+def _changing(program: torch.export.ExportedProgram) -> list[str]:
+    """Return the dimensions that have no fixed size: `x: dimension 0`."""
+    found = []
+    for node in _user_inputs(program):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            dimensions = [str(at) for at, size in enumerate(value.shape) if not isinstance(size, int)]
+            if dimensions:
+                found.append(f"{node.name}: dimension {', '.join(dimensions)}")
+    return found
