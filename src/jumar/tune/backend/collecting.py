@@ -32,7 +32,7 @@ def _inference(compilation: Compilation, collector: Collector) -> Compiled:
         collector.leave_out(compilation.name, reason_of(error))
     else:
         origin = Origin(name=compilation.name, phase="inference")
-        collector.write(taken.graph, taken.values(compilation.arguments), origin)
+        collector.write(taken.graph, taken.tensors, origin)
     run: Compiled = compilation.module.forward
     return run
 

@@ -59,8 +59,9 @@ def _inference(compilation: Compilation, known: Knowledge) -> Compiled:
     if plan is None:
         tell(f"the bank has no plan for {name} ({taken.graph}, {taken.graph.key[:12]}); it is compiled untuned.")
         return compilation.untuned()
-    example = taken.example(compilation.arguments)
-    request = Request(graph=taken.graph, plan=plan, weights=taken.weights, example=example, machine=known.machine)
+    request = Request(
+        graph=taken.graph, plan=plan, weights=taken.constants, example=taken.example, machine=known.machine
+    )
     try:
         with outside():
             function = function_of(request, known.folder)

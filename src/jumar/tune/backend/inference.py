@@ -26,10 +26,9 @@ def tuned(function: GraphFunction, taken: Taken, arguments: Sequence[Any], untun
     version counter of its own (`weight.data.copy_(…)`) is not seen, as it is not by TorchInductor's freezing.
     """
     pick = _picker([taken.arguments[place] for place in taken.graph.variables])
-    weights = [number for place, number in taken.arguments.items() if taken.graph.inputs[place].constant]
-    if not weights:
+    if not taken.weights:
         return lambda *given: function(*pick(given))
-    watched = _Watched(weights, arguments)
+    watched = _Watched(taken.weights, arguments)
     state = _State(untuned)
 
     def call(*given: Any) -> Any:

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any, Literal
 
+import torch
 from torch import fx
 
-from jumar.tune.backend.capture import NotTunable, is_random
+from jumar.tune.backend.capture import DEVICES, NotTunable, refuse_random
 from jumar.tune.backend.order import in_order_of_use
 from jumar.tune.engines import GraphFunction
 from jumar.tune.graph import Graph
@@ -54,9 +55,8 @@ def lower(module: fx.GraphModule) -> Lowered:
     graph, held = from_fx(module)
     if held:
         raise NotTunable("it holds tensors of its own")
-    random = sorted({node.operator for node in graph.nodes if is_random(node.operator)})
-    if random:
-        raise NotTunable(f"it draws random numbers ({', '.join(random)})")
+    refuse_random(list(module.graph.nodes))
+    _refuse_devices(module)
     num_inputs = len(graph.inputs)
     made = list(dict.fromkeys(value for value in graph.outputs if value is not None and value >= num_inputs))
     if not made and not graph.effects:
@@ -69,6 +69,13 @@ def lower(module: fx.GraphModule) -> Lowered:
         input_names=[node.name for node in module.graph.find_nodes(op="placeholder")],
         output_names=[node.name if isinstance(node, fx.Node) else "" for node in _outputs(module)],
     )
+
+
+def _refuse_devices(module: fx.GraphModule) -> None:
+    values = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
+    others = {value.device.type for value in values if isinstance(value, torch.Tensor)} - set(DEVICES)
+    if others:
+        raise NotTunable(f"it runs on {others.pop()}, for which plans are not measured")
 
 
 def _outputs(module: fx.GraphModule) -> list[Any]:
