@@ -1,0 +1,90 @@
+"""The tables of `benchmarks/tune.py`, made from what was measured and nothing else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+START, END = "<!-- measured: benchmarks/tune.py -->", "<!-- end of measured -->"
+NAMES = {
+    "eager": "eager", "eager-cl": "eager cl", "compile": "compile", "compile-best": "fz+ma",
+    "compile-best-cl": "fz+ma cl",
+    "onnxruntime": "ORT", "openvino": "OpenVINO", "openvino-bf16": "OpenVINO bf16", "tvm": "TVM", "jumar": "Jumar",
+}  # fmt: skip
+LOWER = ("openvino-bf16",)
+
+
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """Return a Markdown table: medians in milliseconds, the best other fp32 engine over Jumar with its interval."""
+    engines = [name for name in NAMES if any(name in row["engines"] for row in rows)]
+    lines = [
+        "| " + " | ".join(["model:batch:threads", *(NAMES[name] for name in engines), "best other / Jumar"]) + " |",
+        "|" + "---|" * (len(engines) + 2),
+    ]
+    for row in sorted(rows, key=lambda row: row["row"]):
+        cells = [milliseconds(row["engines"].get(name)) for name in engines]
+        lines.append("| " + " | ".join([row["row"] + ("" if row["quiet"] else " *"), *cells, ratio_text(row)]) + " |")
+    if any(not row["quiet"] for row in rows):
+        lines += ["", "\\* measured while other programs used the machine"]
+    return "\n".join(lines)
+
+
+def milliseconds(cell: dict[str, Any] | None) -> str:
+    if cell is None or "median_us" not in cell:
+        return "–"
+    return f"{cell['median_us'] / 1000:.3g}"
+
+
+def best_other(row: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the fastest engine besides Jumar that computes in the model's own precision."""
+    others = [
+        cell for name, cell in row["engines"].items() if name != "jumar" and name not in LOWER and "ratio" in cell
+    ]
+    return min(others, key=lambda cell: cell["median_us"], default=None)
+
+
+def ratio_text(row: dict[str, Any]) -> str:
+    best = best_other(row)
+    return "–" if best is None else f"{best['ratio']:.2f} ({best['ratio_low']:.2f} to {best['ratio_high']:.2f})"
+
+
+def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Return the figures that the aims are about, one line each; nothing for rows that were not measured."""
+    kinds = {
+        "inference at the model's precision": lambda name: "train" not in name and name.count(":") == 2,
+        "training steps": lambda name: "train" in name,
+        "with an error budget": lambda name: name.count(":") == 3,
+    }
+    lines = []
+    for title, fits in kinds.items():
+        ratios = [best["ratio"] for row in rows if fits(row["row"]) and (best := best_other(row)) is not None]
+        if ratios:
+            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+            lines.append(
+                f"{title}: {len(ratios)} rows, best other / Jumar {mean:.3f} in the geometric mean, "
+                f"{min(ratios):.3f} at worst"
+            )
+    return lines
+
+
+def guide_with(text: str, rows: Sequence[dict[str, Any]]) -> str:
+    """Return the document with the table between its marks. Raises ValueError when it has none."""
+    head, begin, rest = text.partition(START)
+    _, end, tail = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the document must have the marks {START} and {END}")
+    told = "\n".join(f"- {line}" for line in summary(rows))
+    return f"{head}{START}\n{conditions(rows)}\n\n{table(rows)}\n\n{told}\n{END}{tail}"
+
+
+def conditions(rows: Sequence[dict[str, Any]]) -> str:
+    """Say on what the rows were measured."""
+    machines = sorted({f"{row['machine']['model']} ({row['machine']['capability']})" for row in rows})
+    torches = sorted({row["versions"]["torch"] for row in rows})
+    budgets = sorted({row["budget"] for row in rows})
+    dates = sorted(row["date"][:10] for row in rows)
+    return (
+        f"Medians in ms on {', '.join(machines)}, torch {', '.join(torches)}, {dates[0]} to {dates[-1]}, "
+        f"{', '.join(budgets)} of tuning a row."
+    )
