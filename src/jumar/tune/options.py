@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from jumar.errors import UsageError
 from jumar.tune.worker.messages import Effort, Limits
 
+JOB_SUBGRAPHS = 1
 JOB_OPERATORS = 2
-"""The vendor's number for operator tuning (OPAT)."""
+"""The vendor's numbers for subgraph tuning (SGAT) and operator tuning (OPAT)."""
 
 _UNITS_S = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -33,8 +34,8 @@ class TuneOptions:
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
-        if self.job_type != JOB_OPERATORS:
-            raise UsageError(f"--job-type must be 2 (operators), the kind that is built so far; got {self.job_type}.")
+        if self.job_type not in {JOB_SUBGRAPHS, JOB_OPERATORS}:
+            raise UsageError(f"--job-type must be 1 (subgraphs) or 2 (operators); got {self.job_type}.")
         if not 0 <= self.min_gain < 10:
             raise UsageError(f"--min-gain must be from 0 % to 1000 %; got {self.min_gain:.0%}. Try --min-gain 2%.")
         if self.time_budget_s is not None and self.time_budget_s <= 0:
