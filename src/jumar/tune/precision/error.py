@@ -1,0 +1,63 @@
+"""How wrong outputs are: the greatest difference over the greatest value, and the user's own metric."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+
+from jumar.errors import UsageError
+
+Metric = Callable[[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]], float]
+"""From outputs and reference outputs to an error: 0 is none, and the budget is the most that is allowed."""
+
+
+def error_of(output: torch.Tensor | None, reference: torch.Tensor | None) -> float:
+    """Return max|output - reference| / max|reference|, over the elements where the reference is finite.
+
+    Infinite where the output is not finite and the reference is, or differs from it where that is not finite
+    either, and for another shape. For integers and booleans the share of elements that differ.
+    """
+    if output is None or reference is None:
+        return 0.0 if output is reference else math.inf
+    if output.shape != reference.shape:
+        return math.inf
+    if not (reference.is_floating_point() or reference.is_complex()):
+        return float((output != reference).sum()) / max(reference.numel(), 1)
+    wide = torch.complex128 if reference.is_complex() else torch.float64
+    return _relative(output.to(wide), reference.to(wide))
+
+
+def _relative(ours: torch.Tensor, exact: torch.Tensor) -> float:
+    finite = torch.isfinite(exact)
+    left, right = ours[~finite], exact[~finite]
+    is_same = bool(((left == right) | (left.isnan() & right.isnan())).all())
+    if not is_same or not bool(torch.isfinite(ours[finite]).all()):
+        return math.inf
+    if not bool(finite.any()):
+        return 0.0
+    scale = float(exact[finite].abs().max())
+    return float((ours[finite] - exact[finite]).abs().max()) / (scale or 1.0)
+
+
+def errors_of(outputs: Sequence[torch.Tensor | None], reference: Sequence[torch.Tensor | None]) -> list[float]:
+    """Return the error of each output; infinite ones when there are fewer outputs than there must be."""
+    if len(outputs) != len(reference):
+        return [math.inf] * len(reference)
+    return [error_of(ours, exact) for ours, exact in zip(outputs, reference, strict=True)]
+
+
+def load_metric(path: str) -> Metric:
+    """Return the callable at `package.module:name`. Raises UsageError when there is none."""
+    module, _, name = path.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise UsageError(
+            f"--metric {path} cannot be imported ({error}); give module:callable(outputs, reference_outputs)."
+        ) from error
+    if not callable(found):
+        raise UsageError(f"--metric {path} must be callable; got {type(found).__name__}.")
+    return found  # type: ignore[no-any-return]  # what it returns is checked where it is called

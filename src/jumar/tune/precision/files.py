@@ -1,0 +1,137 @@
+"""Precision files: the vendor's two for the chosen point, and Jumar's, which also holds the plan.
+
+Any of them is read back by `jumar tune --precision FILE`: an `op_precision_mode` ini, a `modify_mixlist` JSON, or
+
+    {"format": "jumar-precision", "version": 1, "graph": KEY, "names": {"conv2d_0": "int8"}, "point": {...}}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from jumar.errors import InputError, JumarError, OutputError
+from jumar.tune.graph import Graph, Reference
+from jumar.tune.lowering import PRECISIONS, Lowering, LowPrecision, effective
+from jumar.tune.plan import Plan
+from jumar.tune.precision.formats import ini_text, mix_list_from, mix_list_text, parse_ini
+from jumar.tune.precision.front import Point
+from jumar.tune.precision.lists import mix_list_of, mode_list_of
+from jumar.tune.precision.names import node_names
+
+FORMAT, VERSION = "jumar-precision", 1
+
+
+class Lists(Protocol):
+    """What a file says of operators."""
+
+    def nodes(self, graph: Graph, precision: LowPrecision) -> dict[Reference, LowPrecision]:
+        """Return which nodes of `graph` are lowered, `precision` where the file names none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameList:
+    """Precisions by the operators' names."""
+
+    names: Mapping[str, LowPrecision] = field(default_factory=dict)
+
+    def nodes(self, graph: Graph, precision: LowPrecision) -> dict[Reference, LowPrecision]:
+        """Return the named nodes, each in its own precision: `precision` does not matter."""
+        return {value: self.names[name] for value, name in node_names(graph).items() if name in self.names}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionFile:
+    """A file that was read."""
+
+    lists: Lists
+    key: str = ""
+    """Of the graph it was made for; empty in the vendor's files."""
+    plan: Plan | None = None
+    lowering: Lowering = field(default_factory=Lowering)
+
+    def nodes(self, graph: Graph, precision: LowPrecision) -> dict[Reference, LowPrecision]:
+        """Return which nodes of a graph are lowered."""
+        return self.lists.nodes(graph, precision)
+
+
+def names_of(graph: Graph, lowering: Lowering) -> dict[str, LowPrecision]:
+    """Return the lowered operators by name."""
+    low = effective(graph, lowering)
+    return {name: low[value] for value, name in node_names(graph).items() if value in low}
+
+
+def jumar_text(graph: Graph, point: Point) -> str:
+    """Return Jumar's precision file for a point."""
+    data: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "graph": graph.key,
+        "names": names_of(graph, point.lowering),
+        "point": point.to_json(),
+    }
+    return json.dumps(data, indent=1) + "\n"
+
+
+def write_files(graph: Graph, point: Point, folder: Path, name: str) -> list[Path]:
+    """Write the three files of a point, each as a whole or not at all. Raises OutputError when that is not possible.
+
+    They are `<name>_op_precision.ini`, `<name>_mixlist.json` and `<name>_precision.json`.
+    """
+    stem = re.sub(r"[^\w.-]+", "_", name).strip("_") or "graph"
+    texts = {
+        f"{stem}_op_precision.ini": ini_text(mode_list_of(graph, point.lowering)),
+        f"{stem}_mixlist.json": mix_list_text(mix_list_of(graph, point.lowering)),
+        f"{stem}_precision.json": jumar_text(graph, point),
+    }
+    return [_written(folder / file, text) for file, text in texts.items()]
+
+
+def read_precision_file(path: Path) -> PrecisionFile:
+    """Read any of the three. Raises InputError, which says what is wrong, for anything else."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as a precision file: {error}.") from error
+    if not text.lstrip().startswith("{"):
+        return PrecisionFile(lists=parse_ini(text, str(path)))
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise InputError(f"{path} must hold one JSON object; {error}.") from error
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        return PrecisionFile(lists=mix_list_from(data, str(path)))
+    return _jumar_file(data, path)
+
+
+def _jumar_file(data: Mapping[str, Any], path: Path) -> PrecisionFile:
+    if data.get("version") != VERSION:
+        raise InputError(f"{path} is of version {data.get('version')}, and this Jumar reads {VERSION}; tune again.")
+    try:
+        point = Point.from_json(data["point"])
+        names = dict(data["names"])
+        key = str(data["graph"])
+    except (KeyError, TypeError, ValueError, AttributeError, JumarError) as error:
+        raise InputError(f"{path} is no whole precision file of Jumar ({error!r}); write it again.") from error
+    if strange := [name for name, precision in names.items() if precision not in PRECISIONS]:
+        raise InputError(f"{path} gives {strange[0]} the precision {names[strange[0]]!r}; it must be one of {_KNOWN}.")
+    return PrecisionFile(lists=NameList(names=names), key=key, plan=point.plan, lowering=point.lowering)
+
+
+_KNOWN: Sequence[str] = ", ".join(PRECISIONS)
+
+
+def _written(path: Path, text: str) -> Path:
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(text, "utf-8")
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise OutputError(f"{path} cannot be written: {error.strerror}. Name a folder that can be.") from error
+    return path

@@ -1,0 +1,136 @@
+"""Plans to points: each is measured against the reference, and its error is that of the outputs of that very plan."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from jumar.tune.errors import TuneError
+from jumar.tune.gate import Gain
+from jumar.tune.graph import Graph
+from jumar.tune.lowering import Lowering
+from jumar.tune.machine import Machine
+from jumar.tune.measuring import OutOfBudget
+from jumar.tune.options import TuneOptions
+from jumar.tune.plan import Plan
+from jumar.tune.precision.examiner import Errors, Examiner
+from jumar.tune.precision.front import Point
+from jumar.tune.precision.outcome import Lost, PrecisionOutcome
+from jumar.tune.subgraph.trials import CONFIRMATION_SEED, Measures, stack
+from jumar.tune.worker.messages import Effort, Outcome, Trial
+
+WORTHLESS = 1.0
+"""An output as wrong as it is great says nothing: such a plan is no point, whatever the budget."""
+_END = 2.0
+"""The confirmation, and finding its errors, take about this many times as long as the longest screening."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Points:
+    """Measures plans of one graph within the run's budget, and keeps what came of them in the outcome."""
+
+    graph: Graph
+    data: str
+    machine: Machine
+    options: TuneOptions
+    measures: Measures
+    examiner: Examiner
+    reference: Plan | None
+    """What everything is measured against; None: eager."""
+    outcome: PrecisionOutcome
+    metric: str = ""
+    _longest_s: float = 0.0
+    _before: list[Gain] = field(default_factory=list)
+
+    def screen(self, plan: Plan, lowering: Lowering, what: str) -> Point | None:
+        """Measure a plan; None (and a note of it) when there is no point. Raises OutOfBudget."""
+        self._keep_time()
+        begun = self.measures.elapsed_s()
+        found = self.measures.screen(self._trial(plan, self.options.screening))
+        point = self._point(found, plan, lowering, what)
+        self._longest_s = max(self._longest_s, self.measures.elapsed_s() - begun)
+        if point is not None:
+            self.outcome.points.append(point)
+        return point
+
+    def confirm(self, point: Point) -> Point | None:
+        """Measure a point once more, at length, on other inputs: the new point, or None. Raises OutOfBudget."""
+        found = self.measures.confirm(self._trial(point.plan, self.options.confirmation, CONFIRMATION_SEED))
+        again = self._point(found, point.plan, point.lowering, "confirmation")
+        if again is None:
+            return None
+        if not again.errors and (errors := self._examined(point.plan, "confirmation")) is not None:
+            again = replace(again, error=max(again.error, errors.worst), errors=errors.outputs)
+        return replace(again, error=max(again.error, point.error), is_confirmed=True)
+
+    def add_reference(self) -> None:
+        """Make the reference a point, with its time from all trials and its own error."""
+        if not self._before:
+            return
+        errors = self._examined(self.reference, "reference")
+        if errors is None:
+            return
+        median = statistics.median(gain.before_us for gain in self._before)
+        mean = statistics.fmean(gain.mean_before_us for gain in self._before)
+        gain = Gain(
+            before_us=median, after_us=median, mean_before_us=mean, mean_after_us=mean, ratio=1.0, ratio_low=1.0,
+            ratio_high=1.0, num_pairs=sum(gain.num_pairs for gain in self._before),
+        )  # fmt: skip
+        plan = self.reference or Plan(regions=())
+        self.outcome.points.append(
+            Point(
+                plan=plan,
+                gain=gain,
+                error=errors.judged(),
+                errors=errors.outputs,
+                metric=errors.metric,
+                is_reference=True,
+            )
+        )
+
+    def _trial(self, plan: Plan, effort: Effort, seed: int = 0) -> Trial:
+        return Trial(
+            task=self.graph, incumbent=stack(self.reference), candidate=stack(plan),
+            num_threads=self.machine.num_threads, seed=self.options.seed + seed, min_gain=0.0, effort=effort,
+            data=self.data, error_budget=WORTHLESS,
+        )  # fmt: skip
+
+    def _point(self, found: Outcome, plan: Plan, lowering: Lowering, what: str) -> Point | None:
+        if found.gain is None or found.worst_error is None or not math.isfinite(found.worst_error):
+            self.outcome.lost.append(Lost(plan=str(plan), precision=what, status=found.status, detail=found.detail))
+            return None
+        self._before.append(found.gain)
+        point = Point(plan=plan, gain=found.gain, error=found.worst_error, lowering=lowering)
+        return self._with_errors(point, what) if self.metric or len(self.graph.outputs) > 1 else point
+
+    def _with_errors(self, point: Point, what: str) -> Point | None:
+        """Add what the trial does not say: the error of each output, and the metric."""
+        errors = self._examined(point.plan, what)
+        if errors is None:
+            return None
+        if errors.metric_failed:
+            self.outcome.metric_failed = errors.metric_failed
+            return None
+        error = max(point.error, errors.worst) if errors.metric is None else errors.judged()
+        return replace(point, error=error, errors=errors.outputs, metric=errors.metric)
+
+    def _examined(self, plan: Plan | None, what: str) -> Errors | None:
+        try:
+            return self.examiner.lowering(Lowering()) if plan is None else self.examiner.plan(plan)
+        except TuneError as error:
+            self.outcome.lost.append(Lost(plan=str(plan), precision=what, status="failed", detail=str(error)))
+            return None
+
+    def _keep_time(self) -> None:
+        """Raise OutOfBudget when a further screening would leave no time for the confirmation."""
+        budget = self.options.time_budget_s
+        if budget is not None and self.measures.elapsed_s() + (1 + _END) * self._longest_s > budget:
+            raise OutOfBudget("--time-budget")
+
+
+def fastest_first(points: Sequence[Point], budget: float, min_gain: float) -> list[Point]:
+    """Return the points within the budget whose gain clears the gate, the fastest beyond doubt first."""
+    fit = [point for point in points if not point.is_reference and point.fits(budget) and point.gain.clears(min_gain)]
+    return sorted(fit, key=lambda point: -point.gain.ratio_low)

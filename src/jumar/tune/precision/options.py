@@ -1,0 +1,51 @@
+"""What a search for precision is asked to do."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumar.errors import UsageError
+
+KEEP, AUTO = "keep", "auto"
+DEFAULT_BUDGET = 1e-2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionOptions:
+    """Raises UsageError, when built, for a value outside its range."""
+
+    precision: str = KEEP
+    """`keep`: as the model says; `auto`: search; else a precision file, whose list is measured."""
+    budget: float = DEFAULT_BUDGET
+    """Greatest allowed error: of every output, relative to the reference's greatest value, or as the metric says."""
+    metric: str = ""
+    """`package.module:callable` of (outputs, reference_outputs), an error; empty: the outputs' own."""
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.budget) and self.budget > 0):
+            raise UsageError(f"--budget must be an error above 0, such as 1e-2; got {self.budget:g}.")
+        if self.metric and not re.fullmatch(r"[\w.]+:\w+", self.metric):
+            raise UsageError(f"--metric must be module:callable; got {self.metric!r}.")
+        if self.precision not in {KEEP, AUTO} and not Path(self.precision).is_file():
+            raise UsageError(f"--precision must be keep, auto or a precision file; {self.precision} is no file.")
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether there is anything to do."""
+        return self.precision != KEEP
+
+    @property
+    def file(self) -> Path | None:
+        """The precision file, when one was given."""
+        return Path(self.precision) if self.precision not in {KEEP, AUTO} else None
+
+
+def parse_budget(text: str) -> float:
+    """Return the number in `1e-2` or `1%`. Raises UsageError for anything else."""
+    try:
+        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError as error:
+        raise UsageError(f'"--budget {text}" must be an error such as 1e-2 or 1%.') from error

@@ -1,0 +1,273 @@
+"""The search for precision: whole graphs first, then mixtures, every point measured from end to end.
+
+1. The whole graph in each precision by each engine that can. A precision that is no faster there is not mixed.
+2. For engines that gained, and where the whole graph errs too much: each unit alone in each precision, run by
+   PyTorch, gives its error; an assignment within the budget is searched on those (`assign`), built and measured.
+   What the engine's error is against the simulated one corrects the target, up to `ROUNDS` times.
+3. The same for a smaller and a greater budget, so that the front has points on both sides.
+4. The fastest within the budget is confirmed in a fresh process, on other inputs; else the next.
+
+With a precision file instead of `auto`, its list is measured in each precision by each engine, and 4.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jumar.tune.engines.base import Engine
+from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph, Reference
+from jumar.tune.lowering import PRECISIONS, Lowering, LowPrecision, Range, effective, read_in_int8
+from jumar.tune.lowering.kinds import GREATEST
+from jumar.tune.machine import Machine
+from jumar.tune.measuring import OutOfBudget
+from jumar.tune.options import TuneOptions
+from jumar.tune.plan import Plan
+from jumar.tune.precision.assign import Assigner, Assignment, Costs
+from jumar.tune.precision.examiner import Examiner
+from jumar.tune.precision.files import read_precision_file
+from jumar.tune.precision.front import Point
+from jumar.tune.precision.measured import Points, fastest_first
+from jumar.tune.precision.names import node_names
+from jumar.tune.precision.options import PrecisionOptions
+from jumar.tune.precision.outcome import Overflow, PrecisionOutcome
+from jumar.tune.precision.units import units_of
+from jumar.tune.precision.ways import Model, Way, arithmetic, ways_of
+from jumar.tune.subgraph.trials import Measures
+
+ROUNDS = 3
+MAX_MIXED_WAYS = 2
+"""Engines for which mixtures are searched, the fastest first."""
+MARGIN = 0.95
+"""Of a target that is corrected."""
+FURTHER = (0.2, 5.0)
+"""Times the budget: targets for the front besides the chosen point."""
+
+
+def tune_precision(
+    graph: Graph,
+    data: str,
+    *,
+    name: str,
+    reference: Plan | None,
+    machine: Machine,
+    options: TuneOptions,
+    precision: PrecisionOptions,
+    measures: Measures,
+    engines: Sequence[Engine] | None = None,
+) -> PrecisionOutcome:
+    """Search the precisions of `graph`, whose weights and inputs are in the file `data`.
+
+    `reference` is its best plan so far (None: eager), what gains are against. Raises InputError for a precision file
+    that cannot be read; everything else that goes wrong is in the outcome.
+    """
+    from jumar.tune.engines import ENGINES
+
+    outcome = PrecisionOutcome(name=name, budget=precision.budget, metric=precision.metric, min_gain=options.min_gain)
+    examiner = Examiner(graph, data, num_threads=machine.num_threads, limits=options.limits, metric=precision.metric)
+    points = Points(
+        graph=graph, data=data, machine=machine, options=options, measures=measures, examiner=examiner,
+        reference=reference, outcome=outcome, metric=precision.metric,
+    )  # fmt: skip
+    with examiner:
+        _Search(
+            graph=graph, machine=machine, options=options, precision=precision, examiner=examiner, points=points,
+            outcome=outcome, engines=ENGINES if engines is None else engines,
+        ).carry_out()  # fmt: skip
+    return outcome
+
+
+@dataclass(slots=True, kw_only=True)
+class _Search:
+    graph: Graph
+    machine: Machine
+    options: TuneOptions
+    precision: PrecisionOptions
+    examiner: Examiner
+    points: Points
+    outcome: PrecisionOutcome
+    engines: Sequence[Engine]
+    _model: Model = field(init=False)
+    _whole: dict[tuple[str, LowPrecision], Point] = field(default_factory=dict)
+    _ways: dict[str, Way] = field(default_factory=dict)
+    _errors: dict[tuple[int, LowPrecision], float] = field(default_factory=dict)
+
+    def carry_out(self) -> None:
+        """Search, then confirm; what stops either is in the outcome."""
+        try:
+            self._examine()
+        except TuneError as error:
+            self.outcome.failure = str(error)
+            return
+        try:
+            if self.precision.file is not None:
+                self._measure_file(self.precision.file)
+            else:
+                self._measure_whole()
+                self._measure_mixed()
+        except OutOfBudget as stop:
+            self.outcome.stopped_by = str(stop)
+        try:
+            self._choose()
+        except OutOfBudget as stop:
+            self.outcome.stopped_by = str(stop)
+        self.points.add_reference()
+
+    def _examine(self) -> None:
+        """Find what values there are. Raises TuneError when the graph does not run, or the metric is none."""
+        graph, outcome = self.graph, self.outcome
+        units = units_of(graph)
+        outcome.num_units = len(units)
+        outcome.missing = arithmetic()
+        everything: dict[Reference, LowPrecision] = dict.fromkeys(_nodes(graph), "int8")
+        ranges = self.examiner.ranges(read_in_int8(graph, Lowering(nodes=everything)))
+        self._model = Model(graph=graph, units=units, machine=self.machine, ranges=ranges)
+        outcome.overflows = _overflows(graph, self.examiner.extremes())
+        if not units:
+            outcome.notes.append("The graph has no product or convolution, so that nothing is worth fewer bits.")
+
+    def _precisions(self) -> list[LowPrecision]:
+        return [name for name in PRECISIONS if name not in self.outcome.missing]
+
+    def _measure_whole(self) -> None:
+        if not self._model.units:
+            return
+        ways, self.outcome.left_out = ways_of(self.graph, self.machine, self.engines, self._precisions())
+        for way, precision in ways:
+            whole: Assignment = (precision,) * len(self._model.units)
+            made = [self._measure(way, whole, plan, precision) for plan in self._plans(way, whole)]
+            found = [point for point in made if point is not None]
+            if found:
+                best = max(found, key=lambda point: point.gain.ratio)
+                self._whole[way.name, precision] = best
+        self._ways = {way.name: way for way, _ in ways}
+
+    def _plans(self, way: Way, assignment: Assignment) -> list[Plan]:
+        try:
+            return self._model.plans(way, assignment)
+        except (TuneError, ValueError) as error:  # a border that is no single tensor
+            self.outcome.notes.append(f"{way.name} takes no mixture: {error}")
+            return []
+
+    def _measure(self, way: Way, assignment: Assignment, plan: Plan, what: str) -> Point | None:
+        lowering = self._model.lowering(assignment)
+        kept = Lowering(nodes=effective(self.graph, lowering), ranges=lowering.ranges)
+        return self.points.screen(plan, kept, what)
+
+    def _measure_mixed(self) -> None:
+        """Search mixtures for the engines that gained most with the whole graph."""
+        best = {
+            name: max(point.gain.ratio for (one, _), point in self._whole.items() if one == name)
+            for name in {name for name, _ in self._whole}
+        }
+        for name in sorted(best, key=lambda name: -best[name])[:MAX_MIXED_WAYS]:
+            usable = {
+                precision: point
+                for (one, precision), point in self._whole.items()
+                if one == name and point.gain.ratio_low > 1
+            }
+            if usable and len(self._model.units) > 1:
+                self._mix(self._ways[name], usable)
+
+    def _mix(self, way: Way, usable: dict[LowPrecision, Point]) -> None:
+        costs = self._costs(usable)
+        assigner = Assigner(costs, self._simulated)
+        budget = self.precision.budget
+        for factor in (1.0, *FURTHER):
+            if factor >= 1 and all(point.fits(budget * factor) for point in usable.values()):
+                continue  # the whole graph is within it
+            self._approach(way, assigner, budget * factor, rounds=ROUNDS if factor == 1 else 1)
+
+    def _approach(self, way: Way, assigner: Assigner, budget: float, rounds: int) -> None:
+        """Measure the assignment that simulation finds within the budget, and correct by what was measured."""
+        target = budget
+        tried: set[Assignment] = set()
+        for _ in range(rounds):
+            assignment = assigner.within(target)
+            if assignment is None or assignment in tried or len(set(assignment)) == 1:
+                return
+            tried.add(assignment)
+            point = self._measure_first(way, assignment)
+            simulated = assigner.error(assignment)
+            if point is None or not math.isfinite(point.error) or not point.error or not simulated:
+                return
+            target = MARGIN * budget * simulated / point.error
+
+    def _measure_first(self, way: Way, assignment: Assignment) -> Point | None:
+        plans = self._plans(way, assignment)
+        return self._measure(way, assignment, plans[0], "mixed") if plans else None
+
+    def _costs(self, usable: dict[LowPrecision, Point]) -> Costs:
+        """Return what each unit saves, by its share of the time, and errs, by one run of PyTorch for each."""
+        savings = {name: 1 - 1 / point.gain.ratio for name, point in usable.items()}
+        units = self._model.units
+        for place in range(len(units)):
+            for name in usable:
+                if (place, name) not in self._errors:
+                    alone: Assignment = tuple(name if one == place else None for one in range(len(units)))
+                    self._errors[place, name] = self._simulated(alone)
+        return Costs(
+            savings=[{name: unit.share * saving for name, saving in savings.items()} for unit in units],
+            errors=[{name: self._errors[place, name] for name in usable} for place in range(len(units))],
+        )
+
+    def _simulated(self, assignment: Assignment) -> float:
+        """Return the error of an assignment as PyTorch computes the lowered graph."""
+        self.outcome.num_simulated += 1
+        try:
+            errors = self.examiner.lowering(self._model.lowering(assignment))
+        except TuneError as error:
+            self.outcome.notes.append(str(error))
+            return math.inf
+        return errors.judged()
+
+    def _measure_file(self, path: Path) -> None:
+        """Measure what a precision file says, in each precision and by each engine."""
+        found = read_precision_file(path)
+        if found.plan is not None and found.key == self.graph.key:
+            self.points.screen(found.plan, found.lowering, path.name)
+        ways, self.outcome.left_out = ways_of(self.graph, self.machine, self.engines, self._precisions())
+        done: set[tuple[str, str]] = set()
+        for way, precision in ways:
+            lowering = self._model.ranged(found.nodes(self.graph, precision))
+            kept = Lowering(nodes=effective(self.graph, lowering), ranges=lowering.ranges)
+            key = (way.engine.name, str(sorted(kept.nodes.items())))
+            if not kept or key in done:
+                continue
+            done.add(key)
+            for plan in self._model.plans_in_graph(way.engine, kept):
+                self.points.screen(plan, kept, precision)
+        if not done and found.plan is None:
+            self.outcome.notes.append(
+                f"{path} names no operator of this graph that may be computed in fewer bits here."
+            )
+
+    def _choose(self) -> None:
+        """Confirm the fastest within the budget; the first that holds is chosen."""
+        for point in fastest_first(self.outcome.points, self.precision.budget, self.options.min_gain):
+            again = self.points.confirm(point)
+            if again is None:
+                continue
+            place = next(number for number, one in enumerate(self.outcome.points) if one is point)
+            self.outcome.points[place] = again
+            if again.fits(self.precision.budget) and again.gain.clears(self.options.min_gain):
+                self.outcome.chosen = again
+                return
+
+
+def _nodes(graph: Graph) -> range:
+    return range(len(graph.inputs), len(graph.inputs) + len(graph.nodes))
+
+
+def _overflows(graph: Graph, values: dict[Reference, Range]) -> list[Overflow]:
+    """Return the operators that fp16 would be asked to compute and whose values it cannot hold."""
+    names = node_names(graph)
+    everything = Lowering(nodes=dict.fromkeys(_nodes(graph), "fp16"))
+    return [
+        Overflow(name=names[value], precision="fp16", greatest=max(map(abs, values[value])))
+        for value in effective(graph, everything)
+        if value in names and value in values and max(map(abs, values[value])) > GREATEST["fp16"]
+    ]

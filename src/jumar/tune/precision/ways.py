@@ -1,0 +1,163 @@
+"""How an assignment of precisions becomes a plan: written into the graph, or set in an engine for each region.
+
+Int8 is always written into the graph. Bf16 and fp16 are where the engine has no setting for them; an engine that has
+one takes the type of the whole region from it, whatever casts are in the graph.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from jumar.tune.engines.base import Engine, Precision, Settings
+from jumar.tune.graph import Graph, Reference
+from jumar.tune.lowering import Lowering, LowPrecision, Range, lowered
+from jumar.tune.machine import Machine
+from jumar.tune.plan import Plan, Region
+from jumar.tune.precision.assign import Assignment
+from jumar.tune.precision.units import Unit
+
+INT8_ENGINES = frozenset({"openvino", "onnxruntime"})
+"""Engines that compute the roundings of int8 and the operator behind them in one kernel; others would only round."""
+MAX_SETTINGS = 2
+"""Settings of an engine that are measured for each precision."""
+
+_FLAGS: Mapping[LowPrecision, frozenset[str]] = {
+    "bf16": frozenset({"avx512_bf16", "amx_bf16", "bf16"}),
+    "fp16": frozenset({"avx512_fp16", "amx_fp16", "asimdhp"}),
+}
+"""What Linux calls the instructions, on x86 and on Arm."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """One engine, and how it is told precisions."""
+
+    engine: Engine
+    in_graph: bool
+
+    @property
+    def name(self) -> str:
+        """`openvino by casts`, `openvino by setting`."""
+        return f"{self.engine.name} {'by casts' if self.in_graph else 'by setting'}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """What is lowered."""
+
+    graph: Graph
+    units: Sequence[Unit]
+    machine: Machine
+    ranges: Mapping[Reference, Range]
+
+    def lowering(self, assignment: Assignment) -> Lowering:
+        """Return the lowering of an assignment, with the ranges that int8 needs."""
+        nodes = {
+            value: choice
+            for unit, choice in zip(self.units, assignment, strict=True)
+            if choice is not None
+            for value in unit.nodes
+        }
+        return self.ranged(nodes)
+
+    def ranged(self, nodes: Mapping[Reference, LowPrecision]) -> Lowering:
+        """Return a lowering of nodes. One that would read a value without a range (not finite) stays as it is."""
+        from jumar.tune.lowering.weights import operands_of
+
+        kept: dict[Reference, LowPrecision] = {}
+        ranges: dict[Reference, Range] = {}
+        for value, precision in nodes.items():
+            operands = operands_of(self.graph, value) if precision == "int8" else None
+            if precision == "int8" and (operands is None or operands.read not in self.ranges):
+                continue
+            kept[value] = precision
+            if operands is not None:
+                ranges[operands.read] = self.ranges[operands.read]
+        return Lowering(nodes=kept, ranges=ranges)
+
+    def plans(self, way: Way, assignment: Assignment) -> list[Plan]:
+        """Return the plans of an assignment, the most promising first; empty when the engine takes none of it."""
+        if way.in_graph:
+            return self.plans_in_graph(way.engine, self.lowering(assignment))
+        return self._plans_by_setting(way.engine, assignment)
+
+    def plans_in_graph(self, engine: Engine, lowering: Lowering) -> list[Plan]:
+        """Return the plans of one engine for the lowered graph."""
+        if not lowering:
+            return []
+        made = lowered(self.graph, lowering).graph
+        if engine.unsupported(made):
+            return []
+        return [
+            Plan(regions=(_region((), engine, settings),), lowering=lowering)
+            for settings in self._settings(engine, made, "fp32")
+        ]
+
+    def _plans_by_setting(self, engine: Engine, assignment: Assignment) -> list[Plan]:
+        if len(set(assignment)) == 1:
+            whole = self._settings(engine, self.graph, assignment[0] or "fp32")
+            return [Plan(regions=(_region((), engine, settings),)) for settings in whole]
+        regions: list[Region] = []
+        for choice, members in groupby(zip(self.units, assignment, strict=True), key=lambda pair: pair[1]):
+            nodes = tuple(value for unit, _ in members for value in unit.nodes)
+            found = self._settings(engine, self.graph.part(nodes).graph, choice or "fp32")
+            if not found:
+                return []
+            regions.append(_region(nodes, engine, found[0]))
+        return [Plan(regions=tuple(regions))]
+
+    def _settings(self, engine: Engine, graph: Graph, precision: Precision) -> Sequence[Settings]:
+        return engine.settings(graph, self.machine, precision)[:MAX_SETTINGS]
+
+
+def ways_of(
+    graph: Graph, machine: Machine, engines: Sequence[Engine], precisions: Sequence[LowPrecision]
+) -> tuple[list[tuple[Way, LowPrecision]], dict[str, str]]:
+    """Return the ways to lower a whole graph to each precision, and the engines left out, with why."""
+    found: list[tuple[Way, LowPrecision]] = []
+    left_out: dict[str, str] = {}
+    for engine in engines:
+        if why := engine.unavailable(machine) or engine.unsupported(graph):
+            left_out[engine.name] = why
+            continue
+        for precision in precisions:
+            if precision != "int8" and engine.settings(graph, machine, precision):
+                found.append((Way(engine=engine, in_graph=False), precision))
+            elif precision != "int8" or engine.name in INT8_ENGINES:
+                found.append((Way(engine=engine, in_graph=True), precision))
+    return found, left_out
+
+
+def arithmetic(cpuinfo: str | None = None) -> dict[LowPrecision, str]:
+    """Return the floating-point types this processor does not compute in, with why; empty where that is not known.
+
+    `cpuinfo` is the content of /proc/cpuinfo (None: this machine's). Without the instructions each operation
+    converts there and back, which is slower than float32.
+    """
+    text = _cpuinfo() if cpuinfo is None else cpuinfo
+    lines = [line for line in text.splitlines() if line.lower().startswith(("flags", "features"))]
+    if not lines:
+        return {}
+    flags = set(lines[0].partition(":")[2].split())
+    return {
+        precision: f"this processor has no {precision} arithmetic ({' or '.join(sorted(names))})"
+        for precision, names in _FLAGS.items()
+        if not flags & names
+    }
+
+
+def _cpuinfo() -> str:
+    if platform.system() != "Linux":
+        return ""
+    try:
+        return Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:
+        return ""
+
+
+def _region(nodes: tuple[Reference, ...], engine: Engine, settings: Settings) -> Region:
+    return Region(nodes=nodes, engine=engine.name, settings=dict(settings), version=engine.version())
