@@ -13,6 +13,7 @@ from jumar.tune.graph import Graph
 from jumar.tune.graph.fx import to_fx
 from jumar.tune.plan.resize import Scale
 from jumar.tune.plan.respecialise import respecialise
+from jumar.tune.plan.splits import batch_of
 from jumar.tune.task import TensorSpec
 
 AGREEMENT = 1e-3
@@ -48,15 +49,9 @@ class Cut:
         ]
 
 
-def batch_size(graph: Graph) -> int:
-    """Return the first dimension of the first variable input that has one; 0 when none has."""
-    shapes = (graph.inputs[place].shape for place in graph.variables)
-    return next((shape[0] for shape in shapes if shape), 0)
-
-
 def cut_batch(graph: Graph, sizes: Sequence[int]) -> Cut:
     """Return how `graph` is cut into pieces of `sizes` rows. Raises TuneError when they are not its batch."""
-    whole = batch_size(graph)
+    whole = batch_of(graph)
     if sum(sizes) != whole or min(sizes) < 1:
         raise TuneError(
             f"a batch of {whole} cannot be cut into pieces of {' + '.join(map(str, sizes))}; they must add up to it."

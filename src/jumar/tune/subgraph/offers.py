@@ -10,7 +10,7 @@ from jumar.tune.engines.base import Engine, Precision
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
 from jumar.tune.plan import Plan, Region
-from jumar.tune.subgraph.splits import batch_of, splits
+from jumar.tune.plan.splits import batch_of, splits
 
 MAX_SPLITS = 4
 

@@ -1,0 +1,297 @@
+"""What a search for a graph's plan finds, remembers and gives up, on scripted measurements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+import torch
+from plan_models import Centred, Convolutions, exported
+from tune_builders import MACHINE
+
+from jumar.tune.bank import Bank
+from jumar.tune.engines.base import Engine
+from jumar.tune.gate import gain_of
+from jumar.tune.graph import Graph
+from jumar.tune.graph import data as graph_data
+from jumar.tune.graph.captured import Captured
+from jumar.tune.measuring import OutOfBudget
+from jumar.tune.options import TuneOptions
+from jumar.tune.plan import Plan
+from jumar.tune.subgraph import Space, tune_graph
+from jumar.tune.worker.messages import Outcome
+
+
+class Scripted(Engine):
+    """An engine by name only."""
+
+    def __init__(self, name: str, count: int = 1, version: str = "1", refuses: str = "") -> None:
+        self.name = name
+        self._count, self._version, self._refuses = count, version, refuses
+
+    def version(self):
+        return self._version
+
+    def unsupported(self, graph):
+        return self._refuses
+
+    def settings(self, graph, machine, precision="fp32"):
+        return [{"number": number} if number else {} for number in range(self._count)]
+
+    def build(self, site, settings):
+        raise NotImplementedError
+
+    load = build
+
+
+EAGER, INDUCTOR, FAST, SLOW = Scripted("eager"), Scripted("inductor"), Scripted("fast", 3), Scripted("slow", 3)
+ENGINES = (EAGER, INDUCTOR, FAST, SLOW)
+
+
+def scripted(before: float, after: float, unit_us: float) -> Outcome:
+    gain = gain_of([before * unit_us] * 20, [after * unit_us] * 20)
+    return Outcome(status="measured", phase="measure", gain=gain, worst_error=0.0, allowed_error=1e-6)
+
+
+@dataclass
+class Clock:
+    """Answers trials by how long each plan takes, in units of eager's time."""
+
+    time_of: object
+    budget: int = 10**6
+    seconds: float = 0.0
+    trial_s: float = 1.0
+    asked: list[str] = field(default_factory=list)
+    work: list[object] = field(default_factory=list)
+
+    def screen(self, trial):
+        if len([one for one in self.asked if one.startswith("screen")]) >= self.budget:
+            raise OutOfBudget("--trials")
+        return self._answer("screen", trial)
+
+    def confirm(self, trial):
+        return self._answer("confirm", trial)
+
+    def elapsed_s(self):
+        return self.seconds
+
+    def _answer(self, role, trial):
+        self.seconds += self.trial_s
+        plans = [Plan.of(stack[0]) if stack else None for stack in (trial.incumbent, trial.candidate)]
+        self.asked.append(f"{role} {plans[1]} against {plans[0] or 'eager'}")
+        self.work.append(trial.task)
+        before, after = (self._time(plan, trial.task, role) for plan in plans)
+        return after if isinstance(after, Outcome) else scripted(before, after, 10.0 * len(trial.task.nodes))
+
+    def _time(self, plan, task, role):
+        if plan is None:
+            return 1.0
+        return self.time_of(plan, task, role)
+
+
+def by_engine(**times):
+    """Times of whole plans by engine; threads, batch and memory as factors by name."""
+
+    def time_of(plan: Plan, task: Graph, role: str):
+        found = times.get(plan.regions[0].engine, 1.0)
+        if isinstance(found, Outcome):
+            return found
+        if plan.batch:
+            found *= times.get("_batch", 1.2)
+        if plan.num_threads is not None:
+            found *= times.get("_threads", 1.2)
+        if plan.memory == "keep":
+            found *= times.get("_memory", 1.1)
+        return found
+
+    return time_of
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory):
+    return capture(tmp_path_factory.mktemp("data"), Convolutions(), torch.randn(4, 3, 8, 8))
+
+
+def capture(folder: Path, model, example) -> Captured:
+    graph, constants = exported(model, example)
+    path = folder / "data.pt"
+    graph_data.save(path, {**constants, **dict(zip(graph.variables, [example], strict=True))})
+    return Captured(graph=graph, data=path, name="net")
+
+
+@pytest.fixture
+def bank(tmp_path):
+    opened = Bank.open(tmp_path)
+    yield opened
+    opened.close()
+
+
+def run(captured, bank, time_of, engines=ENGINES, *, space=None, clock=None, deadline_s=None, **options):
+    clock = clock or Clock(time_of)
+    outcome = tune_graph(
+        captured, bank=bank, machine=MACHINE, options=TuneOptions(job_type=1, **options), measures=clock,
+        engines=engines, space=space or Space(can_cut=False), deadline_s=deadline_s,
+    )  # fmt: skip
+    return outcome, clock
+
+
+def test_the_fastest_engine_is_chosen_confirmed_twice_and_kept(captured, bank):
+    outcome, clock = run(captured, bank, by_engine(inductor=0.9, fast=0.5, slow=2.0))
+    assert (outcome.action, str(outcome.plan)) == ("add", "fast")
+    assert str(outcome.baseline) == "inductor"
+    assert outcome.gain.ratio == pytest.approx(1.8, rel=0.01)
+    assert [one for one in clock.asked if one.startswith("confirm")] == ["confirm fast against inductor"] * 2
+    again, clock = run(captured, bank, by_engine())
+    assert (again.action, again.from_bank, str(again.plan), clock.asked) == ("reserved", True, "fast", [])
+
+
+def test_the_baseline_is_eager_where_the_compiler_is_slower(captured, bank):
+    outcome, _ = run(captured, bank, by_engine(inductor=1.3, fast=0.5, slow=2.0))
+    assert outcome.baseline is None
+    assert outcome.gain.ratio == pytest.approx(2.0, rel=0.01)
+
+
+def test_nothing_faster_is_remembered_and_not_tuned_again(captured, bank):
+    outcome, _ = run(captured, bank, by_engine(inductor=0.9, fast=0.95, slow=2.0))
+    assert (outcome.action, outcome.plan, outcome.failure) == ("unsatisfied", None, "")
+    again, clock = run(captured, bank, by_engine())
+    assert (again.action, again.from_bank, clock.asked) == ("unsatisfied", True, [])
+
+
+def test_another_version_of_an_engine_is_tried_again(captured, bank):
+    run(captured, bank, by_engine(fast=0.5))
+    newer = (EAGER, INDUCTOR, Scripted("fast", 3, version="2"), SLOW)
+    outcome, _ = run(captured, bank, by_engine(fast=0.4), newer)
+    assert (outcome.action, outcome.plan.regions[0].version) == ("update", "2")
+    assert "measured with fast 1, and here is 2" in outcome.notes[0]
+
+
+def test_a_variant_that_is_faster_is_found(captured, bank):
+    outcome, _ = run(captured, bank, by_engine(fast=0.8, _batch=0.5))
+    assert outcome.plan.batch
+    outcome, _ = run(captured, bank, by_engine(fast=0.8, _threads=0.5, _memory=0.5), repeat=True)
+    assert (outcome.action, outcome.plan.num_threads, outcome.plan.memory) == ("update", 1, "keep")
+
+
+def test_a_batch_that_does_not_come_apart_is_not_measured(tmp_path, bank):
+    class Sum(torch.nn.Module):
+        def forward(self, x):
+            return x.sum(0)
+
+    outcome, clock = run(capture(tmp_path, Sum(), torch.randn(4, 5)), bank, by_engine(fast=0.5))
+    assert not any("batch" in one for one in clock.asked)
+    assert outcome.notes
+    assert "does not carry the batch" in outcome.notes[0]
+
+
+def test_an_engine_far_behind_gets_no_further_settings(captured, bank):
+    outcome, clock = run(captured, bank, by_engine(fast=0.5, slow=3.0))
+    assert not any("slow number" in one for one in clock.asked)
+    assert sum("far behind" in one.outcome.detail for one in outcome.attempts) == 2
+
+
+def test_a_gain_that_does_not_last_is_not_accepted(captured, bank):
+    def time_of(plan, task, role):
+        return 1.0 if role == "confirm" else by_engine(fast=0.5, slow=0.95)(plan, task, role)
+
+    outcome, clock = run(captured, bank, time_of)
+    assert outcome.action == "unsatisfied"
+    assert any(one.startswith("confirm fast") for one in clock.asked)
+
+
+def test_the_time_of_the_confirmation_is_kept_back(captured, bank):
+    clock = Clock(by_engine(fast=0.5, slow=0.8), trial_s=10.0)
+    outcome, _ = run(captured, bank, None, clock=clock, deadline_s=65.0)
+    assert (outcome.action, outcome.stopped_by) == ("add", "--time-budget")
+    assert clock.seconds <= 65.0
+
+
+def test_a_budget_of_trials_keeps_what_was_found(captured, bank):
+    clock = Clock(by_engine(fast=0.5), budget=3)
+    outcome, _ = run(captured, bank, None, clock=clock)
+    assert (outcome.action, str(outcome.plan), outcome.stopped_by) == ("add", "fast", "--trials")
+
+
+def test_a_search_that_was_stopped_does_not_remember_finding_nothing(captured, bank):
+    outcome, _ = run(captured, bank, None, clock=Clock(by_engine(), budget=2))
+    assert (outcome.action, outcome.stopped_by) == ("unsatisfied", "--trials")
+    assert bank.entries() == []
+
+
+@pytest.mark.parametrize("status", ["failed", "died", "timeout", "memory", "disagrees"])
+def test_a_candidate_that_comes_to_a_bad_end_costs_itself_only(captured, bank, status):
+    lost = Outcome(status=status, phase="candidate", detail="so it is")
+    outcome, _ = run(captured, bank, by_engine(fast=lost, slow=0.5))
+    assert str(outcome.plan) == "slow"
+
+
+def test_a_graph_that_cannot_be_run_fails_with_the_reason(captured, bank):
+    lost = Outcome(status="task-failed", phase="task", detail="no kernel")
+    outcome, _ = run(captured, bank, by_engine(inductor=lost, fast=lost))
+    assert outcome.failure == "task-failed: no kernel"
+
+
+def test_engines_that_refuse_are_named(captured, bank):
+    outcome, _ = run(captured, bank, by_engine(), (EAGER, INDUCTOR, Scripted("fast", refuses="it has no convolution")))
+    assert outcome.left_out == {"fast": "it has no convolution"}
+
+
+def stitching_times(penalty: float):
+    """`fast` computes blocks with convolutions in half of eager's time, `slow` the others; borders cost `penalty`."""
+
+    def of_part(engine: str, task: Graph) -> float:
+        has_convolution = any("conv" in node.operator for node in task.nodes)
+        return 0.5 if (engine == "fast") == has_convolution else 1.0
+
+    def time_of(plan: Plan, task: Graph, role: str):
+        if len(plan.regions) > 1:
+            return 0.5 + penalty
+        whole = any("linear" in node.operator for node in task.nodes) and any(
+            "conv" in node.operator for node in task.nodes
+        )
+        engine = plan.regions[0].engine
+        if engine not in {"fast", "slow"} or plan.batch or plan.num_threads or plan.memory == "keep":
+            return 1.0
+        return {"fast": 0.7, "slow": 0.9}[engine] if whole else of_part(engine, task)
+
+    return time_of
+
+
+def test_a_stitched_plan_that_is_faster_from_end_to_end_is_chosen(captured, bank):
+    outcome, _ = run(captured, bank, stitching_times(0.0), space=Space())
+    assert outcome.cutting.blocks
+    assert outcome.action == "add"
+    assert len(outcome.plan.regions) > 1
+    nodes = [value for region in outcome.plan.regions for value in region.nodes]
+    assert nodes == list(range(len(captured.graph.inputs), len(captured.graph.inputs) + len(captured.graph.nodes)))
+
+
+def test_a_stitched_plan_that_loses_at_its_borders_is_measured_and_left(captured, bank):
+    outcome, _ = run(captured, bank, stitching_times(0.4), space=Space())
+    assert str(outcome.plan) == "fast"
+    assert outcome.cutting.stitched[0].measured_us > outcome.cutting.stitched[0].promised_us
+    assert outcome.cutting.reason
+
+
+def test_equal_blocks_are_measured_once(tmp_path, bank):
+    class Tower(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.blocks = torch.nn.ModuleList(torch.nn.Linear(16, 16) for _ in range(6))
+
+        def forward(self, x):
+            for block in self.blocks:
+                x = x + torch.relu(block(x))
+            return x
+
+    captured = capture(tmp_path, Tower(), torch.randn(3, 16))
+    outcome, clock = run(captured, bank, by_engine(fast=0.5, slow=0.9), space=Space())
+    assert len(outcome.cutting.blocks) == 6
+    parts = [work for work in clock.work if len(work.nodes) < len(captured.graph.nodes)]
+    assert len({work.key for work in parts}) == 1
+
+
+def test_rows_that_depend_on_each_other_are_found_by_the_gate_not_by_shapes(tmp_path, bank):
+    _, clock = run(capture(tmp_path, Centred(), torch.randn(4, 5)), bank, by_engine(fast=0.5))
+    assert any("batch" in one for one in clock.asked), "shapes do not show it; building the piece compares values"
