@@ -28,6 +28,7 @@ class Measurement:
     """Before over after; None when it was not measured."""
     ratio_low: float | None = None
     ratio_high: float | None = None
+    before_us: float | None = None
     after_us: float | None = None
     reused: bool = False
     """Taken over from the job file of a run that was interrupted: took no time now."""
@@ -47,6 +48,7 @@ class Measurement:
             ratio=None if gain is None else gain.ratio,
             ratio_low=None if gain is None else gain.ratio_low,
             ratio_high=None if gain is None else gain.ratio_high,
+            before_us=None if gain is None else gain.before_us,
             after_us=None if gain is None else gain.after_us,
         )  # fmt: skip
 

@@ -15,6 +15,8 @@ from typing import Protocol
 
 from jumar.tune.history import Measurement, Role
 from jumar.tune.options import TuneOptions
+from jumar.tune.plan import Plan
+from jumar.tune.plan.plan import PROVIDER
 from jumar.tune.policy import describe
 from jumar.tune.resume import JobFile, trial_key
 from jumar.tune.worker import Limits, Outcome, Trial
@@ -132,10 +134,21 @@ class Measurer:
         return self._options.time_budget_s - self.elapsed_s()
 
     def _note(self, trial: Trial, outcome: Outcome, role: Role, took_s: float, *, reused: bool = False) -> None:
-        own = [policy for policy in trial.candidate if policy not in trial.incumbent] or list(trial.candidate)
+        candidate, provider = _words(trial)
         self.history.append(
             Measurement.of(
-                outcome, name=self.name, candidate=describe(tuple(own)), provider=own[0].provider if own else "default",
-                role=role, at_s=self.elapsed_s(), took_s=took_s, reused=reused,
+                outcome, name=self.name, candidate=candidate, provider=provider, role=role, at_s=self.elapsed_s(),
+                took_s=took_s, reused=reused,
             )
         )  # fmt: skip
+
+
+def _words(trial: Trial) -> tuple[str, str]:
+    """Return what a trial tries beyond its incumbent, and who computes it: the provider, for a plan its engines."""
+    own = [policy for policy in trial.candidate if policy not in trial.incumbent] or list(trial.candidate)
+    if not own:
+        return describe(()), "default"
+    if own[0].provider == PROVIDER:
+        plan = Plan.of(own[0])
+        return str(plan), " | ".join(dict.fromkeys(region.engine for region in plan.regions))
+    return describe(tuple(own)), own[0].provider

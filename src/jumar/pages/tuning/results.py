@@ -1,0 +1,137 @@
+"""Before and after, with intervals: operators, graphs, and points of latency and error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from jumar.report.page import Block, Cell, Column, KeyValues, LineChart, Section, Series, Table, Text
+from jumar.tune.gate import Gain
+from jumar.tune.outcome import TaskOutcome
+
+if TYPE_CHECKING:
+    from jumar.tune.precision.outcome import PrecisionOutcome
+    from jumar.tune.subgraph.outcome import GraphOutcome
+
+_NUMBERS = (
+    Column(title="Before", unit="us", number=True),
+    Column(title="After", unit="us", number=True),
+    Column(title="Faster", unit="%", number=True, bar=True, digits=3),
+    Column(title="At least", unit="%", number=True, digits=3),
+    Column(title="At most", unit="%", number=True, digits=3),
+    Column(title="Pairs", number=True),
+)
+
+
+def operators(tasks: Sequence[TaskOutcome]) -> Section | None:
+    """Return the policies of operators, the greatest gain first; None when there are none."""
+    found = [
+        (slot.gain.ratio, [task.use.name, f"{slot.kind} {slot.policy}", *_gain(slot.gain), slot.action])
+        for task in tasks
+        for slot in task.slots
+        if slot.policy is not None and slot.gain is not None
+    ]
+    if not found:
+        return None
+    rows = [row for _, row in sorted(found, key=lambda pair: -pair[0])]
+    columns = [Column(title="Operator", code=True), Column(title="Policy", code=True), *_NUMBERS, Column(title="Bank")]
+    note = "At least and at most are the ends of the 95 % interval of the paired measurement in a fresh process."
+    return Section(title="Operators, before and after", blocks=[Table(columns=columns, rows=rows), Text(text=note)])
+
+
+def graphs(outcomes: Sequence[GraphOutcome]) -> Section | None:
+    """Return the graphs with their plans, and the blocks of those that were cut; None when there are none."""
+    if not outcomes:
+        return None
+    columns = [
+        Column(title="Graph", code=True), Column(title="Plan", code=True), Column(title="Before", code=True),
+        *_NUMBERS, Column(title="Bank"),
+    ]  # fmt: skip
+    columns[2] = Column(title="Instead of", code=True)
+    rows: list[list[Cell]] = []
+    for one in outcomes:
+        plan = str(one.plan) if one.plan is not None else "as it was"
+        baseline = "eager" if one.baseline is None else str(one.baseline)
+        rows.append([one.name, plan, baseline, *_gain(one.gain), one.failure or one.action])
+    blocks: list[Block] = [Table(columns=columns, rows=rows)]
+    for one in outcomes:
+        blocks += _regions(one)
+    return Section(title="Graphs, before and after", blocks=blocks)
+
+
+def _regions(one: GraphOutcome) -> list[Block]:
+    """Return what each block of a graph takes under each engine, and what stitching promised and gave."""
+    cutting = one.cutting
+    if cutting is None or not cutting.blocks:
+        return []
+    engines = sorted({engine for block in cutting.blocks for engine in block.engines_us})
+    columns = [Column(title="Block", number=True), Column(title="Operators", number=True)]
+    columns += [Column(title=engine, unit="us", number=True) for engine in engines]
+    columns.append(Column(title="Fastest alone"))
+    rows: list[list[Cell]] = []
+    for number, block in enumerate(cutting.blocks):
+        times = block.engines_us
+        best = min(times, key=lambda engine: times[engine], default="")
+        rows.append([number, block.num_operators, *(times.get(engine) for engine in engines), best])
+    blocks: list[Block] = [Table(title=f"Blocks of {one.name}", columns=columns, rows=rows)]
+    if cutting.stitched:
+        stitched = [
+            Column(title="Engines of the blocks", code=True), Column(title="Promised", unit="us", number=True),
+            Column(title="Measured, end to end", unit="us", number=True),
+        ]  # fmt: skip
+        told: list[list[Cell]] = [
+            [" ".join(each.engines), each.promised_us, each.measured_us] for each in cutting.stitched
+        ]
+        title = f"Stitched together, against {cutting.best_whole} for the whole: {cutting.whole_us:.4g} us"
+        blocks.append(Table(title=title, columns=stitched, rows=told))
+    if cutting.reason:
+        blocks.append(Text(text=cutting.reason))
+    return blocks
+
+
+def precisions(outcomes: Sequence[PrecisionOutcome]) -> Section | None:
+    """Return the latency-error points of each graph and the front of those that no other beats."""
+    blocks: list[Block] = []
+    for one in outcomes:
+        if one.points:
+            blocks += _front(one)
+    return Section(title="Precision: latency against error", blocks=blocks) if blocks else None
+
+
+def _front(one: PrecisionOutcome) -> list[Block]:
+    front = one.front()
+    series = [
+        Series(name="not beaten by another", x=[p.error for p in front], y=[p.time_us / 1000 for p in front]),
+        *(
+            Series(name=name, x=[point.error], y=[point.time_us / 1000])
+            for name, point in (("chosen", one.chosen), ("reference", next((p for p in front if p.is_reference), None)))
+            if point is not None
+        ),
+    ]
+    beaten = [point for point in one.points if not any(point is other for other in front)]
+    rows: list[list[Cell]] = [
+        [
+            point.name, point.error, point.metric, *_gain(point.gain), point.fits(one.budget),
+            "chosen" if point is one.chosen else "beaten" if any(point is other for other in beaten) else "",
+        ]
+        for point in sorted(one.points, key=lambda point: -point.gain.ratio)
+    ]  # fmt: skip
+    columns = [
+        Column(title="Plan", code=True), Column(title="Error", number=True), Column(title="Metric", number=True),
+        *_NUMBERS, Column(title="Within the budget"), Column(title=""),
+    ]  # fmt: skip
+    marked = [index for index, row in enumerate(rows) if row[-1] == "chosen"]
+    facts: list[tuple[str, Cell]] = [("Budget", one.budget), ("Metric", one.metric or "greatest relative error")]
+    facts += [("Files", ", ".join(map(str, one.files)))] if one.files else []
+    return [
+        LineChart(title=f"{one.name}: the front", x_label="error", y_label="ms a call", series=series),
+        KeyValues(items=facts),
+        Table(title=f"{one.name}: every point", columns=columns, rows=rows, marked=marked),
+    ]
+
+
+def _gain(gain: Gain | None) -> list[Cell]:
+    if gain is None:
+        return [None] * len(_NUMBERS)
+    faster, low, high = ((ratio - 1) * 100 for ratio in (gain.ratio, gain.ratio_low, gain.ratio_high))
+    return [gain.before_us, gain.after_us, faster, low, high, gain.num_pairs]

@@ -1,0 +1,39 @@
+"""What a page of tuning is made of: the parts of a run, whichever job it was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jumar.findings import Finding
+    from jumar.report.page import Cell, Verdict
+    from jumar.tune.extract import NotTuned
+    from jumar.tune.history import Measurement
+    from jumar.tune.outcome import TaskOutcome
+    from jumar.tune.precision.outcome import PrecisionOutcome
+    from jumar.tune.preconditions import Conditions
+    from jumar.tune.subgraph.outcome import GraphOutcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuningRun:
+    """One run, finished or not."""
+
+    verdict: Verdict
+    min_gain: float
+    wall_s: float
+    machine: str
+    findings: Sequence[Finding] = ()
+    operators: Sequence[TaskOutcome] = ()
+    """Job 2."""
+    graphs: Sequence[GraphOutcome] = ()
+    """Job 1."""
+    precisions: Sequence[PrecisionOutcome] = ()
+    history: Sequence[Measurement] = ()
+    conditions: Conditions | None = None
+    not_tuned: Sequence[NotTuned] = ()
+    notes: Sequence[str] = ()
+    facts: Sequence[tuple[str, Cell]] = ()
+    """How the run was made, in names and values: source, bank, result file."""
