@@ -1,0 +1,92 @@
+"""What a training or inference script computes, collected for tuning by running its first steps unchanged.
+
+Job 1 takes its graphs (through the back end of `torch.compile`), job 2 its operators (through a recording).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumar.capture.launcher import LaunchResult, launch
+from jumar.capture.plan import RecordPlan
+from jumar.capture.plugin import ENVIRONMENT as PLUGIN_ENVIRONMENT
+from jumar.device import DevicePlan
+from jumar.errors import InputError
+
+JOB_GRAPHS, JOB_OPERATORS, JOB_GRADIENTS = 1, 2, 4
+COLLECT_ENVIRONMENT = "JUMAR_TUNE_COLLECT"
+PLUGIN = "jumar.tune.backend.install:install"
+LOG = "script.log"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScriptRun:
+    """A script to run, and how much of it."""
+
+    script: Path
+    arguments: Sequence[str] = ()
+    steps: int = 1
+    """Training steps (else outermost calls) after which it is ended."""
+    device: DevicePlan | None = None
+    """None: the CPU."""
+
+
+def is_script(where: str) -> bool:
+    """Tell whether `where` names a Python script rather than a model or a recording."""
+    return where.endswith(".py") and Path(where).is_file()
+
+
+def collect_graphs(run: ScriptRun, folder: Path) -> LaunchResult:
+    """Run the script and write the graphs it computes to `folder`, each with weights and real inputs.
+
+    `jumar.tune.backend.collect.read_collected` reads them. Raises ScriptError when the script cannot be run,
+    InputError when it failed or computed no graph that can be tuned.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = {COLLECT_ENVIRONMENT: str(folder.absolute()), PLUGIN_ENVIRONMENT: PLUGIN}
+    result = _launched(run, folder, None, environment)
+    if not any(folder.glob("*.json")):
+        raise InputError(f"{run.script} computed no graph that can be tuned{_why(result, folder)}")
+    return result
+
+
+def record_operators(run: ScriptRun, folder: Path) -> LaunchResult:
+    """Run the script under the observer, the leanest recording that operators can be tuned from, in `folder`.
+
+    Raises ScriptError when the script cannot be run, InputError when it failed before its first step was complete.
+    """
+    plan = RecordPlan(out=str(folder), levels=("op",), values="stats", steps=(0, run.steps), force=True)
+    result = _launched(run, folder.parent, plan, {})
+    if not any((folder / "steps").glob("*.parquet")):
+        raise InputError(f"{run.script} completed no step{_why(result, folder.parent)}")
+    return result
+
+
+def _launched(run: ScriptRun, folder: Path, record: RecordPlan | None, environment: dict[str, str]) -> LaunchResult:
+    return launch(
+        run.script,
+        list(run.arguments),
+        device=run.device or DevicePlan(kind="cpu"),
+        record=record,
+        stop_after=run.steps,
+        cwd=Path.cwd(),
+        log=folder / LOG,
+        environment=environment,
+    )
+
+
+def _why(result: LaunchResult, folder: Path) -> str:
+    if result.returncode == 0:
+        reasons = _not_tuned(folder)
+        return f": {reasons[0]}" if reasons else "; does it call a module with parameters?"
+    lines = result.log.read_text("utf-8", "replace").strip().splitlines()
+    last = lines[-1] if lines else "it wrote nothing"
+    return f"; it exited with code {result.returncode} ({last}); see {result.log}."
+
+
+def _not_tuned(folder: Path) -> list[str]:
+    from jumar.tune.backend.collect import read_not_tuned
+
+    return [reason for _, reason in read_not_tuned(folder)]
