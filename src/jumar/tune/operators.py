@@ -13,6 +13,13 @@ from jumar.findings import Json
 SPATIAL = frozenset(
     {
         "convolution",
+        "conv2d",
+        "conv3d",
+        "max_pool2d",
+        "avg_pool1d",
+        "adaptive_avg_pool2d",
+        "batch_norm",
+        "group_norm",
         "max_pool2d_with_indices",
         "max_pool3d_with_indices",
         "avg_pool2d",
@@ -26,7 +33,7 @@ SPATIAL = frozenset(
 )
 """Operators over images and volumes: channels may be stored first or last."""
 
-PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "linear"})
+PRODUCTS = frozenset({"mm", "addmm", "bmm", "baddbmm", "matmul", "linear"})
 ATTENTION = frozenset(
     {
         "_scaled_dot_product_flash_attention_for_cpu",
@@ -34,7 +41,20 @@ ATTENTION = frozenset(
         "scaled_dot_product_attention",
     }
 )
-ROWWISE = frozenset({"_softmax", "_log_softmax", "native_layer_norm", "gelu", "silu", "mean", "sum"})
+ROWWISE = frozenset(
+    {
+        "_softmax",
+        "_log_softmax",
+        "softmax",
+        "log_softmax",
+        "native_layer_norm",
+        "layer_norm",
+        "gelu",
+        "silu",
+        "mean",
+        "sum",
+    }
+)
 TUNABLE = SPATIAL | PRODUCTS | ATTENTION | ROWWISE
 """Base names, in aten."""
 

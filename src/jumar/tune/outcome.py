@@ -13,10 +13,12 @@ from jumar.tune.extract import NotTuned, TaskUse
 from jumar.tune.gate import Gain, improvement_percent
 from jumar.tune.history import Measurement
 from jumar.tune.machine import Machine
+from jumar.tune.options import JOB_OPERATORS
 from jumar.tune.policy import Policy, PolicyKind
 
 if TYPE_CHECKING:
     from jumar.tune.preconditions import Conditions
+from jumar.tune.subgraph.outcome import GraphOutcome
 
 Action = Literal["add", "update", "reserved", "unsatisfied"]
 """The vendor's words. `add`: was not in the bank, written; `update`: was in it, replaced by a better one;
@@ -95,6 +97,13 @@ class TuneResult:
     """The device the recording was made on: policies hold for `machine`, not for it."""
     machine: Machine
     min_gain: float
+    job_type: int = JOB_OPERATORS
+    is_offline: bool = False
+    """Of a model, not of a program that ran: decides the form of the vendor's result file."""
+    graphs: list[GraphOutcome] = field(default_factory=list)
+    """Of job 1."""
+    num_graphs: int = 0
+    """Graphs of the model, tuned or not."""
     tasks: list[TaskOutcome] = field(default_factory=list)
     num_tasks: int = 0
     """Distinct tasks of the recording, tuned or not."""
@@ -125,6 +134,7 @@ class TuneResult:
     def counters(self) -> Counters:
         """Return the counts of the tasks so far."""
         actions = [slot.action for task in self.tasks for slot in task.slots]
+        actions += [graph.action for graph in self.graphs if not graph.failure]
         return Counters(
             add=actions.count("add"),
             update=actions.count("update"),
@@ -135,11 +145,24 @@ class TuneResult:
     def num_not_judged(self) -> int:
         """Return how many of the unsatisfied policies a busy machine left open."""
         slots = [slot for task in self.tasks for slot in task.slots if slot.action == "unsatisfied"]
-        return sum(any(one.outcome.status == "busy" for one in slot.tried) for slot in slots)
+        num_slots = sum(any(one.outcome.status == "busy" for one in slot.tried) for slot in slots)
+        return num_slots + sum(graph.is_open for graph in self.graphs if graph.action == "unsatisfied")
 
     def failed(self) -> list[TaskOutcome]:
         """Return the tasks whose operator could not be run."""
         return [task for task in self.tasks if task.failure]
+
+    def failed_graphs(self) -> list[GraphOutcome]:
+        """Return the graphs that could not be run or must not be tuned."""
+        return [graph for graph in self.graphs if graph.failure]
+
+    def model_us(self) -> tuple[float, float] | None:
+        """Return what the graphs take together, each called once, before and after; None when one has no time."""
+        times = [graph.times_us() for graph in self.graphs if not graph.failure]
+        if not times or None in times:
+            return None
+        known = [pair for pair in times if pair is not None]
+        return sum(before for before, _ in known), sum(after for _, after in known)
 
     def to_json(self) -> dict[str, Any]:
         """Return all but the findings as plain values, for `findings_document(findings, **…)`."""
@@ -153,6 +176,9 @@ class TuneResult:
             "load_average": self.load_average,
             "min_gain": self.min_gain,
             "wall_s": self.wall_s,
+            "job_type": self.job_type,
+            "num_graphs": self.num_graphs,
+            "graphs": [graph.to_json() for graph in self.graphs],
             "num_calls": self.num_calls,
             "num_tasks": self.num_tasks,
             "num_trials": self.num_trials,

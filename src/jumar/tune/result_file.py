@@ -1,11 +1,13 @@
-"""The vendor's result file, `aoe_result_opat_<timestamp>_pid<pid>.json`, written live.
+"""The vendor's result file, `aoe_result_opat_<timestamp>_pid<pid>.json` (`sgat` for subgraphs), written live.
 
-Form and rules are those of the vendor's training and online runs (`report_<timestamp>_<thread>`):
+Form and rules are the vendor's. Training and online runs have `{"report_<timestamp>_<thread>": [...]}`, runs of a
+model the list alone:
 
 - `tuning_time(s)` is absent while the run goes on, and so after a run that was interrupted or killed;
 - `opat_tuning_result` is "tuning incomplete" until the end, then "tuning successful", or "tuning failed"
   with `tuning_failed_operators`;
-- the OPAT part is absent when the recording has no operator that can be tuned;
+- the OPAT part is absent when the recording has no operator that can be tuned, the SGAT part when no subgraph could
+  be tuned;
 - improvement is (before − after) / after, of the very numbers that are written;
 - hit = reserved + update, total = hit + add + unsatisfied.
 
@@ -25,7 +27,9 @@ from typing import Any
 from jumar.errors import OutputError
 from jumar.recording.files import write_text_atomically
 from jumar.tune.gate import improvement_percent
+from jumar.tune.options import JOB_OPERATORS, JOB_SUBGRAPHS
 from jumar.tune.outcome import SlotOutcome, TaskOutcome, TuneResult
+from jumar.tune.sgat import sgat, summary
 
 _ENDED = {"successful": "tuning successful", "failed": "tuning failed", "incomplete": "tuning incomplete"}
 
@@ -33,15 +37,17 @@ _ENDED = {"successful": "tuning successful", "failed": "tuning failed", "incompl
 class ResultFile:
     """One file of one run. Raises OutputError when it cannot be written."""
 
-    def __init__(self, folder: Path, now: datetime | None = None) -> None:
+    def __init__(self, folder: Path, now: datetime | None = None, *, job_type: int = JOB_OPERATORS) -> None:
         now = now or datetime.now()
         self._stamp = f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}"
         self._report = f"report_{self._stamp}_{threading.get_native_id()}"
-        self.path = folder / f"aoe_result_opat_{self._stamp}_pid{os.getpid()}.json"
+        kind = "sgat" if job_type == JOB_SUBGRAPHS else "opat"
+        self.path = folder / f"aoe_result_{kind}_{self._stamp}_pid{os.getpid()}.json"
 
     def write(self, result: TuneResult, *, ended: bool = False) -> None:
         """Write what `result` holds by now; `ended` when the run came to its own end."""
-        text = json.dumps({self._report: report(result, self.path.stem, ended=ended)}, indent=4, ensure_ascii=False)
+        parts = report(result, self.path.stem, ended=ended)
+        text = json.dumps(parts if result.is_offline else {self._report: parts}, indent=4, ensure_ascii=False)
         try:
             write_text_atomically(self.path, text + "\n")
         except OSError as error:
@@ -62,29 +68,24 @@ def result_folder(environ: Mapping[str, str]) -> Path:
 
 
 def report(result: TuneResult, name: str, *, ended: bool) -> list[dict[str, Any]]:
-    """Return the value of the report's key."""
+    """Return the value of the report's key, or the whole of a model's file."""
     basic: dict[str, Any] = {"tuning_name": name}
     if ended:
         basic["tuning_time(s)"] = round(result.wall_s)
     parts: list[dict[str, Any]] = [{"basic": basic}]
-    if result.num_tasks:
+    if result.job_type == JOB_SUBGRAPHS:
+        if len(result.failed_graphs()) < result.num_graphs:
+            parts.append({"SGAT": sgat(result)})
+    elif result.num_tasks:
         parts.append({"OPAT": _opat(result)})
     return parts
 
 
 def _opat(result: TuneResult) -> dict[str, Any]:
-    counters = result.counters()
     opat: dict[str, Any] = {
         "opat_tuning_result": _ENDED[result.status],
         "repo_modified_operators": [entry for task in result.tasks if (entry := _modified(task)) is not None],
-        "repo_summary": {
-            "repo_add_num": counters.add,
-            "repo_hit_num": counters.hit,
-            "repo_reserved_num": counters.reserved,
-            "repo_unsatisfied_num": counters.unsatisfied,
-            "repo_update_num": counters.update,
-            "total_num": counters.total,
-        },
+        "repo_summary": summary(result.counters()),
     }
     if result.status == "failed":
         opat["tuning_failed_operators"] = [task.use.name for task in result.failed()]

@@ -1,16 +1,22 @@
-"""What a tuning run starts from: a recording, or the descriptions that `torch.npu.set_aoe` left."""
+"""What a tuning run starts from: a recording, the descriptions that `torch.npu.set_aoe` left, or a model's graphs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jumar.errors import InputError
 from jumar.recording import Recording
 from jumar.recording.documents import is_recording
 from jumar.tune.descriptions import described_device, extract_descriptions, read_descriptions
 from jumar.tune.extract import Extraction, extract
+from jumar.tune.from_graph import extract_graphs
 from jumar.tune.selection import Selection, select
+
+if TYPE_CHECKING:
+    from jumar.tune.graph.captured import Captured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +27,30 @@ class Source:
     device: str
     """Where they ran: `cpu`, `npu (emulated)`, `Ascend910A`."""
     extraction: Extraction
+    graphs: Sequence[Captured] = ()
+    """Of a model; a recording has none."""
+    is_offline: bool = False
+    """Whether it is a model, not what a program did."""
+
+
+def model_source(where: str, *, folder: Path, input_shape: str = "", selection: Selection | None = None) -> Source:
+    """Return the graphs, and the operators, of a model: an `.onnx` or `.pt2` file, or `module:callable`.
+
+    The graphs' weights are written to `folder`. Raises JumarError as `load_graphs` does.
+    """
+    from jumar.tune.graph.source import load_graphs
+
+    return graphs_source(where, load_graphs(where, folder=folder, input_shape=input_shape), selection=selection)
+
+
+def graphs_source(
+    where: str, graphs: Sequence[Captured], *, selection: Selection | None = None, is_offline: bool = True
+) -> Source:
+    """Return captured graphs, and their operators, as a source. Raises InputError when nothing is meant."""
+    extraction = extract_graphs([one for one in graphs if not one.reason_not_tuned])
+    if selection is not None:
+        extraction = select(extraction, selection)
+    return Source(path=where, device="cpu", extraction=extraction, graphs=tuple(graphs), is_offline=is_offline)
 
 
 def open_source(

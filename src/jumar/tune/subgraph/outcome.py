@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, Literal
 
 from jumar.findings import Json
@@ -135,6 +136,14 @@ class GraphOutcome:
     def is_open(self) -> bool:
         """Tell whether something could not be judged, so that nothing may be concluded from finding nothing."""
         return bool(self.stopped_by) or any(one.outcome.status == "busy" for one in self.attempts)
+
+    def times_us(self) -> tuple[float, float] | None:
+        """Return microseconds a call before and after; the same twice where nothing was found; None without any."""
+        if self.gain is not None and self.plan is not None:
+            return self.gain.before_us, self.gain.after_us
+        against = [one.outcome.gain for one in self.attempts if one.against == self.baseline]
+        before = [gain.before_us for gain in against if gain is not None]
+        return (median(before), median(before)) if before else None
 
     def tried(self) -> list[Tried]:
         """Return the last outcome of every plan, as the bank keeps it."""
