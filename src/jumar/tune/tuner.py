@@ -1,4 +1,4 @@
-"""A tuning run: operators in, tasks tuned one after the other, bank and result file kept up to date."""
+"""A tuning run: operators or graphs in, tuned one after the other, bank and result file kept up to date."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from jumar.errors import UsageError
 from jumar.recording import Recording
 from jumar.tune.bank import Bank
 from jumar.tune.ending import INTERRUPTIONS, reason
 from jumar.tune.extract import Extraction
 from jumar.tune.machine import Machine, this_machine
 from jumar.tune.measuring import Measurer, OutOfBudget
-from jumar.tune.options import TuneOptions
+from jumar.tune.options import JOB_SUBGRAPHS, TuneOptions
 from jumar.tune.outcome import TaskOutcome, TuneResult
 from jumar.tune.parallel import ParallelBuilders
 from jumar.tune.policy import PolicyKind
@@ -24,6 +25,9 @@ from jumar.tune.rules import findings_of
 from jumar.tune.search import Search
 from jumar.tune.selection import Selection
 from jumar.tune.source import Source, open_source
+from jumar.tune.subgraph.job import SubgraphJob
+from jumar.tune.subgraph.offers import Space
+from jumar.tune.subgraph.tune import graph_providers
 from jumar.tune.task import Task
 from jumar.tune.worker import Worker
 
@@ -32,35 +36,47 @@ Progress = Callable[[int, int, str], None]
 
 
 def tune(
-    source: Recording | str | Path,
+    source: Recording | Source | str | Path,
     *,
     bank: Bank,
     result_folder: Path,
     options: TuneOptions | None = None,
     machine: Machine | None = None,
-    providers: Sequence[Provider] = PROVIDERS,
+    providers: Sequence[Provider] | None = None,
     rank: int | None = None,
     selection: Selection | None = None,
     on_progress: Progress | None = None,
     conditions: Conditions | None = None,
+    space: Space | None = None,
 ) -> TuneResult:
     """Tune the operators of a recording, or of a folder that `torch.npu.set_aoe` filled, on `machine` (this one).
 
+    A `Source` of a model (`jumar.tune.source.model_source`) has operators and graphs: `options.job_type` says which
+    are tuned, `space` what is searched for graphs.
     `selection` leaves out what it does not mean. `conditions` is the machine as it was found, which findings judge
     and which says how many candidates are compiled at once (one, when None).
     Every policy that is accepted is in `bank` before the next task begins. Ctrl-C (and SIGTERM, within
     `ending_in_order`) ends the run and returns what was found, with `stopped_by`; the same call goes on from
     there. Raises JumarError for a recording, bank or folder that cannot be used.
     """
-    opened = open_source(source, rank=rank, selection=selection)
+    opened = source if isinstance(source, Source) else open_source(source, rank=rank, selection=selection)
+    options = options or TuneOptions()
+    if options.job_type == JOB_SUBGRAPHS and not opened.graphs:
+        raise UsageError(
+            f"--job-type 1 tunes the graphs of a model, which {opened.path} has not. Give it an .onnx or .pt2 file, "
+            "module:callable, or a script; or use --job-type 2."
+        )
+    if providers is None:
+        providers = graph_providers() if options.job_type == JOB_SUBGRAPHS else PROVIDERS
     run = _Run(
-        options=options or TuneOptions(),
+        options=options,
         bank=bank,
         machine=machine or this_machine(),
         providers=providers,
-        file=ResultFile(result_folder),
+        file=ResultFile(result_folder, job_type=options.job_type),
         on_progress=on_progress,
         conditions=conditions,
+        space=space or Space(),
     )
     return run.carry_out(opened)
 
@@ -78,8 +94,10 @@ class _Run:
         file: ResultFile,
         on_progress: Progress | None,
         conditions: Conditions | None,
+        space: Space,
     ) -> None:
         self._options = options
+        self._space = space
         self._bank = bank
         self._machine = machine
         self._missing = {provider.name: why for provider in providers if (why := provider.unavailable(machine))}
@@ -98,7 +116,7 @@ class _Run:
         job = JobFile.open(
             self._file.path.parent,
             name=source.path,
-            work_keys=[use.task.key for use in source.extraction.tasks],
+            work_keys=self._work_keys(source),
             machine=self._machine,
         )
         with job, self._runner:
@@ -106,17 +124,30 @@ class _Run:
             self._result = self._begun(source, job)
             self._write()
             try:
-                self._tune_all(source.extraction)
+                if self._is_of_graphs:
+                    self._tune_graphs(source)
+                else:
+                    self._tune_all(source.extraction)
             except OutOfBudget as error:
                 self._result.stopped_by = str(error)
             except KeyboardInterrupt as error:
                 self._result.stopped_by = reason(error)
             else:
-                self._result.status = "failed" if self._result.failed() else "successful"
+                failed = self._result.failed_graphs() if self._is_of_graphs else self._result.failed()
+                self._result.status = "failed" if failed else "successful"
                 job.finish()
         self._write(ended=self._result.stopped_by not in INTERRUPTIONS)
         self._result.findings = findings_of(self._result)
         return self._result
+
+    @property
+    def _is_of_graphs(self) -> bool:
+        return self._options.job_type == JOB_SUBGRAPHS
+
+    def _work_keys(self, source: Source) -> list[str]:
+        if self._is_of_graphs:
+            return [captured.graph.key for captured in source.graphs]
+        return [use.task.key for use in source.extraction.tasks]
 
     def _begun(self, source: Source, job: JobFile) -> TuneResult:
         extraction = source.extraction
@@ -125,6 +156,9 @@ class _Run:
             recorded_device=source.device,
             machine=self._machine,
             min_gain=self._options.min_gain,
+            job_type=self._options.job_type,
+            is_offline=source.is_offline,
+            num_graphs=len(source.graphs),
             num_tasks=len(extraction.tasks),
             num_calls=extraction.num_calls,
             not_tuned=extraction.not_tuned,
@@ -160,6 +194,19 @@ class _Run:
                 self._write()
         if self._on_progress is not None:
             self._on_progress(total, total, "")
+
+    def _tune_graphs(self, source: Source) -> None:
+        job = SubgraphJob(
+            bank=self._bank,
+            machine=self._machine,
+            options=self._options,
+            measurer=self._measurer,
+            space=self._space,
+            result=self._result,
+            on_progress=self._on_progress,
+            write=self._write,
+        )
+        job.tune(source.graphs)
 
     def _say(self, total: int, task: Task, kind: PolicyKind) -> None:
         if self._on_progress is not None:
