@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
+from jumar.tune.engines.eager import Eager
+from jumar.tune.engines.inductor import Inductor
 
 __all__ = ["ENGINES", "Engine", "GraphFunction", "Precision", "Settings", "Site"]
 
-ENGINES: tuple[Engine, ...] = ()
+ENGINES: tuple[Engine, ...] = (Eager(), Inductor())
 """In the order in which they are tried."""

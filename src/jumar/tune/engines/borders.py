@@ -1,0 +1,121 @@
+"""A graph's function from what an engine computes: views, strides and effects as PyTorch has them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from jumar.tune.engines.base import GraphFunction, Site
+from jumar.tune.engines.cut import Cut, effect_of
+from jumar.tune.graph import Graph, Reference
+from jumar.tune.graph.fx import to_fx
+
+Inside = Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]
+"""Computes `Cut.inside`: contiguous variable inputs in, contiguous outputs out."""
+
+
+def with_borders(site: Site, made: Cut, inside: Inside | None) -> GraphFunction:
+    """Return the function of `site.graph`; `inside` None where the engine has nothing to compute."""
+    computed = _fed(site, made, inside)
+    if _is_plain(site.graph, made):
+        return lambda *inputs: tuple(computed(inputs))
+    finish = _Finish(site, made)
+    return lambda *inputs: finish(inputs, computed(inputs))
+
+
+def inside_constants(site: Site, made: Cut) -> dict[int, torch.Tensor]:
+    """Return the weights by their place among the inputs of `made.inside`, contiguous."""
+    specs = made.inside.inputs
+    return {
+        place: site.constants[source].detach().contiguous()
+        for place, source in enumerate(made.sources)
+        if specs[place].constant
+    }
+
+
+def _is_plain(graph: Graph, made: Cut) -> bool:
+    """Tell whether the engine's outputs are the graph's."""
+    return not made.tail and not graph.effects and list(graph.outputs) == list(made.roots)
+
+
+def _fed(site: Site, made: Cut, inside: Inside | None) -> Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]:
+    """Return what gives the roots, strides put right, for the whole graph's variable inputs."""
+    if inside is None:
+        return lambda _: ()
+    variables = {place: number for number, place in enumerate(site.graph.variables)}
+    taken = [
+        (variables[source], order)
+        for source, order in zip(made.sources, made.orders, strict=True)
+        if source in variables
+    ]
+    shapes = [site.graph.spec_of(value) for value in made.roots]
+    turned = [
+        (place, spec.shape, stride)
+        for place, (spec, stride) in enumerate(zip(shapes, made.strides, strict=True))
+        if stride is not None and spec is not None
+    ]
+
+    def run(inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        outputs = inside([
+            inputs[place].contiguous() if order is None else inputs[place].permute(order).contiguous()
+            for place, order in taken
+        ])  # fmt: skip
+        if not turned:
+            return outputs
+        outputs = list(outputs)
+        for place, shape, stride in turned:
+            outputs[place] = _strided(outputs[place], shape, stride)
+        return outputs
+
+    return run
+
+
+def _strided(output: torch.Tensor, shape: tuple[int, ...], stride: tuple[int, ...]) -> torch.Tensor:
+    """Return a tensor whose elements lie in memory order with its own shape and strides: a view where it is dense."""
+    size = 1 + sum((length - 1) * step for length, step in zip(shape, stride, strict=True))
+    if size <= output.numel() or not output.numel():
+        return output.as_strided(shape, stride)
+    return output.new_empty_strided(shape, stride).copy_(output)
+
+
+class _Finish:
+    """Makes the graph's outputs of its inputs and the roots: views, effects, Nones."""
+
+    def __init__(self, site: Site, made: Cut) -> None:
+        graph = site.graph
+        effects = [effect_of(graph, value) for value in graph.effects]
+        written = dict(zip(graph.effects, (into for into, _ in effects), strict=True))
+        outputs = [None if value is None else written.get(value, value) for value in graph.outputs]
+        asked = [value for value in (*outputs, *(source for _, source in effects)) if value is not None]
+        given = [value for value in dict.fromkeys(asked) if value in set(made.tail)]
+        known = [*graph.variables, *made.roots]
+        self._constants = [site.constants[value] for value in graph.constants]
+        self._tail = views(graph, [*known, *graph.constants], made.tail, given) if given else None
+        places = {value: place for place, value in enumerate([*known, *graph.constants, *given])}
+        self._copies = [(places[into], places[source]) for into, source in effects]
+        self._outputs = [None if value is None else places[value] for value in outputs]
+
+    def __call__(self, inputs: Sequence[torch.Tensor], roots: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+        values = [*inputs, *roots, *self._constants]
+        if self._tail is not None:
+            values.extend(self._tail(*values))
+        for into, source in self._copies:
+            values[into].copy_(values[source])
+        return tuple(None if place is None else values[place] for place in self._outputs)
+
+
+def views(
+    graph: Graph, known: Sequence[Reference], nodes: Sequence[Reference], given: Sequence[Reference]
+) -> Callable[..., Sequence[torch.Tensor]]:
+    """Return `given` as a function of `known`, by running `nodes` in PyTorch."""
+    numbers = {value: number for number, value in enumerate([*known, *nodes])}
+    specs = [graph.spec_of(value) for value in known]
+    part = Graph(
+        inputs=[spec for spec in specs if spec is not None],
+        nodes=[graph.nodes[value - len(graph.inputs)].renumbered(numbers.__getitem__) for value in nodes],
+        outputs=[numbers[value] for value in given],
+    )
+    run: Callable[..., Sequence[torch.Tensor]] = to_fx(part).forward
+    return run

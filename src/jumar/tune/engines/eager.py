@@ -1,0 +1,92 @@
+"""PyTorch itself: ATen and oneDNN, one operator after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
+from jumar.tune.engines.cut import base_name
+from jumar.tune.graph import Graph
+from jumar.tune.machine import Machine
+
+CHANNELS_LAST = "channels_last"
+SPATIAL = frozenset(
+    [
+        "conv2d",
+        "conv3d",
+        "convolution",
+        "conv_transpose2d",
+        "conv_transpose3d",
+        "max_pool2d",
+        "max_pool3d",
+        "max_pool2d_with_indices",
+        "avg_pool2d",
+        "avg_pool3d",
+        "adaptive_avg_pool2d",
+        "adaptive_avg_pool3d",
+        "_adaptive_avg_pool2d",
+        "upsample_nearest2d",
+        "upsample_bilinear2d",
+        "group_norm",
+        "native_group_norm",
+    ]
+)
+"""Operators that have kernels for channels stored last."""
+PACKED = frozenset({"conv2d", "conv3d", "linear"})
+"""Operators whose weights oneDNN packs."""
+
+
+class Eager(Engine):
+    """Nothing is compiled: a build takes milliseconds.
+
+    - `{}`: the operators as they stand;
+    - `{"prepack": True}`: weights of convolutions and linear layers in oneDNN's own blocks, with a normalisation
+      or activation behind a convolution computed in its kernel;
+    - `{"layout": "channels_last"}`: images, volumes and filters with their channels last, from end to end.
+    """
+
+    name = "eager"
+
+    def version(self) -> str:
+        """Return PyTorch's."""
+        return version("torch")
+
+    def settings(self, graph: Graph, machine: Machine, precision: Precision = "fp32") -> Sequence[Settings]:
+        """Offer other layouts where operators have them; a lower precision is written into the graph, not set here."""
+        if precision != "fp32":
+            return []
+        names = {base_name(node.operator) for node in graph.nodes}
+        found: list[Settings] = [{}]
+        if names & SPATIAL:
+            found.append({"layout": CHANNELS_LAST})
+        if machine.device == "cpu" and names & PACKED and graph.constants:
+            found.append({"prepack": True})
+        return found
+
+    def build(self, site: Site, settings: Settings) -> GraphFunction:
+        """Return a function that runs the operators in order. Raises TuneError where nothing can be packed."""
+        from jumar.tune.engines.bound import bound
+
+        if settings.get("layout") == CHANNELS_LAST:
+            return _channels_last(site)
+        if settings.get("prepack"):
+            from jumar.tune.engines.prepack import packed
+
+            return packed(site)
+        return bound(site.graph, site.constants)
+
+    def load(self, site: Site, settings: Settings) -> GraphFunction:
+        """As `build`: nothing is compiled."""
+        return self.build(site, settings)
+
+
+def _channels_last(site: Site) -> GraphFunction:
+    from jumar.tune.engines.borders import inside_constants, with_borders
+    from jumar.tune.engines.bound import bound
+    from jumar.tune.engines.channels import channels_last, converted
+    from jumar.tune.engines.cut import cut
+
+    made = cut(site.graph)
+    run = bound(channels_last(made.inside), converted(inside_constants(site, made)))
+    return with_borders(site, made, lambda inputs: run(*inputs))

@@ -1,0 +1,116 @@
+"""TorchInductor: the graph compiled to C++ (or Triton) kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version
+from typing import Any
+
+from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
+from jumar.tune.engines.cut import base_name
+from jumar.tune.engines.eager import CHANNELS_LAST, SPATIAL
+from jumar.tune.graph import Graph
+from jumar.tune.machine import Machine
+
+PRODUCTS = frozenset(
+    {"conv1d", "conv2d", "conv3d", "convolution", "linear", "mm", "addmm", "bmm", "baddbmm", "matmul", "einsum"}
+)
+
+
+class Inductor(Engine):
+    """Settings, each of which may be left out:
+
+    - `form`: `aot` (default), a library with a C++ wrapper, which is loaded without Python's compiler stack;
+      `inner`, for graphs of training: no decomposition, called through Python, loaded from a cache folder;
+    - `freezing`: weights are packed and folded;
+    - `layout`: `channels_last`, converted at the borders;
+    - `max_autotune`: products from templates, chosen by measuring (CPP and ATEN on the CPU, Triton on CUDA);
+    - `coordinate_descent`: tiles of Triton kernels, tuned one parameter after the other.
+
+    Kernels are made for the site's number of threads.
+    """
+
+    name = "inductor"
+    preload = ("torch._dynamo", "torch._inductor.compile_fx")
+
+    def unavailable(self, machine: Machine) -> str:
+        """Say that it needs a C++ compiler."""
+        if machine.compiler:
+            return ""
+        return "TorchInductor needs a C++ compiler and none was found; install g++ or set CXX."
+
+    def version(self) -> str:
+        """Return PyTorch's."""
+        return version("torch")
+
+    def settings(self, graph: Graph, machine: Machine, precision: Precision = "fp32") -> Sequence[Settings]:
+        """Offer freezing where there are weights, layouts and templates where operators have them."""
+        if precision != "fp32":  # a lower precision is written into the graph, not set here
+            return []
+        names = {base_name(node.operator) for node in graph.nodes}
+        base: dict[str, Any] = {"freezing": True} if graph.constants else {}
+        found: list[Settings] = [base]
+        if machine.device != "cpu":
+            found += [base | {"max_autotune": True}, base | {"max_autotune": True, "coordinate_descent": True}]
+            return found
+        if names & SPATIAL:
+            found.append(base | {"layout": CHANNELS_LAST})
+        if names & PRODUCTS:
+            found.append(base | {"max_autotune": True})
+        if base:
+            found.append({})
+        if not graph.constants:
+            found.append({"form": "inner"})
+        return found
+
+    def build(self, site: Site, settings: Settings) -> GraphFunction:
+        """Compile it. Raises whatever TorchInductor raises."""
+        with _configured(site, settings):
+            if settings.get("form") == "inner":
+                from jumar.tune.engines.inductor_inner import compiled
+
+                return compiled(site)
+            from jumar.tune.engines.inductor_aot import built
+
+            return built(site, layout=str(settings.get("layout", "")))
+
+    def load(self, site: Site, settings: Settings) -> GraphFunction:
+        """Return the library's function, or what the cache folder holds."""
+        if settings.get("form") == "inner":
+            return self.build(site, settings)
+        from jumar.tune.engines.inductor_aot import loaded
+
+        return loaded(site)
+
+
+@contextmanager
+def _configured(site: Site, settings: Settings) -> Iterator[None]:
+    """Set what the settings say; put everything back afterwards."""
+    import torch
+    from torch._inductor import config
+    from torch._inductor.utils import fresh_cache
+
+    was = torch.get_num_threads()
+    torch.set_num_threads(site.num_threads)
+    changes: dict[str, Any] = {
+        # In this process: its limits and its end are the candidate's.
+        "compile_threads": 1,
+        "freezing": bool(settings.get("freezing")),
+        "max_autotune": bool(settings.get("max_autotune")),
+        "max_autotune_gemm_backends": "CPP,ATEN" if site_device(site) == "cpu" else "TRITON,ATEN",
+        "autotune_num_choices_displayed": 0,
+        "coordinate_descent_tuning": bool(settings.get("coordinate_descent")),
+        "cpp.threads": site.num_threads,
+    }
+    try:
+        with torch.no_grad(), config.patch(changes), fresh_cache(dir=str(site.folder), delete=False):
+            yield
+    finally:
+        torch.set_num_threads(was)
+
+
+def site_device(site: Site) -> str:
+    """Return the kind of device that the site's tensors are on."""
+    tensors = [*site.example, *site.constants.values()]
+    return tensors[0].device.type if tensors else "cpu"

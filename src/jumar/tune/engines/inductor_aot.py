@@ -1,0 +1,73 @@
+"""TorchInductor ahead of time: a library with a C++ wrapper, which another process loads in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from jumar.tune.engines.base import GraphFunction, Site
+from jumar.tune.engines.borders import inside_constants, with_borders
+from jumar.tune.engines.bound import with_weights
+from jumar.tune.engines.channels import channels_last, converted
+from jumar.tune.engines.cut import Cut, cut
+from jumar.tune.errors import TuneError
+from jumar.tune.graph.fx import to_fx
+
+PACKAGE = "inductor.pt2"
+
+
+class Whole(torch.nn.Module):
+    """What `torch.export` takes: a module that is no fx graph itself."""
+
+    def __init__(self, graph: torch.fx.GraphModule) -> None:
+        super().__init__()
+        self.graph_module = graph
+
+    def forward(self, *inputs: torch.Tensor) -> tuple[Any, ...]:
+        """Run the graph."""
+        outputs: tuple[Any, ...] = self.graph_module(*inputs)
+        return outputs
+
+
+def built(site: Site, layout: str) -> GraphFunction:
+    """Compile the graph into the site's folder and load it from there."""
+    from torch._inductor import aoti_compile_and_package
+
+    made = cut(site.graph)
+    if not made.inside.nodes:
+        return with_borders(site, made, None)
+    constants = inside_constants(site, made)
+    graph = channels_last(made.inside) if layout else made.inside
+    module = with_weights(to_fx(graph), graph, converted(constants) if layout else constants)
+    program = torch.export.export(Whole(module), tuple(_example(site, made)), strict=False)
+    aoti_compile_and_package(program, package_path=str(site.folder / PACKAGE))
+    return loaded(site)
+
+
+def loaded(site: Site) -> GraphFunction:
+    """Return the function of what `built` left. Raises TuneError when it left nothing."""
+    made = cut(site.graph)
+    if not made.inside.nodes:
+        return with_borders(site, made, None)
+    path = site.folder / PACKAGE
+    if not path.is_file():
+        raise TuneError(f"{path} is missing, so that nothing can be loaded; tune again.")
+    # One runner: calls of one function do not overlap. Its loader is called directly, because checking and
+    # flattening the inputs costs more than a small graph: they are tensors, in order, by construction.
+    run: Callable[[list[torch.Tensor]], Sequence[torch.Tensor]] = torch._inductor.aoti_load_package(
+        str(path)
+    ).loader.run
+    return with_borders(site, made, run)
+
+
+def _example(site: Site, made: Cut) -> list[torch.Tensor]:
+    """Return the inputs of `made.inside`: what the borders hand in."""
+    variables = dict(zip(site.graph.variables, site.example, strict=True))
+    given = [
+        (variables[source], order)
+        for source, order in zip(made.sources, made.orders, strict=True)
+        if source in variables
+    ]
+    return [(tensor if order is None else tensor.permute(order)).contiguous() for tensor, order in given]
