@@ -20,6 +20,7 @@ import torch
 from jumar.errors import InputError, JumarError, OutputError
 from jumar.tune.backend.notes import say
 from jumar.tune.graph import Graph
+from jumar.tune.graph.captured import Captured
 
 ENVIRONMENT = "JUMAR_TUNE_COLLECT"
 """The folder to collect into; unset: nothing is collected."""
@@ -49,6 +50,10 @@ class Collected:
     graph: Graph
     data: Path
     origin: Origin
+
+    def captured(self, script: str) -> Captured:
+        """Return it as graph tuning takes it; `script` is where it comes from."""
+        return Captured(graph=self.graph, data=self.data, name=self.origin.name, origin=script)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
