@@ -93,15 +93,18 @@ class Measurer:
             self._note(trial, outcome or Outcome(status="built"), "build", share_s)
         self._judged.update(judged)
 
-    def screen(self, trial: Trial) -> Outcome:
-        """Carry out a screening. Raises OutOfBudget when none may be begun any more."""
+    def screen(self, trial: Trial, reserve_s: float = 0.0) -> Outcome:
+        """Carry out a screening. Raises OutOfBudget when none may be begun any more.
+
+        `reserve_s` of the time are not touched: they are kept for a confirmation.
+        """
         known = self._job.find(trial) if self._job is not None else None
         if known is not None:
             self._note(trial, known, "screening", 0.0, reused=True)
             return known
         if self._options.max_trials is not None and self.num_trials >= self._options.max_trials:
             raise OutOfBudget("--trials")
-        outcome = self._judged.pop(trial_key(trial), None) or self._carry_out(trial, "screening")
+        outcome = self._judged.pop(trial_key(trial), None) or self._carry_out(trial, "screening", reserve_s)
         self.num_trials += 1
         if self._job is not None:
             self._job.keep(trial, outcome)
@@ -111,13 +114,14 @@ class Measurer:
         """Carry out a confirmation, which belongs to a screening that was counted. Raises OutOfBudget."""
         return self._carry_out(trial, "confirmation")
 
-    def _carry_out(self, trial: Trial, role: Role) -> Outcome:
-        left, begun = self._left_s(), self.elapsed_s()
+    def _carry_out(self, trial: Trial, role: Role, reserve_s: float = 0.0) -> Outcome:
+        reserve_s = reserve_s if self._options.time_budget_s is not None else 0.0
+        left, begun = self._left_s() - reserve_s, self.elapsed_s()
         if left <= 0:
             raise OutOfBudget("--time-budget")
         outcome = self._runner.run(trial, self._limits(left))
         if outcome.status == "died" and outcome.phase == "start":  # the worker's end, not the candidate's
-            outcome = self._runner.run(trial, self._limits(self._left_s()))
+            outcome = self._runner.run(trial, self._limits(self._left_s() - reserve_s))
         if outcome.status == "timeout" and left < self._options.limits.time_s:
             raise OutOfBudget("--time-budget")  # the candidate was not given its full time: it is not judged
         self.num_measurements += 1

@@ -27,8 +27,8 @@ _SPARE = 1.3
 class Measures(Protocol):
     """What carries trials out within a budget: `jumar.tune.measuring.Measurer`."""
 
-    def screen(self, trial: Trial) -> Outcome:
-        """Carry out a screening. Raises OutOfBudget."""
+    def screen(self, trial: Trial, reserve_s: float = 0.0) -> Outcome:
+        """Carry out a screening that leaves `reserve_s` of the time. Raises OutOfBudget."""
 
     def confirm(self, trial: Trial) -> Outcome:
         """Carry out what belongs to a screening that was counted. Raises OutOfBudget."""
@@ -63,7 +63,7 @@ class Trials:
         """Measure `plan` against another (None: eager). Raises OutOfBudget and GraphFailed."""
         self._check_time(plan)
         begun = self.measures.elapsed_s()
-        outcome = self.measures.screen(self.trial(plan, against, effort or quick(self.options)))
+        outcome = self.measures.screen(self.trial(plan, against, effort or quick(self.options)), self._reserve_s())
         engines = _engines(plan)
         self._took_s[engines] = max(self._took_s.get(engines, 0.0), self.measures.elapsed_s() - begun)
         return self._noted(plan, against, stage, outcome)
@@ -86,7 +86,8 @@ class Trials:
                 task=graph, incumbent=(), candidate=(plan.policy(),), num_threads=self.machine.num_threads,
                 seed=self.options.seed, min_gain=0.0, effort=quick(self.options), data=str(data),
                 error_budget=self.error_budget,
-            )
+            ),
+            self._reserve_s(),
         )  # fmt: skip
 
     def trial(self, plan: Plan, against: Plan | None, effort: Effort, seed: int = 0) -> Trial:
@@ -109,6 +110,13 @@ class Trials:
         expected = self._took_s.get(_engines(plan), 0.0)
         if self.measures.elapsed_s() + expected + self.reserve_s > self.deadline_s:
             raise OutOfBudget("--time-budget")
+
+    def _reserve_s(self) -> float:
+        """Return what is kept back of the run's whole time: for the end of this graph, and for the next graphs."""
+        budget = self.options.time_budget_s
+        if budget is None or self.deadline_s is None:
+            return self.reserve_s
+        return self.reserve_s + max(0.0, budget - self.deadline_s)
 
     def _noted(self, plan: Plan, against: Plan | None, stage: Stage, outcome: Outcome) -> Outcome:
         self.attempts.append(Attempt(plan=plan, against=against, stage=stage, outcome=outcome))
