@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,11 +10,15 @@ import click
 from jumar.cli.bank.shared import bank_option, open_bank
 from jumar.cli.main import EXIT_INTERRUPTED
 from jumar.cli.options import exit_code, fail_on_option, json_option
+from jumar.cli.tune_setting import EXIT_TERMINATED, check_report, setting_of, setting_options, write_report
 from jumar.errors import UsageError
 
 if TYPE_CHECKING:
     from jumar.report.page import Cell, Page, Section, Table, Verdict
     from jumar.tune import TuneOptions, TuneResult
+
+
+INTERRUPTED = {"Ctrl-C": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}
 
 
 @click.command()
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
 )
 @click.option("--device", default="cpu", show_default=True, help="The device to measure on.")
 @click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]")
+@setting_options
 @bank_option
 @fail_on_option
 @json_option
@@ -54,6 +58,8 @@ def command(
     tune_ops_file: Path | None,
     device: str,
     rank: int | None,
+    aoe_config_file: Path | None,
+    report: Path | None,
     bank: str | None,
     fail_on: str,
     as_json: bool,
@@ -63,21 +69,23 @@ def command(
     Every distinct operator call is rebuilt and measured under other layouts, implementations and numbers of
     threads. A policy counts only if its outputs agree and a paired measurement shows it faster beyond doubt; it
     then goes into the knowledge bank. What the bank knows is not measured again (REPEAT_TUNE=True does).
-    Ctrl-C keeps what was found; the next run goes on from there.
+    Ctrl-C and SIGTERM keep what was found; the next run goes on from there, also after a kill or a reboot.
 
     Example: jumar tune recording --time-budget 2m
     """
     from jumar.report import findings_document, json_text, print_page, progress
     from jumar.tune import this_machine, tune
-    from jumar.tune.result_file import result_folder
+    from jumar.tune.ending import ending_in_order
     from jumar.tune.selection import read_selection
 
     source = _source(recording, model_path)
-    selection = read_selection(tune_ops_file) if tune_ops_file is not None else None
-    options = _options(job_type, time_budget, trials, min_gain)
     machine = this_machine(device)
+    check_report(report)
+    setting = setting_of(job_type, aoe_config_file, device)
+    selection = read_selection(tune_ops_file) if tune_ops_file is not None else setting.selection()
+    options = setting.applied(_options(job_type, time_budget, trials, min_gain))
     opened = open_bank(bank, create=True)
-    with progress() as bars:
+    with progress() as bars, ending_in_order():
         task = bars.add_task("Tune operators", total=None)
 
         def show(done: int, total: int, what: str) -> None:
@@ -86,19 +94,24 @@ def command(
         result = tune(
             source,
             bank=opened,
-            result_folder=result_folder(os.environ),
+            result_folder=setting.environment.work_path,
             options=options,
             machine=machine,
             rank=rank,
             selection=selection,
             on_progress=show,
+            conditions=setting.conditions,
         )
     opened.close()
+    if report is not None:
+        write_report(report, result, _verdict(result))
     if as_json:
         click.echo(json_text(findings_document(result.findings, **result.to_json())), nl=False)
     else:
         print_page(tune_page(result), more="`--json` prints all of it, `jumar bank show KEY` one operator.")
-    return EXIT_INTERRUPTED if result.stopped_by == "Ctrl-C" else exit_code(result.findings, fail_on)
+    if result.stopped_by in INTERRUPTED:
+        return INTERRUPTED[result.stopped_by]
+    return exit_code(result.findings, fail_on)
 
 
 def _source(recording: Path | None, model_path: Path | None) -> Path:
@@ -110,7 +123,6 @@ def _source(recording: Path | None, model_path: Path | None) -> Path:
 
 def _options(job_type: int, time_budget: str | None, trials: int | None, min_gain: str) -> TuneOptions:
     from jumar.tune import TuneOptions
-    from jumar.tune.bank import repeat_tune
     from jumar.tune.options import parse_duration_s, parse_percent
 
     return TuneOptions(
@@ -118,7 +130,6 @@ def _options(job_type: int, time_budget: str | None, trials: int | None, min_gai
         time_budget_s=None if time_budget is None else parse_duration_s(time_budget, "--time-budget"),
         max_trials=trials,
         min_gain=parse_percent(min_gain, "--min-gain"),
-        repeat=repeat_tune(os.environ),
     )
 
 
@@ -140,6 +151,7 @@ def tune_page(result: TuneResult) -> Page:
         ("Providers", ", ".join(result.providers)),
         ("Bank", result.bank),
         ("Result file", str(result.result_file)),
+        *(("Job file", note) for note in result.notes),
     ]
     sections.append(Section(title="How it was made", blocks=[KeyValues(items=facts)]))
     return Page(title="Tuning", verdict=_verdict(result), actions=[], sections=sections)

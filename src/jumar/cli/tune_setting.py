@@ -1,0 +1,138 @@
+"""What `jumar tune` takes from its surroundings: the environment, `aoe_config_file`, the machine; and its HTML page."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from jumar.report.page import Verdict
+    from jumar.tune import TuneOptions, TuneResult
+    from jumar.tune.aoe_config import AoeConfig
+    from jumar.tune.environment import TuneEnvironment
+    from jumar.tune.preconditions import Conditions
+    from jumar.tune.selection import Selection
+    from jumar.tune.worker.messages import Effort
+
+EXIT_TERMINATED = 143
+"""128 + SIGTERM, as a shell reports it."""
+THOROUGH = 3
+"""O1 and deeper_opat measure for this many times as long."""
+
+_OPTIONS = (
+    click.option(
+        "--aoe-config-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE.json",
+        help="The vendor's configuration file: tune_ops_name, tune_ops_type, tune_optimization_level, feature.",
+    ),
+    click.option(
+        "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Write a page, too."
+    ),
+)
+
+
+def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--aoe-config-file` and `--report`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a run is asked to do besides its options."""
+
+    environment: TuneEnvironment
+    config: AoeConfig | None
+    conditions: Conditions
+
+    def selection(self) -> Selection | None:
+        """Return which operators the configuration file means; None when it means all."""
+        from jumar.tune.selection import Selection
+
+        config = self.config
+        if config is None or not (config.names or config.types):
+            return None
+        return Selection(names=frozenset(config.names), types=frozenset(config.types), source=config.source)
+
+    def applied(self, options: TuneOptions) -> TuneOptions:
+        """Return `options` with REPEAT_TUNE, RUN_LOOP and the optimization level."""
+        return replace(
+            options,
+            repeat=self.environment.repeat,
+            screening=self._effort(options.screening),
+            confirmation=self._effort(options.confirmation),
+        )
+
+    def _effort(self, effort: Effort) -> Effort:
+        longer = THOROUGH if self.config is not None and self.config.thorough else 1
+        return replace(
+            effort,
+            seconds=effort.seconds * longer,
+            max_pairs=effort.max_pairs * longer,
+            min_calls=self.environment.run_loop or effort.min_calls,
+        )
+
+
+def setting_of(job_type: int, aoe_config_file: Path | None, device: str, *, data_bytes: int = 0) -> Setting:
+    """Read the environment and the configuration file and look at the machine.
+
+    Raises UsageError, InputError, OutputError or TuneError in one sentence, also where a run cannot work at all.
+    """
+    from jumar.tune.aoe_config import read_aoe_config
+    from jumar.tune.environment import TuneEnvironment
+    from jumar.tune.preconditions import conditions_of, look_around
+
+    environment = TuneEnvironment.read(os.environ)
+    config = read_aoe_config(aoe_config_file, job_type) if aoe_config_file is not None else None
+    conditions = conditions_of(
+        look_around(os.environ, environment), environment, job_type=job_type, device=device, data_bytes=data_bytes,
+        thorough=config is not None and config.thorough,
+    )  # fmt: skip
+    conditions.refuse_impossible()
+    return Setting(environment=environment, config=config, conditions=conditions)
+
+
+def check_report(path: Path | None) -> None:
+    """Refuse, before an hour of tuning, a page that could not be written after it. Raises OutputError."""
+    from jumar.errors import OutputError
+
+    if path is not None and (path.exists() or path.is_symlink()):
+        raise OutputError(f"{path} exists and is not replaced; choose another name for --report.")
+    if path is not None and not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{path.absolute().parent} must be a folder that can be written to; choose another --report.")
+
+
+def write_report(path: Path, result: TuneResult, verdict: Verdict) -> None:
+    """Write the page of a run. Raises OutputError when it cannot be written."""
+    from jumar.pages.tuning import TuningRun, tuning_page
+    from jumar.report import render_html, write_text
+
+    run = TuningRun(
+        verdict=verdict,
+        min_gain=result.min_gain,
+        wall_s=result.wall_s,
+        machine=str(result.machine),
+        findings=result.findings,
+        operators=result.tasks,
+        graphs=getattr(result, "graphs", ()),
+        precisions=getattr(result, "precisions", ()),
+        history=result.history,
+        conditions=result.conditions,
+        not_tuned=result.not_tuned,
+        notes=result.notes,
+        facts=[
+            ("Source", f"{result.recording} ({result.recorded_device})"),
+            ("Providers", ", ".join(result.providers)),
+            ("Candidates measured", result.num_trials),
+            ("Bank", result.bank),
+            ("Result file", str(result.result_file)),
+        ],
+    )
+    write_text(path, render_html(tuning_page(run)))
