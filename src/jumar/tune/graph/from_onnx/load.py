@@ -1,0 +1,106 @@
+"""Graphs of ONNX files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jumar.errors import InputError, UsageError
+from jumar.tune.errors import TuneError
+from jumar.tune.graph.captured import Captured
+from jumar.tune.graph.shapes import Gear, InputShape
+
+if TYPE_CHECKING:
+    import onnx
+    import torch
+
+
+def load_onnx(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captured]:
+    """Return the graph of each gear of an ONNX model; without gears that of the sizes it names.
+
+    Raises InputError for a file that is no ONNX model, UsageError for a gear of other inputs, TuneError for one of
+    changing sizes without gears, for operators that are not converted, and where the package onnx is missing.
+    """
+    try:
+        import onnx
+    except ImportError as error:
+        raise TuneError(f"{path} needs the package onnx, which is missing: pip install 'jumar[export]'.") from error
+    from jumar.tune.graph.capture import graph_of_module
+    from jumar.tune.graph.from_onnx.module import OnnxModule
+    from jumar.tune.rules import dynamic_shape
+
+    try:
+        model = onnx.load(path)
+        onnx.checker.check_model(model)
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
+        raise InputError(f"{path} must be an ONNX model ({reason}); export it again.") from error
+    module = OnnxModule(model)
+    changing = _changing(module.inputs)
+    found = []
+    for gear in gears or [[]]:
+        shapes = _shapes(path, module.inputs, gear)
+        label = ", ".join(map(str, shapes))
+        name = f"{path.stem} {label}" if gears else path.stem
+        captured = graph_of_module(module, _examples(module.inputs, shapes), folder=folder, name=name, origin=str(path))
+        notes = (dynamic_shape.finding(path.name, changing, label),) if changing else ()
+        found.append(replace(captured, findings=(*captured.findings, *notes)))
+    return found
+
+
+def _shapes(path: Path, inputs: Sequence[onnx.ValueInfoProto], gear: Gear) -> list[InputShape]:
+    """Return the shape of each input: that of the gear, else the model's own."""
+    names = [one.name for one in inputs]
+    given = {shape.name or names[0]: shape for shape in gear}
+    strange = sorted(set(given) - set(names))
+    if strange:
+        raise UsageError(f"--input-shape names {', '.join(strange)}, and the inputs of {path} are {', '.join(names)}.")
+    found = []
+    for one in inputs:
+        sizes = _sizes(one)
+        if one.name in given:
+            _check(path, one.name, given[one.name], sizes)
+            found.append(given[one.name])
+        elif None in sizes:
+            raise TuneError(
+                f"{path} takes changing sizes ({'; '.join(_changing(inputs))}), and sizes are tuned one by one; name "
+                f'them: --input-shape "{one.name}:{",".join("1" if size is None else str(size) for size in sizes)}".'
+            )
+        else:
+            found.append(InputShape(name=one.name, shape=tuple(size for size in sizes if size is not None)))
+    return found
+
+
+def _check(path: Path, name: str, shape: InputShape, sizes: Sequence[int | None]) -> None:
+    fits = len(sizes) == len(shape.shape) and all(
+        known in {None, size} for known, size in zip(sizes, shape.shape, strict=True)
+    )
+    if sizes and not fits:
+        must = ",".join("?" if size is None else str(size) for size in sizes)
+        raise UsageError(f'--input-shape gives {name} the sizes {shape}, and {path} takes "{must}" (? is any size).')
+
+
+def _examples(inputs: Sequence[onnx.ValueInfoProto], shapes: Sequence[InputShape]) -> list[torch.Tensor]:
+    from jumar.tune.graph.examples import example
+    from jumar.tune.graph.from_onnx.call import dtype_of
+
+    return [
+        example(shape, dtype=dtype_of(one.type.tensor_type.elem_type))
+        for one, shape in zip(inputs, shapes, strict=True)
+    ]
+
+
+def _sizes(value: onnx.ValueInfoProto) -> list[int | None]:
+    return [one.dim_value if one.HasField("dim_value") else None for one in value.type.tensor_type.shape.dim]
+
+
+def _changing(inputs: Sequence[onnx.ValueInfoProto]) -> list[str]:
+    """Return the dimensions that have no fixed size: `x: dimension 0`."""
+    found = []
+    for one in inputs:
+        places = [str(place) for place, size in enumerate(_sizes(one)) if size is None]
+        if places:
+            found.append(f"{one.name}: dimension {', '.join(places)}")
+    return found

@@ -1,0 +1,137 @@
+"""ONNX's Resize and Upsample, as far as PyTorch computes the same."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch.nn import functional
+
+from jumar.tune.errors import TuneError
+from jumar.tune.graph.from_onnx.call import Call, computes
+
+_LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
+_ADVICE = "export the model with half_pixel (align_corners=False) or align_corners"
+
+
+@dataclass(frozen=True, slots=True)
+class _Resizing:
+    """What a node asks for, of the spatial dimensions."""
+
+    call: Call
+    sizes: list[int]
+    scales: list[float]
+    coordinates: str
+    rounding: str
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the scales are the sizes' own ratios, so that either gives the same coordinates."""
+        old = self.call.tensor(0).shape[2:]
+        return all(new == size * scale for new, size, scale in zip(self.sizes, old, self.scales, strict=True))
+
+
+@computes("Upsample")
+def _upsample(call: Call) -> torch.Tensor:
+    scales = call.attribute("scales") or [float(scale) for scale in call.known(1).reshape(-1)]
+    return _resized(_by_scales(call, list(scales), "asymmetric", "floor"))
+
+
+@computes("Resize")
+def _resize(call: Call) -> torch.Tensor:
+    if call.opset < 11:
+        scales = [float(scale) for scale in call.known(1).reshape(-1)]
+        return _resized(_by_scales(call, scales, "asymmetric", "floor"))
+    if call.attribute("antialias", 0) or call.attribute("exclude_outside", 0):
+        raise TuneError(f"{call} smooths (antialias) or leaves out what is outside, which is not converted so far.")
+    if call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
+        raise TuneError(f"{call} keeps the aspect ratio, which is not converted so far.")
+    coordinates = call.attribute("coordinate_transformation_mode", "half_pixel")
+    rounding = call.attribute("nearest_mode", "round_prefer_floor")
+    rank = call.tensor(0).dim()
+    axes = [axis % rank for axis in call.attribute("axes") or range(rank)]
+    if call.has(3):
+        given = dict(zip(axes, call.ints(3), strict=True))
+        sizes = [given.get(axis, size) for axis, size in enumerate(call.tensor(0).shape)]
+        return _resized(_by_sizes(call, sizes, coordinates, rounding))
+    factors = dict(zip(axes, (float(scale) for scale in call.known(2).reshape(-1)), strict=True))
+    return _resized(_by_scales(call, [factors.get(axis, 1.0) for axis in range(rank)], coordinates, rounding))
+
+
+def _by_sizes(call: Call, sizes: list[int], coordinates: str, rounding: str) -> _Resizing:
+    _refuse_batch(call, sizes)
+    scales = [new / old for new, old in zip(sizes[2:], call.tensor(0).shape[2:], strict=True)]
+    return _Resizing(call, sizes[2:], scales, coordinates, rounding)
+
+
+def _by_scales(call: Call, scales: list[float], coordinates: str, rounding: str) -> _Resizing:
+    sizes = [int(size * scale) for size, scale in zip(call.tensor(0).shape, scales, strict=True)]
+    _refuse_batch(call, sizes)
+    return _Resizing(call, sizes[2:], scales[2:], coordinates, rounding)
+
+
+def _refuse_batch(call: Call, sizes: list[int]) -> None:
+    if list(call.tensor(0).shape[:2]) != sizes[:2] or len(sizes) - 2 not in _LINEAR:
+        raise TuneError(f"{call} resizes batch or channels, or {len(sizes) - 2} dimensions, which PyTorch has not.")
+
+
+def _resized(wanted: _Resizing) -> torch.Tensor:
+    call, source, rank = wanted.call, wanted.call.tensor(0), len(wanted.sizes)
+    if list(source.shape[2:]) == wanted.sizes:
+        return source
+    mode = call.attribute("mode", "nearest")
+    if mode == "nearest":
+        return _nearest(wanted, source)
+    if mode not in {"linear", "cubic"} or (mode == "cubic" and rank != 2):
+        raise TuneError(f"{call} interpolates by {mode} over {rank} dimensions, which PyTorch has not.")
+    if mode == "cubic" and call.attribute("cubic_coeff_a", -0.75) != -0.75:
+        raise TuneError(f"{call} has cubic_coeff_a {call.attribute('cubic_coeff_a')}, and PyTorch has -0.75 only.")
+    name = _LINEAR[rank] if mode == "linear" else "bicubic"
+    if wanted.coordinates == "align_corners" and wanted.is_exact:
+        return functional.interpolate(source, wanted.sizes, mode=name, align_corners=True)
+    # `pytorch_half_pixel` differs from half_pixel in dimensions that shrink to one element only.
+    known = {"half_pixel"} if 1 in wanted.sizes else {"half_pixel", "pytorch_half_pixel"}
+    if wanted.coordinates not in known:
+        raise TuneError(f"{call} takes its coordinates {wanted.coordinates}, which PyTorch has not; {_ADVICE}.")
+    if wanted.is_exact:
+        return functional.interpolate(source, wanted.sizes, mode=name, align_corners=False)
+    return functional.interpolate(
+        source, scale_factor=wanted.scales, mode=name, align_corners=False, recompute_scale_factor=False
+    )
+
+
+def _nearest(wanted: _Resizing, source: torch.Tensor) -> torch.Tensor:
+    """Take elements by their places, which are computed here as ONNX defines them."""
+    whole = all(new % old == 0 for new, old in zip(wanted.sizes, source.shape[2:], strict=True)) and wanted.is_exact
+    same = {("asymmetric", "floor"), ("half_pixel", "round_prefer_floor")}
+    if whole and (wanted.coordinates, wanted.rounding) in same:
+        return functional.interpolate(source, wanted.sizes, mode="nearest")
+    for dimension, new in enumerate(wanted.sizes):
+        old = source.shape[dimension + 2]
+        if new != old:
+            index = torch.tensor([_place(wanted, at, dimension, old) for at in range(new)])
+            source = torch.index_select(source, dimension + 2, index)
+    return source
+
+
+def _place(wanted: _Resizing, at: int, dimension: int, old: int) -> int:
+    new, scale = wanted.sizes[dimension], wanted.scales[dimension]
+    known = {
+        "half_pixel": (at + 0.5) / scale - 0.5,
+        "pytorch_half_pixel": (at + 0.5) / scale - 0.5 if new > 1 else 0.0,
+        "asymmetric": at / scale,
+        "align_corners": at * (old - 1) / max(scale * old - 1, 1),
+    }
+    if wanted.coordinates not in known:
+        raise TuneError(
+            f"{wanted.call} takes its coordinates {wanted.coordinates}, which is not converted so far; {_ADVICE}."
+        )
+    exact = known[wanted.coordinates]
+    rounded = {
+        "floor": math.floor(exact),
+        "ceil": math.ceil(exact),
+        "round_prefer_floor": math.ceil(exact - 0.5),
+        "round_prefer_ceil": math.floor(exact + 0.5),
+    }[wanted.rounding]
+    return min(max(rounded, 0), old - 1)
