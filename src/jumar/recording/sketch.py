@@ -33,6 +33,8 @@ SIZE = 64
 NUM_BYTES = 4 * SIZE
 
 LANES = 2039
+NUM_SUMS = 2048
+"""Sums by lane as they are folded, the last ones beyond `LANES`."""
 TILE = 128 * LANES
 BLOCK = 64 * LANES
 """Elements that share one `start` and `turn`; the first two blocks are the tile itself."""
@@ -155,55 +157,46 @@ def project_shard(array: npt.NDArray[Any], whole: Sequence[int], start: Sequence
     weights = flat.astype(np.float64) * signs(numbers)
     sums = np.zeros(SIZE)
     np.add.at(sums, buckets(numbers), weights)
-    return _narrow(sums)
+    return narrow(sums)
 
 
-def fold_lanes(sums: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return the 64 buckets of a multiple of 64 sums by lane, of their dtype."""
-    groups = sums.size // SIZE
-    found: npt.NDArray[Any] = _ones(groups, sums.dtype.char) @ sums[fold()[:groups]]
-    return found
+def fold_lanes(sums: npt.NDArray[np.float64]) -> Vector:
+    """Return the 64 buckets of each row of sums by lane: (n, `NUM_SUMS`) to (n, 64).
 
-
-@cache
-def _ones(num: int, char: str) -> npt.NDArray[Any]:
-    return np.ones(num, char)
+    The sum of a bucket is taken in float64 and in the order of lanes, so that many rows and one give the same.
+    """
+    return narrow(sums[:, fold()].sum(1))
 
 
 def _project(flat: npt.NDArray[Any]) -> Vector:
     """Return the projection of values whose signed sums are finite in their dtype."""
-    if flat.size <= BLOCK:
-        return _narrow(fold_lanes(block_sums(flat, 0)))
-    sums = [block_sums(flat[place : place + BLOCK], place // BLOCK) for place in range(0, flat.size, BLOCK)]
-    return fold_blocks(sums)
+    sums = np.zeros((1, NUM_SUMS))
+    for number, place in enumerate(range(0, flat.size, BLOCK)):
+        add_block(sums[0], flat[place : place + BLOCK], number)
+    return fold_lanes(sums)[0]
 
 
-def block_sums(values: npt.NDArray[Any], number: int) -> npt.NDArray[Any]:
-    """Return the signed sums by lane of one block (all of its values, in one dimension), in the values' dtype."""
-    sums = np.zeros(-(-min(LANES, values.size) // SIZE) * SIZE, values.dtype)
+def add_block(sums: npt.NDArray[np.float64], values: npt.NDArray[Any], number: int) -> None:
+    """Add the signed values of one block (all of them, in one dimension) to `NUM_SUMS` sums by lane.
+
+    Within a block they are added in their own dtype.
+    """
     start, turn = block(number)
-    _add_signed(sums, values, tile()[start:])
-    return sums if turn > 0 else -sums
-
-
-def fold_blocks(sums: Sequence[npt.NDArray[Any]]) -> Vector:
-    """Return the projection of several blocks from their `block_sums`; all but the last one are whole."""
-    total = np.zeros(sums[0].size)
-    for part in sums:
-        total[: part.size] += part
-    return _narrow(fold_lanes(total))
-
-
-def _add_signed(sums: npt.NDArray[Any], values: npt.NDArray[Any], ones: Vector) -> None:
-    """Add value times sign to the sum of its lane, in one pass without a copy of the values."""
+    ones = tile()[start : start + values.size]
     rows = values.size // LANES
     whole = rows * LANES
     if rows:
         # NOTE: one pass of einsum is twice as fast as a product and a sum over it (131,072 elements, measured).
         pair = values[:whole].reshape(rows, LANES), ones[:whole].reshape(rows, LANES)
-        np.einsum("rl,rl->l", *pair, out=sums[:LANES])
-    if whole < values.size:
-        sums[: values.size - whole] += values[whole:] * ones[whole : values.size]
+        part = np.einsum("rl,rl->l", *pair)
+        if whole < values.size:
+            part[: values.size - whole] += values[whole:] * ones[whole:]
+    else:
+        part = values * ones
+    if turn > 0:
+        sums[: part.size] += part
+    else:
+        sums[: part.size] -= part
 
 
 def _as_float32(array: npt.NDArray[Any]) -> Vector:
@@ -218,7 +211,8 @@ def _finite(flat: Vector) -> Vector:
     return np.where(np.isfinite(flat), flat, np.float32(0))
 
 
-def _narrow(sums: npt.NDArray[Any]) -> Vector:
+def narrow(sums: npt.NDArray[Any]) -> Vector:
+    """Return sums as float32; what is beyond its range becomes its greatest number."""
     if sums.dtype == np.float64:
         limit = float(np.finfo(np.float32).max)
         sums = np.clip(sums, -limit, limit)
@@ -251,17 +245,16 @@ def sketch_of_parts(read: Callable[[int, int], npt.NDArray[Any]], size: int) -> 
     """Return the sketch of `size` elements that `read(start, stop)` gives: for arrays greater than the memory."""
     if size <= BLOCK or np.iscomplexobj(read(0, 1)):
         return sketch_of(read(0, size))
-    sums = np.zeros(-(-LANES // SIZE) * SIZE)
+    sums = np.zeros((1, NUM_SUMS))
     for number, start in enumerate(range(0, size, BLOCK)):
-        part = block_sums(_finite(_as_float32(read(start, min(size, start + BLOCK)))), number)
-        sums[: part.size] += part
-    return pack(_narrow(fold_lanes(sums)))
+        add_block(sums[0], _finite(_as_float32(read(start, min(size, start + BLOCK)))), number)
+    return pack(fold_lanes(sums)[0])
 
 
 def add(*sketches: bytes) -> bytes:
     """Return the sketch of the sum of tensors (partial sums, or shards made by `project_shard`)."""
     parts = np.stack([unpack(sketch) for sketch in sketches])
-    return pack(_narrow(parts.astype(np.float64).sum(0)))
+    return pack(narrow(parts.astype(np.float64).sum(0)))
 
 
 def l2_distance(first: bytes, second: bytes) -> float:
