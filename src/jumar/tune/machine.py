@@ -46,8 +46,8 @@ class Machine:
         return f"{self.device} ({self.model}, {self.capability}, {self.num_threads} threads, torch {self.torch})"
 
 
-def this_machine(device: str = "cpu") -> Machine:
-    """Return the machine this process runs on.
+def this_machine(device: str = "cpu", *, with_compiler: bool = True) -> Machine:
+    """Return the machine this process runs on; without its C++ compiler, which takes a moment to ask, on request.
 
     Raises UsageError for a device that is not measured: a policy is never claimed for a device it was
     not measured on.
@@ -62,7 +62,7 @@ def this_machine(device: str = "cpu") -> Machine:
         capability=torch.backends.cpu.get_cpu_capability(),
         num_threads=torch.get_num_threads(),
         torch=torch.__version__,
-        compiler=compiler_version(),
+        compiler=compiler_version() if with_compiler else "",
     )
 
 
