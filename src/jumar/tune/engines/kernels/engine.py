@@ -1,0 +1,100 @@
+"""The engine `kernels`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
+from jumar.tune.engines.kernels.compiler import build_library, compiler, source_digest, widths
+from jumar.tune.engines.kernels.recognise import recognise
+from jumar.tune.engines.kernels.steps import Aten, Conv
+from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph
+from jumar.tune.machine import Machine
+
+
+class Kernels(Engine):
+    """Convolution networks in float32, whole, with Jumar's own kernels."""
+
+    name = "kernels"
+
+    def unavailable(self, machine: Machine) -> str:
+        """Say that it needs a C++ compiler."""
+        return "" if compiler() else "the kernels need a C++ compiler and none was found; install g++ or set CXX."
+
+    def version(self) -> str:
+        """Return a digest of the C++ source: tuned plans hold for these kernels only."""
+        return source_digest()
+
+    def unsupported(self, graph: Graph) -> str:
+        """Say why not: no convolution, or less than half of the operators."""
+        if graph.effects:
+            return "the graph writes to its inputs, which the kernels do not."
+        if not graph.variables or any(graph.inputs[place].dtype != "float32" for place in graph.variables):
+            return "the kernels take float32 inputs only."
+        steps = recognise(graph).steps
+        if not any(isinstance(step, Conv) for step in steps):
+            return "the graph has no convolution or linear layer with constant weights, which is what the kernels are."
+        num_aten = sum(isinstance(step, Aten) for step in steps)
+        if 2 * num_aten > len(steps):
+            return f"the kernels know {len(steps) - num_aten} of {len(steps)} steps of the graph, less than half."
+        return ""
+
+    def settings(self, graph: Graph, machine: Machine, precision: Precision = "fp32") -> Sequence[Settings]:
+        """Offer direct convolutions and Winograd's algorithm, and for batches the images one by one."""
+        if precision != "fp32":
+            return []
+        steps = recognise(graph).steps
+        tiles = (0, 4, 2) if any(isinstance(step, Conv) and step.is_square3 for step in steps) else (0,)
+        images = (0, 1) if _separable(graph, steps) else (0,)
+        return [
+            {"vector": widths()[0], "winograd": tile, "images": one} for tile in tiles for one in images
+        ]
+
+    def build(self, site: Site, settings: Settings) -> GraphFunction:
+        """Compile the library, lay out the graph, pack its weights, and try widths of panels for each product."""
+        from jumar.tune.engines.kernels.assemble import assemble
+        from jumar.tune.engines.kernels.library import Library
+        from jumar.tune.engines.kernels.lower import Choices
+        from jumar.tune.engines.kernels.search import search
+
+        build_library(site.folder, int(str(settings["vector"])))
+        library = Library(site.folder)
+        choices = Choices(
+            lanes=library.lanes,
+            num_threads=site.num_threads,
+            winograd=int(str(settings.get("winograd", 0))),
+            images=int(str(settings.get("images", 0))),
+            fuse=bool(settings.get("fuse", True)),
+        )
+        program, matrices = assemble(site.graph, site.constants, choices)
+        search(program, library, matrices)
+        program.save(site.folder)
+        return _runner(program, library, site, settings)
+
+    def load(self, site: Site, settings: Settings) -> GraphFunction:
+        """Read what `build` left."""
+        from jumar.tune.engines.kernels.library import Library
+        from jumar.tune.engines.kernels.program import Program
+
+        try:
+            program = Program.load(site.folder)
+        except (OSError, ValueError, KeyError) as error:
+            raise TuneError(f"{site.folder} holds no program of the kernels ({error}); tune again.") from error
+        return _runner(program, Library(site.folder), site, settings)
+
+
+def _runner(program: Any, library: Any, site: Site, settings: Settings) -> GraphFunction:
+    from jumar.tune.engines.kernels.runner import Runner
+
+    reuse = bool(settings.get("reuse", False))
+    return Runner(program, library, site.graph, site.constants, site.num_threads, reuse=reuse)
+
+
+def _separable(graph: Graph, steps: Sequence[Any]) -> bool:
+    """Tell whether the graph computes every image of a batch by itself, with our kernels only."""
+    batches = {graph.inputs[place].shape[:1] for place in graph.variables}
+    specs = [graph.spec_of(value) for value in graph.outputs if value is not None]
+    batches |= {() if spec is None else spec.shape[:1] for spec in specs}
+    return len(batches) == 1 and batches.pop() > (1,) and not any(isinstance(step, Aten) for step in steps)

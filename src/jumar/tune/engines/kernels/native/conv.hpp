@@ -1,0 +1,151 @@
+// Convolutions as matrix products over lists of offsets, and depthwise ones.
+#pragma once
+#include "op.hpp"
+
+// Computes pixels [first, last) of one row (or of the whole image where rows follow each other) for `width` blocks.
+static INLINE void product_pixels(const Micro* kernels, int rows, int64_t step, const float* in, const int32_t* offset,
+                                  int64_t depth, const float* weight, Out o, int64_t first, int64_t last) {
+  int64_t count = last - first, tiles = (count + rows - 1) / rows, at = first;
+  const int32_t *out_at = o.out_at, *other_at = o.other_at;
+  for (int64_t tile = 0; tile < tiles; tile++) {
+    int64_t next = first + count * (tile + 1) / tiles;  // tiles of nearly equal size
+    o.out_at = out_at + at;
+    o.other_at = other_at + at;
+    kernels[next - at](in + at * step, offset, depth, weight, o);
+    at = next;
+  }
+}
+
+struct Product {
+  const Op& op;
+  const Run& run;
+  const Micro (*kernels)[MAX_ROWS + 1];
+  int64_t step;
+  Product(const Op& op_, const Run& run_) : op(op_), run(run_) {
+    kernels = op.planes ? micros.planes : micros.blocked;
+    step = op.planes ? 1 : VL;
+  }
+  // Channel blocks [panel * nr, ...) of pixels [first, last) of row `y` of image n in group g, written from `out` on.
+  void panel(int64_t n, int64_t g, int64_t panel, int64_t y, int64_t first, int64_t last, float* out, int64_t image,
+             const int32_t* out_at, int64_t out_block) const {
+    int64_t width = op.blocks - panel * op.nr < op.nr ? op.blocks - panel * op.nr : op.nr;
+    int64_t block = g * op.blocks + panel * op.nr;
+    const float* clamp = run.weights + op.clamp;
+    Out o{out + n * image + block * out_block, out_at + y * op.row,
+          out_block, op.other < 0 ? nullptr : run.arena + op.other + n * op.other_image + block * op.other_block,
+          run.tables + op.other_at + y * op.row, op.other_block, run.weights + op.bias + block * VL, clamp[0], clamp[1],
+          int(op.post)};
+    product_pixels(kernels[width], rows_of(int(width)), step, run.arena + op.in + n * op.in_image + y * op.in_row,
+                   run.tables + op.offsets + g * op.depth, op.depth,
+                   run.weights + op.weight + (g * op.blocks + panel * op.nr) * op.depth * VL, o, first, last);
+  }
+  int64_t panels() const { return (op.blocks + op.nr - 1) / op.nr; }
+};
+
+// Work is cut into chunks of pixels whose inputs stay in the second-level cache; over each chunk all panels pass.
+static void run_product(const Op& op, const Run& run, int thread, int threads) {
+  Product product(op, run);
+  int64_t panels = product.panels(), chunk = op.chunk;
+  int64_t chunks_row = (op.row + chunk - 1) / chunk, rows_chunk = chunk / op.row > 1 ? chunk / op.row : 1;
+  int64_t row_chunks = (op.rows + rows_chunk - 1) / rows_chunk;
+  int64_t chunks = op.images * op.groups * row_chunks * chunks_row;
+  // Few chunks: share out the panels too, so that every thread has work.
+  int64_t parts = chunks >= 4 * threads ? 1 : (panels < threads ? panels : threads);
+  Share share(chunks * parts, thread, threads);
+  for (int64_t item = share.first; item < share.last; item++) {
+    int64_t part = item / chunks, rest = item % chunks;
+    int64_t piece = rest % chunks_row; rest /= chunks_row;
+    int64_t band = rest % row_chunks; rest /= row_chunks;
+    int64_t g = rest % op.groups, n = rest / op.groups;
+    int64_t first = op.row * piece / chunks_row, last = op.row * (piece + 1) / chunks_row;
+    int64_t y0 = op.rows * band / row_chunks, y1 = op.rows * (band + 1) / row_chunks;
+    for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; p++)
+      for (int64_t y = y0; y < y1; y++)
+        product.panel(n, g, p, y, first, last, run.arena + op.out, op.out_image, run.tables + op.out_at, op.out_block);
+  }
+}
+
+// Depthwise: U neighbouring outputs of one row at a time; taps of the kernel outermost, weights in registers.
+template <int U, int S, int KW>
+static INLINE void depthwise_tile(const float* in, int64_t row, const float* weight, int64_t kh, int64_t kw_, int64_t dy,
+                                  int64_t dx, V bias, V low, V high, int post, float* out) {
+  const int64_t kw = KW ? KW : kw_;
+  V sum[U];
+#pragma GCC unroll 16
+  for (int u = 0; u < U; u++) sum[u] = bias;
+  for (int64_t ky = 0; ky < kh; ky++) {
+    const float* p = in + ky * dy * row;
+    if constexpr (KW > 0) {
+#pragma GCC unroll 8
+      for (int kx = 0; kx < KW; kx++) {
+        V w = load(weight + kx * VL);
+#pragma GCC unroll 16
+        for (int u = 0; u < U; u++) sum[u] += load(p + (u * S + kx) * VL) * w;
+      }
+    } else {
+      for (int64_t kx = 0; kx < kw; kx++) {
+        V w = load(weight + kx * VL);
+#pragma GCC unroll 16
+        for (int u = 0; u < U; u++) sum[u] += load(p + (u * S + kx * dx) * VL) * w;
+      }
+    }
+    weight += kw * VL;
+  }
+#pragma GCC unroll 16
+  for (int u = 0; u < U; u++) {
+    V x = clamp(sum[u], low, high);
+    store(out + u * VL, post ? post_one(post, x) : x);
+  }
+}
+
+template <int S, int KW>
+static void depthwise_row(const float* in, const Op& op, int64_t row, const float* weight, V bias, V low, V high,
+                          float* out) {
+  constexpr int U = VL == 16 || JUMAR_NEON ? 8 : 6;
+  int64_t x = 0;
+  int post = int(op.post);
+#define TILE(N) depthwise_tile<N, S, KW>(in + x * S * VL, row, weight, op.kh, op.kw, op.dy, op.dx, bias, low, high, post, out + x * VL)
+  for (; x + U <= op.out_w; x += U) TILE(U);
+  if (x + 4 <= op.out_w) { TILE(4); x += 4; }
+  if (x + 2 <= op.out_w) { TILE(2); x += 2; }
+  if (x < op.out_w) { TILE(1); x += 1; }
+  if (x < op.out_w) TILE(1);
+#undef TILE
+}
+
+static void depthwise_any(const float* in, const Op& op, int64_t row, const float* weight, V bias, V low, V high,
+                          float* out) {
+  for (int64_t x = 0; x < op.out_w; x++)
+    depthwise_tile<1, 1, 0>(in + x * op.sx * VL, row, weight, op.kh, op.kw, op.dy, op.dx, bias, low, high,
+                            int(op.post), out + x * VL);
+}
+
+typedef void (*DepthwiseRow)(const float*, const Op&, int64_t, const float*, V, V, V, float*);
+
+static DepthwiseRow depthwise_of(const Op& op) {
+  bool dense = op.dx == 1;
+  if (dense && op.sx == 1 && op.kw == 3) return depthwise_row<1, 3>;
+  if (dense && op.sx == 2 && op.kw == 3) return depthwise_row<2, 3>;
+  if (dense && op.sx == 1 && op.kw == 5) return depthwise_row<1, 5>;
+  if (dense && op.sx == 2 && op.kw == 5) return depthwise_row<2, 5>;
+  if (op.sx == 1) return depthwise_row<1, 0>;
+  if (op.sx == 2) return depthwise_row<2, 0>;
+  return depthwise_any;
+}
+
+static void run_depthwise(const Op& op, const Run& run, int thread, int threads) {
+  DepthwiseRow compute = depthwise_of(op);
+  const float* clamp = run.weights + op.clamp;
+  const V low = splat(clamp[0]), high = splat(clamp[1]);
+  int64_t bands = op.images * op.blocks >= 4 * threads || threads == 1 ? 1 : (op.out_h < threads ? op.out_h : threads);
+  Share share(op.images * op.blocks * bands, thread, threads);
+  for (int64_t item = share.first; item < share.last; item++) {
+    int64_t band = item % bands, block = item / bands % op.blocks, n = item / bands / op.blocks;
+    const float* weight = run.weights + op.weight + block * op.kh * op.kw * VL;
+    const V bias = load(run.weights + op.bias + block * VL);
+    const float* in = run.arena + op.in + n * op.in_image + block * op.in_block;
+    float* out = run.arena + op.out + n * op.out_image + block * op.out_block;
+    for (int64_t y = op.out_h * band / bands; y < op.out_h * (band + 1) / bands; y++)
+      compute(in + y * op.sy * op.in_row, op, op.in_row, weight, bias, low, high, out + y * op.out_row);
+  }
+}

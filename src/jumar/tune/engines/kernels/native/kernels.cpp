@@ -1,0 +1,143 @@
+// The library: runs a program of operations, each shared by all threads, with a barrier after it.
+#include <atomic>
+#include <ctime>
+
+#include "fused.hpp"
+#include "simple.hpp"
+#include "winograd.hpp"
+
+// PyTorch's own pool of threads: its OpenMP runtime is in the process already, and a second pool would fight it for
+// the cores. Weak: without one, everything runs in the calling thread.
+extern "C" __attribute__((weak)) void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags);
+
+namespace {
+
+class Barrier {
+ public:
+  explicit Barrier(int threads) : threads_(threads) {}
+  void wait(int& phase) {
+    phase++;
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_ * phase) return;
+    for (int spins = 0; arrived_.load(std::memory_order_acquire) < threads_ * phase; spins++) {
+      if (spins < 2000) {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+      } else {
+        timespec nap{0, 1000};  // the other thread may have lost its core
+        nanosleep(&nap, nullptr);
+      }
+    }
+  }
+
+ private:
+  const int threads_;
+  std::atomic<int> arrived_{0};
+};
+
+void run_one(const Op* op, const Run& run, int thread, int threads) {
+  switch (op->code) {
+    case CODE_LOAD: return run_load(*op, run, thread, threads);
+    case CODE_STORE: return run_store(*op, run, thread, threads);
+    case CODE_HALO: return run_halo(*op, run, thread, threads);
+    case CODE_PHASES: return run_phases(*op, run, thread, threads);
+    case CODE_PHASE_PLANES: return run_phase_planes(*op, run, thread, threads);
+    case CODE_PRODUCT: return run_product(*op, run, thread, threads);
+    case CODE_DEPTHWISE: return run_depthwise(*op, run, thread, threads);
+    case CODE_WINOGRAD: return run_winograd(*op, run, thread, threads);
+    case CODE_FUSED: return run_fused(*op, op[1], run, thread, threads);
+    case CODE_POOL: return run_pool(*op, run, thread, threads);
+    case CODE_MEAN: return run_mean(*op, run, thread, threads);
+    case CODE_GATHER: return run_gather(*op, run, thread, threads);
+    case CODE_BINARY: return run_binary(*op, run, thread, threads);
+    default: return;
+  }
+}
+
+struct Job {
+  const Op* ops;
+  int64_t count;
+  const Run* run;
+  int threads;
+  Barrier barrier;
+  std::atomic<int> next{0};
+};
+
+void work(void* data) {
+  Job& job = *static_cast<Job*>(data);
+  int thread = job.threads == 1 ? 0 : job.next.fetch_add(1), phase = 0;
+  for (int64_t i = 0; i < job.count; i++) {
+    run_one(job.ops + i, *job.run, thread, job.threads);
+    if (job.threads > 1 && job.ops[i].barrier) job.barrier.wait(phase);
+    if (job.ops[i].code == CODE_FUSED) i++;
+  }
+}
+
+struct Images {
+  const Op* ops;
+  int64_t count, images, arena_size, num_given;
+  const Run* run;
+  std::atomic<int> next_thread{0}, next_image{0};
+};
+
+void work_images(void* data) {
+  Images& job = *static_cast<Images*>(data);
+  float* given[64];
+  Run run = *job.run;
+  run.arena += job.next_thread.fetch_add(1) * job.arena_size;
+  run.given = given;
+  for (int64_t n; (n = job.next_image.fetch_add(1)) < job.images;) {
+    for (int64_t i = 0; i < job.num_given; i++) given[i] = job.run->given[i] + n * run.strides[i * 4];
+    for (int64_t i = 0; i < job.count; i++) {
+      run_one(job.ops + i, run, 0, 1);
+      if (job.ops[i].code == CODE_FUSED) i++;
+    }
+  }
+}
+
+void in_parallel(void (*function)(void*), void* data, int threads) {
+  if (threads > 1) GOMP_parallel(function, data, unsigned(threads), 0);
+  else function(data);
+}
+
+int usable(int threads) { return GOMP_parallel ? threads : 1; }
+
+}  // namespace
+
+extern "C" {
+
+int jumar_lanes() { return VL; }
+int64_t jumar_op_size() { return sizeof(Op); }
+
+void jumar_run(const Op* ops, int64_t count, float* arena, const float* weights, const int32_t* tables, float** given,
+               const int64_t* strides, int threads) {
+  Run run{arena, weights, tables, given, strides};
+  threads = usable(threads);
+  Job job{ops, count, &run, threads, Barrier(threads)};
+  in_parallel(work, &job, threads);
+}
+
+// A program for one image, run for each image of a batch; every thread takes whole images, in an arena of its own.
+void jumar_run_images(const Op* ops, int64_t count, float* arena, int64_t arena_size, const float* weights,
+                      const int32_t* tables, float** given, int64_t num_given, const int64_t* strides, int64_t images,
+                      int threads) {
+  Run run{arena, weights, tables, given, strides};
+  Images job{ops, count, images, arena_size, num_given, &run};
+  in_parallel(work_images, &job, usable(threads));
+}
+
+// Nanoseconds of CPU time of one operation, the least of several runs.
+int64_t jumar_time(const Op* ops, float* arena, const float* weights, const int32_t* tables, int repeats) {
+  Run run{arena, weights, tables, nullptr, nullptr};
+  int64_t best = INT64_MAX;
+  for (int i = 0; i < repeats; i++) {
+    timespec before, after;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
+    run_one(ops, run, 0, 1);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
+    int64_t spent = (after.tv_sec - before.tv_sec) * 1000000000LL + after.tv_nsec - before.tv_nsec;
+    if (spent < best) best = spent;
+  }
+  return best;
+}
+}

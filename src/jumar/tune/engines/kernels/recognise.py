@@ -1,0 +1,411 @@
+"""A graph of aten operators as steps: what follows a convolution becomes part of it."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from jumar.tune.engines.kernels.arguments import named, pair, value_of
+from jumar.tune.engines.kernels.steps import (
+    Affine, Aten, Binary, Channels, Conv, Mean, Norm, Pool, Post, Step, Steps,
+)  # fmt: skip
+from jumar.tune.graph import Graph, Node, Reference
+
+Arguments = dict[str, Any]
+_POSTS: dict[str, Post] = {
+    "aten::silu": "silu", "aten::sigmoid": "sigmoid", "aten::hardswish": "hardswish",
+    "aten::hardsigmoid": "hardsigmoid",
+}  # fmt: skip
+_BINARY = {"aten::add.Tensor": "add", "aten::mul.Tensor": "mul", "aten::sub.Tensor": "sub"}
+
+
+def recognise(graph: Graph) -> Steps:
+    """Return the steps of a graph. What the kernels have no step for is an `Aten` step."""
+    reader = _Reader(graph)
+    for place, node in enumerate(graph.nodes, start=len(graph.inputs)):
+        reader.read(place, node)
+    return reader.steps
+
+
+class _Reader:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.steps = Steps()
+        self._made: dict[Reference, int] = {}
+        self._uses = Counter(value for node in graph.nodes for value in node.references())
+        self._uses.update(value for value in graph.outputs if value is not None)
+        self._pads: dict[Reference, tuple[Reference, tuple[int, int, int, int]]] = {}
+        self._several: dict[Reference, list[Channels]] = {}
+        self._done: set[Reference] = set()
+        self._flat: set[Reference] = set()
+        self._direct: dict[Reference, Reference] = {}
+
+    def read(self, place: Reference, node: Node) -> None:
+        """Add a node's step."""
+        if place in self._done:
+            return
+        arguments = named(node)
+        reader = _READERS.get(node.operator)
+        if arguments is None or reader is None or not reader(self, place, node, arguments):
+            self._add(Aten(inputs=[self.steps.value(value) for value in node.references()], output=place))
+
+    def shape(self, value: Reference) -> tuple[int, ...]:
+        """Return the shape of a value; empty for what is no float32 tensor."""
+        spec = self.graph.spec_of(value) if self.graph.values else None
+        return spec.shape if spec is not None and spec.dtype == "float32" and all(spec.shape) else ()
+
+    def images(self, *values: Reference) -> bool:
+        """Tell whether all are images (4 dimensions) or rows (2) that are no image's pixels one after the other."""
+        return all(len(self.shape(value)) in {2, 4} and value not in self._flat for value in values)
+
+    def is_constant(self, value: Reference | None) -> bool:
+        """Tell whether it is a float32 weight, or absent."""
+        if value is None:
+            return True
+        return value < len(self.graph.inputs) and self.graph.inputs[value].constant and bool(self.shape(value))
+
+    def _add(self, step: Step) -> bool:
+        self._made[step.output] = len(self.steps.steps)
+        self.steps.steps.append(step)
+        return True
+
+    def _alias(self, place: Reference, value: Reference) -> bool:
+        self.steps.aliases[place] = self.steps.value(value)
+        self._direct[place] = value
+        return True
+
+    def _alone(self, value: Reference) -> Step | None:
+        """Return the step that makes `value` when nothing but the node at hand reads it."""
+        while self._uses[value] == 1 and value not in self._flat:
+            if value in self._made:
+                return self.steps.steps[self._made[value]]
+            if value not in self._direct:
+                return None
+            value = self._direct[value]
+        return None
+
+    def _moved(self, step: Step, place: Reference) -> bool:
+        """The step makes the value at `place` now."""
+        self._made[place] = self._made.pop(step.output)
+        step.output = place
+        return True
+
+    def conv(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a convolution of two dimensions."""
+        source, weight, bias = value_of(given["input"]), value_of(given["weight"]), value_of(given["bias"])
+        if source is None or weight is None or given.get("transposed") or not self.is_constant(weight):
+            return False
+        if not self.is_constant(bias) or len(self.shape(source)) != 4 or not self.shape(place):
+            return False
+        out, _, height, width = self.shape(weight)
+        dilation = pair(given["dilation"])
+        sides = _padding(given["padding"], (height, width), dilation)
+        source = self.steps.value(source)
+        if source in self._pads:
+            source, more = self._pads[source]
+            sides = tuple(a + b for a, b in zip(sides, more, strict=True))  # type: ignore[assignment]
+        return self._add(
+            Conv(
+                inputs=[source], output=place, weight=weight, bias=bias, stride=pair(given["stride"]), padding=sides,
+                dilation=dilation, groups=int(given["groups"]), kernel=(height, width),
+                channels=(self.shape(source)[1], out),
+            )
+        )  # fmt: skip
+
+    def linear(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a linear layer of rows."""
+        source, weight, bias = value_of(given["input"]), value_of(given["weight"]), value_of(given["bias"])
+        if source is None or weight is None or not self.is_constant(weight) or not self.is_constant(bias):
+            return False
+        if len(self.shape(source)) != 2 or not self.shape(place):
+            return False
+        out, features = self.shape(weight)
+        source = self.steps.value(source)
+        return self._add(
+            Conv(inputs=[source], output=place, weight=weight, bias=bias, channels=(features, out))
+        )
+
+    def norm(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a batch normalization with fixed statistics, into the convolution before it where there is one."""
+        places = [value_of(given[name]) for name in ("weight", "bias", "running_mean", "running_var")]
+        source = value_of(given["input"])
+        if source is None or given.get("training") or None in places[2:] or not all(map(self.is_constant, places)):
+            return False
+        if not self.images(source) or not (self.shape(place) or self._only_first(place)):
+            return False
+        weight, bias, mean, variance = places
+        assert mean is not None and variance is not None
+        norm = Norm(weight, bias, mean, variance, float(given["eps"]))
+        step = self._alone(source)
+        if isinstance(step, Conv) and not step.activated and step.norm is None and step.other is None:
+            step.norm = norm
+            return self._moved(step, place)
+        return self._add(Affine(inputs=[self.steps.value(source)], output=place, norm=norm))
+
+    def _only_first(self, place: Reference) -> bool:
+        readers = [node for node in self.graph.nodes if place in node.references()]
+        return len(readers) == 1 and readers[0].operator == "getitem" and readers[0].arguments[1] == 0
+
+    def activation(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read an activation, into the step before it where there is one."""
+        source = value_of(given["input"])
+        limits = _limits(node.operator, given)
+        if source is None or limits is None or not self.images(source, place):
+            return False
+        step = self._alone(source)
+        if not isinstance(step, (Conv, Affine, Binary)) or step.activated:
+            step = Affine(inputs=[self.steps.value(source)], output=place)
+            self._add(step)
+        else:
+            self._moved(step, place)
+        step.low, step.high = limits
+        step.post = _POSTS.get(node.operator, "none")
+        return True
+
+    def binary(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a sum, difference or product; a sum becomes part of the convolution that makes its later operand."""
+        operands = [value_of(given["input"]), value_of(given["other"])]
+        if None in operands or given.get("alpha", 1) != 1 or self.shape(place) == ():
+            return False
+        left, right = (self.steps.value(value) for value in operands if value is not None)
+        shapes = [self.shape(value) for value in operands if value is not None]
+        if not self.images(*(value for value in operands if value is not None)) or len({len(shape) for shape in shapes}) != 1:
+            return False
+        kind = _BINARY[node.operator]
+        if shapes[0] != shapes[1]:
+            if kind == "sub" or not any(_is_pixel_of(*two) for two in (shapes, shapes[::-1])):
+                return False
+            if _is_pixel_of(shapes[0], shapes[1]):
+                left, right = right, left
+        elif kind == "add" and self._fuse_sum(place, [value for value in operands if value is not None]):
+            return True
+        return self._add(Binary(inputs=[left, right], output=place, kind=kind))  # type: ignore[arg-type]
+
+    def _fuse_sum(self, place: Reference, operands: list[Reference]) -> bool:
+        made = [self._made.get(self.steps.value(value), -1) for value in operands]
+        later = 0 if made[0] > made[1] else 1
+        step = self._alone(operands[later])
+        fits = isinstance(step, Conv) and not step.activated and step.other is None and not step.is_depthwise
+        if not fits or operands[0] == operands[1]:
+            return False
+        assert isinstance(step, Conv)
+        step.other = self.steps.value(operands[1 - later])
+        step.inputs.append(step.other)
+        return self._moved(step, place)
+
+    def pool(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a maximum or average over windows."""
+        source = value_of(given["input"])
+        if source is None or len(self.shape(source)) != 4 or not self.shape(place):
+            return False
+        kernel, maximum = pair(given["kernel_size"]), node.operator == "aten::max_pool2d"
+        stride = pair(given["stride"]) if given["stride"] else kernel
+        divisor = given.get("divisor_override")
+        return self._add(
+            Pool(
+                inputs=[self.steps.value(source)], output=place, kernel=kernel, stride=stride,
+                padding=pair(given["padding"]), dilation=pair(given.get("dilation", 1)), maximum=maximum,
+                count_padding=bool(given.get("count_include_pad", True)), divisor=0 if divisor is None else int(divisor),
+            )
+        )  # fmt: skip
+
+    def mean(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a mean over all pixels."""
+        source = value_of(given["input"])
+        if source is None or len(self.shape(source)) != 4 or not self.shape(place) or given.get("dtype") is not None:
+            return False
+        if "dim" in given and sorted(axis % 4 for axis in given["dim"]) != [2, 3]:
+            return False
+        if "output_size" in given and pair(given["output_size"]) != (1, 1):
+            return False
+        return self._add(Mean(inputs=[self.steps.value(source)], output=place))
+
+    def reshape(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a change of shape that moves nothing, and the three operators of a channel shuffle."""
+        source = value_of(given["input"])
+        if source is None or not self.images(source):
+            return False
+        old, new = self.shape(source), self.shape(place)
+        if old == new or (len(new) in {2, 4} and old[0] == new[0] and _flattened(old, new)):
+            if len(new) == 2 and math.prod(old[2:]) != 1:
+                self._flat.add(place)
+            return self._alias(place, source)
+        return len(old) == 4 and len(new) == 5 and self._shuffle(place, source, old, new)
+
+    def _shuffle(self, place: Reference, source: Reference, old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+        """Follow (N, g, C/g, H, W) -> transpose(1, 2) -> (N, C, H, W)."""
+        if (new[0], *new[3:]) != (old[0], *old[2:]) or new[1] * new[2] != old[1]:
+            return False
+        chain = [place]
+        for operators in ({"aten::transpose.int"}, {"aten::contiguous", "aten::clone"}, {"aten::view", "aten::reshape"}):
+            following = self._reader_of(chain[-1])
+            if following is not None and self._node(following).operator in operators:
+                chain.append(following)
+            elif "aten::clone" not in operators:
+                return False
+        turned = named(self._node(chain[1]))
+        if turned is None or sorted((turned["dim0"] % 5, turned["dim1"] % 5)) != [1, 2] or self.shape(chain[-1]) != old:
+            return False
+        self._done.update(chain)
+        return self._shuffled(chain[-1], source, new[1], old[1])
+
+    def _shuffled(self, place: Reference, source: Reference, groups: int, channels: int) -> bool:
+        each = channels // groups
+        picks = [(0, group * each + i) for i in range(each) for group in range(groups)]
+        return self._add(Channels(inputs=[self.steps.value(source)], output=place, picks=picks))
+
+    def shuffle(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a channel shuffle that is one operator."""
+        source = value_of(given["input"])
+        if source is None or len(self.shape(source)) != 4 or not self.shape(place):
+            return False
+        return self._shuffled(place, source, int(given["groups"]), self.shape(source)[1])
+
+    def _reader_of(self, value: Reference) -> Reference | None:
+        if self._uses[value] != 1:
+            return None
+        first = len(self.graph.inputs)
+        return next((first + i for i, node in enumerate(self.graph.nodes) if value in node.references()), None)
+
+    def _node(self, value: Reference) -> Node:
+        return self.graph.nodes[value - len(self.graph.inputs)]
+
+    def same(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read an operator that returns its input."""
+        source = value_of(given["input"])
+        if source is None or given.get("train") or self.shape(place) != self.shape(source) or not self.shape(place):
+            return False
+        if source in self._pads:
+            return False
+        if source in self._flat:
+            self._flat.add(place)
+        return len(self.shape(place)) in {2, 4} and self._alias(place, source)
+
+    def pad(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read zeros around an image, when only convolutions read them."""
+        source, sizes = value_of(given["input"]), given["pad"]
+        zero = not given["value"] and given.get("mode", "constant") == "constant"
+        if source is None or len(self.shape(source)) != 4 or not zero or len(sizes) not in {2, 4} or min(sizes) < 0:
+            return False
+        readers = [node for node in self.graph.nodes if place in node.references()]
+        if place in self.graph.outputs or not all(self._takes_padding(node, place) for node in readers):
+            return False
+        left, right, top, bottom = (*sizes, 0, 0)[:4]
+        self._pads[place] = self.steps.value(source), (top, left, bottom, right)
+        return True
+
+    def _takes_padding(self, node: Node, place: Reference) -> bool:
+        given = named(node) if node.operator in {"aten::conv2d", "aten::convolution"} else None
+        if given is None or given.get("transposed") or value_of(given["input"]) != place:
+            return False
+        return self.is_constant(value_of(given["weight"])) and self.is_constant(value_of(given["bias"]))
+
+    def cat(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a concatenation of channels."""
+        values = [value_of(item) for item in given["tensors"]]
+        if None in values or given["dim"] % 4 != 1 or len(self.shape(place)) != 4:
+            return False
+        known = [value for value in values if value is not None]
+        if any(len(self.shape(value)) != 4 for value in known):
+            return False
+        picks = [(number, channel) for number, value in enumerate(known) for channel in range(self.shape(value)[1])]
+        return self._add(Channels(inputs=[self.steps.value(value) for value in known], output=place, picks=picks))
+
+    def split(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a split of channels; its parts are read by `getitem`."""
+        source = value_of(given["input"])
+        if source is None or len(self.shape(source)) != 4 or given["dim"] % 4 != 1 or place in self.graph.outputs:
+            return False
+        count = self.shape(source)[1]
+        if "split_sizes" in given:
+            sizes = list(given["split_sizes"])
+        else:
+            size = int(given["split_size"]) if "split_size" in given else math.ceil(count / int(given["chunks"]))
+            sizes = [min(size, count - start) for start in range(0, count, size)]
+        starts = [sum(sizes[:number]) for number in range(len(sizes))]
+        self._several[place] = [
+            Channels(inputs=[self.steps.value(source)], output=-1, picks=[(0, start + i) for i in range(size)])
+            for start, size in zip(starts, sizes, strict=True)
+        ]
+        return True
+
+    def item(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read one part of a split, or the result of a normalization."""
+        source, index = value_of(given["input"]), given["index"]
+        if source in self._several:
+            step = self._several[source][index]
+            step.output = place
+            return self._add(step)
+        made = self._made.get(self.steps.value(source)) if source is not None else None
+        if made is None or index != 0 or isinstance(self.steps.steps[made], Aten) or not self.shape(place):
+            return False
+        return self._moved(self.steps.steps[made], place)
+
+    def slice(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a range of channels."""
+        source = value_of(given["input"])
+        if source is None or len(self.shape(source)) != 4 or given["dim"] % 4 != 1 or not self.shape(place):
+            return False
+        channels = range(self.shape(source)[1])[slice(given["start"], given["end"], given["step"])]
+        picks = [(0, channel) for channel in channels]
+        return self._add(Channels(inputs=[self.steps.value(source)], output=place, picks=picks))
+
+
+def _padding(padding: Any, kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int, int, int]:
+    if padding == "valid":
+        return 0, 0, 0, 0
+    if padding == "same":
+        whole = [step * (size - 1) for size, step in zip(kernel, dilation, strict=True)]
+        return whole[0] // 2, whole[1] // 2, whole[0] - whole[0] // 2, whole[1] - whole[1] // 2
+    top, left = pair(padding)
+    return top, left, top, left
+
+
+def _limits(operator: str, given: Arguments) -> tuple[float, float] | None:
+    if operator in _POSTS:
+        return -math.inf, math.inf
+    if operator == "aten::relu":
+        return 0.0, math.inf
+    if operator == "aten::relu6":
+        return 0.0, 6.0
+    low, high = given.get("min", given.get("min_val")), given.get("max", given.get("max_val"))
+    bounds = [-math.inf if low is None else low, math.inf if high is None else high]
+    if not all(isinstance(bound, (int, float)) for bound in bounds):
+        return None
+    return float(bounds[0]), float(bounds[1])
+
+
+def _flattened(old: tuple[int, ...], new: tuple[int, ...]) -> bool:
+    """Tell whether only pixels of single ones come or go, or an image becomes a row."""
+    if len(new) == 2:
+        return math.prod(old[1:]) == new[1]
+    return math.prod(old[2:]) == math.prod(new[2:]) == 1 and old[1] == new[1]
+
+
+def _is_pixel_of(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
+    return len(small) == len(large) == 4 and small[:2] == large[:2] and small[2:] == (1, 1)
+
+
+_READERS: dict[str, Callable[[_Reader, Reference, Node, Arguments], bool]] = {
+    **dict.fromkeys(("aten::conv2d", "aten::conv2d.padding", "aten::convolution"), _Reader.conv),
+    "aten::linear": _Reader.linear,
+    **dict.fromkeys(("aten::batch_norm", "aten::_native_batch_norm_legit_no_training"), _Reader.norm),
+    **dict.fromkeys(
+        (*_POSTS, "aten::relu", "aten::relu6", "aten::hardtanh", "aten::clamp", "aten::clamp_min"), _Reader.activation
+    ),
+    **dict.fromkeys(_BINARY, _Reader.binary),
+    **dict.fromkeys(("aten::max_pool2d", "aten::avg_pool2d"), _Reader.pool),
+    **dict.fromkeys(("aten::adaptive_avg_pool2d", "aten::mean.dim"), _Reader.mean),
+    **dict.fromkeys(
+        ("aten::view", "aten::reshape", "aten::flatten.using_ints", "aten::squeeze.dims"), _Reader.reshape
+    ),
+    **dict.fromkeys(("aten::contiguous", "aten::clone", "aten::dropout"), _Reader.same),
+    **dict.fromkeys(("aten::pad", "aten::constant_pad_nd"), _Reader.pad),
+    **dict.fromkeys(("aten::channel_shuffle", "aten::native_channel_shuffle"), _Reader.shuffle),
+    **dict.fromkeys(("aten::split.Tensor", "aten::split_with_sizes", "aten::chunk"), _Reader.split),
+    "aten::cat": _Reader.cat,
+    "getitem": _Reader.item,
+    "aten::slice.Tensor": _Reader.slice,
+}
