@@ -32,7 +32,7 @@ def tuning_page(run: TuningRun) -> Page:
     ]
     actions = [
         Action(title=finding.action, detail=str(finding.where), command=f"jumar rule {finding.code}")
-        for finding in findings
+        for finding in sorted(findings, key=lambda finding: -finding.severity)
         if finding.action
     ]
     return Page(

@@ -17,8 +17,7 @@ _NUMBERS = (
     Column(title="Before", unit="us", number=True),
     Column(title="After", unit="us", number=True),
     Column(title="Faster", unit="%", number=True, bar=True, digits=3),
-    Column(title="At least", unit="%", number=True, digits=3),
-    Column(title="At most", unit="%", number=True, digits=3),
+    Column(title="95 % interval", unit="%"),
     Column(title="Pairs", number=True),
 )
 
@@ -35,7 +34,7 @@ def operators(tasks: Sequence[TaskOutcome]) -> Section | None:
         return None
     rows = [row for _, row in sorted(found, key=lambda pair: -pair[0])]
     columns = [Column(title="Operator", code=True), Column(title="Policy", code=True), *_NUMBERS, Column(title="Bank")]
-    note = "At least and at most are the ends of the 95 % interval of the paired measurement in a fresh process."
+    note = "Medians and the 95 % interval of the paired measurement in a fresh process."
     return Section(title="Operators, before and after", blocks=[Table(columns=columns, rows=rows), Text(text=note)])
 
 
@@ -43,11 +42,8 @@ def graphs(outcomes: Sequence[GraphOutcome]) -> Section | None:
     """Return the graphs with their plans, and the blocks of those that were cut; None when there are none."""
     if not outcomes:
         return None
-    columns = [
-        Column(title="Graph", code=True), Column(title="Plan", code=True), Column(title="Before", code=True),
-        *_NUMBERS, Column(title="Bank"),
-    ]  # fmt: skip
-    columns[2] = Column(title="Instead of", code=True)
+    names = [Column(title=title, code=True) for title in ("Graph", "Plan", "Instead of")]
+    columns = [*names, *_NUMBERS, Column(title="Bank")]
     rows: list[list[Cell]] = []
     for one in outcomes:
         plan = str(one.plan) if one.plan is not None else "as it was"
@@ -111,16 +107,16 @@ def _front(one: PrecisionOutcome) -> list[Block]:
     beaten = [point for point in one.points if not any(point is other for other in front)]
     rows: list[list[Cell]] = [
         [
-            point.name, point.error, point.metric, *_gain(point.gain), point.fits(one.budget),
-            "chosen" if point is one.chosen else "beaten" if any(point is other for other in beaten) else "",
+            point.name, "chosen" if point is one.chosen else "beaten" if any(point is other for other in beaten) else "",
+            point.error, point.fits(one.budget), point.metric, *_gain(point.gain),
         ]
         for point in sorted(one.points, key=lambda point: -point.gain.ratio)
     ]  # fmt: skip
     columns = [
-        Column(title="Plan", code=True), Column(title="Error", number=True), Column(title="Metric", number=True),
-        *_NUMBERS, Column(title="Within the budget"), Column(title=""),
+        Column(title="Plan", code=True), Column(title=""), Column(title="Error", number=True, digits=3),
+        Column(title="Within the budget"), Column(title="Metric", number=True), *_NUMBERS,
     ]  # fmt: skip
-    marked = [index for index, row in enumerate(rows) if row[-1] == "chosen"]
+    marked = [index for index, row in enumerate(rows) if row[1] == "chosen"]
     facts: list[tuple[str, Cell]] = [("Budget", one.budget), ("Metric", one.metric or "greatest relative error")]
     facts += [("Files", ", ".join(map(str, one.files)))] if one.files else []
     return [
@@ -134,4 +130,4 @@ def _gain(gain: Gain | None) -> list[Cell]:
     if gain is None:
         return [None] * len(_NUMBERS)
     faster, low, high = ((ratio - 1) * 100 for ratio in (gain.ratio, gain.ratio_low, gain.ratio_high))
-    return [gain.before_us, gain.after_us, faster, low, high, gain.num_pairs]
+    return [gain.before_us, gain.after_us, faster, f"{low:+.1f} to {high:+.1f}", gain.num_pairs]

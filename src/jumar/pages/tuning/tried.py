@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 _COLUMNS = (
     Column(title="Of", code=True),
     Column(title="Candidate", code=True),
-    Column(title="Against", code=True),
+    Column(title="What became of it"),
     Column(title="Times as fast", number=True, digits=3),
     Column(title="At least", number=True, digits=3),
     Column(title="Error", number=True, digits=2),
-    Column(title="What became of it"),
+    Column(title="Against", code=True),
 )
 
 
@@ -29,7 +29,7 @@ def tried(operators: Sequence[TaskOutcome], graphs: Sequence[GraphOutcome], min_
     rows = [*_of_operators(operators, min_gain), *_of_graphs(graphs, min_gain)]
     if not rows:
         return None
-    table = Table(columns=_COLUMNS, rows=rows, marked=[i for i, row in enumerate(rows) if row[-1] == "taken"])
+    table = Table(columns=_COLUMNS, rows=rows, marked=[i for i, row in enumerate(rows) if row[2] == "taken"])
     return Section(title="What was tried, and why it was not taken", blocks=[table], collapsed=len(rows) > 40)
 
 
@@ -57,7 +57,7 @@ def _row(name: str, candidate: str, against: str, outcome: Outcome, taken: bool,
     gain = outcome.gain
     numbers: list[Cell] = [None, None] if gain is None else [gain.ratio, gain.ratio_low]
     words = "taken" if taken else why_not(outcome, min_gain)
-    return [name, candidate, against, *numbers, outcome.worst_error, words]
+    return [name, candidate, words, *numbers, outcome.worst_error, against]
 
 
 def why_not(outcome: Outcome, min_gain: float) -> str:
