@@ -10,6 +10,7 @@ from jumar.tune.gate import Gain
 from jumar.tune.outcome import TaskOutcome
 
 if TYPE_CHECKING:
+    from jumar.tune.precision.front import Point
     from jumar.tune.precision.outcome import PrecisionOutcome
     from jumar.tune.subgraph.outcome import GraphOutcome
 
@@ -97,18 +98,17 @@ def precisions(outcomes: Sequence[PrecisionOutcome]) -> Section | None:
 def _front(one: PrecisionOutcome) -> list[Block]:
     front = one.front()
     series = [
-        Series(name="not beaten by another", x=[p.error for p in front], y=[p.time_us / 1000 for p in front]),
+        Series(name="not beaten by another", x=[p.error for p in front], y=[p.gain.ratio for p in front]),
         *(
-            Series(name=name, x=[point.error], y=[point.time_us / 1000])
+            Series(name=name, x=[point.error], y=[point.gain.ratio])
             for name, point in (("chosen", one.chosen), ("reference", next((p for p in front if p.is_reference), None)))
             if point is not None
         ),
     ]
-    beaten = [point for point in one.points if not any(point is other for other in front)]
     rows: list[list[Cell]] = [
         [
-            point.name, "chosen" if point is one.chosen else "beaten" if any(point is other for other in beaten) else "",
-            point.error, point.fits(one.budget), point.metric, *_gain(point.gain),
+            point.name, _standing(point, one, front), point.error,
+            point.fits(one.budget), point.metric, *_gain(point.gain),
         ]
         for point in sorted(one.points, key=lambda point: -point.gain.ratio)
     ]  # fmt: skip
@@ -120,10 +120,18 @@ def _front(one: PrecisionOutcome) -> list[Block]:
     facts: list[tuple[str, Cell]] = [("Budget", one.budget), ("Metric", one.metric or "greatest relative error")]
     facts += [("Files", ", ".join(map(str, one.files)))] if one.files else []
     return [
-        LineChart(title=f"{one.name}: the front", x_label="error", y_label="ms a call", series=series),
+        LineChart(
+            title=f"{one.name}: the front", x_label="error", y_label="times as fast as the reference", series=series
+        ),
         KeyValues(items=facts),
         Table(title=f"{one.name}: every point", columns=columns, rows=rows, marked=marked),
     ]
+
+
+def _standing(point: Point, one: PrecisionOutcome, front: Sequence[Point]) -> str:
+    if point is one.chosen:
+        return "chosen"
+    return "" if any(point is other for other in front) else "beaten"
 
 
 def _gain(gain: Gain | None) -> list[Cell]:
