@@ -13,15 +13,17 @@ if TYPE_CHECKING:
     from jumar.accuracy import compare
     from jumar.capture import HuggingFaceRecorder, LightningRecorder, record
     from jumar.device import emulate
+    from jumar.tune.artefact import load
 
 __version__ = "0.1.0"
-__all__ = ["HuggingFaceRecorder", "LightningRecorder", "__version__", "compare", "emulate", "record"]
+__all__ = ["HuggingFaceRecorder", "LightningRecorder", "__version__", "compare", "emulate", "load", "record"]
 
 _HOME = {
     "compare": "jumar.accuracy",
     "emulate": "jumar.device",
     "HuggingFaceRecorder": "jumar.capture",
     "LightningRecorder": "jumar.capture",
+    "load": "jumar.tune.artefact",
     "record": "jumar.capture",
 }
 

@@ -1,0 +1,245 @@
+"""Loading artefacts: checked, without tuning or compiling.
+
+What is in an artefact besides data is machine code that its engines compiled. Code is only run from members whose
+checksums the manifest names, but the manifest comes with the file: load artefacts from people you would run a
+program from.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import weakref
+import zipfile
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import torch
+
+from jumar.errors import UsageError
+from jumar.tune.artefact.manifest import GRAPH, MANIFEST, SITE, WEIGHTS, ArtefactError, Manifest, checksum
+from jumar.tune.backend.notes import say
+from jumar.tune.engines.base import Engine, GraphFunction, Site
+from jumar.tune.graph import Graph
+from jumar.tune.machine import this_machine
+
+
+class Loaded:
+    """A model as it was frozen: call it with the arguments of the model, of the sizes it was frozen for."""
+
+    def __init__(self, manifest: Manifest, graph: Graph, function: GraphFunction, is_tuned: bool) -> None:
+        self.manifest = manifest
+        self.graph = graph
+        self.is_tuned = is_tuned
+        """False when it runs operator by operator, because it was made for another machine."""
+        self._function = function
+        self._take, self._give = _nesting(manifest, graph)
+        self._specs = [
+            (torch.Size(spec.shape), getattr(torch, spec.dtype), tuple(spec.stride))
+            for spec in (graph.inputs[place] for place in graph.variables)
+        ]
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the model's result. Raises UsageError for arguments of another number, size or dtype."""
+        tensors = self._take(args, kwargs)
+        for number, (tensor, (shape, dtype, stride)) in enumerate(zip(tensors, self._specs, strict=True)):
+            if tensor.shape != shape or tensor.dtype != dtype:
+                raise UsageError(
+                    f"input {number} must be {dtype} {tuple(shape)}, as the model was frozen; got {tensor.dtype} "
+                    f"{tuple(tensor.shape)}. Freeze it for this size, too."
+                )
+            if tensor.stride() != stride:
+                tensors[number] = torch.empty_strided(shape, stride, dtype=dtype).copy_(tensor)
+        with torch.no_grad():
+            return self._give(self._function(*tensors))
+
+    def __repr__(self) -> str:
+        """`<model.jumar resnet50: openvino>`."""
+        return f"<jumar artefact {self.manifest.name}: {self.manifest.plan if self.is_tuned else 'eager'}>"
+
+
+def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] | None = None) -> Loaded:
+    """Return the model in the artefact at `path`, ready to be called; nothing is tuned or compiled.
+
+    Raises ArtefactError in one sentence for a file that is missing, cut short, damaged or of a newer schema, and for
+    one that was made for another machine, PyTorch or engine version; with `fallback` the latter kind runs operator
+    by operator instead, and says so.
+
+    An artefact holds machine code: load only what you would run as a program.
+    """
+    with _Opened(Path(path)) as opened:
+        manifest = opened.manifest
+        graph = opened.graph()
+        constants = opened.weights()
+        reason = manifest.misfit(this_machine(manifest.machine.device, with_compiler=False)) or _stale(
+            manifest, engines
+        )
+        if not reason:
+            folder = opened.unpacked_site()
+            site = Site(
+                graph=graph, constants=constants, example=(), folder=folder, num_threads=manifest.machine.num_threads
+            )
+            return _tuned(manifest, site, engines, Path(path))
+    if not fallback:
+        raise ArtefactError(f"{path}: {reason}. Freeze it again here, or load it with fallback=True to run untuned.")
+    say(f"{path} runs untuned: {reason}.")
+    return Loaded(manifest, graph, _eager(graph, constants), is_tuned=False)
+
+
+def read_manifest(path: Path) -> Manifest:
+    """Return what an artefact says of itself. Raises ArtefactError as `load` does."""
+    with _Opened(path) as opened:
+        return opened.manifest
+
+
+def _tuned(manifest: Manifest, site: Site, engines: Sequence[Engine] | None, path: Path) -> Loaded:
+    from jumar.tune.plan.build import load as load_plan
+
+    try:
+        function = load_plan(manifest.plan, site, engines)
+    except Exception as error:
+        shutil.rmtree(site.folder, ignore_errors=True)
+        raise ArtefactError(
+            f"{path} cannot be loaded by its engine ({type(error).__name__}: {str(error).splitlines()[0][:200]}). "
+            "Freeze it again."
+        ) from error
+    loaded = Loaded(manifest, site.graph, function, is_tuned=True)
+    weakref.finalize(loaded, shutil.rmtree, site.folder, ignore_errors=True)
+    return loaded
+
+
+def _stale(manifest: Manifest, engines: Sequence[Engine] | None) -> str:
+    from jumar.tune.backend.built import unusable
+
+    return unusable(manifest.plan, manifest.machine, engines).rstrip(".")
+
+
+def _eager(graph: Graph, constants: dict[int, torch.Tensor]) -> GraphFunction:
+    from jumar.tune.signature import function_of
+
+    return function_of(graph, constants)
+
+
+def _nesting(
+    manifest: Manifest, graph: Graph
+) -> tuple[Callable[[Any, Any], list[Any]], Callable[[tuple[Any, ...]], Any]]:
+    """Return what takes a call's arguments apart, and what nests results as the model did."""
+    if not manifest.in_spec:
+        return lambda args, _kwargs: list(args), lambda outputs: outputs
+    from torch.utils import _pytree as pytree
+
+    in_spec, out_spec = (pytree.treespec_loads(text) for text in (manifest.in_spec, manifest.out_spec))
+    places = {place: number for number, place in enumerate(manifest.places) if place is not None}
+    numbers = [places[place] for place in graph.variables]
+
+    def take(args: Any, kwargs: Any) -> list[Any]:
+        if kwargs:
+            from torch.export._tree_utils import reorder_kwargs
+
+            kwargs = reorder_kwargs(kwargs, in_spec)
+        flat, spec = pytree.tree_flatten((args, kwargs))
+        if spec != in_spec:
+            raise UsageError(
+                f"the arguments must be those the model was frozen with; got {len(flat)} values where "
+                f"{in_spec.num_leaves} are taken, or other names or nesting."
+            )
+        return [flat[number] for number in numbers]
+
+    return take, lambda outputs: pytree.tree_unflatten(list(outputs), out_spec)
+
+
+class _Opened:
+    """An artefact that is open for reading. Every member is checked as it is read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._archive = zipfile.ZipFile(path)
+            self.manifest = Manifest.from_json(json.loads(self._archive.read(MANIFEST)))
+        except ArtefactError as error:
+            raise ArtefactError(f"{path}: {error}") from error
+        except FileNotFoundError as error:
+            raise ArtefactError(f"{path} must be an artefact; there is no such file. Check the name.") from error
+        except Exception as error:  # a damaged file may make the readers of zip files and JSON raise anything
+            raise self._broken(f"{type(error).__name__}: {error}") from error
+        names = self._archive.namelist()
+        others = set(names) - {MANIFEST}
+        if len(names) != len(set(names)) or others != set(self.manifest.checksums):
+            raise self._broken("its members are not those that its manifest names")
+
+    def __enter__(self) -> _Opened:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._archive.close()
+
+    def graph(self) -> Graph:
+        """Return the graph."""
+        try:
+            graph = Graph.from_json(json.loads(self._checked(GRAPH)))
+        except (KeyError, TypeError, ValueError) as error:
+            raise self._broken(f"{GRAPH}: {type(error).__name__}: {error}") from error
+        if graph.key != self.manifest.key:
+            raise self._broken("its graph is another than its manifest says")
+        return graph
+
+    def weights(self) -> dict[int, torch.Tensor]:
+        """Return the weights by place, in memory of their own."""
+        try:
+            size = self._archive.getinfo(WEIGHTS).file_size
+            memory = torch.empty(size, dtype=torch.uint8)
+            with self._archive.open(WEIGHTS) as member:
+                _read_into(member, memory.numpy().data)
+        except Exception as error:  # as above
+            raise self._broken(f"{WEIGHTS}: {type(error).__name__}: {error}") from error
+        self._compare(WEIGHTS, checksum(memory.numpy().data))
+        return {
+            one.place: memory[one.offset : one.offset + one.num_bytes]
+            .view(getattr(torch, one.dtype))
+            .as_strided(tuple(one.shape), tuple(one.stride))
+            for one in self.manifest.weights
+        }
+
+    def unpacked_site(self) -> Path:
+        """Return a folder of this process with the engines' files in it, each compared with its checksum first."""
+        names = [name for name in self.manifest.checksums if name.startswith(SITE)]
+        if any(".." in PurePosixPath(name).parts or name.startswith("/") or "\\" in name for name in names):
+            raise self._broken("a member would be written outside of its folder")
+        folder = Path(tempfile.mkdtemp(prefix="jumar-artefact-"))
+        try:
+            for name in names:
+                target = folder / name.removeprefix(SITE)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(self._checked(name))
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        return folder
+
+    def _checked(self, name: str) -> bytes:
+        try:
+            data = self._archive.read(name)
+        except Exception as error:  # as above
+            raise self._broken(f"{name}: {type(error).__name__}: {error}") from error
+        self._compare(name, checksum(data))
+        return data
+
+    def _compare(self, name: str, found: str) -> None:
+        if found != self.manifest.checksums[name]:
+            raise self._broken(f"{name} is not what its checksum says")
+
+    def _broken(self, why: str) -> ArtefactError:
+        return ArtefactError(
+            f"{self._path} is damaged, cut short or no artefact ({why}). Copy it, or freeze it, again."
+        )
+
+
+def _read_into(member: Any, buffer: memoryview) -> None:
+    at = 0
+    while at < len(buffer):
+        count = member.readinto(buffer[at:])
+        if not count:
+            raise EOFError("it ends early")
+        at += count

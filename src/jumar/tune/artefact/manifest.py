@@ -1,0 +1,121 @@
+"""What an artefact says of itself: `manifest.json`, the first member of the zip file.
+
+manifest.json     this; checksums of all other members
+graph.json        the graph (`Graph.to_json`)
+weights.bin       the weights, one behind the other, each at a multiple of 64 bytes
+site/…            what the engines left: compiled code and their own forms of the weights
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from jumar.errors import InputError
+from jumar.findings import Json
+from jumar.tune.gate import Gain
+from jumar.tune.machine import Machine
+from jumar.tune.plan import Plan
+
+SCHEMA_VERSION = 1
+"""Rises when an old reader would misread a new file."""
+MANIFEST, GRAPH, WEIGHTS, SITE = "manifest.json", "graph.json", "weights.bin", "site/"
+ALIGNMENT = 64
+"""Of each weight, in bytes: a cache line, and the widest vector."""
+
+
+def checksum(content: bytes | memoryview) -> str:
+    """Return what the manifest says of a member: twice as fast as SHA-256 without special instructions, as strong."""
+    return hashlib.blake2b(content, digest_size=32).hexdigest()
+
+
+class ArtefactError(InputError):
+    """An artefact is cut short, damaged, of a newer schema, or made for another machine or another engine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WeightPlace:
+    """Where a weight is in `weights.bin`, and how it is laid out."""
+
+    place: int
+    """Among the graph's inputs."""
+    offset: int
+    num_bytes: int
+    dtype: str
+    shape: Sequence[int]
+    stride: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manifest:
+    """Everything but the graph, the weights and the engines' files."""
+
+    name: str
+    key: str
+    """The graph's."""
+    plan: Plan
+    machine: Machine
+    jumar: str
+    """Version that wrote it."""
+    created: str
+    """UTC, ISO 8601."""
+    gain: Gain | None
+    """How much faster the plan was measured, as the bank has it."""
+    in_spec: str
+    out_spec: str
+    places: Sequence[int | None]
+    """As `Captured` has them: how a call's arguments and results are nested around the graph's."""
+    weights: Sequence[WeightPlace]
+    checksums: Mapping[str, str]
+    """BLAKE2b (of 32 bytes, hexadecimal) of every other member, by name."""
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Manifest:
+        """Rebuild a manifest. Raises ArtefactError for a newer schema, KeyError, TypeError or ValueError for none."""
+        schema = data["schema"]
+        if not isinstance(schema, int) or schema > SCHEMA_VERSION:
+            raise ArtefactError(
+                f"it has schema {schema} and this Jumar reads up to {SCHEMA_VERSION}. Update Jumar, or freeze it again."
+            )
+        known = {name: data[name] for name in ("name", "key", "jumar", "created", "in_spec", "out_spec", "places")}
+        return cls(
+            plan=Plan.from_json(data["plan"]),
+            machine=Machine.from_json(data["machine"]),
+            gain=None if data["gain"] is None else Gain.from_json(data["gain"]),
+            weights=[WeightPlace(**one) for one in data["weights"]],
+            checksums=dict(data["checksums"]),
+            **known,
+        )
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the manifest as JSON values."""
+        weights: list[Json] = [asdict(one) for one in self.weights]
+        return {
+            "schema": SCHEMA_VERSION,
+            "name": self.name,
+            "key": self.key,
+            "plan": self.plan.to_json(),
+            "machine": asdict(self.machine),
+            "jumar": self.jumar,
+            "created": self.created,
+            "gain": None if self.gain is None else self.gain.to_json(),
+            "in_spec": self.in_spec,
+            "out_spec": self.out_spec,
+            "places": list(self.places),
+            "weights": weights,
+            "checksums": dict(self.checksums),
+        }
+
+    def misfit(self, machine: Machine) -> str:
+        """Return in which respect `machine` is another than the artefact was made for; empty when in none.
+
+        The number of threads is no such respect: the plan sets its own.
+        """
+        for field in ("device", "model", "capability", "torch"):
+            made, here = getattr(self.machine, field), getattr(machine, field)
+            if made != here:
+                what = {"model": "processor", "capability": "vector instructions", "torch": "PyTorch"}.get(field, field)
+                return f"it was made for {what} {made}, and here is {here}"
+        return ""
