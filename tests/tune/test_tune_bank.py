@@ -81,7 +81,7 @@ def test_another_machine_or_version_is_another_key(bank):
 def test_a_bank_of_a_newer_schema_is_one_sentence(bank):
     with sqlite3.connect(Path(bank.name)) as connection:
         connection.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
-    with pytest.raises(BankError, match=r"has schema 99 and this Jumar reads up to 1\. Update Jumar"):
+    with pytest.raises(BankError, match=r"has schema 99 and this Jumar reads up to 2\. Update Jumar"):
         Bank.open(Path(bank.name).parent)
 
 

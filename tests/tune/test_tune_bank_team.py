@@ -106,7 +106,7 @@ def test_a_bank_of_a_newer_schema_is_one_sentence(place) -> None:
     with bank._database.writing() as session:
         session.execute(sa.text("UPDATE meta SET value = '99' WHERE name = 'schema_version'"))
     bank.close()
-    with pytest.raises(BankError, match=r"has schema 99 and this Jumar reads up to 1\. Update Jumar"):
+    with pytest.raises(BankError, match=r"has schema 99 and this Jumar reads up to 2\. Update Jumar"):
         Bank.open(place)
 
 

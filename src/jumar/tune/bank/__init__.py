@@ -7,6 +7,7 @@ from jumar.tune.bank.exchange import export_lines, import_lines
 from jumar.tune.bank.explain import Lookup, look_up
 from jumar.tune.bank.location import bank_place, built_in_place, repeat_tune
 from jumar.tune.bank.merging import Merged, foreign
+from jumar.tune.bank.neighbours import Neighbour
 from jumar.tune.bank.store import Bank
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Entry",
     "Lookup",
     "Merged",
+    "Neighbour",
     "Tried",
     "bank_place",
     "built_in_place",

@@ -22,6 +22,7 @@ from sqlalchemy.orm import Session
 
 from jumar import __version__
 from jumar.tune.bank.location import FILE_NAME, Place
+from jumar.tune.bank.migrate import STRUCTURES_SINCE, migrate
 from jumar.tune.bank.tables import SCHEMA_VERSION, Base, MetaRow
 from jumar.tune.errors import BankError
 
@@ -75,8 +76,10 @@ class Database:
     def writing(self) -> Iterator[Session]:
         """Yield a session in which nobody else writes; whatever is raised in it, nothing of it is written."""
         with self._transaction("BEGIN IMMEDIATE") as session:
-            if not self._is_file:
-                session.execute(sa.select(MetaRow).where(MetaRow.name == _SCHEMA).with_for_update())
+            lock = sa.select(MetaRow).where(MetaRow.name == _SCHEMA)
+            version = self._version(session.scalar(lock if self._is_file else lock.with_for_update()))
+            if version < SCHEMA_VERSION:
+                migrate(session, version)
             yield session
 
     def problems(self) -> list[str]:
@@ -113,14 +116,22 @@ class Database:
             session.add_all(MetaRow(name=name, value=value) for name, value in facts.items() if name not in known)
 
     def _check(self, session: Session, tables: list[str]) -> None:
-        version = session.get(MetaRow, _SCHEMA) if "meta" in tables else None
-        if version is None or not version.value.isdecimal():
+        self._version(session.get(MetaRow, _SCHEMA) if "meta" in tables else None)
+
+    def has_structures(self, session: Session) -> bool:
+        """Tell whether the bank has the column `structure`: it was made by, or written to with, version 2 or later."""
+        return self._version(session.get(MetaRow, _SCHEMA)) >= STRUCTURES_SINCE
+
+    def _version(self, row: MetaRow | None) -> int:
+        """Return the bank's schema. Raises BankError for one that is not ours to read."""
+        if row is None or not row.value.isdecimal():
             raise BankError(f"{self.name} is a database but no bank of Jumar. Name another place.")
-        if int(version.value) > SCHEMA_VERSION:
+        if int(row.value) > SCHEMA_VERSION:
             raise BankError(
-                f"{self.name} has schema {version.value} and this Jumar reads up to {SCHEMA_VERSION}. "
+                f"{self.name} has schema {row.value} and this Jumar reads up to {SCHEMA_VERSION}. "
                 "Update Jumar, or name another place with --bank."
             )
+        return int(row.value)
 
     @contextmanager
     def _transaction(self, begin: str) -> Iterator[Session]:

@@ -1,33 +1,27 @@
-"""Why the bank has, or has not, a policy for a task: the property that differs, by name and values."""
+"""Why the bank has, or has not, a policy for a task or graph: the property that differs, by name and values."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal
 
-from jumar.findings import Json
+from jumar.tune.bank.differences import Difference, differences
 from jumar.tune.bank.entry import Entry
+from jumar.tune.bank.presence import missing
 from jumar.tune.machine import Machine
+from jumar.tune.structure import structure_of
 from jumar.tune.work import Work
 
+__all__ = ["Difference", "Lookup", "look_up"]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One property in which the task that was asked for differs from the nearest one in the bank."""
-
-    name: str
-    """`shape of input`, `dilation`, `torch`, …"""
-    asked: str
-    in_bank: str
-
-    def __str__(self) -> str:
-        return f"{self.name} is {self.asked} here and {self.in_bank} in the bank"
+_SHOWN = 6
+"""Differences that a sentence names; two networks of other widths differ in hundreds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup:
-    """The answer for one task on one machine."""
+    """The answer for one task or graph on one machine."""
 
     task: Work
     status: Literal["hit", "unsatisfied", "miss"]
@@ -35,6 +29,7 @@ class Lookup:
     entries: Sequence[Entry] = ()
     """The entries of the task itself; for a miss, those of its nearest neighbour."""
     differences: Sequence[Difference] = ()
+    """For a miss; of the task itself where the bank has it and something that its policies need is not here."""
 
     @property
     def reason(self) -> str:
@@ -48,49 +43,45 @@ class Lookup:
             return f"It was tuned and nothing was faster by {gain * 100:g} % or more: {tried}."
         if not self.entries:
             return f"The bank has no entry of {self.task.operator}: it was never tuned."
-        return f"The nearest entry differs: {'; '.join(map(str, self.differences))}."
+        shown = "; ".join(map(str, self.differences[:_SHOWN]))
+        more = len(self.differences) - _SHOWN
+        rest = f"; and {more} more" if more > 0 else ""
+        if self.entries[0].task.key == self.task.key:
+            return f"The bank has it, for something else than is here: {shown}{rest}."
+        return f"The nearest entry differs: {shown}{rest}."
 
 
 def look_up(task: Work, machine: Machine, entries: Sequence[Entry]) -> Lookup:
     """Explain what the bank's `entries` say about `task` on `machine`.
 
-    A miss names the entry of the same operator that differs in the fewest properties.
+    A policy whose provider or engine is not here, or in another version, is a miss that names it. Any other miss
+    names the entry of the same operator that differs in the fewest properties; for a graph one of the same structure
+    (operators, wiring, dtypes) is nearer than any other.
     """
     exact = [entry for entry in entries if entry.task.key == task.key and entry.machine.key == machine.key]
     if exact:
-        found = any(entry.policy is not None for entry in exact)
-        return Lookup(task=task, status="hit" if found else "unsatisfied", entries=exact)
+        policies = [entry.policy for entry in exact if entry.policy is not None]
+        absent = missing(policies, machine)
+        if absent:
+            return Lookup(task=task, status="miss", entries=exact, differences=absent)
+        return Lookup(task=task, status="hit" if policies else "unsatisfied", entries=exact)
     related = [entry for entry in entries if entry.task.operator == task.operator]
     if not related:
         return Lookup(task=task, status="miss")
-    nearest = min(related, key=lambda entry: len(_differences(task, machine, entry)))
+    nearest = _nearest(task, machine, related)
     same = [
         entry for entry in related
         if entry.task.key == nearest.task.key and entry.machine.key == nearest.machine.key
     ]  # fmt: skip
-    return Lookup(task=task, status="miss", entries=same, differences=_differences(task, machine, nearest))
+    found = differences(task, machine, nearest.task, nearest.machine)
+    return Lookup(task=task, status="miss", entries=same, differences=found)
 
 
-def _differences(task: Work, machine: Machine, entry: Entry) -> list[Difference]:
-    asked = _properties(task, machine)
-    known = _properties(entry.task, entry.machine)
-    return [
-        Difference(name=name, asked=asked.get(name, "absent"), in_bank=known.get(name, "absent"))
-        for name in dict.fromkeys([*asked, *known])
-        if asked.get(name) != known.get(name)
-    ]
+def _nearest(task: Work, machine: Machine, related: Sequence[Entry]) -> Entry:
+    structure = structure_of(task)
 
+    def apart(entry: Entry) -> tuple[bool, int]:
+        num = len(differences(task, machine, entry.task, entry.machine))
+        return structure_of(entry.task) != structure, num
 
-def _properties(task: Work, machine: Machine) -> dict[str, str]:
-    """Return every property of the key by name, in the order in which people look at them."""
-    properties = {}
-    for name, spec in task.tensors.items():
-        for what, value in spec.identity().items():
-            properties[f"{what} of {name}"] = _text(value)
-    properties |= {name: _text(value) for name, value in task.arguments.items()}
-    known: Mapping[str, Json] = asdict(machine)
-    return properties | {name: _text(value) for name, value in known.items()}
-
-
-def _text(value: Json) -> str:
-    return "none" if value is None else str(value) or "none"
+    return min(related, key=apart)

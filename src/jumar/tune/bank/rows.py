@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
@@ -13,6 +15,7 @@ from jumar.tune.bank.tables import MachineRow, SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
 from jumar.tune.policy import KINDS, Policy, stack_from_json, stack_to_json
+from jumar.tune.structure import structure_of
 from jumar.tune.work import Work, work_from_json
 
 
@@ -22,11 +25,28 @@ def slots(session: Session, task: Work, machine: Machine) -> list[Entry]:
     return sorted((entry_of(row) for row in found), key=lambda entry: KINDS.index(entry.kind))
 
 
+def alike(session: Session, task: Work, *, by_structure: bool) -> list[Entry]:
+    """Return what is known of tasks of one structure; without the column for it, all tasks are gone through."""
+    structure = structure_of(task)
+    query = sa.select(SlotRow).join(SlotRow.task)
+    if by_structure:
+        return list(_readable(session.scalars(query.where(TaskRow.structure == structure)).all()))
+    entries = _readable(session.scalars(query.where(TaskRow.operator == task.operator)).all())
+    return [entry for entry in entries if structure_of(entry.task) == structure]
+
+
+def _readable(found: Sequence[SlotRow]) -> Iterator[Entry]:
+    """Yield the rows as entries; a damaged neighbour helps nobody and harms nobody (`verify` names it)."""
+    for row in found:
+        with suppress(KeyError, TypeError, ValueError, AttributeError):
+            yield entry_of(row)
+
+
 def put(session: Session, entry: Entry) -> None:
     """Write an entry in the place of the one of its task, machine and kind."""
     task, machine = entry.task, entry.machine
     if session.get(TaskRow, task.key) is None:
-        session.add(TaskRow(key=task.key, operator=task.operator, spec=task.to_json()))
+        session.add(TaskRow(key=task.key, operator=task.operator, spec=task.to_json(), structure=structure_of(task)))
     if session.get(MachineRow, machine.key) is None:
         session.add(MachineRow(key=machine.key, properties=asdict(machine)))
     session.flush()

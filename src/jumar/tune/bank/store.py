@@ -20,6 +20,7 @@ from jumar.tune.bank.database import Database, now
 from jumar.tune.bank.entry import Entry, Tried, by_task, stack_of
 from jumar.tune.bank.location import Place
 from jumar.tune.bank.merging import Merged, merged
+from jumar.tune.bank.neighbours import Neighbour, neighbours
 from jumar.tune.bank.tables import SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
@@ -65,6 +66,18 @@ class Bank:
         """Return everything of this layer, by operator, then newest first."""
         with self._database.reading() as session:
             return [rows.entry_of(row) for row in _all(session)]
+
+    def nearest(self, task: Work, machine: Machine, limit: int = 5) -> list[Neighbour]:
+        """Return what is known of the same computation at other sizes or on other versions, the nearest first.
+
+        Only what has policies and is of the same device; the layer beneath answers, too. The policies hold for what
+        they were measured on: they are where a search starts, and the result says so.
+        """
+        with self._database.reading() as session:
+            entries = rows.alike(session, task, by_structure=self._database.has_structures(session))
+        found = neighbours(task, machine, entries, limit)
+        below = self._beneath.nearest(task, machine, limit) if self._beneath is not None else []
+        return sorted([*found, *below], key=lambda one: one.distance)[:limit]
 
     def accept(
         self, task: Work, machine: Machine, policy: Policy, *, incumbent: Stack, gain: Gain, min_gain: float,

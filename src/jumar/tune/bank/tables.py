@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import JSON, ForeignKey, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column, relationship
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Base(DeclarativeBase):
@@ -26,14 +26,17 @@ class MetaRow(Base):
 
 
 class TaskRow(Base):
-    """One distinct operator call."""
+    """One distinct operator call or graph."""
 
     __tablename__ = "tasks"
 
     key: Mapped[str] = mapped_column(primary_key=True)
-    """`Task.key`."""
+    """`Work.key`."""
     operator: Mapped[str] = mapped_column(index=True)
+    """Aten overload, or `graph`."""
     spec: Mapped[dict[str, Any]]
+    structure: Mapped[str] = mapped_column(deferred=True, index=True, server_default="")
+    """`structure_of` the task, the same for other sizes. Read by itself only: banks of version 1 have it not."""
 
 
 class MachineRow(Base):
