@@ -41,6 +41,8 @@ class SlotOutcome:
     """Candidates of this run; empty when the bank answered."""
     from_bank: bool = False
     """The bank answered, nothing was measured."""
+    started_from: str = ""
+    """The nearest task of the bank, whose policy was tried first; empty when there was none."""
 
     def to_json(self) -> dict[str, Json]:
         """Return the slot as JSON values."""
@@ -52,6 +54,7 @@ class SlotOutcome:
             "improvement_percent": None if self.gain is None else improvement_percent_of(self.gain),
             "tried": [tried.to_json() for tried in self.tried],
             "from_bank": self.from_bank,
+            "started_from": self.started_from,
         }
 
 

@@ -13,7 +13,7 @@ better than it is, and the layout of one process's memory may favour a candidate
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jumar.tune.bank import Bank, Entry, Tried, stack_of
 from jumar.tune.errors import TuneError
@@ -81,13 +81,28 @@ class Search:
             if entry is not None and (answer := self._from_bank(entry, candidates, known)) is not None:
                 return answer
             incumbent = stack_of(list(known.values()))
-            done = self._measure_slot(task, kind, candidates, incumbent, entry)
+            ordered, started_from = self._from_neighbour(task, kind, candidates) if not entry else (candidates, "")
+            done = self._measure_slot(task, kind, ordered, incumbent, entry)
             if done is not None:
-                return done
+                return replace(done, started_from=started_from)
         raise TuneError(
             f"other processes keep changing the policies of {task.operator} in {self.bank.name}; "
             "let them finish, then tune again."
         )
+
+    def _from_neighbour(
+        self, task: Task, kind: PolicyKind, candidates: Sequence[Policy]
+    ) -> tuple[Sequence[Policy], str]:
+        """Return the candidates with the policy of the nearest task first, also one that is offered there only.
+
+        Also returned: which task that is, in words.
+        """
+        providers = {provider.name for provider in self.providers}
+        for neighbour in self.bank.nearest(task, self.machine):
+            for policy in neighbour.stack:
+                if policy.kind == kind and policy.provider in providers:
+                    return [policy, *(one for one in candidates if one != policy)], str(neighbour)
+        return candidates, ""
 
     def _from_bank(
         self, entry: Entry, candidates: Sequence[Policy], known: Mapping[PolicyKind, Entry]
