@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from jumar.lazy import loader
 
 if TYPE_CHECKING:
-    from jumar.tune.artefact.load import Loaded, load
+    from jumar.tune.artefact.loading import Loaded, load
     from jumar.tune.artefact.manifest import ArtefactError, Manifest
-    from jumar.tune.artefact.write import freeze, write
+    from jumar.tune.artefact.writing import freeze, write
 
 __all__ = ["ArtefactError", "Loaded", "Manifest", "freeze", "load", "write"]
 
 _HOME = {
     "ArtefactError": "jumar.tune.artefact.manifest",
-    "Loaded": "jumar.tune.artefact.load",
+    "Loaded": "jumar.tune.artefact.loading",
     "Manifest": "jumar.tune.artefact.manifest",
-    "freeze": "jumar.tune.artefact.write",
-    "load": "jumar.tune.artefact.load",
-    "write": "jumar.tune.artefact.write",
+    "freeze": "jumar.tune.artefact.writing",
+    "load": "jumar.tune.artefact.loading",
+    "write": "jumar.tune.artefact.writing",
 }
 
 __getattr__ = loader(__name__, __all__, _HOME)

@@ -76,7 +76,7 @@ def freeze(model: nn.Module, inputs: Sequence[Any], path: str | Path, *, bank: B
     Raises TuneError when the bank has no plan for it on this machine, or the model cannot be captured; otherwise as
     `write`.
     """
-    from jumar.tune.artefact.load import read_manifest
+    from jumar.tune.artefact.loading import read_manifest
     from jumar.tune.graph.capture import graph_of_module
 
     with tempfile.TemporaryDirectory(prefix="jumar-freeze-") as scratch:
