@@ -13,7 +13,7 @@ decide. Nothing enters the bank that did not clear the gate twice, from end to e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
@@ -55,6 +55,8 @@ class GraphSearch:
     on_step: Step
     known: Plan | None = None
     """The plan in the bank, which a new one must beat."""
+    hints: Sequence[Plan] = ()
+    """Plans to try first: those of the nearest graphs in the bank."""
     gains: dict[str, tuple[Plan, Gain]] = field(default_factory=dict)
     """Against the baseline, by `plan_id`."""
     wins: list[Plan] = field(default_factory=list)
@@ -94,6 +96,8 @@ class GraphSearch:
     def _explore(self) -> None:
         offers = whole_plans(self.trials.graph, self.trials.machine, list(self.engines.values()), self.space)
         self.outcome.left_out = dict(offers.left_out)
+        for plan in self._sensible(self.hints):
+            self._look(plan, "engines")
         self._try_engines(offers)
         self._try_variants(self._leaders())
         champion = self._duel()

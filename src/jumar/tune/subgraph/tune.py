@@ -142,7 +142,7 @@ class _Job:
         engines = {engine.name: engine for engine in self._engines}
         search = GraphSearch(
             trials=trials, engines=engines, space=self._space, outcome=self._outcome, on_step=self._on_step,
-            known=known,
+            known=known, hints=[] if entry else self._from_neighbours(),
         )  # fmt: skip
         try:
             found = search.run()
@@ -153,6 +153,17 @@ class _Job:
             self._keep(entry)
         else:
             self._write(found, entry)
+
+    def _from_neighbours(self) -> list[Plan]:
+        """Return the plan of the nearest graph in the bank, fitted to this one, and note where it comes from."""
+        from jumar.tune.subgraph.transfer import transferred
+
+        for neighbour in self._bank.nearest(self._captured.graph, self._machine):
+            plan = transferred(neighbour, self._captured.graph, self._engines, self._machine)
+            if plan is not None:
+                self._outcome.notes.append(f"The search started from the plan of {neighbour}.")
+                return [plan]
+        return []
 
     def _write(self, found: tuple[Plan, Gain] | None, entry: Entry | None) -> None:
         outcome = self._outcome
