@@ -14,8 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
@@ -53,8 +52,27 @@ class Errors:
         return self.worst if self.metric is None else self.metric
 
 
+class Examines(Protocol):
+    """What finds values and errors of one graph. Every question raises TuneError when it has no answer."""
+
+    def extremes(self) -> dict[Reference, Range]:
+        """Return least and greatest value of what every node makes."""
+
+    def ranges(self, values: Iterable[Reference]) -> dict[Reference, Range]:
+        """Return the range of each value for int8."""
+
+    def lowering(self, lowering: Lowering) -> Errors:
+        """Return the errors of the graph lowered, computed by PyTorch."""
+
+    def plan(self, plan: Plan) -> Errors:
+        """Return the errors of a plan as its engines build it."""
+
+    def close(self) -> None:
+        """Free what was needed."""
+
+
 class Examiner:
-    """A process that examines one graph. A context manager; started by the first question, again after its end."""
+    """A process that examines one graph: started by the first question, again after its end, ended by `close`."""
 
     def __init__(
         self,
@@ -73,14 +91,6 @@ class Examiner:
         self._time_s = limits.time_s
         self._process: subprocess.Popen[bytes] | None = None
         self._rest = b""
-
-    def __enter__(self) -> Examiner:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
     def extremes(self) -> dict[Reference, Range]:
         """Return least and greatest value of what every node makes. Raises TuneError when the graph does not run."""

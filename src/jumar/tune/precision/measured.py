@@ -12,10 +12,9 @@ from jumar.tune.gate import Gain
 from jumar.tune.graph import Graph
 from jumar.tune.lowering import Lowering
 from jumar.tune.machine import Machine
-from jumar.tune.measuring import OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
-from jumar.tune.precision.examiner import Errors, Examiner
+from jumar.tune.precision.examiner import Errors, Examines
 from jumar.tune.precision.front import Point
 from jumar.tune.precision.outcome import Lost, PrecisionOutcome
 from jumar.tune.subgraph.trials import CONFIRMATION_SEED, Measures, stack
@@ -27,6 +26,10 @@ _END = 2.0
 """The confirmation, and finding its errors, take about this many times as long as the longest screening."""
 
 
+class MetricFailed(Exception):
+    """The user's metric raised; the message says what."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Points:
     """Measures plans of one graph within the run's budget, and keeps what came of them in the outcome."""
@@ -36,7 +39,7 @@ class Points:
     machine: Machine
     options: TuneOptions
     measures: Measures
-    examiner: Examiner
+    examiner: Examines
     reference: Plan | None
     """What everything is measured against; None: eager."""
     outcome: PrecisionOutcome
@@ -45,10 +48,9 @@ class Points:
     _before: list[Gain] = field(default_factory=list)
 
     def screen(self, plan: Plan, lowering: Lowering, what: str) -> Point | None:
-        """Measure a plan; None (and a note of it) when there is no point. Raises OutOfBudget."""
-        self._keep_time()
+        """Measure a plan; None (and a note of it) when there is no point. Raises OutOfBudget and MetricFailed."""
         begun = self.measures.elapsed_s()
-        found = self.measures.screen(self._trial(plan, self.options.screening))
+        found = self.measures.screen(self._trial(plan, self.options.screening), reserve_s=_END * self._longest_s)
         point = self._point(found, plan, lowering, what)
         self._longest_s = max(self._longest_s, self.measures.elapsed_s() - begun)
         if point is not None:
@@ -111,8 +113,7 @@ class Points:
         if errors is None:
             return None
         if errors.metric_failed:
-            self.outcome.metric_failed = errors.metric_failed
-            return None
+            raise MetricFailed(errors.metric_failed)
         error = max(point.error, errors.worst) if errors.metric is None else errors.judged()
         return replace(point, error=error, errors=errors.outputs, metric=errors.metric)
 
@@ -122,12 +123,6 @@ class Points:
         except TuneError as error:
             self.outcome.lost.append(Lost(plan=str(plan), precision=what, status="failed", detail=str(error)))
             return None
-
-    def _keep_time(self) -> None:
-        """Raise OutOfBudget when a further screening would leave no time for the confirmation."""
-        budget = self.options.time_budget_s
-        if budget is not None and self.measures.elapsed_s() + (1 + _END) * self._longest_s > budget:
-            raise OutOfBudget("--time-budget")
 
 
 def fastest_first(points: Sequence[Point], budget: float, min_gain: float) -> list[Point]:

@@ -27,10 +27,10 @@ from jumar.tune.measuring import OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
 from jumar.tune.precision.assign import Assigner, Assignment, Costs
-from jumar.tune.precision.examiner import Examiner
+from jumar.tune.precision.examiner import Examiner, Examines
 from jumar.tune.precision.files import read_precision_file
 from jumar.tune.precision.front import Point
-from jumar.tune.precision.measured import Points, fastest_first
+from jumar.tune.precision.measured import MetricFailed, Points, fastest_first
 from jumar.tune.precision.names import node_names
 from jumar.tune.precision.options import PrecisionOptions
 from jumar.tune.precision.outcome import Overflow, PrecisionOutcome
@@ -58,25 +58,31 @@ def tune_precision(
     precision: PrecisionOptions,
     measures: Measures,
     engines: Sequence[Engine] | None = None,
+    examiner: Examines | None = None,
 ) -> PrecisionOutcome:
     """Search the precisions of `graph`, whose weights and inputs are in the file `data`.
 
-    `reference` is its best plan so far (None: eager), what gains are against. Raises InputError for a precision file
-    that cannot be read; everything else that goes wrong is in the outcome.
+    `reference` is its best plan so far (None: eager), what gains are against. `examiner` finds errors (None: a
+    process of its own). Raises InputError for a precision file that cannot be read; everything else that goes wrong
+    is in the outcome.
     """
     from jumar.tune.engines import ENGINES
 
     outcome = PrecisionOutcome(name=name, budget=precision.budget, metric=precision.metric, min_gain=options.min_gain)
-    examiner = Examiner(graph, data, num_threads=machine.num_threads, limits=options.limits, metric=precision.metric)
+    examiner = examiner or Examiner(
+        graph, data, num_threads=machine.num_threads, limits=options.limits, metric=precision.metric
+    )
     points = Points(
         graph=graph, data=data, machine=machine, options=options, measures=measures, examiner=examiner,
         reference=reference, outcome=outcome, metric=precision.metric,
     )  # fmt: skip
-    with examiner:
+    try:
         _Search(
             graph=graph, machine=machine, options=options, precision=precision, examiner=examiner, points=points,
             outcome=outcome, engines=ENGINES if engines is None else engines,
         ).carry_out()  # fmt: skip
+    finally:
+        examiner.close()
     return outcome
 
 
@@ -86,7 +92,7 @@ class _Search:
     machine: Machine
     options: TuneOptions
     precision: PrecisionOptions
-    examiner: Examiner
+    examiner: Examines
     points: Points
     outcome: PrecisionOutcome
     engines: Sequence[Engine]
@@ -99,9 +105,18 @@ class _Search:
         """Search, then confirm; what stops either is in the outcome."""
         try:
             self._examine()
+            self._search()
+            self._choose()
         except TuneError as error:
             self.outcome.failure = str(error)
-            return
+        except MetricFailed as error:
+            self.outcome.metric_failed = str(error)
+        except OutOfBudget as stop:
+            self.outcome.stopped_by = str(stop)
+        self.points.add_reference()
+
+    def _search(self) -> None:
+        """Measure points until all are there or the budget is used up."""
         try:
             if self.precision.file is not None:
                 self._measure_file(self.precision.file)
@@ -110,15 +125,12 @@ class _Search:
                 self._measure_mixed()
         except OutOfBudget as stop:
             self.outcome.stopped_by = str(stop)
-        try:
-            self._choose()
-        except OutOfBudget as stop:
-            self.outcome.stopped_by = str(stop)
-        self.points.add_reference()
 
     def _examine(self) -> None:
         """Find what values there are. Raises TuneError when the graph does not run, or the metric is none."""
         graph, outcome = self.graph, self.outcome
+        if failed := self.examiner.lowering(Lowering()).metric_failed:
+            raise MetricFailed(failed)
         units = units_of(graph)
         outcome.num_units = len(units)
         outcome.missing = arithmetic()
@@ -185,16 +197,21 @@ class _Search:
         """Measure the assignment that simulation finds within the budget, and correct by what was measured."""
         target = budget
         tried: set[Assignment] = set()
-        for _ in range(rounds):
+        while len(tried) < rounds:
             assignment = assigner.within(target)
-            if assignment is None or assignment in tried or len(set(assignment)) == 1:
+            if assignment is None or assignment in tried:
                 return
             tried.add(assignment)
-            point = self._measure_first(way, assignment)
+            point = self._known(way, assignment) or self._measure_first(way, assignment)
             simulated = assigner.error(assignment)
             if point is None or not math.isfinite(point.error) or not point.error or not simulated:
                 return
             target = MARGIN * budget * simulated / point.error
+
+    def _known(self, way: Way, assignment: Assignment) -> Point | None:
+        """Return the point of a whole graph in one precision, which has been measured."""
+        first = assignment[0]
+        return self._whole.get((way.name, first)) if first is not None and set(assignment) == {first} else None
 
     def _measure_first(self, way: Way, assignment: Assignment) -> Point | None:
         plans = self._plans(way, assignment)
@@ -263,11 +280,13 @@ def _nodes(graph: Graph) -> range:
 
 
 def _overflows(graph: Graph, values: dict[Reference, Range]) -> list[Overflow]:
-    """Return the operators that fp16 would be asked to compute and whose values it cannot hold."""
+    """Return the operators that fp16 would be asked to compute and that read or make values it cannot hold."""
     names = node_names(graph)
-    everything = Lowering(nodes=dict.fromkeys(_nodes(graph), "fp16"))
-    return [
-        Overflow(name=names[value], precision="fp16", greatest=max(map(abs, values[value])))
-        for value in effective(graph, everything)
-        if value in names and value in values and max(map(abs, values[value])) > GREATEST["fp16"]
-    ]
+    greatest = {value: max(map(abs, bounds)) for value, bounds in values.items()}
+    found: list[Overflow] = []
+    for value in effective(graph, Lowering(nodes=dict.fromkeys(_nodes(graph), "fp16"))):
+        node = graph.nodes[value - len(graph.inputs)]
+        most = max(greatest.get(one, 0.0) for one in (value, *node.references()))
+        if value in names and most > GREATEST["fp16"]:
+            found.append(Overflow(name=names[value], precision="fp16", greatest=most))
+    return found
