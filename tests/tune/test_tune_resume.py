@@ -248,7 +248,7 @@ def test_a_candidate_that_fails_while_it_is_built_is_judged_and_one_that_may_hav
 def test_one_lane_does_nothing_beforehand_and_a_lane_that_cannot_start_says_so():
     alone = Scripted()
     with ParallelBuilders(lambda: alone, 1) as lanes:
-        assert lanes.prepare([trial(0), trial(1)], Limits()) == {}
+        assert lanes.prepare([trial(0), trial(1)], Limits()) == []
     assert alone.asked == []
 
     def broken(asked):

@@ -9,7 +9,7 @@ process of this machine, several of them that compile at once (`jumar.tune.paral
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Protocol
 
@@ -39,9 +39,9 @@ class Runner(Protocol):
     ) -> None: ...
 
 
-Prepare = Callable[[Sequence[Trial], Limits], Mapping[str, Outcome]]
-"""Does beforehand, for several trials at once, what needs no measuring; returns those that are judged by that, by
-`trial_key`."""
+Prepare = Callable[[Sequence[Trial], Limits], Iterable[tuple[Trial, Outcome]]]
+"""Does beforehand, for several screenings at once, what can be done at once; gives those that are judged by that, as
+they come."""
 
 
 class Measurer:
@@ -83,22 +83,29 @@ class Measurer:
             new = new[: max(0, self._options.max_trials - self.num_trials)]
         if not new or (left := self._left_s()) <= 0:
             return
-        begun, limits = self.elapsed_s(), self._limits(left)
-        judged = dict(self._prepare(new, limits))
-        if limits.time_s < self._options.limits.time_s:  # none was given its full time
-            judged = {key: outcome for key, outcome in judged.items() if outcome.status != "timeout"}
+        begun, limits, judged = self.elapsed_s(), self._limits(left), 0
+        for trial, outcome in self._prepare(new, limits):
+            if outcome.status == "timeout" and limits.time_s < self._options.limits.time_s:
+                continue  # it was not given its full time
+            judged += 1
+            self._judged[trial_key(trial)] = outcome
+            self._note(trial, outcome, "screening", (self.elapsed_s() - begun) / judged)
+            if self._job is not None:
+                self._job.keep(trial, outcome)
+            if self._left_s() <= 0:
+                return
         share_s = (self.elapsed_s() - begun) / len(new)
         for trial in new:
-            outcome = judged.get(trial_key(trial))
-            self._note(trial, outcome or Outcome(status="built"), "build", share_s)
-        self._judged.update(judged)
+            if trial_key(trial) not in self._judged:
+                self._note(trial, Outcome(status="built"), "build", share_s)
 
     def screen(self, trial: Trial, reserve_s: float = 0.0) -> Outcome:
         """Carry out a screening. Raises OutOfBudget when none may be begun any more.
 
         `reserve_s` of the time are not touched: they are kept for a confirmation.
         """
-        known = self._job.find(trial) if self._job is not None else None
+        judged = self._judged.pop(trial_key(trial), None)
+        known = self._job.find(trial) if self._job is not None and judged is None else None
         if known is not None:
             self._note(trial, known, "screening", 0.0, reused=True)
             return known

@@ -17,7 +17,6 @@ from dataclasses import replace
 from types import TracebackType
 
 from jumar.tune.measuring import Runner
-from jumar.tune.resume import trial_key
 from jumar.tune.worker import Limits, Outcome, Trial
 
 JUDGED_BY_BUILDING = frozenset({"failed", "timeout"})
@@ -39,17 +38,17 @@ class ParallelBuilders:
         """Measure a trial while no lane builds."""
         return self._runners[0].run(trial, limits)
 
-    def prepare(self, trials: Sequence[Trial], limits: Limits) -> dict[str, Outcome]:
-        """Build the candidates; returns the outcomes of those that are judged by it, by `trial_key`.
+    def prepare(self, trials: Sequence[Trial], limits: Limits) -> list[tuple[Trial, Outcome]]:
+        """Build the candidates; returns those that are judged by it, with their outcomes.
 
         Raises what a lane raised, once all have ended.
         """
         if self.num_lanes < 2 or len(trials) < 2:
-            return {}
+            return []
         waiting: queue.SimpleQueue[Trial] = queue.SimpleQueue()
         for trial in trials:
             waiting.put(trial)
-        judged: dict[str, Outcome] = {}
+        judged: list[tuple[Trial, Outcome]] = []
         errors: list[Exception] = []
         lanes = [
             threading.Thread(target=_work, args=(runner, waiting, limits, judged, errors), daemon=True)
@@ -81,7 +80,7 @@ def _work(
     runner: Runner,
     waiting: queue.SimpleQueue[Trial],
     limits: Limits,
-    judged: dict[str, Outcome],
+    judged: list[tuple[Trial, Outcome]],
     errors: list[Exception],
 ) -> None:
     """Build candidate after candidate, until there is none left or a lane could not go on."""
@@ -96,7 +95,7 @@ def _work(
             errors.append(error)
             return
         if outcome.status in JUDGED_BY_BUILDING and outcome.phase == "candidate":
-            judged[trial_key(trial)] = outcome
+            judged.append((trial, outcome))
 
 
 def _drain(waiting: queue.SimpleQueue[Trial]) -> None:

@@ -133,10 +133,11 @@ def trial_key(trial: Trial) -> str:
     """Return a digest of the trial and of the contents of its data file."""
     described = {name: value for name, value in trial.to_json().items() if name != "data"}
     data = getattr(trial, "data", "")
-    return digest(described | {"data": _contents(data) if data else ""})
+    return digest(described | {"data": data_contents(data) if data else ""})
 
 
-def _contents(path: str) -> str:
+def data_contents(path: str) -> str:
+    """Return a digest of what a data file holds, whatever its name; the path itself when it cannot be looked at."""
     try:
         state = Path(path).stat()
     except OSError:

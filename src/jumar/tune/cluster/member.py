@@ -1,0 +1,76 @@
+"""What runs on a machine of the cluster: a worker process of tuning, and one lock a machine.
+
+Imported on workers too, where only this Jumar and its dependencies are.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from jumar.tune.environment import usable_cores
+from jumar.tune.machine import this_machine
+from jumar.tune.providers import load_provider
+from jumar.tune.worker import Limits, Trial, Worker
+
+LOCK = "jumar-measuring.lock"
+
+
+class Member:
+    """One worker of the cluster; Ray makes it an actor. Everything it takes and gives is plain data."""
+
+    def __init__(self, provider_paths: Sequence[str], device: str, num_threads: int) -> None:
+        # Ray tells OpenMP to use the CPUs that were reserved, which is none; PyTorch is not imported yet.
+        os.environ["OMP_NUM_THREADS"] = str(min(num_threads, usable_cores()))
+        self._worker = Worker([load_provider(path) for path in provider_paths])
+        self._device = device
+        self._folder = tempfile.TemporaryDirectory(prefix="jumar-member-")
+
+    def describe(self) -> dict[str, Any]:
+        """Return this machine's name, process and what measurements hold for."""
+        return {"host": platform.node(), "pid": os.getpid(), "machine": asdict(this_machine(self._device))}
+
+    def has(self, contents: str) -> bool:
+        """Tell whether the data file with these contents is here."""
+        return self._path(contents).exists()
+
+    def put(self, contents: str, data: bytes) -> None:
+        """Keep a data file."""
+        path = self._path(contents)
+        partial = path.with_suffix(".part")
+        partial.write_bytes(data)
+        partial.replace(path)
+
+    def run(self, trial: dict[str, Any], limits: dict[str, Any], contents: str) -> dict[str, Any]:
+        """Measure a trial while nothing else is measured on this machine; return its outcome."""
+        asked = Trial.from_json(trial)
+        if contents:
+            asked = replace(asked, data=str(self._path(contents)))
+        with alone():
+            return self._worker.run(asked, Limits(**limits)).to_json()
+
+    def _path(self, contents: str) -> Path:
+        return Path(self._folder.name) / f"{contents}.pt"
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Hold the machine's lock; it is let go of also when the process is killed."""
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover - Windows
+        yield
+        return
+    path = Path(tempfile.gettempdir()) / LOCK
+    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
