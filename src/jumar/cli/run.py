@@ -25,17 +25,29 @@ SCRIPT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": Fa
     is_flag=True,
     help="Emulated NPU only: print memory, format conversions, compiles, host operators and an estimated step time.",
 )
+@click.option(
+    "--tuned",
+    is_flag=True,
+    help="Compile the script's models with the policies of the bank, as torch.compile(model, backend='jumar') does.",
+)
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
-def command(*, npu: Npu, steps: int | None, wants_summary: bool, script: Path, arguments: tuple[str, ...]) -> int:
+def command(
+    *, npu: Npu, steps: int | None, wants_summary: bool, tuned: bool, script: Path, arguments: tuple[str, ...]
+) -> int:
     """Run SCRIPT as `python SCRIPT ARGS` would, with an NPU present.
 
     With torch_npu installed that is the real NPU, else an emulated one: `torch.device("npu")`,
     `import torch_npu` and torch.npu work, and every operator is computed on the CPU. Processes that the
     script starts see the same NPU. The exit code is the script's own.
 
+    With AOE_MODE=1 (subgraphs) or 2 (operators) in the environment the script is tuned instead, as
+    `jumar tune SCRIPT` does: it runs for its first step, and what it computed is tuned.
+
     Example: jumar run --steps 3 train.py --epochs 1
     """
+    if os.environ.get("AOE_MODE"):
+        return _tune(npu, script, arguments)
     from jumar.capture.autoload import claim
     from jumar.capture.script import read_script
 
@@ -49,11 +61,28 @@ def command(*, npu: Npu, steps: int | None, wants_summary: bool, script: Path, a
     os.environ.update(plan.to_environment())
     if wants_summary and active.description != "npu (emulated)":
         raise UsageError(f'"--summary" needs the emulated NPU; this run has {active.description}. Leave it out.')
+    if tuned:
+        from jumar.capture.plugin import ENVIRONMENT
+        from jumar.tune.script import PLUGIN
+
+        os.environ[ENVIRONMENT] = PLUGIN  # also for processes that the script starts
     with _summary(wants_summary) as on_step:
         end = run_script(script, arguments, plan=None, stop_after=steps, on_step=on_step)
     if end.status == "stopped":
         click.echo(f"jumar: stopped after {end.num_steps} steps on {active.description}.", err=True)
     return end.exit_code
+
+
+def _tune(npu: Npu, script: Path, arguments: tuple[str, ...]) -> int:
+    """Tune what the script computes, as AOE_MODE asks."""
+    from jumar.cli import tune
+    from jumar.tune.script import job_of_mode
+
+    job_type = job_of_mode(os.environ["AOE_MODE"])
+    os.environ.update(npu.plan().to_environment())
+    context = click.get_current_context()
+    code: int = context.invoke(tune.command, recording=script, arguments=arguments, job_type=job_type)
+    return code
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +18,16 @@ from jumar.errors import UsageError
 if TYPE_CHECKING:
     from jumar.report.page import Cell, Page, Section, Table, Verdict
     from jumar.tune import TuneOptions, TuneResult
+    from jumar.tune.selection import Selection
+    from jumar.tune.source import Source
 
 
 INTERRUPTED = {"Ctrl-C": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}
 
 
 @click.command()
-@click.argument("recording", type=click.Path(path_type=Path), required=False)
+@click.argument("recording", type=click.Path(path_type=Path), required=False, metavar="[RECORDING|SCRIPT]")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 @click.option(
     "--model-path",
     type=click.Path(path_type=Path, file_okay=False),
@@ -50,6 +55,7 @@ INTERRUPTED = {"Ctrl-C": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}
 def command(
     *,
     recording: Path | None,
+    arguments: tuple[str, ...],
     model_path: Path | None,
     job_type: int,
     time_budget: str | None,
@@ -71,21 +77,24 @@ def command(
     then goes into the knowledge bank. What the bank knows is not measured again (REPEAT_TUNE=True does).
     Ctrl-C and SIGTERM keep what was found; the next run goes on from there, also after a kill or a reboot.
 
+    A SCRIPT is run unchanged for its first step; its own options follow `--`.
+
     Example: jumar tune recording --time-budget 2m
+    Example: jumar tune train.py --job-type 1 -- --epochs 1
     """
     from jumar.report import findings_document, json_text, print_page, progress
     from jumar.tune import this_machine, tune
     from jumar.tune.ending import ending_in_order
     from jumar.tune.selection import read_selection
 
-    source = _source(recording, model_path)
+    path = _source(recording, model_path)
     machine = this_machine(device)
     check_report(report)
     setting = setting_of(job_type, aoe_config_file, device)
     selection = read_selection(tune_ops_file) if tune_ops_file is not None else setting.selection()
     options = setting.applied(_options(job_type, time_budget, trials, min_gain))
     opened = open_bank(bank, create=True)
-    with progress() as bars, ending_in_order():
+    with progress() as bars, ending_in_order(), _opened(path, arguments, job_type, selection) as source:
         task = bars.add_task("Tune operators", total=None)
 
         def show(done: int, total: int, what: str) -> None:
@@ -112,6 +121,23 @@ def command(
     if result.stopped_by in INTERRUPTED:
         return INTERRUPTED[result.stopped_by]
     return exit_code(result.findings, fail_on)
+
+
+@contextlib.contextmanager
+def _opened(
+    path: Path, arguments: tuple[str, ...], job_type: int, selection: Selection | None
+) -> Iterator[Source | Path]:
+    """Yield what is tuned: a script is run for its first step, anything else is opened by `tune`."""
+    from jumar.tune.script import ScriptRun, is_script, script_source
+
+    if not is_script(str(path)):
+        if arguments:
+            raise UsageError(f"arguments ({' '.join(arguments)}) are for a script, and {path} is none. Leave them out.")
+        yield path
+        return
+    click.echo(f"jumar: running {path} for its first step", err=True)
+    with script_source(ScriptRun(script=path, arguments=arguments), job_type, selection=selection) as source:
+        yield source
 
 
 def _source(recording: Path | None, model_path: Path | None) -> Path:

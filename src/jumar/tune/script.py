@@ -5,15 +5,20 @@ Job 1 takes its graphs (through the back end of `torch.compile`), job 2 its oper
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jumar.capture.launcher import LaunchResult, launch
 from jumar.capture.plan import RecordPlan
 from jumar.capture.plugin import ENVIRONMENT as PLUGIN_ENVIRONMENT
 from jumar.device import DevicePlan
-from jumar.errors import InputError
+from jumar.errors import InputError, UsageError
+from jumar.tune.selection import Selection
+from jumar.tune.source import Source, graphs_source, open_source
 
 JOB_GRAPHS, JOB_OPERATORS, JOB_GRADIENTS = 1, 2, 4
 COLLECT_ENVIRONMENT = "JUMAR_TUNE_COLLECT"
@@ -30,7 +35,35 @@ class ScriptRun:
     steps: int = 1
     """Training steps (else outermost calls) after which it is ended."""
     device: DevicePlan | None = None
-    """None: the CPU."""
+    """None: what the environment asks for (`JUMAR_DEVICE_PLAN`), else the CPU."""
+
+
+def job_of_mode(mode: str) -> int:
+    """Return the job that AOE_MODE asks for. Raises UsageError for another value than 1 or 2."""
+    if mode.strip() == str(JOB_GRADIENTS):
+        raise UsageError("AOE_MODE=4 (splitting of gradients) is not built; set it to 1 (subgraphs) or 2 (operators).")
+    if mode.strip() not in {str(JOB_GRAPHS), str(JOB_OPERATORS)}:
+        raise UsageError(f'AOE_MODE must be 1 (subgraphs) or 2 (operators); got "{mode}". Unset it to run the script.')
+    return int(mode)
+
+
+@contextmanager
+def script_source(run: ScriptRun, job_type: int, *, selection: Selection | None = None) -> Iterator[Source]:
+    """Run the script's first steps and yield what they computed as a source of tuning, whose files go with it.
+
+    Raises ScriptError when the script cannot be run, InputError when it failed or left nothing that can be tuned.
+    """
+    with tempfile.TemporaryDirectory(prefix="jumar-script-") as scratch:
+        folder = Path(scratch)
+        if job_type == JOB_GRAPHS:
+            from jumar.tune.backend.collect import read_collected
+
+            collect_graphs(run, folder / "graphs")
+            graphs = [one.captured(str(run.script)) for one in read_collected(folder / "graphs")]
+            yield graphs_source(str(run.script), graphs, selection=selection, is_offline=False)
+        else:
+            record_operators(run, folder / "recording")
+            yield replace(open_source(folder / "recording", selection=selection), path=str(run.script))
 
 
 def is_script(where: str) -> bool:
@@ -68,7 +101,7 @@ def _launched(run: ScriptRun, folder: Path, record: RecordPlan | None, environme
     return launch(
         run.script,
         list(run.arguments),
-        device=run.device or DevicePlan(kind="cpu"),
+        device=run.device or DevicePlan.from_environment(os.environ) or DevicePlan(kind="cpu"),
         record=record,
         stop_after=run.steps,
         cwd=Path.cwd(),
