@@ -5,8 +5,10 @@ from __future__ import annotations
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
 from jumar.tune.engines.eager import Eager
 from jumar.tune.engines.inductor import Inductor
+from jumar.tune.engines.onnxruntime import OnnxRuntime
+from jumar.tune.engines.openvino import OpenVino
 
 __all__ = ["ENGINES", "Engine", "GraphFunction", "Precision", "Settings", "Site"]
 
-ENGINES: tuple[Engine, ...] = (Eager(), Inductor())
+ENGINES: tuple[Engine, ...] = (Eager(), Inductor(), OnnxRuntime(), OpenVino())
 """In the order in which they are tried."""

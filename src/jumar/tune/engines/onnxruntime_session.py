@@ -1,0 +1,120 @@
+"""A session of ONNX Runtime as a function of tensors, whose memory it reads and writes without a copy."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnxruntime
+import torch
+
+from jumar.tune.engines.base import Site
+from jumar.tune.engines.borders import Inside
+from jumar.tune.engines.onnx.draft import DTYPES
+from jumar.tune.engines.onnx.file import BORROWED, MODEL, borrowed
+from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph, Reference
+
+LEVELS = {"basic": "ORT_ENABLE_BASIC", "extended": "ORT_ENABLE_EXTENDED", "all": "ORT_ENABLE_ALL"}
+STAGED_BYTES = 1 << 14
+"""Tensors up to this size are copied through memory that is bound once: naming memory to ONNX Runtime costs 5 us a
+tensor (measured), a copy of this size 1 us."""
+
+
+def opened(
+    site: Site, constants: Mapping[Reference, torch.Tensor], settings: Mapping[str, Any], graph: Graph
+) -> Inside:
+    """Return the function of the model in the site's folder. Raises TuneError when it is missing or refused."""
+    path = site.folder / MODEL
+    if not path.is_file():
+        raise TuneError(f"{path} is missing, so that nothing can be loaded; tune again.")
+    weights = borrowed(site.folder, constants)
+    options = _options(site.num_threads, settings)
+    values = [_value(tensor) for tensor in weights.values()]
+    if values:
+        options.add_external_initializers(list(weights), values)
+        (site.folder / BORROWED).touch()  # it is looked for, and not read
+    try:
+        session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # the classes of ONNX Runtime's errors have no base but Exception
+        raise TuneError(f"ONNX Runtime does not take the graph: {_first_line(error)}.") from error
+    # The weights' memory must outlive the session that borrows it.
+    return _Bound(session, graph, keep=(weights, values))
+
+
+def _options(num_threads: int, settings: Mapping[str, Any]) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = num_threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    level = LEVELS[str(settings.get("optimization", "all"))]
+    options.graph_optimization_level = getattr(onnxruntime.GraphOptimizationLevel, level)
+    options.enable_mem_pattern = bool(settings.get("memory_pattern", True))
+    if not settings.get("spinning", True):
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    return options
+
+
+class _Bound:
+    """Binds inputs and fresh outputs to the session in each call."""
+
+    def __init__(self, session: Any, graph: Graph, keep: Any) -> None:
+        self._session, self._keep = session, keep
+        self._binding = session.io_binding()
+        specs = [graph.inputs[place] for place in graph.variables]
+        self._inputs = [
+            _Port(name.name, spec.shape, getattr(torch, spec.dtype), self._binding.bind_input)
+            for name, spec in zip(session.get_inputs(), specs, strict=True)
+        ]
+        given = [graph.spec_of(value) for value in graph.outputs if value is not None]
+        self._outputs = [
+            _Port(name.name, spec.shape, getattr(torch, spec.dtype), self._binding.bind_output)
+            for name, spec in zip(session.get_outputs(), given, strict=True)
+            if spec is not None
+        ]
+        self._run = session.run_with_iobinding
+
+    def __call__(self, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+        for port, tensor in zip(self._inputs, inputs, strict=True):
+            if port.staged is None:
+                port.bind(tensor)
+            else:
+                port.staged.copy_(tensor)
+        outputs = [port.fresh() if port.staged is None else port.staged for port in self._outputs]
+        self._run(self._binding)
+        return [
+            output if port.staged is None else output.clone()
+            for port, output in zip(self._outputs, outputs, strict=True)
+        ]
+
+
+class _Port:
+    """One input or output. Small ones have memory of their own that is bound once."""
+
+    def __init__(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, bind: Any) -> None:
+        self._name, self._shape, self._dtype, self._bind = name, shape, dtype, bind
+        self._kind = DTYPES[dtype]
+        staged = torch.empty(shape, dtype=dtype)
+        self.staged: torch.Tensor | None = staged if staged.nbytes <= STAGED_BYTES else None
+        if self.staged is not None:
+            self.bind(self.staged)
+
+    def bind(self, tensor: torch.Tensor) -> None:
+        """Name the tensor's memory to the session."""
+        self._bind(self._name, "cpu", 0, self._kind, self._shape, tensor.data_ptr())
+
+    def fresh(self) -> torch.Tensor:
+        """Return new memory that is bound."""
+        tensor = torch.empty(self._shape, dtype=self._dtype)
+        self.bind(tensor)
+        return tensor
+
+
+def _value(tensor: torch.Tensor) -> Any:
+    if tensor.dtype is torch.bfloat16:
+        raise TuneError("ONNX Runtime borrows no bfloat16 weights; leave this part to PyTorch's own engines.")
+    return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.detach().numpy())
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0][:300].rstrip(".") if str(error).strip() else type(error).__name__
