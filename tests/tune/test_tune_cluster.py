@@ -123,7 +123,9 @@ def test_a_worker_that_is_killed_gives_its_trial_back(cluster):
 
 
 REFUSED = """
+from dataclasses import replace
 from jumar.tune.cluster import Cluster
+from jumar.tune.errors import TuneError
 from jumar.tune.machine import this_machine
 try:
     Cluster("local", [], replace(this_machine(), model="another processor"), num_cpus=1)

@@ -111,9 +111,10 @@ class Measurer:
             return known
         if self._options.max_trials is not None and self.num_trials >= self._options.max_trials:
             raise OutOfBudget("--trials")
-        outcome = self._judged.pop(trial_key(trial), None) or self._carry_out(trial, "screening", reserve_s)
+        outcome = judged or self._carry_out(trial, "screening", reserve_s)
+        self.num_measurements += judged is not None
         self.num_trials += 1
-        if self._job is not None:
+        if self._job is not None and judged is None:
             self._job.keep(trial, outcome)
         return outcome
 
