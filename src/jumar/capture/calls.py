@@ -29,9 +29,22 @@ Statistics = tuple[float | None, float | None, float | None, float | None, int, 
 class Layout:
     """How a tensor lies in memory: everything of it but where, and its elements. One object for equal ones."""
 
-    __slots__ = ("addresses", "contiguous", "device", "dtype", "format", "shape", "storage_offset", "stride")
+    __slots__ = (
+        "addresses",
+        "contiguous",
+        "device",
+        "dtype",
+        "elements",
+        "format",
+        "key",
+        "shape",
+        "storage_offset",
+        "stride",
+    )
 
     def __init__(self, tensor: torch.Tensor) -> None:
+        self.key = self.elements = 0
+        """Its number and that of its `addresses` in a table, above the bits of a version; the latter is negative."""
         self.shape = _nested_shape(tensor) if tensor.is_nested else tensor.shape
         self.dtype = tensor.dtype
         self.device = tensor.device
@@ -63,22 +76,29 @@ def _nested_shape(tensor: torch.Tensor) -> torch.Size:
 class Seen:
     """One tensor as it was at one moment; shared by the rows that saw it unchanged."""
 
-    __slots__ = ("array", "hash", "index", "layout", "memory", "sketch", "statistics", "storage", "twin")
+    __slots__ = ("array", "hash", "index", "layout", "num_writes", "sketch", "statistics", "storage", "twin", "version")
 
-    def __init__(self, layout: Layout, storage: int) -> None:
+    def __init__(self, layout: Layout, storage: int, num_writes: int = 0, version: int = -1) -> None:
         self.layout = layout
         self.storage = storage
         """Number of its memory in the step; 0 when that is not followed."""
+        self.num_writes, self.version = num_writes, version
+        """The state of its elements; -1 when that is not followed."""
         self.statistics: Statistics | None = None
         self.sketch: bytes | None = None
         self.hash = ""
         self.array: np.ndarray | ArrayView | None = None
-        self.memory: Any = None
-        """Identity of its elements and their state: equal for views of the same elements, in whatever order."""
         self.twin: Seen | None = None
         """The first note of the same elements in the same state, seen as another view: it has the same statistics."""
         self.index = -1
         """Number among the tensors of a table while that is made."""
+
+    @property
+    def memory(self) -> tuple[int, int, int, Any] | None:
+        """Identity of its elements and their state: equal for views of the same elements, in whatever order."""
+        if self.version < 0:
+            return None
+        return self.storage, self.num_writes, self.version, self.layout.addresses
 
     @property
     def shape(self) -> torch.Size:

@@ -15,9 +15,9 @@ import torch
 from jumar.capture.calls import Layout, Seen
 
 _no_storage = (NotImplementedError, RuntimeError)
+_VERSION_BITS = 40
 _OUTDATED = -1
 """A version that no tensor has."""
-_COMPLEX = {torch.complex32, torch.complex64, torch.complex128}
 _MOST_LAYOUTS = 50_000
 """Layouts that are kept from step to step, about 20 MB; a program with ever new shapes starts again."""
 
@@ -27,19 +27,24 @@ _Layouts = dict[Any, Layout]
 class Memory:
     """What was seen of one storage since it was last written."""
 
-    __slots__ = ("is_complex", "layouts", "num_writes", "number", "outlines", "seen")
+    __slots__ = ("era", "is_complex", "layouts", "num_writes", "number", "outlines", "seen")
 
-    def __init__(self, number: int, layouts: _Layouts) -> None:
+    def __init__(self, number: int, layouts: _Layouts, era: int) -> None:
         self.number = number
         self.num_writes = 0
+        self.era = era
+        """When what was seen was seen, see `StorageTable.forget_values`."""
         self.is_complex = False
         """Whether complex tensors lie here: only views of these are conjugated or negated by a bit."""
         self.layouts = layouts
         """The layouts of its device."""
         self.outlines: dict[Any, Seen] | None = None
         """Notes without values, by layout."""
-        self.seen: dict[Any, Seen] = {}
-        """Notes by layout and version; and the first note of the same elements, by their addresses and version."""
+        self.seen: dict[int, Seen] = {}
+        """Notes by `Layout.key` and version; and the first note of the same elements, by `Layout.elements` and version.
+
+        NOTE: numbers, because a pair a tensor would keep the garbage collector busy.
+        """
 
 
 class _Carried:
@@ -59,6 +64,9 @@ class StorageTable:
     def __init__(self) -> None:
         self._memories: dict[int, Memory] = {}
         self._weak_references: list[Any] = []
+        self._era = 0
+        self._num_layouts = 0
+        self._elements: dict[Any, int] = {}
         self._layouts: dict[torch.device, _Layouts] = {}
         self._carried: dict[int, _Carried] = {}
         self._to_carry: dict[int, _Carried] = {}
@@ -88,11 +96,11 @@ class StorageTable:
         self._to_carry = {}
         if sum(map(len, self._layouts.values())) > _MOST_LAYOUTS:
             self._layouts.clear()
+            self._elements.clear()
 
     def forget_values(self) -> None:
         """Forget what tensors looked like, and keep the numbers of their storages."""
-        for memory in self._memories.values():
-            memory.seen.clear()
+        self._era += 1
 
     def find(self, tensor: torch.Tensor, version: int | None = None) -> tuple[Seen, bool]:
         """Return the note of `tensor` and whether it is new (its values have not been looked at).
@@ -109,23 +117,31 @@ class StorageTable:
         except _no_storage:  # sparse and nested tensors and other layouts; inference tensors have no version
             return self.locate(tensor), True
         memory = self._memories.get(storage._cdata) or self._remember(storage)
-        if memory.is_complex or dtype in _COMPLEX:
+        if memory.era != self._era:
+            memory.era = self._era
+            memory.seen.clear()
+        if memory.is_complex or dtype.is_complex:
             memory.is_complex = True
             place = (*place, tensor.is_conj(), tensor.is_neg())
-        layout = memory.layouts.get(place)
-        if layout is None:
-            layout = memory.layouts[place] = Layout(tensor)
-        seen = memory.seen.get((layout, version))
+        layout = memory.layouts.get(place) or self._add_layout(memory.layouts, place, tensor)
+        key = layout.key + version
+        seen = memory.seen.get(key)
         if seen is not None:
             return seen, False
-        seen = memory.seen[layout, version] = Seen(layout, memory.number)
-        seen.memory = memory.number, memory.num_writes, version, layout.addresses
-        first = memory.seen.setdefault((layout.addresses, version), seen)
+        seen = memory.seen[key] = Seen(layout, memory.number, memory.num_writes, version)
+        first = memory.seen.setdefault(layout.elements - version, seen)
         if first is not seen:
             seen.twin = first
         elif self._carried:
             self._recall(seen, storage._cdata, version)
         return seen, True
+
+    def _add_layout(self, layouts: _Layouts, place: Any, tensor: torch.Tensor) -> Layout:
+        layout = layouts[place] = Layout(tensor)
+        number = self._elements.setdefault(layout.addresses, len(self._elements) + 1)
+        self._num_layouts += 1
+        layout.key, layout.elements = self._num_layouts << _VERSION_BITS, -number << _VERSION_BITS
+        return layout
 
     def note_result(self, tensor: torch.Tensor) -> None:
         """Remember that `tensor` is as the operator left it that has just written it, and what was seen of it holds.
@@ -137,7 +153,7 @@ class StorageTable:
         except _no_storage:
             return
         if memory is not None:
-            memory.seen |= {(what, version + 1): seen for (what, version), seen in memory.seen.items()}
+            memory.seen |= {key + (1 if key > 0 else -1): seen for key, seen in memory.seen.items()}
 
     def locate(self, tensor: torch.Tensor) -> Seen:
         """Return a note of `tensor` without its values; the next who finds it looks at them."""
@@ -191,6 +207,6 @@ class StorageTable:
 
     def _remember(self, storage: torch.UntypedStorage) -> Memory:
         layouts = self._layouts.setdefault(storage.device, {})
-        memory = self._memories[storage._cdata] = Memory(len(self._memories) + 1, layouts)
+        memory = self._memories[storage._cdata] = Memory(len(self._memories) + 1, layouts, self._era)
         self._weak_references.append(storage._weak_ref())
         return memory

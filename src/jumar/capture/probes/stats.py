@@ -162,7 +162,7 @@ def host_statistics(tensor: torch.Tensor) -> Statistics:
 
 def blocks_of(flat: torch.Tensor, size: int) -> Sequence[torch.Tensor]:
     """Return the `size` elements of one dimension as blocks that fit the cache; a short rest is no block of its own."""
-    return (flat,) if size <= _BLOCK + _BLOCK // 2 else flat.split(_BLOCK)
+    return (flat,) if size <= _BLOCK + _BLOCK // 2 else flat.split(_BLOCK)  # type: ignore[no-untyped-call]
 
 
 _minimum_of = np.minimum.reduce

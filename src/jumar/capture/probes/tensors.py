@@ -35,7 +35,7 @@ class TensorsProbe(Probe):
         """Copy the tensor, unless it is a view of a copy; this waits for its device."""
         if tensor.is_meta or tensor.layout is not torch.strided or tensor.is_quantized:
             return
-        followed = seen.memory is not None and not (tensor.is_conj() or tensor.is_neg())
+        followed = seen.version >= 0 and not (tensor.is_conj() or tensor.is_neg())
         if not followed or not tensor.numel():
             seen.array = to_array(_on_host(tensor).clone())
             return
@@ -50,7 +50,7 @@ class TensorsProbe(Probe):
         layout = seen.layout
         start = layout.storage_offset
         last = start + sum((size - 1) * step for size, step in zip(layout.shape, layout.stride, strict=True))
-        for first, num, dtype, array in self._copies.get(seen.memory[:3], ()):
+        for first, num, dtype, array in self._copies.get((seen.storage, seen.num_writes, seen.version), ()):
             if dtype is layout.dtype and first <= start and last < first + num:
                 return ArrayView(array, tuple(layout.shape), layout.stride, start - first)
         return None
@@ -64,7 +64,7 @@ class TensorsProbe(Probe):
         memory = tensor if layout.contiguous else tensor.detach().as_strided((tensor.numel(),), (1,))
         array = self._pool.copy(_on_host(memory))
         stretch = layout.storage_offset, tensor.numel(), layout.dtype, array
-        self._copies.setdefault(seen.memory[:3], []).append(stretch)
+        self._copies.setdefault((seen.storage, seen.num_writes, seen.version), []).append(stretch)
         return array if layout.contiguous else ArrayView(array, tuple(layout.shape), layout.stride, 0)
 
 
