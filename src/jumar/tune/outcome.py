@@ -15,6 +15,7 @@ from jumar.tune.history import Measurement
 from jumar.tune.machine import Machine
 from jumar.tune.options import JOB_OPERATORS
 from jumar.tune.policy import Policy, PolicyKind
+from jumar.tune.precision.outcome import PrecisionOutcome
 
 if TYPE_CHECKING:
     from jumar.tune.preconditions import Conditions
@@ -107,6 +108,8 @@ class TuneResult:
     """Of job 1."""
     num_graphs: int = 0
     """Graphs of the model, tuned or not."""
+    precisions: list[PrecisionOutcome] = field(default_factory=list)
+    """Of graphs whose precision was searched, in their order."""
     tasks: list[TaskOutcome] = field(default_factory=list)
     num_tasks: int = 0
     """Distinct tasks of the recording, tuned or not."""
@@ -182,6 +185,7 @@ class TuneResult:
             "job_type": self.job_type,
             "num_graphs": self.num_graphs,
             "graphs": [graph.to_json() for graph in self.graphs],
+            "precisions": [one.to_json() for one in self.precisions],
             "num_calls": self.num_calls,
             "num_tasks": self.num_tasks,
             "num_trials": self.num_trials,

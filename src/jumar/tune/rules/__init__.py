@@ -20,6 +20,11 @@ from jumar.tune.rules import (
     not_deterministic,
     operator_not_run,
     other_device,
+    precision_chosen,
+    precision_metric_failed,
+    precision_not_native,
+    precision_over_budget,
+    precision_overflow,
     profiled,
     provider_missing,
     random_operator,
@@ -42,6 +47,11 @@ _MODULES = (
     few_cores,
     profiled,
     device_shared,
+    precision_chosen,
+    precision_over_budget,
+    precision_overflow,
+    precision_metric_failed,
+    precision_not_native,
 )
 
 _OF_GRAPHS = (random_operator, not_deterministic, nan_output, graph_break, dynamic_shape)
