@@ -19,6 +19,7 @@ from jumar.tune.parallel import ParallelBuilders
 from jumar.tune.policy import PolicyKind
 from jumar.tune.preconditions import Conditions
 from jumar.tune.providers import PROVIDERS, Provider
+from jumar.tune.providers.plan import sharing_builds
 from jumar.tune.result_file import ResultFile
 from jumar.tune.resume import JobFile
 from jumar.tune.rules import findings_of
@@ -206,7 +207,8 @@ class _Run:
             on_progress=self._on_progress,
             write=self._write,
         )
-        job.tune(source.graphs)
+        with sharing_builds():
+            job.tune(source.graphs)
 
     def _say(self, total: int, task: Task, kind: PolicyKind) -> None:
         if self._on_progress is not None:

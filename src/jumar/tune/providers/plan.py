@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 
 from jumar.tune.engines import ENGINES
-from jumar.tune.engines.base import Engine, Site
+from jumar.tune.engines.base import Engine, GraphFunction, Site
 from jumar.tune.machine import Machine
 from jumar.tune.plan.plan import KIND, PROVIDER, Plan
 from jumar.tune.policy import Policy
 from jumar.tune.providers.base import Provider
-from jumar.tune.task import Function, Task
+from jumar.tune.task import Function, Task, digest
+
+BUILDS = "JUMAR_TUNE_BUILDS"
+"""Environment variable: a folder in which the processes of one run leave what they compiled for each other."""
 
 
 class PlanProvider(Provider):
@@ -27,7 +36,51 @@ class PlanProvider(Provider):
         return []
 
     def apply(self, policy: Policy, function: Function, example: Sequence[Any], site: Site) -> Function:
-        """Build the plan; `function` is not needed."""
+        """Build the plan, or load what another process of this run built; `function` is not needed."""
         from jumar.tune.plan.build import build
 
-        return build(Plan.of(policy), site, self.engines)
+        plan, folder = Plan.of(policy), os.environ.get(BUILDS, "")
+        if not folder or not Path(folder).is_dir():
+            return build(plan, site, self.engines)
+        return _shared(plan, site, Path(folder), self.engines)
+
+
+@contextmanager
+def sharing_builds() -> Iterator[Path]:
+    """Let the processes that are started meanwhile share what they compile, in a folder that is removed at the end."""
+    before = os.environ.get(BUILDS)
+    with tempfile.TemporaryDirectory(prefix="jumar-builds-", ignore_cleanup_errors=True) as folder:
+        os.environ[BUILDS] = folder
+        try:
+            yield Path(folder)
+        finally:
+            if before is None:
+                del os.environ[BUILDS]
+            else:
+                os.environ[BUILDS] = before
+
+
+def _shared(plan: Plan, site: Site, folder: Path, engines: Sequence[Engine]) -> GraphFunction:
+    """Load the plan from its place in `folder`; build it there, under another name at first, where it is not yet."""
+    from jumar.tune.backend.built import fingerprint, trim
+    from jumar.tune.plan.build import build, load
+
+    threads: list[Any] = [site.num_threads]
+    place = folder / digest([site.graph.key, plan.to_json(), *threads, fingerprint(site.constants)])[:40]
+    if not place.is_dir():
+        draft = Path(tempfile.mkdtemp(prefix=".", dir=folder))
+        try:
+            build(plan, replace(site, folder=draft), engines)
+            draft.rename(place)
+        except OSError:
+            if not place.is_dir():  # no room, and not merely another process that was first
+                raise
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        trim(folder, keep=place, greatest_bytes=_GREATEST_BYTES)
+    os.utime(place)
+    return load(plan, replace(site, folder=place), engines)
+
+
+_GREATEST_BYTES = 4 << 30
+"""All that one run shares; what was not used for longest is compiled again when it is needed."""

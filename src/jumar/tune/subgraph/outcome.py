@@ -18,8 +18,8 @@ Action = Literal["add", "update", "reserved", "unsatisfied"]
 """The vendor's words, as for operators."""
 
 Stage = Literal["baseline", "engines", "variants", "duel", "stitched", "confirmation", "model"]
-"""`baseline`: TorchInductor's default against eager; `engines`, `variants`: against the better of them; `duel`:
-between leaders; `stitched`: plans of several engines against the best of one; `confirmation`: a fresh process, other
+"""`baseline`: TorchInductor's default; `engines`, `variants`: further plans, all against eager; `duel`: between
+leaders; `stitched`: plans of several engines against the best of one; `confirmation`: a fresh process, other
 inputs; `model`: before and after once more."""
 
 
@@ -141,9 +141,12 @@ class GraphOutcome:
         """Return microseconds a call before and after; the same twice where nothing was found; None without any."""
         if self.gain is not None and self.plan is not None:
             return self.gain.before_us, self.gain.after_us
-        against = [one.outcome.gain for one in self.attempts if one.against == self.baseline]
-        before = [gain.before_us for gain in against if gain is not None]
-        return (median(before), median(before)) if before else None
+        times = [
+            gain.after_us if one.plan == self.baseline else gain.before_us
+            for one in self.attempts
+            if (gain := one.outcome.gain) is not None and self.baseline in (one.plan, one.against)
+        ]
+        return (median(times), median(times)) if times else None
 
     def tried(self) -> list[Tried]:
         """Return the last outcome of every plan, as the bank keeps it."""

@@ -1,14 +1,14 @@
 """The search for one graph's plan.
 
-    baseline    eager against TorchInductor's default: the better one is what every plan must beat
+    baseline    eager or TorchInductor's default: the faster one is what every plan must beat
     engines     each engine's settings for the whole graph, the first of each engine first       a quick look each
     variants    of the leaders: pieces of the batch, streams, threads, kept memory               a quick look each
     duel        the leaders against each other                                                   more pairs
     stitched    several engines, block by block                                                  more pairs
     confirm     the best in a fresh process, other inputs, most pairs; then before and after once more
 
-Every measurement is a pair against the same baseline (or a leader), so that drifts of the machine's speed do not
-decide. Nothing enters the bank that did not clear the gate twice, from end to end.
+Every quick look is a paired measurement against eager, which needs no building, so that drifts of the machine's
+speed do not decide. Nothing enters the bank that did not clear the gate twice, against the baseline, end to end.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class GraphSearch:
     hints: Sequence[Plan] = ()
     """Plans to try first: those of the nearest graphs in the bank."""
     gains: dict[str, tuple[Plan, Gain]] = field(default_factory=dict)
-    """Against the baseline, by `plan_id`."""
+    """Against eager, by `plan_id`."""
     wins: list[Plan] = field(default_factory=list)
     """Winners of duels, the last one first."""
 
@@ -76,16 +76,12 @@ class GraphSearch:
         return self._confirmed()
 
     def _find_baseline(self) -> None:
-        if self.known is not None:
-            self.outcome.baseline = self.known
+        known = self.known or self._inductor_default()
+        if known is None or _same(known, self._eager()):
             return
-        default = self._inductor_default()
-        if default is None:
-            return
-        self.on_step("baseline")
-        outcome = self.trials.screen(default, None, "baseline", duel(self.trials.options))
-        if outcome.gain is not None and outcome.gain.ratio > 1:
-            self.outcome.baseline = default
+        gain = self._look(known, "baseline")
+        if self.known is not None or (gain is not None and gain.ratio > 1):
+            self.outcome.baseline = known
 
     def _inductor_default(self) -> Plan | None:
         engine = self.engines.get(INDUCTOR)
@@ -108,10 +104,9 @@ class GraphSearch:
         first: dict[str, float] = {}
         for plan in offers.plans:
             engine = plan.regions[0].engine
-            if self._is_eager(plan):
+            if _same(plan, self._eager()):
                 continue
-            best = max((gain.ratio for _, gain in self.gains.values()), default=1.0)
-            if not self.space.is_deep and engine in first and first[engine] * FAR_BEHIND < best:
+            if not self.space.is_deep and engine in first and first[engine] * FAR_BEHIND < self._best_ratio():
                 self.trials.leave_out(plan, f"not measured: {engine} is far behind with its first settings")
                 continue
             gain = self._look(plan, "engines")
@@ -159,7 +154,7 @@ class GraphSearch:
         """Let those near the best meet it directly; return the winner, None when nothing may beat the baseline."""
         ranked = [plan for plan in self._ranked() if self._ratio(plan) * NEAR >= self._best_ratio()][:NUM_DUELLISTS]
         if not ranked:
-            return None
+            return None  # without the engine for eager, and nothing that could be measured
         champion = ranked[0]
         for challenger in ranked[1:]:
             self.on_step(f"duel {challenger}")
@@ -173,23 +168,20 @@ class GraphSearch:
     def _stitch(self, champion: Plan, offers: Offers) -> None:
         self.on_step("blocks")
         cutting = self.outcome.cutting = Cutting()
-        base_us = self._baseline_us()
-        if base_us is None:
-            cutting.reason = "the baseline has no time"
-            return
-        choices = self._choices(champion, offers, base_us)
+        times = [gain.before_us for _, gain in self.gains.values()]
+        choices = self._choices(champion, offers, median(times)) if times else {}
         if len(choices) < 2:
             cutting.reason = "there is one engine only"
             return
         stitcher = Stitcher(
             trials=self.trials, engines=self.engines, choices=choices, champion=champion,
-            champion_us=base_us / self._ratio(champion),
+            champion_us=median(times) / self._ratio(champion),
         )  # fmt: skip
         plan = stitcher.find(cutting)
         if plan is not None:
             self.wins.insert(0, plan)
 
-    def _choices(self, champion: Plan, offers: Offers, base_us: float) -> dict[str, Choice]:
+    def _choices(self, champion: Plan, offers: Offers, eager_us: float) -> dict[str, Choice]:
         """Return the engines for blocks, each with its best settings: the champion's first, then the next best.
 
         An engine that did not compute the whole graph may still compute blocks of it.
@@ -203,13 +195,13 @@ class GraphSearch:
         own = champion.regions[0]
         best[own.engine] = (self._ratio(champion), own)
         order = sorted(best, key=lambda name: (name != own.engine, -best[name][0]))[:NUM_CUT_ENGINES]
-        return {name: Choice(best[name][1], base_us / best[name][0] if best[name][0] > 0 else None) for name in order}
+        return {name: Choice(best[name][1], eager_us / best[name][0] if best[name][0] > 0 else None) for name in order}
 
     def _confirmed(self) -> tuple[Plan, Gain] | None:
         ranked = [plan for plan in self._ranked() if self._may_clear(plan)]
         candidates = {plan_id(plan): plan for plan in [*self.wins, *ranked]}
         for plan in list(candidates.values())[:NUM_CONFIRMED]:
-            if self._is_baseline(plan):
+            if _same(plan, self.outcome.baseline or self._eager()):
                 continue
             self.on_step(f"confirm {plan}")
             if self._clears(plan, "confirmation", CONFIRMATION_SEED) is None:
@@ -225,13 +217,11 @@ class GraphSearch:
         return gain if gain is not None and gain.clears(self.trials.options.min_gain) else None
 
     def _look(self, plan: Plan, stage: Stage) -> Gain | None:
-        """Screen a plan against the baseline, unless it was; return its gain, None when it has none."""
-        if self._is_baseline(plan):
-            return None
+        """Screen a plan against eager, unless it was; return its gain, None when it has none."""
         if plan_id(plan) in self.gains:
             return self.gains[plan_id(plan)][1]
         self.on_step(str(plan))
-        outcome = self.trials.screen(plan, self.outcome.baseline, stage)
+        outcome = self.trials.screen(plan, None, stage)
         if outcome.status != "measured" or outcome.gain is None:
             return None
         self.gains[plan_id(plan)] = (plan, outcome.gain)
@@ -239,11 +229,10 @@ class GraphSearch:
         return outcome.gain
 
     def _ranked(self) -> list[Plan]:
-        """Return all that was measured, the baseline among it, fastest first."""
-        plans = {plan_id(plan): plan for plan, _ in self.gains.values()}
-        if (baseline := self._baseline_plan()) is not None:
-            plans[plan_id(baseline)] = baseline
-        return sorted(plans.values(), key=self._ratio, reverse=True)
+        """Return all that was measured, and eager, fastest first."""
+        eager = self._eager()
+        plans = [*([] if eager is None else [eager]), *(plan for plan, _ in self.gains.values())]
+        return sorted(plans, key=self._ratio, reverse=True)
 
     def _leaders(self) -> list[Plan]:
         """Return the best plan of each engine that is not far behind, fastest first."""
@@ -254,8 +243,8 @@ class GraphSearch:
         return [plan for plan in best.values() if self._ratio(plan) * FAR_BEHIND > self._best_ratio()][:count]
 
     def _ratio(self, plan: Plan) -> float:
-        """Return baseline over plan; 0 for a plan without a measurement."""
-        if self._is_baseline(plan):
+        """Return eager's time over the plan's; 0 for a plan without a measurement."""
+        if _same(plan, self._eager()):
             return 1.0
         known = self.gains.get(plan_id(plan))
         return 0.0 if known is None else known[1].ratio
@@ -264,26 +253,18 @@ class GraphSearch:
         return max((gain.ratio for _, gain in self.gains.values()), default=1.0)
 
     def _may_clear(self, plan: Plan) -> bool:
+        """Tell whether a plan may beat the baseline, by what is known of both."""
         known = self.gains.get(plan_id(plan))
-        return known is not None and known[1].ratio_high >= 1 + self.trials.options.min_gain
+        least = 1.0 if self.outcome.baseline is None else self._ratio(self.outcome.baseline)
+        return known is not None and known[1].ratio_high >= least * (1 + self.trials.options.min_gain)
 
-    def _baseline_us(self) -> float | None:
-        times = [gain.before_us for _, gain in self.gains.values()]
-        return median(times) if times else None
-
-    def _baseline_plan(self) -> Plan | None:
-        if self.outcome.baseline is not None:
-            return self.outcome.baseline
+    def _eager(self) -> Plan | None:
         engine = self.engines.get(EAGER)
         return None if engine is None else Plan(regions=(Region(nodes=(), engine=EAGER, version=engine.version()),))
 
-    def _is_baseline(self, plan: Plan) -> bool:
-        baseline = self._baseline_plan()
-        return baseline is not None and plan_id(plan) == plan_id(baseline)
 
-    def _is_eager(self, plan: Plan) -> bool:
-        """Eager as it stands, where it is the baseline: nothing to measure."""
-        return self.outcome.baseline is None and self._is_baseline(plan)
+def _same(plan: Plan, other: Plan | None) -> bool:
+    return other is not None and plan_id(plan) == plan_id(other)
 
 
 def is_default(plan: Plan) -> bool:

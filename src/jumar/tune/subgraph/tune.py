@@ -62,9 +62,10 @@ def _measured(job: _Job, measures: Measures | None, deadline_s: float | None) ->
     if measures is not None:
         job.search(measures, deadline_s)
         return
+    from jumar.tune.providers.plan import sharing_builds
     from jumar.tune.worker import Worker
 
-    with Worker(graph_providers()) as worker:
+    with sharing_builds(), Worker(graph_providers()) as worker:
         job.search(Measurer(job.options, worker), job.options.time_budget_s)
 
 
