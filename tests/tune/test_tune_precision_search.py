@@ -95,6 +95,9 @@ class MadeUp:
         self.reserved_s: list[float] = []
         self.limit = math.inf
 
+    def prepare(self, trials):
+        pass
+
     def screen(self, trial: Trial, reserve_s: float = 0.0) -> Outcome:
         self.reserved_s.append(reserve_s)
         if len(self.trials) >= self.limit:

@@ -65,6 +65,9 @@ class Clock:
     asked: list[str] = field(default_factory=list)
     work: list[object] = field(default_factory=list)
 
+    def prepare(self, trials):
+        pass
+
     def screen(self, trial, reserve_s=0.0):
         if len([one for one in self.asked if one.startswith("screen")]) >= self.budget:
             raise OutOfBudget("--trials")

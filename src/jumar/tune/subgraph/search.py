@@ -102,6 +102,8 @@ class GraphSearch:
 
     def _try_engines(self, offers: Offers) -> None:
         first: dict[str, float] = {}
+        leads = {plan.regions[0].engine: plan for plan in reversed(offers.plans) if not _same(plan, self._eager())}
+        self.trials.prepare(leads.values())
         for plan in offers.plans:
             engine = plan.regions[0].engine
             if _same(plan, self._eager()):
@@ -117,7 +119,9 @@ class GraphSearch:
         for leader in leaders:
             base = self._ratio(leader)
             better: list[Plan] = []
-            for plan in self._sensible(variants(leader, self.trials.graph, self.trials.machine, self.space)):
+            plans = self._sensible(variants(leader, self.trials.graph, self.trials.machine, self.space))
+            self.trials.prepare(plan for plan in plans if plan_id(plan) not in self.gains)
+            for plan in plans:
                 gain = self._look(plan, "variants")
                 if gain is not None and gain.ratio > base:
                     better.append(plan)

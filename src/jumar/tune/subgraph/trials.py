@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -26,6 +26,9 @@ _SPARE = 1.3
 
 class Measures(Protocol):
     """What carries trials out within a budget: `jumar.tune.measuring.Measurer`."""
+
+    def prepare(self, trials: Sequence[Trial]) -> None:
+        """Do for screenings that follow what can be done at once."""
 
     def screen(self, trial: Trial, reserve_s: float = 0.0) -> Outcome:
         """Carry out a screening that leaves `reserve_s` of the time. Raises OutOfBudget."""
@@ -58,6 +61,10 @@ class Trials:
     """Seconds kept back for the last measurements."""
     _took_s: dict[str, float] = field(default_factory=dict)
     """Longest screening by engines."""
+
+    def prepare(self, plans: Iterable[Plan]) -> None:
+        """Let plans that will be screened against eager be compiled at once, where several may be."""
+        self.measures.prepare([self.trial(plan, None, quick(self.options)) for plan in plans])
 
     def screen(self, plan: Plan, against: Plan | None, stage: Stage, effort: Effort | None = None) -> Outcome:
         """Measure `plan` against another (None: eager). Raises OutOfBudget and GraphFailed."""
