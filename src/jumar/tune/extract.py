@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from jumar.findings import Json
 from jumar.recording import CallRow, Recording
+from jumar.tune.constness import constant_names, weights_of
 from jumar.tune.errors import TuneError
 from jumar.tune.operators import reason_not_tuned
 from jumar.tune.task import Task
@@ -77,13 +78,15 @@ def extract(recording: Recording, rank: int | None = None) -> Extraction:
     left_out: LeftOut = {}
     seen: dict[tuple[object, ...], TaskUse | NotTuned] = {}
     num_calls = 0
+    weights = weights_of(recording, rank)
     for row in recording.iter_rows(rank):
         if row.kind != "op":
             continue
         num_calls += 1
-        look = _look(row)
+        constants = frozenset(constant_names(row, weights))
+        look = (*_look(row), constants)
         if look not in seen:
-            seen[look] = _classify(row, uses, left_out)
+            seen[look] = _classify(row, constants, uses, left_out)
         group = seen[look]
         if isinstance(group, TaskUse):
             group.count(row)
@@ -103,10 +106,12 @@ def _look(row: CallRow) -> tuple[object, ...]:
     return row.name, row.arguments, tensors
 
 
-def _classify(row: CallRow, uses: dict[str, TaskUse], left_out: LeftOut) -> TaskUse | NotTuned:
+def _classify(
+    row: CallRow, constants: frozenset[str], uses: dict[str, TaskUse], left_out: LeftOut
+) -> TaskUse | NotTuned:
     from jumar.tune.signature import task_of
 
-    return classify(row.name, lambda: task_of(row), uses, left_out)
+    return classify(row.name, lambda: task_of(row, constants), uses, left_out)
 
 
 def classify(

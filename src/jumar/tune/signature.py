@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,13 +18,14 @@ from jumar.tune.task import Function, Task, TensorSpec
 from jumar.tune.work import Work
 
 
-def task_of(row: CallRow) -> Task:
-    """Return the task of a recorded call, defaults filled in.
+def task_of(row: CallRow, constants: Collection[str] = ()) -> Task:
+    """Return the task of a recorded call, defaults filled in; `constants` are the rows' tensors that are weights.
 
     Raises TuneError when an argument has no value that can be rebuilt (a list of tensors, a generator)
     or the tensor has no strides.
     """
-    return task_from(row.name, _by_name(row, [argument.name for argument in overload(row.name)._schema.arguments]))
+    names = [argument.name for argument in overload(row.name)._schema.arguments]
+    return task_from(row.name, _by_name(row, names, constants))
 
 
 def task_from(operator: str, given: Mapping[str, Any]) -> Task:
@@ -100,7 +102,7 @@ def _function_of_task(task: Task) -> Function:
     return call
 
 
-def _by_name(row: CallRow, names: list[str]) -> dict[str, Any]:
+def _by_name(row: CallRow, names: list[str], constants: Collection[str]) -> dict[str, Any]:
     recorded: dict[str, Any] = json.loads(row.arguments) if row.arguments else {}
     for tensor in row.inputs:
         place = tensor.name.removeprefix("input.")
@@ -108,7 +110,8 @@ def _by_name(row: CallRow, names: list[str]) -> dict[str, Any]:
             raise TuneError(f"{row.name} takes a list of tensors, which is not rebuilt so far.")
         if not tensor.stride and tensor.shape:
             raise TuneError(f"{row.name} has a {tensor.format} tensor, which has no strides to rebuild.")
-        recorded[names[int(place)] if place.isdigit() else place] = TensorSpec.of(tensor)
+        spec = replace(TensorSpec.of(tensor), constant=tensor.name in constants)
+        recorded[names[int(place)] if place.isdigit() else place] = spec
     return recorded
 
 

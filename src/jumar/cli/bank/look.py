@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -12,6 +15,7 @@ from jumar.cli.options import json_option
 
 if TYPE_CHECKING:
     from jumar.tune.bank import Bank, Entry
+    from jumar.tune.work import Work
 
 SHORT_KEY = 12
 """Characters of a key that lists show; `show` takes any beginning that only one task has."""
@@ -46,12 +50,7 @@ def show(*, key: str, bank: str | None, as_json: bool) -> int:
     if as_json:
         print_json(entries=[entry.to_json() for entry in entries])
         return 0
-    task = entries[0].task
-    click.echo(f"{task.operator}  {task.key}")
-    for name, spec in task.tensors.items():
-        click.echo(f"  {name}: {spec}")
-    for name, value in task.arguments.items():
-        click.echo(f"  {name}: {value}")
+    click.echo("\n".join(_described(entries[0].task)))
     for entry in entries:
         click.echo(f"\n{entry.kind} on {entry.machine}, {entry.updated}")
         click.echo(f"  {entry.policy or 'no faster policy'}" + (f": {entry.gain}" if entry.gain else ""))
@@ -62,41 +61,73 @@ def show(*, key: str, bank: str | None, as_json: bool) -> int:
 
 
 @click.command("why-miss")
-@click.argument("recording", type=click.Path(path_type=Path))
+@click.argument("source", metavar="RECORDING_OR_MODEL")
 @click.argument("operator", required=False)
+@click.option("--input-shape", default="", metavar="SHAPES", help="Sizes of a model's inputs, as for jumar tune.")
 @click.option("--device", default="cpu", show_default=True, help="The device that is asked for.")
 @bank_option
 @json_option
-def why_miss(*, recording: Path, operator: str | None, device: str, bank: str | None, as_json: bool) -> int:
-    """Say for each operator of RECORDING (or those whose name contains OPERATOR) whether the bank has it.
+def why_miss(
+    *, source: str, operator: str | None, input_shape: str, device: str, bank: str | None, as_json: bool
+) -> int:
+    """Say for each operator of a recording, or graph of a model, whether the bank has it.
 
     For one that it has not, name the property that differs from the nearest entry: a shape, a stride, an
-    argument, the machine or a version. RECORDING may be a folder that torch.npu.set_aoe filled, too.
+    argument, an operator, the machine, or the version of an engine. With OPERATOR, those whose name contains it.
+    The source may also be a folder that torch.npu.set_aoe filled; a model is an .onnx or .pt2 file, or
+    module:callable.
     """
     from jumar.tune import this_machine
     from jumar.tune.bank import look_up
-    from jumar.tune.source import open_source
 
     opened = open_bank(bank)
     entries, machine = opened.entries(), this_machine(device)
-    uses = [use for use in open_source(recording).extraction.tasks if operator is None or operator in use.name]
-    lookups = [(use, look_up(use.task, machine, entries)) for use in uses]
+    found = [(name, work) for name, work in _works(source, input_shape) if operator is None or operator in name]
+    lookups = [(name, look_up(work, machine, entries)) for name, work in found]
     if as_json:
         print_json(
             lookups=[
-                {"name": use.name, "key": use.task.key, "status": found.status, "reason": found.reason,
+                {"name": name, "key": found.task.key, "status": found.status, "reason": found.reason,
                  "differences": [{"name": one.name, "asked": one.asked, "in_bank": one.in_bank}
                                  for one in found.differences]}
-                for use, found in lookups
+                for name, found in lookups
             ]
         )  # fmt: skip
         return 0
     num_hits = sum(found.status != "miss" for _, found in lookups)
+    what = "operators" if not any(found.task.operator == "graph" for _, found in lookups) else "graphs"
     print_table(
-        f"{opened.name} knows {num_hits} of {len(lookups)} operators of {recording} on {machine}.",
-        make_table(["Operator", "Bank", "Why"], [[use.name, found.status, found.reason] for use, found in lookups]),
+        f"{opened.name} knows {num_hits} of {len(lookups)} {what} of {source} on {machine}.",
+        make_table(["Operator", "Bank", "Why"], [[name, found.status, found.reason] for name, found in lookups]),
     )
     return 0
+
+
+def _works(source: str, input_shape: str) -> list[tuple[str, Work]]:
+    """Return the operators of a recording, or the graphs of a model, by name."""
+    from jumar.tune.graph.source import is_graph_source, load_graphs
+    from jumar.tune.source import open_source
+
+    if not Path(source).is_dir() and is_graph_source(source):
+        with TemporaryDirectory(prefix="jumar-why-miss-") as folder:
+            graphs = load_graphs(source, folder=Path(folder), input_shape=input_shape)
+        return [(one.name, one.graph) for one in graphs]
+    return [(use.name, use.task) for use in open_source(Path(source)).extraction.tasks]
+
+
+def _described(work: Work) -> Iterator[str]:
+    """Yield the lines that say what a task or graph is."""
+    yield f"{work.operator}  {work.key}"
+    is_graph = work.operator == "graph"
+    for name, spec in work.tensors.items():
+        if not (is_graph and spec.constant):
+            yield f"  {name}: {spec}" + (" (a weight)" if spec.constant else "")
+    if is_graph:
+        yield f"  weights: {sum(spec.constant for spec in work.tensors.values())}"
+    yield from (f"  {name}: {value}" for name, value in work.arguments.items())
+    if is_graph:
+        counts = Counter(node.operator for node in getattr(work, "nodes", ()))
+        yield from (f"  {name}: {count} times" for name, count in counts.most_common())
 
 
 def _entries_of(bank: Bank, beginning: str) -> list[Entry]:
