@@ -12,7 +12,8 @@ import click
 from jumar.cli.bank.shared import bank_option, open_bank
 from jumar.cli.main import EXIT_INTERRUPTED
 from jumar.cli.options import exit_code, fail_on_option, json_option
-from jumar.cli.tune_setting import EXIT_TERMINATED, check_report, setting_of, setting_options, write_report
+from jumar.cli.tune_precision import precision_of, precision_options, precision_sections
+from jumar.cli.tune_setting import EXIT_TERMINATED, check_report, runner_of, setting_of, setting_options, write_report
 from jumar.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ INTERRUPTED = {"Ctrl-C": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}
 @click.option("--device", default="cpu", show_default=True, help="The device to measure on.")
 @click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]")
 @setting_options
+@precision_options
 @bank_option
 @fail_on_option
 @json_option
@@ -65,7 +67,11 @@ def command(
     device: str,
     rank: int | None,
     aoe_config_file: Path | None,
+    cluster: str | None,
     report: Path | None,
+    precision: str,
+    budget: str,
+    metric: str,
     bank: str | None,
     fail_on: str,
     as_json: bool,
@@ -110,6 +116,8 @@ def command(
             selection=selection,
             on_progress=show,
             conditions=setting.conditions,
+            make_runner=runner_of(cluster),
+            precision=precision_of(precision, budget, metric),
         )
     opened.close()
     if report is not None:
@@ -166,6 +174,7 @@ def tune_page(result: TuneResult) -> Page:
 
     others = [finding for finding in result.findings if finding.code != "JM501"]
     sections = [Section(title="Policies", blocks=[_policies(result)])] if _rows(result) else []
+    sections += precision_sections(result)
     if others:
         titles = {rule.code: rule.summary for rule in RULES}
         sections.append(Section(title="Findings", blocks=[FindingList(findings=others, titles=titles)]))

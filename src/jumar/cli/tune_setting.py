@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jumar.tune.environment import TuneEnvironment
     from jumar.tune.preconditions import Conditions
     from jumar.tune.selection import Selection
+    from jumar.tune.tuner import MakeRunner
     from jumar.tune.worker.messages import Effort
 
 EXIT_TERMINATED = 143
@@ -32,13 +33,18 @@ _OPTIONS = (
         help="The vendor's configuration file: tune_ops_name, tune_ops_type, tune_optimization_level, feature.",
     ),
     click.option(
+        "--cluster",
+        metavar="ADDRESS",
+        help="Measure on the workers of a Ray cluster like this machine: ray://HOST:PORT, or local.  [default: here]",
+    ),
+    click.option(
         "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Write a page, too."
     ),
 )
 
 
 def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command `--aoe-config-file` and `--report`."""
+    """Give a command `--aoe-config-file`, `--cluster` and `--report`."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
@@ -97,6 +103,16 @@ def setting_of(job_type: int, aoe_config_file: Path | None, device: str, *, data
     )  # fmt: skip
     conditions.refuse_impossible()
     return Setting(environment=environment, config=config, conditions=conditions)
+
+
+def runner_of(cluster: str | None) -> MakeRunner | None:
+    """Return what makes the runner of `--cluster`; None without one. Raises UsageError for what is no address."""
+    if cluster is None:
+        return None
+    from jumar.tune.cluster import Cluster, parse_address
+
+    address = parse_address(cluster)
+    return lambda providers, machine: Cluster(address, providers, machine)
 
 
 def check_report(path: Path | None) -> None:

@@ -39,6 +39,17 @@ class Runner(Protocol):
     ) -> None: ...
 
 
+class PreparingRunner(Runner, Protocol):
+    """A runner that can also do something for several trials at once."""
+
+    @property
+    def notes(self) -> list[str]:
+        """What is worth knowing about it, in sentences."""
+
+    def prepare(self, trials: Sequence[Trial], limits: Limits) -> Iterable[tuple[Trial, Outcome]]:
+        """Do beforehand what can be done at once; give those that are judged by that, as they come."""
+
+
 Prepare = Callable[[Sequence[Trial], Limits], Iterable[tuple[Trial, Outcome]]]
 """Does beforehand, for several screenings at once, what can be done at once; gives those that are judged by that, as
 they come."""

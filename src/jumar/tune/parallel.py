@@ -27,6 +27,7 @@ class ParallelBuilders:
 
     def __init__(self, make_runner: Callable[[], Runner], num_lanes: int) -> None:
         """Take `num_lanes` (at least 1) runners; they start when they are first used."""
+        self.notes: list[str] = []
         self._runners = [make_runner() for _ in range(max(1, num_lanes))]
 
     @property

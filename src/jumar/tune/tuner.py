@@ -12,11 +12,13 @@ from jumar.tune.bank import Bank
 from jumar.tune.ending import INTERRUPTIONS, reason
 from jumar.tune.extract import Extraction
 from jumar.tune.machine import Machine, this_machine
-from jumar.tune.measuring import Measurer, OutOfBudget
+from jumar.tune.measuring import Measurer, OutOfBudget, PreparingRunner
 from jumar.tune.options import JOB_SUBGRAPHS, TuneOptions
 from jumar.tune.outcome import TaskOutcome, TuneResult
 from jumar.tune.parallel import ParallelBuilders
 from jumar.tune.policy import PolicyKind
+from jumar.tune.precision.job import PrecisionJob
+from jumar.tune.precision.options import PrecisionOptions
 from jumar.tune.preconditions import Conditions
 from jumar.tune.providers import PROVIDERS, Provider
 from jumar.tune.providers.plan import sharing_builds
@@ -34,6 +36,8 @@ from jumar.tune.worker import Worker
 
 Progress = Callable[[int, int, str], None]
 """Tasks done, tasks in all, what is being tuned."""
+MakeRunner = Callable[[Sequence[Provider], Machine], PreparingRunner]
+"""Makes what carries trials out: a cluster, for instance."""
 
 
 def tune(
@@ -49,13 +53,17 @@ def tune(
     on_progress: Progress | None = None,
     conditions: Conditions | None = None,
     space: Space | None = None,
+    make_runner: MakeRunner | None = None,
+    precision: PrecisionOptions | None = None,
 ) -> TuneResult:
     """Tune the operators of a recording, or of a folder that `torch.npu.set_aoe` filled, on `machine` (this one).
 
     A `Source` of a model (`jumar.tune.source.model_source`) has operators and graphs: `options.job_type` says which
     are tuned, `space` what is searched for graphs.
     `selection` leaves out what it does not mean. `conditions` is the machine as it was found, which findings judge
-    and which says how many candidates are compiled at once (one, when None).
+    and which says how many candidates are compiled at once (one, when None). `make_runner` makes what measures
+    instead of a worker process of this machine (`jumar.tune.cluster.Cluster`). `precision` searches fewer bits
+    for graphs under an error budget, and writes what was chosen into `result_folder`.
     Every policy that is accepted is in `bank` before the next task begins. Ctrl-C (and SIGTERM, within
     `ending_in_order`) ends the run and returns what was found, with `stopped_by`; the same call goes on from
     there. Raises JumarError for a recording, bank or folder that cannot be used.
@@ -67,6 +75,8 @@ def tune(
             f"--job-type 1 tunes the graphs of a model, which {opened.path} has not. Give it an .onnx or .pt2 file, "
             "module:callable, or a script; or use --job-type 2."
         )
+    if precision is not None and precision.is_asked and options.job_type != JOB_SUBGRAPHS:
+        raise UsageError("--precision lowers the graphs of a model, which are tuned by --job-type 1; add it.")
     if providers is None:
         providers = graph_providers() if options.job_type == JOB_SUBGRAPHS else PROVIDERS
     run = _Run(
@@ -78,6 +88,8 @@ def tune(
         on_progress=on_progress,
         conditions=conditions,
         space=space or Space(),
+        make_runner=make_runner,
+        precision=precision or PrecisionOptions(),
     )
     return run.carry_out(opened)
 
@@ -96,15 +108,21 @@ class _Run:
         on_progress: Progress | None,
         conditions: Conditions | None,
         space: Space,
+        make_runner: MakeRunner | None,
+        precision: PrecisionOptions,
     ) -> None:
         self._options = options
+        self._precision = precision
         self._space = space
         self._bank = bank
         self._machine = machine
         self._missing = {provider.name: why for provider in providers if (why := provider.unavailable(machine))}
         self._providers = [provider for provider in providers if provider.name not in self._missing]
-        self._runner = ParallelBuilders(
-            lambda: Worker(self._providers), 1 if conditions is None else conditions.lanes.count
+        lanes = 1 if conditions is None else conditions.lanes.count
+        self._runner: PreparingRunner = (
+            ParallelBuilders(lambda: Worker(self._providers), lanes)
+            if make_runner is None
+            else make_runner(self._providers, machine)
         )
         self._conditions = conditions
         self._file = file
@@ -137,6 +155,7 @@ class _Run:
                 failed = self._result.failed_graphs() if self._is_of_graphs else self._result.failed()
                 self._result.status = "failed" if failed else "successful"
                 job.finish()
+        self._result.notes += self._runner.notes
         self._write(ended=self._result.stopped_by not in INTERRUPTIONS)
         self._result.findings = findings_of(self._result)
         return self._result
@@ -206,7 +225,11 @@ class _Run:
             result=self._result,
             on_progress=self._on_progress,
             write=self._write,
-        )
+            precision=PrecisionJob(
+                precision=self._precision, machine=self._machine, options=self._options, measures=self._measurer,
+                result=self._result, folder=self._file.path.parent,
+            ),
+        )  # fmt: skip
         with sharing_builds():
             job.tune(source.graphs)
 
