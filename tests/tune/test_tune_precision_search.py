@@ -95,8 +95,8 @@ class MadeUp:
         self.reserved_s: list[float] = []
         self.limit = math.inf
 
-    def prepare(self, trials):
-        pass
+    def prepare(self, trials: Sequence[Trial]) -> None:
+        """Nothing is compiled."""
 
     def screen(self, trial: Trial, reserve_s: float = 0.0) -> Outcome:
         self.reserved_s.append(reserve_s)
@@ -139,7 +139,8 @@ class InProcess:
 
     def __init__(self, graph: Graph, data: str, measures: MadeUp, metric: str) -> None:
         hello = {"graph": graph.to_json(), "data": data, "num_threads": 1, "metric": metric, "seeds": [0]}
-        self._hello, self._measures = hello, measures
+        self._hello: Mapping[str, Any] = hello
+        self._measures = measures
         self._examination: Examination | None = None
 
     def extremes(self) -> dict[int, Range]:
@@ -181,15 +182,19 @@ def tuned(
     *,
     engines: Sequence[Engine] = (Casting(),),
     options: TuneOptions | None = None,
+    deadline_s: float | None = None,
     **fields: str,
 ) -> PrecisionOutcome:
     graph, data, measures = model
-    return tune_precision(
-        graph, data, name="deep", reference=None, machine=ONE_THREAD, options=options or TuneOptions(job_type=1),
+    options = options or TuneOptions(job_type=1)
+    outcome = PrecisionOutcome(name="deep", budget=budget, metric=fields.get("metric", ""), min_gain=options.min_gain)
+    tune_precision(
+        graph, data, outcome=outcome, reference=None, machine=ONE_THREAD, options=options,
         precision=PrecisionOptions(precision=fields.pop("precision", AUTO), budget=budget, **fields),
         measures=measures, engines=engines,
-        examiner=InProcess(graph, data, measures, fields.get("metric", "")),
+        examiner=InProcess(graph, data, measures, fields.get("metric", "")), deadline_s=deadline_s,
     )  # fmt: skip
+    return outcome
 
 
 def whole_errors(model: tuple[Graph, str, MadeUp]) -> list[float]:
@@ -268,6 +273,9 @@ def test_time_for_the_confirmation_is_kept_back_by_what_screenings_took(model: t
     reserved_s = model[2].reserved_s
     assert reserved_s[0] == 0
     assert set(reserved_s[1:]) == {2.0}
+    reserved_s.clear()
+    tuned(model, 0.5, options=TuneOptions(job_type=1, time_budget_s=100), deadline_s=60)
+    assert set(reserved_s[1:]) == {42.0}
 
 
 def doubled(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:

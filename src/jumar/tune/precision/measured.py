@@ -44,18 +44,26 @@ class Points:
     """What everything is measured against; None: eager."""
     outcome: PrecisionOutcome
     metric: str = ""
+    deadline_s: float | None = None
+    """End of this graph's share of the time, in `Measures.elapsed_s`; None: the run's."""
     _longest_s: float = 0.0
     _before: list[Gain] = field(default_factory=list)
 
     def screen(self, plan: Plan, lowering: Lowering, what: str) -> Point | None:
         """Measure a plan; None (and a note of it) when there is no point. Raises OutOfBudget and MetricFailed."""
         begun = self.measures.elapsed_s()
-        found = self.measures.screen(self._trial(plan, self.options.screening), reserve_s=_END * self._longest_s)
+        found = self.measures.screen(self._trial(plan, self.options.screening), reserve_s=self._reserve_s())
         point = self._point(found, plan, lowering, what)
         self._longest_s = max(self._longest_s, self.measures.elapsed_s() - begun)
         if point is not None:
             self.outcome.points.append(point)
         return point
+
+    def _reserve_s(self) -> float:
+        """Return how much of the run's time a screening must leave: for the confirmation, and beyond the deadline."""
+        budget, deadline = self.options.time_budget_s, self.deadline_s
+        beyond = 0.0 if budget is None or deadline is None else max(0.0, budget - deadline)
+        return _END * self._longest_s + beyond
 
     def confirm(self, point: Point) -> Point | None:
         """Measure a point once more, at length, on other inputs: the new point, or None. Raises OutOfBudget."""

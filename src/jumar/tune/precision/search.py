@@ -51,7 +51,7 @@ def tune_precision(
     graph: Graph,
     data: str,
     *,
-    name: str,
+    outcome: PrecisionOutcome,
     reference: Plan | None,
     machine: Machine,
     options: TuneOptions,
@@ -59,22 +59,23 @@ def tune_precision(
     measures: Measures,
     engines: Sequence[Engine] | None = None,
     examiner: Examines | None = None,
-) -> PrecisionOutcome:
-    """Search the precisions of `graph`, whose weights and inputs are in the file `data`.
+    deadline_s: float | None = None,
+) -> None:
+    """Search the precisions of `graph`, whose weights and inputs are in the file `data`, into `outcome`.
 
     `reference` is its best plan so far (None: eager), what gains are against. `examiner` finds errors (None: a
-    process of its own). Raises InputError for a precision file that cannot be read; everything else that goes wrong
-    is in the outcome.
+    process of its own). `deadline_s`, in `measures.elapsed_s`, is the end of this graph's share of the time. What was
+    found stays in `outcome` when the search is interrupted. Raises InputError for a precision file that cannot be
+    read; everything else that goes wrong is in the outcome.
     """
     from jumar.tune.engines import ENGINES
 
-    outcome = PrecisionOutcome(name=name, budget=precision.budget, metric=precision.metric, min_gain=options.min_gain)
     examiner = examiner or Examiner(
         graph, data, num_threads=machine.num_threads, limits=options.limits, metric=precision.metric
     )
     points = Points(
         graph=graph, data=data, machine=machine, options=options, measures=measures, examiner=examiner,
-        reference=reference, outcome=outcome, metric=precision.metric,
+        reference=reference, outcome=outcome, metric=precision.metric, deadline_s=deadline_s,
     )  # fmt: skip
     try:
         _Search(
@@ -83,7 +84,6 @@ def tune_precision(
         ).carry_out()  # fmt: skip
     finally:
         examiner.close()
-    return outcome
 
 
 @dataclass(slots=True, kw_only=True)
@@ -214,8 +214,11 @@ class _Search:
         return self._whole.get((way.name, first)) if first is not None and set(assignment) == {first} else None
 
     def _measure_first(self, way: Way, assignment: Assignment) -> Point | None:
+        """Measure an assignment in the settings that were best for the whole graph, else in the first."""
         plans = self._plans(way, assignment)
-        return self._measure(way, assignment, plans[0], "mixed") if plans else None
+        best = {str(point.plan.regions[0].settings) for (name, _), point in self._whole.items() if name == way.name}
+        plan = next((one for one in plans if str(one.regions[0].settings) in best), plans[0] if plans else None)
+        return None if plan is None else self._measure(way, assignment, plan, "mixed")
 
     def _costs(self, usable: dict[LowPrecision, Point]) -> Costs:
         """Return what each unit saves, by its share of the time, and errs, by one run of PyTorch for each."""

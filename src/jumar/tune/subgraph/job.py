@@ -11,6 +11,7 @@ from jumar.tune.ending import reason
 from jumar.tune.machine import Machine
 from jumar.tune.measuring import Measurer, OutOfBudget
 from jumar.tune.options import TuneOptions
+from jumar.tune.precision.job import PrecisionJob
 from jumar.tune.subgraph.cuts import work_of
 from jumar.tune.subgraph.offers import Space
 from jumar.tune.subgraph.outcome import GraphOutcome
@@ -34,6 +35,8 @@ class SubgraphJob:
     on_progress: Callable[[int, int, str], None] | None
     write: Callable[[], None]
     """Brings the result file up to date."""
+    precision: PrecisionJob
+    """What follows for each graph."""
 
     def tune(self, graphs: Sequence[Captured]) -> None:
         """Tune each graph. Raises OutOfBudget, after the last graph, when a search was cut short by it."""
@@ -49,10 +52,13 @@ class SubgraphJob:
 
             step("the bank")
             try:
+                deadline_s = self._deadline_s(loads[number:])
                 tune_graph(
                     captured, bank=self.bank, machine=self.machine, options=self.options, measures=self.measurer,
-                    space=self.space, deadline_s=self._deadline_s(loads[number:]), on_step=step, outcome=outcome,
+                    space=self.space, deadline_s=self.precision.first_deadline_s(deadline_s), on_step=step,
+                    outcome=outcome,
                 )  # fmt: skip
+                self.precision.tune(captured, outcome, deadline_s, step)
             except KeyboardInterrupt as error:
                 outcome.stopped_by = reason(error)
                 raise
