@@ -6,13 +6,17 @@ from typing import TYPE_CHECKING
 
 from jumar.rules import Rule
 from jumar.tune.rules import (
+    batch_split,
     candidate_disagrees,
     candidate_lost,
     device_shared,
     dynamic_shape,
+    faster_plan,
     faster_policy,
     few_cores,
     graph_break,
+    graph_not_faster,
+    graph_not_run,
     low_disk,
     low_memory,
     machine_busy,
@@ -28,6 +32,7 @@ from jumar.tune.rules import (
     profiled,
     provider_missing,
     random_operator,
+    region_loses,
 )
 
 if TYPE_CHECKING:
@@ -47,6 +52,11 @@ _MODULES = (
     few_cores,
     profiled,
     device_shared,
+    faster_plan,
+    graph_not_faster,
+    region_loses,
+    batch_split,
+    graph_not_run,
     precision_chosen,
     precision_over_budget,
     precision_overflow,

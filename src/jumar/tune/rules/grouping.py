@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jumar.findings import Location
 from jumar.tune.outcome import TuneResult
+from jumar.tune.worker.messages import Outcome
 
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """Candidates of one provider with one status."""
+    """Candidates of one provider (for graphs: engine) with one status."""
 
     provider: str
     status: str
@@ -27,20 +28,32 @@ def by_provider(result: TuneResult, statuses: Sequence[str]) -> list[Group]:
     """Return the groups in the order in which they first came up."""
     groups: dict[tuple[str, str], Group] = {}
     tried: dict[str, int] = {}
-    for task in result.tasks:
-        for one in (one for slot in task.slots for one in slot.tried):
-            provider, status = one.policy.provider, one.outcome.status
-            tried[provider] = tried.get(provider, 0) + 1
-            if status not in statuses:
-                continue
-            where = Location(module_path=task.use.module_paths[0], operator=task.use.task.operator)
-            group = groups.setdefault(
-                (provider, status),
-                Group(
-                    provider=provider, status=status, first_name=task.use.name, detail=one.outcome.detail, where=where
-                ),
-            )
-            group.num_lost += 1
+    for name, provider, outcome, where in _candidates(result):
+        tried[provider] = tried.get(provider, 0) + 1
+        if outcome.status not in statuses:
+            continue
+        group = groups.setdefault(
+            (provider, outcome.status),
+            Group(provider=provider, status=outcome.status, first_name=name, detail=outcome.detail, where=where),
+        )
+        group.num_lost += 1
     for group in groups.values():
         group.num_tried = tried[group.provider]
     return list(groups.values())
+
+
+def num_candidates(result: TuneResult) -> int:
+    """Return how many candidates the run tried."""
+    return sum(1 for _ in _candidates(result))
+
+
+def _candidates(result: TuneResult) -> Iterator[tuple[str, str, Outcome, Location]]:
+    for task in result.tasks:
+        where = Location(module_path=task.use.module_paths[0], operator=task.use.task.operator)
+        for one in (one for slot in task.slots for one in slot.tried):
+            yield task.use.name, one.policy.provider, one.outcome, where
+    for graph in result.graphs:
+        for attempt in graph.attempts:
+            if not attempt.is_left_out:
+                engines = " | ".join(dict.fromkeys(region.engine for region in attempt.plan.regions))
+                yield graph.name, engines, attempt.outcome, Location(module_path=graph.name)

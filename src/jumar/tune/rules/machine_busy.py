@@ -28,7 +28,7 @@ from collections.abc import Iterator
 from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult
-from jumar.tune.rules.grouping import by_provider
+from jumar.tune.rules.grouping import by_provider, num_candidates
 
 RULE = Rule(
     code="JM507",
@@ -45,7 +45,7 @@ def findings(result: TuneResult) -> Iterator[Finding]:
     if not groups:
         return
     num_lost = sum(group.num_lost for group in groups)
-    num_tried = sum(len(slot.tried) for task in result.tasks for slot in task.slots)
+    num_tried = num_candidates(result)
     yield RULE.finding(
         f"{num_lost} of {num_tried} candidates could not be judged, first on {groups[0].first_name}: "
         f"{groups[0].detail}.",

@@ -31,6 +31,8 @@ class Attempt:
     against: Plan | None
     stage: Stage
     outcome: Outcome
+    is_left_out: bool = False
+    """Not measured, on purpose: `outcome.detail` says why."""
 
     def to_json(self) -> dict[str, Json]:
         """Return the attempt as JSON values."""
@@ -39,6 +41,7 @@ class Attempt:
             "summary": str(self.plan),
             "against": "eager" if self.against is None else str(self.against),
             "stage": self.stage,
+            "is_left_out": self.is_left_out,
             "outcome": self.outcome.to_json(),
         }
 
@@ -86,7 +89,9 @@ class Cutting:
 
     blocks: list[Block] = field(default_factory=list)
     best_whole: str = ""
-    """The engine that computes the whole graph best."""
+    """The plan of one region that is fastest for the whole graph."""
+    own_engine: str = ""
+    """Its engine."""
     whole_us: float = 0.0
     stitched: list[Stitched] = field(default_factory=list)
     reason: str = ""
@@ -97,6 +102,7 @@ class Cutting:
         return {
             "blocks": [block.to_json() for block in self.blocks],
             "best_whole": self.best_whole,
+            "own_engine": self.own_engine,
             "whole_us": self.whole_us,
             "stitched": [one.to_json() for one in self.stitched],
             "reason": self.reason,
@@ -121,6 +127,8 @@ class GraphOutcome:
     cutting: Cutting | None = None
     left_out: dict[str, str] = field(default_factory=dict)
     """Engine to why it was not tried."""
+    not_cut: dict[str, str] = field(default_factory=dict)
+    """Pieces of the batch to why the graph is not cut into them."""
     notes: list[str] = field(default_factory=list)
     failure: str = ""
     stopped_by: str = ""
@@ -170,6 +178,7 @@ class GraphOutcome:
             "attempts": [one.to_json() for one in self.attempts],
             "cutting": None if self.cutting is None else self.cutting.to_json(),
             "left_out": dict(self.left_out),
+            "not_cut": dict(self.not_cut),
             "notes": list(self.notes),
             "failure": self.failure,
             "stopped_by": self.stopped_by,

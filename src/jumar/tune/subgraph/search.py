@@ -148,8 +148,7 @@ class GraphSearch:
                     except TuneError as error:
                         refused[sizes] = str(error)
                 if refused[sizes]:
-                    note = f"The batch is not cut into {'+'.join(map(str, sizes))}: {refused[sizes]}"
-                    self.outcome.notes += [note] if note not in self.outcome.notes else []
+                    self.outcome.not_cut["+".join(map(str, sizes))] = refused[sizes]
                     continue
             found.append(plan)
         return found
@@ -166,7 +165,6 @@ class GraphSearch:
             if outcome.gain is not None and outcome.gain.ratio_low > 1:
                 champion = challenger
         self.wins.insert(0, champion)
-        self.trials.keep_for_the_end([champion, self.outcome.baseline])
         return champion
 
     def _stitch(self, champion: Plan, offers: Offers) -> None:
@@ -229,7 +227,7 @@ class GraphSearch:
         if outcome.status != "measured" or outcome.gain is None:
             return None
         self.gains[plan_id(plan)] = (plan, outcome.gain)
-        self.trials.keep_for_the_end([self._ranked()[0], self.outcome.baseline])
+        self.trials.keep_for_the_end(outcome.gain)
         return outcome.gain
 
     def _ranked(self) -> list[Plan]:

@@ -41,6 +41,7 @@ class Stitcher:
         """
         cutting.whole_us = self.champion_us
         cutting.best_whole = str(self.champion)
+        cutting.own_engine = self.champion.regions[0].engine
         graph = self._graph(cutting)
         if graph is None:
             return None
@@ -104,14 +105,14 @@ def _regions(
     )
 
 
-def lost_at_borders(cutting: Cutting, champion: str) -> list[tuple[int, Block, str, float]]:
-    """Return (place, block, engine, ratio) of blocks that another engine computes faster by itself."""
+def lost_at_borders(cutting: Cutting) -> list[tuple[int, Block, str, float]]:
+    """Return (place, block, engine, ratio) of blocks that another engine than the whole's computes faster alone."""
     found = []
     for place, block in enumerate(cutting.blocks):
-        own = block.engines_us.get(champion)
-        if own is None or not block.engines_us:
+        own = block.engines_us.get(cutting.own_engine)
+        if own is None:
             continue
         engine = min(block.engines_us, key=lambda name: block.engines_us[name])
-        if engine != champion and block.engines_us[engine] < own:
+        if block.engines_us[engine] < own:
             found.append((place, block, engine, own / block.engines_us[engine]))
     return found

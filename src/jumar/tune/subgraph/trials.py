@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from jumar.tune.gate import Gain
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
 from jumar.tune.measuring import OutOfBudget
@@ -20,8 +21,12 @@ from jumar.tune.worker.messages import Effort, Outcome, Trial
 CONFIRMATION_SEED = 1000
 MODEL_SEED = 2000
 """Added to the seed, so that each of the last two measurements has inputs of its own."""
-_SPARE = 1.3
+_SPARE = 1.5
 """The last measurements are given this much more time than they are expected to take."""
+_START_S = 6.0
+"""For a fresh process that reads weights and loads two plans."""
+_COMPARISONS = 12
+"""Calls for warming up and for comparing outputs on several inputs, the reference in float64 among them."""
 
 
 class Measures(Protocol):
@@ -83,7 +88,7 @@ class Trials:
     def leave_out(self, plan: Plan, why: str) -> None:
         """Note that a plan is not measured on purpose."""
         outcome = Outcome(status="failed", phase="candidate", detail=why)
-        self.attempts.append(Attempt(plan=plan, against=None, stage="engines", outcome=outcome))
+        self.attempts.append(Attempt(plan=plan, against=None, stage="engines", outcome=outcome, is_left_out=True))
 
     def part(self, graph: Graph, data: Path, plan: Plan) -> Outcome:
         """Measure a part of the graph under `plan` against eager, as a screening. Raises OutOfBudget."""
@@ -105,11 +110,14 @@ class Trials:
             error_budget=self.error_budget,
         )  # fmt: skip
 
-    def keep_for_the_end(self, plans: Iterable[Plan | None]) -> None:
-        """Keep back what confirming the best of `plans` will take."""
-        took = max((self._took_s.get(_engines(plan), 0.0) for plan in plans if plan is not None), default=0.0)
-        longer = final(self.options).seconds - quick(self.options).seconds
-        self.reserve_s = 2 * _SPARE * (took + max(longer, 0.0)) if took else 0.0
+    def keep_for_the_end(self, gain: Gain | None) -> None:
+        """Keep back what the last two measurements will take of a plan with this gain; what they run is built."""
+        if gain is None:
+            return
+        effort = final(self.options)
+        pair_s = (gain.before_us + gain.after_us) / 1e6
+        once_s = _START_S + max(effort.seconds, effort.min_pairs * pair_s) + _COMPARISONS * pair_s
+        self.reserve_s = 2 * _SPARE * once_s
 
     def _check_time(self, plan: Plan) -> None:
         if self.deadline_s is None:

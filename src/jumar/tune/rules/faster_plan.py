@@ -1,0 +1,61 @@
+"""JM520 faster-plan.
+
+## What it does
+Reports a graph for which a plan was found (in this run, or before in the bank) that computes the same and is faster
+than eager and than TorchInductor's default on the machine that was measured: which engine, with which settings, how
+many threads, how the batch is cut, and the interval of the gain.
+
+## Why it matters
+The model is slower than it has to be there, by at least the interval's lower bound.
+
+## Example
+`resnet50` is faster under the plan `openvino`: 76500 → 38100 us, +100.8 % (95 % interval +98.1 % to +103.2 %).
+
+## Use instead
+`torch.compile(model, backend="jumar")`, which finds the plan in the bank; or `jumar tune MODEL --output FILE.jumar`.
+
+## Fix safety
+No edit is made: the bank holds the plan.
+
+## References
+`docs/guide-tune.md`, subgraphs. The vendor's `repo_modified_subgraphs`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jumar.findings import Finding, Location, Severity
+from jumar.rules import Rule
+from jumar.tune.outcome import TuneResult, improvement_percent_of
+
+RULE = Rule(
+    code="JM520",
+    name="faster-plan",
+    summary="A plan computes a whole graph faster on the measured machine, with the same results.",
+    severity=Severity.ADVICE,
+    doc=__doc__,
+)
+
+
+def findings(result: TuneResult) -> Iterator[Finding]:
+    """Yield one finding for each graph with a plan."""
+    for graph in result.graphs:
+        if graph.plan is None or graph.gain is None:
+            continue
+        known = " (from the bank)" if graph.from_bank else ""
+        baseline = "eager" if graph.baseline is None else str(graph.baseline)
+        yield RULE.finding(
+            f"{graph.name} is faster under the plan `{graph.plan}`{known}: {graph.gain}.",
+            where=Location(module_path=graph.name),
+            evidence={
+                **graph.gain.to_json(),
+                "improvement_percent": improvement_percent_of(graph.gain),
+                "against": baseline,
+                "num_tried": len(graph.tried()),
+                "key": graph.graph.key,
+                "machine": str(result.machine),
+            },
+            why=f"Measured from end to end on {result.machine}; it says nothing about another device.",
+            action='Run it with torch.compile(model, backend="jumar").',
+        )
