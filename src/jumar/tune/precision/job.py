@@ -1,0 +1,72 @@
+"""Precision within a run of job 1: what follows once a graph's best plan in its own precision is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jumar.tune.ending import reason
+from jumar.tune.machine import Machine
+from jumar.tune.options import TuneOptions
+from jumar.tune.precision.files import write_files
+from jumar.tune.precision.options import PrecisionOptions
+from jumar.tune.precision.outcome import PrecisionOutcome
+from jumar.tune.precision.search import tune_precision
+from jumar.tune.subgraph.outcome import GraphOutcome
+from jumar.tune.subgraph.trials import Measures
+
+if TYPE_CHECKING:
+    from jumar.tune.graph.captured import Captured
+    from jumar.tune.outcome import TuneResult
+
+SHARE = 0.5
+"""Of a graph's time, kept back for its precision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrecisionJob:
+    """Searches the precision of graphs into a result."""
+
+    precision: PrecisionOptions
+    machine: Machine
+    options: TuneOptions
+    measures: Measures
+    result: TuneResult
+    folder: Path
+    """Where precision files are written."""
+
+    def first_deadline_s(self, deadline_s: float | None) -> float | None:
+        """Return until when a graph may be tuned in its own precision, of a deadline for both."""
+        if deadline_s is None or not self.precision.is_asked:
+            return deadline_s
+        elapsed = self.measures.elapsed_s()
+        return elapsed + (1 - SHARE) * (deadline_s - elapsed)
+
+    def tune(
+        self, captured: Captured, tuned: GraphOutcome, deadline_s: float | None, on_step: Callable[[str], None]
+    ) -> None:
+        """Search one graph's precision, if that is asked for and the graph can be run at all.
+
+        Raises InputError for a precision file that cannot be read, OutputError when files cannot be written.
+        """
+        if not self.precision.is_asked or tuned.failure:
+            return
+        outcome = PrecisionOutcome(
+            name=captured.name, budget=self.precision.budget, metric=self.precision.metric,
+            min_gain=self.options.min_gain,
+        )  # fmt: skip
+        self.result.precisions.append(outcome)
+        on_step("precision")
+        try:
+            tune_precision(
+                captured.graph, str(captured.data), outcome=outcome, reference=tuned.plan or tuned.baseline,
+                machine=self.machine, options=self.options, precision=self.precision, measures=self.measures,
+                deadline_s=deadline_s,
+            )  # fmt: skip
+        except KeyboardInterrupt as error:
+            outcome.stopped_by = reason(error)
+            raise
+        if outcome.chosen is not None:
+            outcome.files = write_files(captured.graph, outcome.chosen, self.folder, captured.name)
