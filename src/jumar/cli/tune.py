@@ -96,6 +96,7 @@ def command(
     path = _source(recording, model_path)
     machine = this_machine(device)
     check_report(report)
+    lowering = precision_of(precision, budget, metric)
     setting = setting_of(job_type, aoe_config_file, device)
     selection = read_selection(tune_ops_file) if tune_ops_file is not None else setting.selection()
     options = setting.applied(_options(job_type, time_budget, trials, min_gain))
@@ -117,7 +118,7 @@ def command(
             on_progress=show,
             conditions=setting.conditions,
             make_runner=runner_of(cluster),
-            precision=precision_of(precision, budget, metric),
+            precision=lowering,
         )
     opened.close()
     if report is not None:
