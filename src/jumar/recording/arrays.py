@@ -21,7 +21,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from jumar.recording.target import Target, write_all
+from jumar.recording.target import PAGE, PageWriter, Target, write_all
 from jumar.recording.views import ArrayView, strided
 
 _FLOAT8 = {
@@ -105,10 +105,14 @@ class _Plan:
         self._places[id(array), dtype] = place
 
 
+_ALIGNED = {"alignment_threshold": 16 * PAGE, "alignment_interval": PAGE}
+"""Arrays of some size begin at a page, so that they can be written past the system's cache."""
+
+
 def _build(target: Target, plan: _Plan) -> list[int | None]:
     """Write a file through HDF5 and return where in it each array is; None for one without elements."""
     places: list[int | None] = []
-    with h5py.File(target, "w", libver="latest") as file:
+    with h5py.File(target, "w", libver="latest", **_ALIGNED) as file:
         for place, *what in plan.entries:
             if target.error is not None:
                 break
@@ -151,9 +155,13 @@ class _Template:
             os.ftruncate(raw.fileno(), self._size)
             for place, octets in self._rest:
                 write_all(raw.fileno(), octets, place)
-            for start, array in zip(self._places, arrays, strict=True):
-                if start is not None:
-                    write_all(raw.fileno(), array.reshape(-1).view(np.uint8).data, start)
+            pages = PageWriter(path, raw.fileno())
+            try:
+                for start, array in zip(self._places, arrays, strict=True):
+                    if start is not None:
+                        pages.write(array.reshape(-1).view(np.uint8).data, array.ctypes.data, start)
+            finally:
+                pages.close()
 
 
 VIEW_OF = "view_of"

@@ -11,6 +11,7 @@ import torch
 from jumar.capture.calls import Call, Seen
 from jumar.capture.memory import as_array, host_view
 from jumar.capture.probes.base import Probe
+from jumar.recording.target import PAGE
 from jumar.recording.views import ArrayView
 
 if TYPE_CHECKING:
@@ -86,10 +87,11 @@ class _Pool:
         return to_array(target)
 
     def _take(self, size: int) -> np.ndarray:
-        if self._current is None or self._end + size > _BLOCK:
-            self._current, self._end = self._free_block(), 0
+        if self._current is None or self._end + size > self._current.size:
+            self._current = self._free_block()
+            self._end = -self._current.ctypes.data % PAGE  # whole pages are written past the system's cache
         start = self._end
-        self._end += -(-size // 64) * 64
+        self._end += -(-size // PAGE) * PAGE
         return self._current[start : start + size]
 
     def _free_block(self) -> np.ndarray:
@@ -98,7 +100,7 @@ class _Pool:
         for number in range(len(self._blocks)):
             if sys.getrefcount(self._blocks[number]) == _UNUSED and self._blocks[number] is not self._current:
                 return self._blocks[number]
-        self._blocks.append(np.empty(_BLOCK, np.uint8))
+        self._blocks.append(np.empty(_BLOCK + PAGE, np.uint8))
         return self._blocks[-1]
 
 
