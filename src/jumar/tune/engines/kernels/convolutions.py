@@ -19,6 +19,8 @@ CACHE_FLOATS = 96 * 1024
 WIDTH = 2
 """Blocks of output channels a panel, before other widths are tried."""
 MAX_WIDTH = 4
+PART = 1 << 20
+"""Terms of a sum that are added before the next pixels are, before smaller ones are tried; a multiple of 128."""
 BAND_FLOATS = 32 * 1024
 """Of a band between a product and a depthwise convolution: 128 KiB."""
 
@@ -68,9 +70,9 @@ def lower_product(low: Lowering, step: Conv) -> None:
         fields = {
             "code": CODES.index("PRODUCT"), **target(out.one), **ending, "in": start, "in_image": reader.image(),
             "in_row": row_step, "images": 1 if is_flat else out.one.images, "groups": step.groups, "blocks": blocks,
-            "depth": depth, "offsets": low.tables.put(offsets), "weight": place, "bias": low.weights.put(bias),
+            "depth": depth, "offsets": low.tables.put(with_lines(offsets, low.choices.lanes)), "weight": place, "bias": low.weights.put(bias),
             "rows": 1 if is_flat or one_row else out.one.height, "row": count, "nr": WIDTH,
-            "chunk": max(14, CACHE_FLOATS * step.kernel[0] * step.kernel[1] // depth), "planes": int(reader.is_planes),
+            "chunk": max(14, CACHE_FLOATS * step.kernel[0] * step.kernel[1] // depth), "part": PART, "planes": int(reader.is_planes),
             "out_at": low.tables.put(pixels(out.one, images=is_flat)), "in_h": out.one.height, "in_w": out.one.width,
         }  # fmt: skip
         if other is not None:
@@ -83,6 +85,13 @@ def lower_product(low: Lowering, step: Conv) -> None:
     reads = [*reader.buffers, *([] if other is None else other.buffers)]
     bands = None if other is not None or step.groups > 1 else partial(fields_of, is_banded=True)
     low.add(lambda: [fields_of(is_banded=False)], reads, [out.one], bands)
+
+
+def with_lines(offsets: Places, lanes: int) -> Places:
+    """Return [..., terms, 2]: each offset, and a line of the block that comes next, to be fetched into the cache."""
+    terms = np.arange(offsets.shape[-1])
+    later = offsets[..., np.minimum(terms + lanes, len(terms) - 1)] + terms % lanes * lanes
+    return np.stack([offsets, later], -1)
 
 
 def _addend(low: Lowering, reference: int, out: Value) -> Value:
@@ -366,7 +375,7 @@ def lower_winograd(low: Lowering, step: Conv) -> None:
     ending = low.ending(step)
     fixed = {
         "code": CODES.index("WINOGRAD"), "kind": m, "band": count, "min_tiles": least, "depth": inside, "nr": WIDTH,
-        "offsets": low.tables.put(np.stack(lists)), "out_at": low.tables.put(np.arange(most) * lanes), "weight": place,
+        "offsets": low.tables.put(with_lines(np.stack(lists), lanes)), "out_at": low.tables.put(np.arange(most) * lanes), "weight": place,
         "zeros": low.weights.put(np.zeros(4 * lanes)), "bias": low.weights.put(lanewise(bias, blocks, lanes)),
         "top": step.padding[0], "left": step.padding[1],
     }  # fmt: skip

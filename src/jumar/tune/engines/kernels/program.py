@@ -20,7 +20,7 @@ FIELDS = (
     "in", "in_image", "in_block", "in_row", "in_h", "in_w",
     "out", "out_image", "out_block", "out_row", "out_h", "out_w", "out_at",
     "other", "other_image", "other_block", "other_row", "other_step", "other_at",
-    "weight", "bias", "clamp", "zeros", "post", "kind", "offsets", "depth", "rows", "row", "chunk", "nr", "planes",
+    "weight", "bias", "clamp", "zeros", "post", "kind", "offsets", "depth", "rows", "row", "chunk", "part", "nr", "planes",
     "kh", "kw", "sy", "sx", "dy", "dx", "top", "left", "bottom", "right", "phases", "plane",
     "scratch", "scratch_size", "band", "min_tiles", "maximum", "divisor", "count_padding",
 )  # fmt: skip
@@ -62,8 +62,8 @@ class Blob:
         return place
 
     def joined(self) -> npt.NDArray[Any]:
-        """Return all of it."""
-        return np.concatenate(self.parts) if self.parts else np.zeros(16, self.dtype)
+        """Return all of it, and room at the end that kernels may read ahead into."""
+        return np.concatenate([*self.parts, np.zeros(64, self.dtype)])
 
 
 @dataclass(slots=True, kw_only=True)

@@ -12,6 +12,7 @@ static INLINE void product_pixels(const Micro* kernels, int rows, int64_t step, 
     o.out_at = out_at + at;
     o.other_at = other_at + at;
     kernels[next - at](in + at * step, offset, depth, weight, o);
+    o.ahead = 0;  // the first tile has fetched them
     at = next;
   }
 }
@@ -25,20 +26,26 @@ struct Product {
     kernels = op.planes ? micros.planes : micros.blocked;
     step = op.planes ? 1 : VL;
   }
-  // Channel blocks [panel * nr, ...) of pixels [first, last) of row `y` of image n in group g, written from `out` on.
+  // Channel blocks [panel * nr, ...) of pixels [first, last) of row `y` of image n in group g, written from `out` on;
+  // part `part` of the sum.
   void panel(int64_t n, int64_t g, int64_t panel, int64_t y, int64_t first, int64_t last, float* out, int64_t image,
-             const int32_t* out_at, int64_t out_block) const {
+             const int32_t* out_at, int64_t out_block, int64_t part) const {
     int64_t width = op.blocks - panel * op.nr < op.nr ? op.blocks - panel * op.nr : op.nr;
-    int64_t block = g * op.blocks + panel * op.nr;
+    int64_t block = g * op.blocks + panel * op.nr, begin = part * op.part;
+    bool is_last = part == parts() - 1;
+    int64_t depth = is_last ? op.depth - begin : op.part;
     const float* clamp = run.weights + op.clamp;
-    Out o{out + n * image + block * out_block, out_at + y * op.row,
-          out_block, op.other < 0 ? nullptr : run.arena + op.other + n * op.other_image + block * op.other_block,
-          run.tables + op.other_at + y * op.row, op.other_block, run.weights + op.bias + block * VL, clamp[0], clamp[1],
+    Out o{out + n * image + block * out_block, out_at + y * op.row, out_block,
+          op.other < 0 ? nullptr : run.arena + op.other + n * op.other_image + block * op.other_block,
+          run.tables + op.other_at + y * op.row, op.other_block,
+          part ? nullptr : run.weights + op.bias + block * VL, op.depth * width * VL, is_last, clamp[0], clamp[1],
           int(op.post)};
     product_pixels(kernels[width], rows_of(int(width)), step, run.arena + op.in + n * op.in_image + y * op.in_row,
-                   run.tables + op.offsets + g * op.depth, op.depth,
-                   run.weights + op.weight + (g * op.blocks + panel * op.nr) * op.depth * VL, o, first, last);
+                   run.tables + op.offsets + 2 * (g * op.depth + begin), depth,
+                   run.weights + op.weight + block * op.depth * VL + begin * width * VL, o, first, last);
   }
+  // Parts of the sum, of op.part terms each, the last of up to twice as many.
+  int64_t parts() const { return op.depth < 2 * op.part ? 1 : op.depth / op.part; }
   int64_t panels() const { return (op.blocks + op.nr - 1) / op.nr; }
 };
 
@@ -59,9 +66,11 @@ static void run_product(const Op& op, const Run& run, int thread, int threads) {
     int64_t g = rest % op.groups, n = rest / op.groups;
     int64_t first = op.row * piece / chunks_row, last = op.row * (piece + 1) / chunks_row;
     int64_t y0 = op.rows * band / row_chunks, y1 = op.rows * (band + 1) / row_chunks;
-    for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; p++)
-      for (int64_t y = y0; y < y1; y++)
-        product.panel(n, g, p, y, first, last, run.arena + op.out, op.out_image, run.tables + op.out_at, op.out_block);
+    for (int64_t sum = 0; sum < product.parts(); sum++)
+      for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; p++)
+        for (int64_t y = y0; y < y1; y++)
+          product.panel(n, g, p, y, first, last, run.arena + op.out, op.out_image, run.tables + op.out_at,
+                        op.out_block, sum);
   }
 }
 

@@ -28,9 +28,11 @@ struct Bands {
     float* out = scratch - origin * row + expand.left * VL - panel * expand.nr * plane;
     const int32_t* at = run.tables + expand.out_at;
     if (expand.rows == 1)
-      product.panel(n, 0, panel, 0, from * expand.in_w, to * expand.in_w, out, 0, at, plane);
+      for (int64_t part = 0; part < product.parts(); part++)
+        product.panel(n, 0, panel, 0, from * expand.in_w, to * expand.in_w, out, 0, at, plane, part);
     else
-      for (int64_t y = from; y < to; y++) product.panel(n, 0, panel, y, 0, expand.row, out, 0, at, plane);
+      for (int64_t part = 0; part < product.parts(); part++)
+        for (int64_t y = from; y < to; y++) product.panel(n, 0, panel, y, 0, expand.row, out, 0, at, plane, part);
   }
 };
 

@@ -2,10 +2,13 @@
 //
 //   out[r][j] = clamp(bias[j] + sum_k weight[k][j] * in[offset[k] + r * PS] + other[r][j])
 //
+// `offset` holds two numbers a term: where it is, and a line that will be needed some terms later, to be fetched.
 // PS is the distance of neighbouring pixels in floats: VL in blocked layout, 1 in planes. The list of offsets is what
 // makes a convolution of any kernel size, dilation, and choice of input channels the same loop.
 #pragma once
 #include "vector.hpp"
+
+constexpr int64_t STRETCH = 128;  // terms
 
 struct Out {
   float* out;
@@ -14,7 +17,9 @@ struct Out {
   const float* other;      // added before the clamp; null: none
   const int32_t* other_at;
   int64_t other_block;
-  const float* bias;
+  const float* bias;       // null: what `out` holds is added to (a later part of a long sum)
+  int64_t ahead;           // where the weights lie that are needed next, from those of now, in floats
+  bool finish;             // whether this is the last part: the other addend, clamp and activation follow
   float low, high;
   int post;
 };
@@ -23,25 +28,61 @@ typedef void (*Micro)(const float*, const int32_t*, int64_t, const float*, const
 
 template <int MR, int NR, int PS>
 static void micro(const float* in, const int32_t* offset, int64_t depth, const float* weight, const Out& o) {
+  const int64_t ahead = o.ahead;
   V sum[MR][NR];
+  float before[MR * NR * VL];
 #pragma GCC unroll 4
   for (int j = 0; j < NR; j++) {
-    V bias = load(o.bias + j * VL);
+    V bias = o.bias ? load(o.bias + j * VL) : (V){};
 #pragma GCC unroll 32
     for (int r = 0; r < MR; r++) sum[r][j] = bias;
   }
-  for (int64_t k = 0; k < depth; k++) {
-    const float* p = in + offset[k];
-    V w[NR];
-#pragma GCC unroll 4
-    for (int j = 0; j < NR; j++) w[j] = load(weight + j * VL);
-    weight += NR * VL;
+  // Long sums in stretches, each from zero: the rounding error grows with the stretch, not with the whole.
+  for (int64_t begin = 0; begin < depth; begin += STRETCH) {
+    const int64_t end = depth - begin < 2 * STRETCH ? depth : begin + STRETCH;
+    if (begin > 0)
 #pragma GCC unroll 32
-    for (int r = 0; r < MR; r++) {
-      float x = p[r * PS];
+      for (int r = 0; r < MR; r++)
 #pragma GCC unroll 4
-      for (int j = 0; j < NR; j++) sum[r][j] += w[j] * x;
+        for (int j = 0; j < NR; j++) {
+          store(before + (r * NR + j) * VL, sum[r][j]);
+          sum[r][j] = (V){};
+        }
+    for (int64_t k = begin; k < end; k++) {
+      const float* p = in + offset[2 * k];
+      V w[NR];
+#pragma GCC unroll 4
+      for (int j = 0; j < NR; j++) {
+        w[j] = load(weight + j * VL);
+        if (j % 2 == 0) __builtin_prefetch(weight + ahead + j * VL, 0, 2);  // lines come in pairs
+      }
+      weight += NR * VL;
+      if constexpr (PS == VL) __builtin_prefetch(in + offset[2 * k + 1], 0, 3);
+#pragma GCC unroll 32
+      for (int r = 0; r < MR; r++) {
+        float x = p[r * PS];
+#pragma GCC unroll 4
+        for (int j = 0; j < NR; j++) sum[r][j] += w[j] * x;
+      }
     }
+    if (begin > 0)
+#pragma GCC unroll 32
+      for (int r = 0; r < MR; r++)
+#pragma GCC unroll 4
+        for (int j = 0; j < NR; j++) sum[r][j] += load(before + (r * NR + j) * VL);
+    if (end == depth) break;
+  }
+  if (!o.bias)
+#pragma GCC unroll 32
+    for (int r = 0; r < MR; r++)
+#pragma GCC unroll 4
+      for (int j = 0; j < NR; j++) sum[r][j] += load(o.out + o.out_at[r] + j * o.out_block);
+  if (!o.finish) {
+#pragma GCC unroll 32
+    for (int r = 0; r < MR; r++)
+#pragma GCC unroll 4
+      for (int j = 0; j < NR; j++) store(o.out + o.out_at[r] + j * o.out_block, sum[r][j]);
+    return;
   }
   const V low = splat(o.low), high = splat(o.high);
 #pragma GCC unroll 32

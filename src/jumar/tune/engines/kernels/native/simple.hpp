@@ -97,6 +97,14 @@ static void run_phase_planes(const Op& op, const Run& run, int thread, int threa
   }
 }
 
+// The taps [first, last) of `count`, `step` apart from `start` on, that lie in [0, size).
+static INLINE void window(int64_t start, int64_t step, int64_t count, int64_t size, int64_t& first, int64_t& last) {
+  first = start < 0 ? (-start + step - 1) / step : 0;
+  last = start >= size ? 0 : (size - 1 - start) / step + 1;
+  if (last > count) last = count;
+  if (first > last) first = last;
+}
+
 // Maximum (average: sum, over the window's own count or a fixed one) over windows cut off at the borders.
 static void run_pool(const Op& op, const Run& run, int thread, int threads) {
   Share share(op.images * op.blocks * op.out_h, thread, threads);
@@ -104,20 +112,26 @@ static void run_pool(const Op& op, const Run& run, int thread, int threads) {
     int64_t oy = item % op.out_h, block = item / op.out_h % op.blocks, n = item / op.out_h / op.blocks;
     const float* in = run.arena + op.in + n * op.in_image + block * op.in_block;
     float* out = run.arena + op.out + n * op.out_image + block * op.out_block + oy * op.out_row;
+    int64_t top = oy * op.sy - op.top, ky0, ky1;
+    window(top, op.dy, op.kh, op.in_h, ky0, ky1);
     for (int64_t ox = 0; ox < op.out_w; ox++) {
+      int64_t left = ox * op.sx - op.left, kx0, kx1;
+      window(left, op.dx, op.kw, op.in_w, kx0, kx1);
       V value = splat(op.maximum ? -INFINITY : 0.0f);
-      int64_t count = 0, padded = 0;
-      for (int64_t ky = 0; ky < op.kh; ky++)
-        for (int64_t kx = 0; kx < op.kw; kx++) {
-          int64_t y = oy * op.sy - op.top + ky * op.dy, x = ox * op.sx - op.left + kx * op.dx;
-          padded += y < op.in_h + op.top && x < op.in_w + op.left;
-          if (y < 0 || y >= op.in_h || x < 0 || x >= op.in_w) continue;
-          V v = load(in + y * op.in_row + x * VL);
-          if (op.maximum) value = v > value || v != v ? v : value;
+      for (int64_t ky = ky0; ky < ky1; ky++) {
+        const float* row = in + (top + ky * op.dy) * op.in_row + left * VL;
+        for (int64_t kx = kx0; kx < kx1; kx++) {
+          V v = load(row + kx * op.dx * VL);
+          if (op.maximum) value = (v <= value) | (value != value) ? value : v;  // a NaN stays
           else value += v;
-          count++;
         }
-      if (!op.maximum) value = value / float(op.divisor ? op.divisor : (op.count_padding ? padded : count));
+      }
+      if (!op.maximum) {
+        int64_t height = op.kh < op.in_h + op.top - top ? op.kh : op.in_h + op.top - top;
+        int64_t width = op.kw < op.in_w + op.left - left ? op.kw : op.in_w + op.left - left;
+        int64_t count = op.count_padding ? height * width : (ky1 - ky0) * (kx1 - kx0);
+        value = value / float(op.divisor ? op.divisor : count);
+      }
       store(out + ox * VL, value);
     }
   }

@@ -82,10 +82,10 @@ static void winograd_block(const Op& op, const Run& run, int64_t n, int64_t tile
     int64_t width = op.blocks - panel * op.nr < op.nr ? op.blocks - panel * op.nr : op.nr;
     for (int i = 0; i < A * A; i++) {
       Out o{product + i * width * tiles * VL, rows, tiles * VL, nullptr, rows, 0, run.weights + op.zeros,
-            -infinite, infinite, 0};
+            op.depth * width * VL, true, -infinite, infinite, 0};
       const float* weight = run.weights + op.weight + (panel * op.nr * A * A + i * width) * op.depth * VL;
       product_pixels(micros.blocked[width], rows_of(int(width)), VL, moved + i * op.in_blocks * tiles * VL,
-                     run.tables + op.offsets + (tiles - op.min_tiles) * op.depth, op.depth, weight, o, 0, tiles);
+                     run.tables + op.offsets + 2 * (tiles - op.min_tiles) * op.depth, op.depth, weight, o, 0, tiles);
     }
     for (int64_t j = 0; j < width; j++) {
       int64_t block = panel * op.nr + j;
