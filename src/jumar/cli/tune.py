@@ -1,4 +1,4 @@
-"""`jumar tune`: a recording in; policies measured faster on this machine, a bank and a result file out."""
+"""`jumar tune`: a model, a script or a recording in; what is faster on this machine, a bank and a result file out."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import click
 from jumar.cli.bank.shared import bank_option, open_bank
 from jumar.cli.main import EXIT_INTERRUPTED
 from jumar.cli.options import exit_code, fail_on_option, json_option
-from jumar.cli.tune_precision import precision_of, precision_options, precision_sections
+from jumar.cli.tune_model import check_output, check_single, model_options, opened_model, space_of, write_artefact
+from jumar.cli.tune_page import tune_page, verdict
+from jumar.cli.tune_precision import precision_of, precision_options
 from jumar.cli.tune_setting import EXIT_TERMINATED, check_report, runner_of, setting_of, setting_options, write_report
 from jumar.errors import UsageError
 
 if TYPE_CHECKING:
-    from jumar.report.page import Cell, Page, Section, Table, Verdict
-    from jumar.tune import TuneOptions, TuneResult
+    from jumar.tune import TuneOptions
     from jumar.tune.selection import Selection
     from jumar.tune.source import Source
 
@@ -27,7 +28,7 @@ INTERRUPTED = {"Ctrl-C": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}
 
 
 @click.command()
-@click.argument("recording", type=click.Path(path_type=Path), required=False, metavar="[RECORDING|SCRIPT]")
+@click.argument("recording", type=click.Path(path_type=Path), required=False, metavar="[MODEL|SCRIPT|RECORDING]")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 @click.option(
     "--model-path",
@@ -35,7 +36,9 @@ INTERRUPTED = {"Ctrl-C": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}
     metavar="DIR",
     help="Tune what torch.npu.set_aoe(DIR) described, instead of a recording.",
 )
-@click.option("--job-type", type=int, default=2, show_default=True, help="2 = operators, the kind built so far.")
+@click.option(
+    "--job-type", type=int, default=2, show_default=True, help="1 = subgraphs: whole graphs; 2 = operators, one by one."
+)
 @click.option("--time-budget", metavar="TIME", help="Stop after this time: 90s, 2m, 1h.  [default: none]")
 @click.option("--trials", type=int, metavar="N", help="Measure at most N candidates.  [default: all]")
 @click.option(
@@ -49,6 +52,7 @@ INTERRUPTED = {"Ctrl-C": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}
 )
 @click.option("--device", default="cpu", show_default=True, help="The device to measure on.")
 @click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]")
+@model_options
 @setting_options
 @precision_options
 @bank_option
@@ -66,6 +70,10 @@ def command(
     tune_ops_file: Path | None,
     device: str,
     rank: int | None,
+    input_shape: str,
+    output: Path | None,
+    fdeeper_opat: bool,
+    fnonhomo_split: bool,
     aoe_config_file: Path | None,
     cluster: str | None,
     report: Path | None,
@@ -76,15 +84,19 @@ def command(
     fail_on: str,
     as_json: bool,
 ) -> int:
-    """Find faster ways to compute the operators of RECORDING on this machine, and prove each.
+    """Find faster ways to compute a model on this machine, and prove each.
 
-    Every distinct operator call is rebuilt and measured under other layouts, implementations and numbers of
-    threads. A policy counts only if its outputs agree and a paired measurement shows it faster beyond doubt; it
-    then goes into the knowledge bank. What the bank knows is not measured again (REPEAT_TUNE=True does).
-    Ctrl-C and SIGTERM keep what was found; the next run goes on from there, also after a kill or a reboot.
+    MODEL is an .onnx file, a torch.export .pt2 file, or module:callable, which returns a model, or (model, inputs).
+    Job type 1 gives its whole graph to the engine, or the engines, that compute it fastest, with the best number of
+    threads, pieces of the batch and memory; job type 2 tunes each distinct operator call. A policy counts only if
+    its outputs agree and a paired measurement shows it faster beyond doubt; it then goes into the knowledge bank,
+    where torch.compile(model, backend="jumar") finds it. A model that is not faster is left as it was.
+    What the bank knows is not measured again (REPEAT_TUNE=True does). Ctrl-C and SIGTERM keep what was found; the
+    next run goes on from there, also after a kill or a reboot.
 
-    A SCRIPT is run unchanged for its first step; its own options follow `--`.
+    A SCRIPT is run unchanged for its first step; its own options follow `--`. Of a RECORDING the operators are tuned.
 
+    Example: jumar tune models:resnet50 --job-type 1 --time-budget 10m --output resnet50.jumar
     Example: jumar tune recording --time-budget 2m
     Example: jumar tune train.py --job-type 1 -- --epochs 1
     """
@@ -96,16 +108,19 @@ def command(
     path = _source(recording, model_path)
     machine = this_machine(device)
     check_report(report)
+    check_output(output, job_type)
     lowering = precision_of(precision, budget, metric)
     setting = setting_of(job_type, aoe_config_file, device)
     selection = read_selection(tune_ops_file) if tune_ops_file is not None else setting.selection()
     options = setting.applied(_options(job_type, time_budget, trials, min_gain))
     opened = open_bank(bank, create=True)
-    with progress() as bars, ending_in_order(), _opened(path, arguments, job_type, selection) as source:
-        task = bars.add_task("Tune operators", total=None)
+    with progress() as bars, ending_in_order(), _opened(path, arguments, job_type, selection, input_shape) as source:
+        check_single(output, source)
+        name = "graphs" if options.job_type == 1 else "operators"
+        task = bars.add_task(f"Tune {name}", total=None)
 
         def show(done: int, total: int, what: str) -> None:
-            bars.update(task, completed=done, total=total, description=f"Tune {what}" if what else "Tune operators")
+            bars.update(task, completed=done, total=total, description=f"Tune {what or name}")
 
         result = tune(
             source,
@@ -117,12 +132,15 @@ def command(
             selection=selection,
             on_progress=show,
             conditions=setting.conditions,
+            space=space_of(setting.config, is_deep=fdeeper_opat, is_uneven=fnonhomo_split),
             make_runner=runner_of(cluster),
             precision=lowering,
         )
+        if output is not None:
+            write_artefact(output, source, result, machine)
     opened.close()
     if report is not None:
-        write_report(report, result, _verdict(result))
+        write_report(report, result, verdict(result))
     if as_json:
         click.echo(json_text(findings_document(result.findings, **result.to_json())), nl=False)
     else:
@@ -134,11 +152,19 @@ def command(
 
 @contextlib.contextmanager
 def _opened(
-    path: Path, arguments: tuple[str, ...], job_type: int, selection: Selection | None
+    path: Path, arguments: tuple[str, ...], job_type: int, selection: Selection | None, input_shape: str
 ) -> Iterator[Source | Path]:
-    """Yield what is tuned: a script is run for its first step, anything else is opened by `tune`."""
+    """Yield what is tuned: a script is run for its first step, a model captured, a recording opened by `tune`."""
+    from jumar.tune.graph.source import is_graph_source
     from jumar.tune.script import ScriptRun, is_script, script_source
 
+    is_model = is_graph_source(str(path)) and not path.is_dir()
+    if input_shape and not is_model:
+        raise UsageError(f"--input-shape is for a model, and {path} is none. Leave it out.")
+    if is_model and not arguments:
+        with opened_model(str(path), input_shape, selection) as source:
+            yield source
+        return
     if not is_script(str(path)):
         if arguments:
             raise UsageError(f"arguments ({' '.join(arguments)}) are for a script, and {path} is none. Leave them out.")
@@ -152,7 +178,9 @@ def _opened(
 def _source(recording: Path | None, model_path: Path | None) -> Path:
     source = recording or model_path
     if source is None or (recording and model_path):
-        raise UsageError("jumar tune must be given a RECORDING or --model-path DIR, and one of them only.")
+        raise UsageError(
+            "jumar tune must be given a MODEL, a SCRIPT, a RECORDING or --model-path DIR, and one of them only."
+        )
     return source
 
 
@@ -166,106 +194,3 @@ def _options(job_type: int, time_budget: str | None, trials: int | None, min_gai
         max_trials=trials,
         min_gain=parse_percent(min_gain, "--min-gain"),
     )
-
-
-def tune_page(result: TuneResult) -> Page:
-    """Return what a run found as a page: the answer, the policies with their intervals, what went wrong."""
-    from jumar.report.page import FindingList, KeyValues, Page, Section
-    from jumar.tune.rules import RULES
-
-    others = [finding for finding in result.findings if finding.code != "JM501"]
-    sections = [Section(title="Policies", blocks=[_policies(result)])] if _rows(result) else []
-    sections += precision_sections(result)
-    if others:
-        titles = {rule.code: rule.summary for rule in RULES}
-        sections.append(Section(title="Findings", blocks=[FindingList(findings=others, titles=titles)]))
-    sections.append(_not_tuned(result))
-    facts: list[tuple[str, Cell]] = [
-        ("Measured on", str(result.machine)),
-        ("Recording", f"{result.recording} ({result.recorded_device})"),
-        ("Load of the machine at the start", result.load_average),
-        ("Providers", ", ".join(result.providers)),
-        ("Bank", result.bank),
-        ("Result file", str(result.result_file)),
-        *(("Job file", note) for note in result.notes),
-    ]
-    sections.append(Section(title="How it was made", blocks=[KeyValues(items=facts)]))
-    return Page(title="Tuning", verdict=_verdict(result), actions=[], sections=sections)
-
-
-def _verdict(result: TuneResult) -> Verdict:
-    from jumar.report.page import Verdict
-
-    num_faster = len({row[0] for row in _rows(result)})
-    num_done = sum(1 for task in result.tasks if task.slots or task.failure)
-    of_all = f"{result.num_tasks} operators" if not result.stopped_by else f"{num_done} operators tuned so far"
-    if not result.num_tasks:
-        headline = "The recording has no operator that can be tuned."
-    elif not num_done:
-        headline = f"None of {result.num_tasks} operators was tuned before the run was stopped."
-    elif num_faster:
-        have = "has" if num_faster == 1 else "have"
-        headline = f"{num_faster} of {of_all} {have} a policy that is faster on this {result.machine.device}."
-    else:
-        headline = f"None of {of_all} has a policy that is faster by {result.min_gain * 100:g} % or more."
-    counters, num_open = result.counters(), result.num_not_judged()
-    details = [
-        f"{counters.add} added to the bank, {counters.update} updated, {counters.reserved} kept, "
-        f"{counters.unsatisfied - num_open} without a faster policy, {num_open} not judged; "
-        f"{result.num_trials} candidates measured in {result.wall_s:.0f} s.",
-    ]
-    if result.recorded_device != result.machine.device:
-        details.append(
-            f"The recording is of {result.recorded_device}: what was measured on this {result.machine.device} says "
-            "nothing about that device."
-        )
-    if result.stopped_by:
-        details.append(
-            f"Stopped by {result.stopped_by} after {num_done} of {result.num_tasks} operators; "
-            "the same command goes on from there."
-        )
-    attention = bool(result.failed()) or bool(result.stopped_by)
-    return Verdict(status="attention" if attention else "fine", headline=headline, details=details)
-
-
-def _rows(result: TuneResult) -> list[list[Cell]]:
-    rows: list[list[Cell]] = []
-    for task in result.tasks:
-        for slot in task.slots:
-            if slot.policy is None or slot.gain is None:
-                continue
-            gain = slot.gain
-            low, high = ((bound - 1) * 100 for bound in (gain.ratio_low, gain.ratio_high))
-            interval = f"{low:+.1f} to {high:+.1f}"
-            numbers: list[Cell] = [gain.before_us, gain.after_us, (gain.ratio - 1) * 100, interval, gain.num_pairs]
-            rows.append([task.use.name, f"{slot.kind} {slot.policy}", *numbers, slot.action])
-    return rows
-
-
-def _policies(result: TuneResult) -> Table:
-    from jumar.report.page import Column, Table
-
-    columns = [
-        Column(title="Operator", code=True),
-        Column(title="Policy", code=True),
-        Column(title="Before", unit="us", number=True),
-        Column(title="After", unit="us", number=True),
-        Column(title="Faster", unit="%", number=True),
-        Column(title="95 % interval", unit="%"),
-        Column(title="Pairs", number=True),
-        Column(title="Bank"),
-    ]
-    return Table(columns=columns, rows=_rows(result))
-
-
-def _not_tuned(result: TuneResult) -> Section:
-    from jumar.report.page import Column, Section, Table
-
-    columns = [
-        Column(title="Operator", code=True),
-        Column(title="Calls", number=True),
-        Column(title="Host time", unit="us", number=True),
-        Column(title="Why"),
-    ]
-    rows: list[list[Cell]] = [[one.operator, one.num_calls, one.recorded_us, one.reason] for one in result.not_tuned]
-    return Section(title="Not tuned", blocks=[Table(columns=columns, rows=rows)], collapsed=True)

@@ -275,3 +275,11 @@ def is_default(plan: Plan) -> bool:
         plan == Plan(regions=(Region(nodes=(), engine=name, version=plan.regions[0].version),))
         for name in (EAGER, INDUCTOR)
     )
+
+
+def eager_plan() -> Plan:
+    """Return the plan that is eager: what a graph runs as that nothing beats."""
+    from jumar.tune.engines import ENGINES
+
+    version = next(engine.version() for engine in ENGINES if engine.name == EAGER)
+    return Plan(regions=(Region(nodes=(), engine=EAGER, version=version),))

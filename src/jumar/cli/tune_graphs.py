@@ -1,0 +1,119 @@
+"""What `jumar tune --job-type 1` says on the terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jumar.report.page import Cell, Section, Verdict
+    from jumar.tune import TuneResult
+    from jumar.tune.gate import Gain
+    from jumar.tune.subgraph.outcome import GraphOutcome
+
+
+def graph_verdict(result: TuneResult) -> Verdict:
+    """Return the answer: before, after, interval, what was chosen, what was tried."""
+    from jumar.report.page import Verdict
+
+    counters, num_open = result.counters(), result.num_not_judged()
+    details = [
+        f"{counters.add} plans added to the bank, {counters.update} updated, {counters.reserved} kept, "
+        f"{counters.unsatisfied - num_open} graphs without a faster plan, {num_open} not judged to the end; "
+        f"{result.num_trials} candidates measured in {result.wall_s:.0f} s.",
+    ]
+    if result.stopped_by:
+        details.append(f"Stopped by {result.stopped_by}; the same command goes on from there.")
+    attention = bool(result.failed_graphs()) or bool(result.stopped_by)
+    return Verdict(status="attention" if attention else "fine", headline=_headline(result), details=details)
+
+
+def _headline(result: TuneResult) -> str:
+    found = [graph for graph in result.graphs if graph.plan is not None and graph.gain is not None]
+    if not result.graphs:
+        return "No graph was tuned before the run was stopped."
+    if len(result.failed_graphs()) == len(result.graphs):
+        return f"{result.graphs[0].name} was not tuned: {result.graphs[0].failure.rstrip('.')}."
+    if not found:
+        some = result.graphs[0].name if len(result.graphs) == 1 else f"None of {len(result.graphs)} graphs"
+        verb = "is not faster" if len(result.graphs) == 1 else "is faster"
+        return (
+            f"{some} {verb} under any plan that was tried, by {result.min_gain * 100:g} % or more; it stays as it was."
+        )
+    if len(result.graphs) == 1:
+        return f"{found[0].name} is faster under `{found[0].plan}`: {_times(found[0].gain)}."
+    times = result.model_us()
+    total = "" if times is None else f": {times[0] / 1000:.4g} → {times[1] / 1000:.4g} ms for all together"
+    return f"{len(found)} of {len(result.graphs)} graphs have a faster plan{total}."
+
+
+def _times(gain: Gain | None) -> str:
+    assert gain is not None
+    low, high = ((bound - 1) * 100 for bound in (gain.ratio_low, gain.ratio_high))
+    return (
+        f"{gain.before_us / 1000:.4g} → {gain.after_us / 1000:.4g} ms, {(gain.ratio - 1) * 100:+.1f} % "
+        f"({gain.confidence * 100:g} % interval {low:+.1f} % to {high:+.1f} %, {gain.num_pairs} pairs)"
+    )
+
+
+def graph_sections(result: TuneResult) -> list[Section]:
+    """Return the plans that were chosen, and what was tried for each graph."""
+    from jumar.report.page import Column, Section, Table
+
+    if not result.graphs:
+        return []
+    columns = [
+        Column(title="Graph", code=True),
+        Column(title="Plan", code=True),
+        Column(title="Instead of", code=True),
+        Column(title="Before", unit="us", number=True),
+        Column(title="After", unit="us", number=True),
+        Column(title="Faster", unit="%", number=True),
+        Column(title="95 % interval", unit="%"),
+        Column(title="Bank"),
+    ]
+    rows = [_row(graph) for graph in result.graphs]
+    chosen = Section(title="Graphs", blocks=[Table(columns=columns, rows=rows)])
+    return [chosen, *(_tried(graph) for graph in result.graphs if graph.attempts)]
+
+
+def _row(graph: GraphOutcome) -> list[Cell]:
+    baseline = "eager" if graph.baseline is None else str(graph.baseline)
+    gain = graph.gain
+    if graph.plan is None or gain is None:
+        times = graph.times_us()
+        before = None if times is None else times[0]
+        return [
+            graph.name,
+            "as it was",
+            baseline,
+            before,
+            before,
+            None,
+            "",
+            "failed" if graph.failure else graph.action,
+        ]
+    low, high = ((bound - 1) * 100 for bound in (gain.ratio_low, gain.ratio_high))
+    numbers: list[Cell] = [gain.before_us, gain.after_us, (gain.ratio - 1) * 100, f"{low:+.1f} to {high:+.1f}"]
+    return [graph.name, str(graph.plan), baseline, *numbers, graph.action]
+
+
+def _tried(graph: GraphOutcome) -> Section:
+    """Return every measurement of a graph, the fastest against eager first."""
+    from jumar.report.page import Column, Section, Table
+
+    columns = [
+        Column(title="Plan", code=True),
+        Column(title="Against", code=True),
+        Column(title="Stage"),
+        Column(title="Times faster", number=True),
+        Column(title="What became of it"),
+    ]
+    rows: list[list[Cell]] = []
+    for one in sorted(
+        graph.attempts, key=lambda one: one.outcome.gain.ratio if one.outcome.gain else 0.0, reverse=True
+    ):
+        gain = one.outcome.gain
+        told = str(gain) if gain is not None else f"{one.outcome.status}: {one.outcome.detail}"
+        against = "eager" if one.against is None else str(one.against)
+        rows.append([str(one.plan), against, one.stage, None if gain is None else gain.ratio, told])
+    return Section(title=f"Tried for {graph.name}", blocks=[Table(columns=columns, rows=rows)], collapsed=True)

@@ -1,0 +1,106 @@
+"""`jumar tune MODEL`: its options, the model's graphs, and the artefact."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jumar.errors import OutputError, UsageError
+
+if TYPE_CHECKING:
+    from jumar.tune import Machine, TuneResult
+    from jumar.tune.aoe_config import AoeConfig
+    from jumar.tune.selection import Selection
+    from jumar.tune.source import Source
+    from jumar.tune.subgraph import Space
+
+_OPTIONS = (
+    click.option(
+        "--input-shape",
+        default="",
+        metavar="NAME:N,C,H,W;...",
+        help="Shapes of the model's inputs, one graph a gear.  [default: those of its example inputs]",
+    ),
+    click.option(
+        "--output",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE.jumar",
+        help="Write the tuned model, built: it loads without tuning or compiling. Job type 1.",
+    ),
+    click.option(
+        "--Fdeeper_opat", "--deeper", "fdeeper_opat", is_flag=True, help="Search more plans: several times the time."
+    ),
+    click.option(
+        "--Fnonhomo_split", "--uneven-splits", "fnonhomo_split", is_flag=True,
+        help="Cut batches into uneven pieces, too (7 = 4+3). Job type 1.",
+    ),
+)  # fmt: skip
+
+
+def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command `--input-shape`, `--output`, `--Fdeeper_opat` and `--Fnonhomo_split`."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def space_of(config: AoeConfig | None, *, is_deep: bool, is_uneven: bool) -> Space:
+    """Return what is searched for graphs, by the options and the vendor's configuration file."""
+    from jumar.tune.subgraph import Space
+
+    thorough = config is not None and config.thorough
+    uneven = config is not None and "nonhomo_split" in config.features
+    return Space(is_deep=is_deep or thorough, is_uneven=is_uneven or uneven)
+
+
+@contextlib.contextmanager
+def opened_model(where: str, input_shape: str, selection: Selection | None) -> Iterator[Source]:
+    """Yield the graphs and operators of a model; their weights lie in a folder that goes at the end."""
+    from jumar.tune.source import model_source
+
+    with tempfile.TemporaryDirectory(prefix="jumar-model-") as folder:
+        yield model_source(where, folder=Path(folder), input_shape=input_shape, selection=selection)
+
+
+def check_output(path: Path | None, job_type: int) -> None:
+    """Refuse, before an hour of tuning, an artefact that could not be written after it."""
+    if path is None:
+        return
+    if job_type != 1:
+        raise UsageError(f"--output writes the plan of a whole graph; with --job-type {job_type} there is none. Use 1.")
+    if path.exists() or path.is_symlink():
+        raise OutputError(f"{path} exists and is not replaced; choose another name for --output.")
+    if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{path.absolute().parent} must be a folder that can be written to; choose another --output.")
+
+
+def check_single(path: Path | None, source: Source | Path) -> None:
+    """Refuse to write an artefact of what is not one graph."""
+    num = 0 if isinstance(source, Path) else len(source.graphs)
+    if path is not None and num != 1:
+        raise UsageError(f"--output takes a model that is one graph; this one is {num}. Leave --output out.")
+
+
+def write_artefact(path: Path, source: Source | Path, result: TuneResult, machine: Machine) -> None:
+    """Write the tuned model, one graph, to `path`: under its plan, or under what nothing is faster than.
+
+    Writes nothing when the graph could not be tuned; the findings say why.
+    """
+    from jumar.tune.artefact import write
+    from jumar.tune.subgraph.search import eager_plan
+
+    if isinstance(source, Path) or not result.graphs or result.graphs[0].failure:
+        return
+    outcome = result.graphs[0]
+    lowered = next((one.chosen for one in result.precisions if one.chosen is not None), None)
+    if lowered is not None:
+        write(path, source.graphs[0], lowered.plan, machine=machine, gain=lowered.gain)
+        return
+    gain = outcome.gain if outcome.plan is not None else None
+    write(path, source.graphs[0], outcome.plan or outcome.baseline or eager_plan(), machine=machine, gain=gain)
