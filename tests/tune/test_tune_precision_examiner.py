@@ -1,0 +1,104 @@
+"""The process that finds errors: real questions, and what becomes of it when engines or metrics misbehave."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from lowering_models import Residual, graph_of
+
+from jumar.tune.engines import ENGINES
+from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph
+from jumar.tune.graph.data import save
+from jumar.tune.lowering import Lowering, effective
+from jumar.tune.plan import Plan, Region
+from jumar.tune.precision.examiner import Errors, Examiner
+from jumar.tune.worker import Limits
+
+
+def share_of_wrong_classes(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
+    return float((outputs[0].argmax(-1) != reference[0].argmax(-1)).double().mean())
+
+
+def no_number(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
+    return math.nan
+
+
+def ending(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
+    os._exit(3)
+
+
+def slow(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
+    time.sleep(60)
+    return 0.0
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> tuple[Graph, str]:
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 8, 8)
+    graph, weights = graph_of(Residual(), x)
+    save(tmp_path / "data.pt", weights | {graph.variables[0]: x})
+    return graph, str(tmp_path / "data.pt")
+
+
+def examiner_of(model: tuple[Graph, str], metric: str = "", time_s: float = 120.0) -> Examiner:
+    path = f"{__name__}:{metric}" if metric else ""
+    return Examiner(*model, num_threads=1, limits=Limits(time_s=time_s), metric=path)
+
+
+@pytest.fixture
+def examiner(model: tuple[Graph, str]) -> Iterator[Examiner]:
+    made = examiner_of(model, "share_of_wrong_classes")
+    yield made
+    made.close()
+
+
+def test_one_process_answers_every_question(model: tuple[Graph, str], examiner: Examiner) -> None:
+    graph, _ = model
+    nodes = range(len(graph.inputs), len(graph.inputs) + len(graph.nodes))
+    low = Lowering(nodes=effective(graph, Lowering(nodes=dict.fromkeys(nodes, "bf16"))))
+    whole = examiner.extremes()
+    assert set(whole) == set(nodes)
+    variable = graph.variables[0]
+    assert examiner.ranges([variable]).keys() == {variable}
+    exact, rounded = examiner.lowering(Lowering()), examiner.lowering(low)
+    assert exact.worst < 1e-5 < rounded.worst < 1e-1
+    assert exact.metric == 0
+    eager = Plan(regions=(Region(nodes=(), engine="eager", version=ENGINES[0].version()),), lowering=low)
+    assert examiner.plan(eager).worst == pytest.approx(rounded.worst, rel=0.5)
+    with pytest.raises(TuneError, match="no_such_engine"):
+        examiner.plan(Plan(regions=(Region(nodes=(), engine="no_such_engine"),)))
+    assert examiner.lowering(Lowering()) == exact
+
+
+def test_a_metric_that_is_no_number_is_an_infinite_error(model: tuple[Graph, str]) -> None:
+    examiner = examiner_of(model, "no_number")
+    assert examiner.lowering(Lowering()).judged() == math.inf
+    examiner.close()
+
+
+@pytest.mark.parametrize(
+    ("metric", "time_s", "says"), [("ending", 120.0, "it ended"), ("slow", 20.0, "past its limit")]
+)
+def test_a_process_that_ends_or_hangs_costs_the_answer_only(
+    model: tuple[Graph, str], metric: str, time_s: float, says: str
+) -> None:
+    examiner = examiner_of(model, metric, time_s)
+    with pytest.raises(TuneError, match=says):
+        examiner.lowering(Lowering())
+    assert examiner.extremes()
+    examiner.close()
+
+
+def test_what_the_budget_is_for() -> None:
+    assert Errors(outputs=(0.1, 0.2)).judged() == 0.2
+    assert Errors(outputs=(0.1, 0.2), metric=0.01).judged() == 0.01
+    assert Errors(outputs=(0.1, math.inf), metric=0.01).judged() == math.inf
+    assert Errors(outputs=(0.1,), metric_failed="it raised").judged() == math.inf
