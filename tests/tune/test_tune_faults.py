@@ -1,0 +1,185 @@
+"""Whatever an engine, the machine or the disk does to a run costs what it must and nothing more."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from odd_engines import OddPlans
+from tune_builders import QUICK, mm_row, pool_row, write_recording
+
+from jumar.errors import JumarError
+from jumar.tune.ending import Terminated, ending_in_order, reason
+from jumar.tune.graph.operators import graph_of
+from jumar.tune.plan import Plan, Region
+from jumar.tune.resume import FOLDER
+from jumar.tune.worker import Limits, Trial, Worker
+
+LIMITS = Limits(time_s=60, memory_bytes=1 << 30)
+
+
+def trial(engine: str, **fields) -> Trial:
+    from tune_builders import mm_task
+
+    plan = Plan(regions=(Region(nodes=(), engine=engine, version="1"),))
+    known = {"task": graph_of(mm_task()), "incumbent": (), "candidate": (plan.policy(),), "num_threads": 1}
+    return Trial(**(known | {"effort": QUICK} | fields))
+
+
+@pytest.fixture(scope="module")
+def worker():
+    with Worker([OddPlans()]) as running:
+        yield running
+
+
+@pytest.mark.parametrize(
+    ("engine", "status", "said"),
+    [
+        ("illegal", "died", "SIGILL"),
+        ("wild", "died", "SIGSEGV"),
+        ("hungry", "memory", ""),
+        ("oom_killed", "died", "SIGKILL, as the kernel does when memory runs out"),
+        ("refuses", "failed", "no such operator"),
+        ("nan", "disagrees", "NaN"),
+    ],
+)
+def test_an_engine_that_goes_wrong_is_named_and_the_next_one_is_measured(worker, engine, status, said):
+    outcome = worker.run(trial(engine), LIMITS)
+    assert (outcome.status, outcome.phase) == (status, "candidate")
+    assert said in outcome.detail
+    assert worker.run(trial("plain"), LIMITS).status == "measured"
+
+
+def test_an_engine_that_hangs_is_ended_at_its_limit_also_when_it_does_not_listen(worker):
+    begun = time.monotonic()
+    outcome = worker.run(trial("stuck"), Limits(time_s=3, memory_bytes=1 << 30))
+    assert (outcome.status, outcome.phase) == ("timeout", "candidate")
+    assert time.monotonic() - begun < 30
+
+
+@pytest.mark.parametrize("engine", ["illegal", "stuck", "refuses"])
+def test_building_alone_shows_what_goes_wrong_too(worker, engine):
+    outcome = worker.run(trial(engine, build_only=True), Limits(time_s=3, memory_bytes=1 << 30))
+    assert outcome.status in {"died", "timeout", "failed"}
+    assert worker.run(trial("plain", build_only=True), LIMITS).status == "built"
+
+
+def test_a_nursery_that_is_killed_costs_one_trial(worker):
+    worker.run(trial("plain"), LIMITS)
+    worker._process.kill()
+    worker._process.wait()
+    assert worker.run(trial("plain"), LIMITS).status == "died"
+    assert worker.run(trial("plain"), LIMITS).status == "measured"
+
+
+def test_sigterm_is_an_interruption_with_a_name_and_the_handler_is_put_back():
+    before = signal.getsignal(signal.SIGTERM)
+
+    def terminated():
+        with ending_in_order():
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+
+    with pytest.raises(Terminated) as caught:
+        terminated()
+    assert (reason(caught.value), reason(KeyboardInterrupt())) == ("SIGTERM", "Ctrl-C")
+    assert signal.getsignal(signal.SIGTERM) == before
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+import odd_providers as odd
+from jumar.tune.ending import ending_in_order
+from test_tune_faults import run
+with ending_in_order():
+    result = run(Path(sys.argv[1]), [odd.Same(), odd.ReportsForMatrices()])
+print(result.stopped_by, result.num_trials)
+"""
+
+
+def run(folder: Path, providers):
+    from tune_builders import ONE_THREAD
+
+    from jumar.tune import Bank, TuneOptions, tune
+
+    options = TuneOptions(screening=QUICK, confirmation=QUICK, limits=Limits(time_s=60), min_gain=0.3)
+    return tune(
+        folder / "recording", bank=Bank.open(folder / "bank"), result_folder=folder, options=options,
+        machine=ONE_THREAD, providers=providers,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "bank").mkdir()
+    write_recording(tmp_path / "recording", [[pool_row(duration_us=900.0), mm_row()]])
+    return tmp_path
+
+
+def interrupted(folder: Path, how: int) -> str:
+    """Run until a candidate for matrices hangs, then send a signal; return what the run printed."""
+    pid_file = folder / "pid"
+    command = [sys.executable, "-c", SCRIPT, str(folder), str(Path(__file__).parent)]
+    environment = {**os.environ, "JUMAR_TEST_PID": str(pid_file)}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    deadline = time.monotonic() + 120
+    while not (pid_file.exists() and pid_file.read_text()):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    process.send_signal(how)
+    out, _ = process.communicate(timeout=60)
+    return out.strip()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_run_leaves_what_was_screened_and_the_next_one_does_not_repeat_it(folder, how):
+    import odd_providers as odd
+
+    said = interrupted(folder, how)
+    assert said == ("SIGTERM 2" if how == signal.SIGTERM else "")
+    (job,) = (folder / FOLDER).iterdir()
+    assert len(job.read_text().splitlines()) >= 2
+    result = run(folder, [odd.Same()])
+    assert result.status == "successful"
+    assert [one.reused for one in result.history].count(True) == 1
+    assert result.num_trials == 0
+    assert "Going on where an earlier run stopped: 2 screenings are taken over." in result.notes[0]
+    assert not (folder / FOLDER).exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+def test_a_result_folder_that_cannot_be_written_is_one_sentence(folder):
+    import odd_providers as odd
+
+    closed = folder / "closed"
+    closed.mkdir()
+    closed.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    with pytest.raises(JumarError, match="cannot be written"):
+        run(closed, [odd.Same()])
+
+
+def test_a_disk_that_fills_up_under_the_result_file_is_one_sentence_and_the_bank_is_whole(folder, monkeypatch):
+    import odd_providers as odd
+
+    from jumar.tune import Bank
+
+    def full(path, text):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("jumar.tune.result_file.write_text_atomically", full)
+    with pytest.raises(JumarError, match=r"cannot be written \(No space left on device\)"):
+        run(folder, [odd.Same()])
+    assert Bank.open(folder / "bank").problems() == []
+    monkeypatch.undo()
+    assert [json.loads(path.read_text()) for path in folder.glob("aoe_result_*.json")] == []
