@@ -98,7 +98,11 @@ def test_ctrl_c_prints_what_was_found_and_exits_with_130(filled, capsys, monkeyp
     ("arguments", "said"),
     [
         (["absent"], "absent is not a folder"),
-        (["recording", "--job-type", "1"], "--job-type must be 2"),
+        (["recording", "--job-type", "1"], "--job-type 1 tunes the graphs of a model"),
+        (["recording", "--job-type", "3"], "--job-type must be 1 (subgraphs) or 2 (operators); got 3"),
+        (["recording", "--output", "net.jumar"], "--output writes the plan of a whole graph"),
+        (["recording", "--input-shape", "x:1,3"], "--input-shape is for a model"),
+        (["absent.onnx"], "absent.onnx must be a file"),
         (["recording", "--device", "npu"], '"--device npu" must be cpu'),
         (["recording", "--min-gain", "much"], "must be a percentage"),
         (["recording", "--time-budget", "soon"], "must be a number with s, m or h"),

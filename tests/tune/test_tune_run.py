@@ -228,7 +228,7 @@ def assert_incomplete(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"job_type": 1}, "--job-type must be 2"),
+        ({"job_type": 3}, "--job-type must be 1"),
         ({"min_gain": 99.0}, "--min-gain must be"),
         ({"time_budget_s": 0.0}, "--time-budget must be"),
         ({"max_trials": 0}, "--trials must be"),

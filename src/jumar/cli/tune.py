@@ -97,7 +97,9 @@ def command(
     A SCRIPT is run unchanged for its first step; its own options follow `--`. Of a RECORDING the operators are tuned.
 
     Example: jumar tune models:resnet50 --job-type 1 --time-budget 10m --output resnet50.jumar
+
     Example: jumar tune recording --time-budget 2m
+
     Example: jumar tune train.py --job-type 1 -- --epochs 1
     """
     from jumar.report import findings_document, json_text, print_page, progress
