@@ -18,6 +18,7 @@ from jumar.tune.graph import Graph
 from jumar.tune.graph.data import save
 from jumar.tune.lowering import Lowering, effective
 from jumar.tune.plan import Plan, Region
+from jumar.tune.precision.examine import Examination
 from jumar.tune.precision.examiner import Errors, Examiner
 from jumar.tune.worker import Limits
 
@@ -79,11 +80,14 @@ def test_one_process_answers_every_question(model: tuple[Graph, str], examiner: 
 
 
 def test_a_metric_that_is_no_number_is_an_infinite_error(model: tuple[Graph, str]) -> None:
-    examiner = examiner_of(model, "no_number")
-    assert examiner.lowering(Lowering()).judged() == math.inf
-    examiner.close()
+    graph, data = model
+    hello = {"graph": graph.to_json(), "data": data, "num_threads": 1, "metric": f"{__name__}:no_number", "seeds": [0]}
+    with torch.no_grad():
+        answer = Examination(hello).answer({"ask": "lowering", "lowering": {}})
+    assert answer["metric"] == "inf"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "time_s", "says"), [("ending", 120.0, "it ended"), ("slow", 20.0, "past its limit")]
 )
