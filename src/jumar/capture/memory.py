@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,6 +41,9 @@ def as_array(tensor: torch.Tensor) -> np.ndarray:
         return copied
 
 
+_storage_address: Any = torch._C._data_address  # type: ignore[attr-defined]  # PyTorch's stubs lack it
+
+
 class _Exported:
     """Memory as NumPy's array interface describes it."""
 
@@ -63,7 +67,8 @@ def borrowed(tensor: torch.Tensor) -> np.ndarray:
 
 def address_of(tensor: torch.Tensor) -> int:
     """Return where the elements of a float32 CPU tensor begin; unlike `data_ptr` it copies no lazily copied memory."""
-    return int(torch._C._data_address(tensor)) + 4 * tensor.storage_offset()
+    start: int = _storage_address(tensor)
+    return start + 4 * int(tensor.storage_offset())
 
 
 _FLOAT32 = np.dtype(np.float32).str

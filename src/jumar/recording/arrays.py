@@ -21,6 +21,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from jumar.recording.building import VIEW_OF, Builder
 from jumar.recording.target import PAGE, PageWriter, Target, write_all
 from jumar.recording.views import ArrayView, strided
 
@@ -66,8 +67,9 @@ class TensorWriter:
         with path.open("w+b", buffering=0) as raw:
             target = Target(raw)
             places = _build(target, plan)
-        if target.error is not None:
-            raise target.error
+            if target.error is not None:
+                raise target.error
+            _write_arrays(path, raw.fileno(), places, plan.arrays)
         self._last = _Template(path, plan, places)
 
 
@@ -110,24 +112,32 @@ _ALIGNED = {"alignment_threshold": 16 * PAGE, "alignment_interval": PAGE}
 
 
 def _build(target: Target, plan: _Plan) -> list[int | None]:
-    """Write a file through HDF5 and return where in it each array is; None for one without elements."""
-    places: list[int | None] = []
+    """Write a file but for its arrays through HDF5, and return where each array goes; None for one without elements."""
     with h5py.File(target, "w", libver="latest", **_ALIGNED) as file:
+        builder = Builder(file)
         for place, *what in plan.entries:
             if target.error is not None:
                 break
             if len(what) == 1:
-                file[place] = file[what[0]]
-                continue
-            is_array = len(what) == 2
-            values = plan.arrays[what[1]] if is_array else np.array(what[2], np.int64)
-            data = file.create_dataset(place, data=values)
-            data.attrs["dtype"] = what[0]
-            if is_array:
-                places.append(data.id.get_offset())
+                builder.add_link(place, what[0])
+            elif len(what) == 2:
+                array = plan.arrays[what[1]]
+                builder.add_array(place, what[0], array.dtype, array.shape)
             else:
-                data.attrs[VIEW_OF] = what[1]
-    return places
+                builder.add_view(place, *what)
+        builder.close()
+    return builder.places
+
+
+def _write_arrays(path: Path, file: int, places: Sequence[int | None], arrays: Sequence[np.ndarray]) -> None:
+    """Write arrays to their places in an open file. Raises OSError."""
+    pages = PageWriter(path, file)
+    try:
+        for start, array in zip(places, arrays, strict=True):
+            if start is not None:
+                pages.write(array.reshape(-1).view(np.uint8).data, array.ctypes.data, start)
+    finally:
+        pages.close()
 
 
 class _Template:
@@ -155,17 +165,7 @@ class _Template:
             os.ftruncate(raw.fileno(), self._size)
             for place, octets in self._rest:
                 write_all(raw.fileno(), octets, place)
-            pages = PageWriter(path, raw.fileno())
-            try:
-                for start, array in zip(self._places, arrays, strict=True):
-                    if start is not None:
-                        pages.write(array.reshape(-1).view(np.uint8).data, array.ctypes.data, start)
-            finally:
-                pages.close()
-
-
-VIEW_OF = "view_of"
-"""Attribute of a data set that says what it is a view of."""
+            _write_arrays(path, raw.fileno(), self._places, arrays)
 
 
 def view_of(data: h5py.Dataset) -> tuple[h5py.Dataset, int, tuple[int, ...], tuple[int, ...]] | None:

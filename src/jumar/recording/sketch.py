@@ -216,7 +216,8 @@ def narrow(sums: npt.NDArray[Any]) -> Vector:
     if sums.dtype == np.float64:
         limit = float(np.finfo(np.float32).max)
         sums = np.clip(sums, -limit, limit)
-    return sums.astype(np.float32, copy=False)
+    found: Vector = sums.astype(np.float32, copy=False)
+    return found
 
 
 def _frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
