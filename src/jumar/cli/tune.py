@@ -112,6 +112,7 @@ def command(
     check_report(report)
     check_output(output, job_type)
     lowering = precision_of(precision, budget, metric)
+    make_runner = runner_of(cluster)
     setting = setting_of(job_type, aoe_config_file, device)
     selection = read_selection(tune_ops_file) if tune_ops_file is not None else setting.selection()
     options = setting.applied(_options(job_type, time_budget, trials, min_gain))
@@ -133,9 +134,9 @@ def command(
             rank=rank,
             selection=selection,
             on_progress=show,
-            conditions=setting.conditions,
+            conditions=setting.conditions_for(source),
             space=space_of(setting.config, is_deep=fdeeper_opat, is_uneven=fnonhomo_split),
-            make_runner=runner_of(cluster),
+            make_runner=make_runner,
             precision=lowering,
         )
         if output is not None:

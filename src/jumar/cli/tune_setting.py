@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from jumar.tune.environment import TuneEnvironment
     from jumar.tune.preconditions import Conditions
     from jumar.tune.selection import Selection
+    from jumar.tune.source import Source
     from jumar.tune.tuner import MakeRunner
     from jumar.tune.worker.messages import Effort
 
@@ -75,6 +76,18 @@ class Setting:
             screening=self._effort(options.screening),
             confirmation=self._effort(options.confirmation),
         )
+
+    def conditions_for(self, source: Source | Path) -> Conditions:
+        """Return the conditions with what the greatest of the source's graphs holds: its weights and inputs."""
+        from jumar.tune.preconditions import conditions_of
+
+        graphs = () if isinstance(source, Path) else source.graphs
+        sizes = [captured.data.stat().st_size for captured in graphs if captured.data.is_file()]
+        known = self.conditions
+        return conditions_of(
+            known.surroundings, self.environment, job_type=known.job_type, device=known.device,
+            data_bytes=max(sizes, default=0), thorough=known.thorough,
+        )  # fmt: skip
 
     def _effort(self, effort: Effort) -> Effort:
         longer = THOROUGH if self.config is not None and self.config.thorough else 1
