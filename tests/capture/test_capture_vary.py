@@ -118,3 +118,20 @@ def test_a_recording_says_that_it_was_varied(tmp_path) -> None:
     session.end("finished")
     assert json.loads((tmp_path / "r" / "run.json").read_text())["settings"]["vary"] == "ulp"
     assert torch._C._len_torch_dispatch_stack() == 0
+
+
+def test_a_block_is_recorded_under_other_conditions_and_says_so(tmp_path) -> None:
+    torch.manual_seed(0)
+    layer, x = nn.Linear(64, 64), torch.randn(8, 64)
+    for name, vary in (("usual", ""), ("moved", "ulp")):
+        with record(tmp_path / name, vary=vary):
+            layer(x)
+    usual, other = (Recording.open(tmp_path / name) for name in ("usual", "moved"))
+    assert (usual.info.settings.get("vary"), other.info.settings.get("vary")) == (None, "ulp")
+    first, second = (next(row.outputs[0].l2 for row in each.rows(0) if row.kind == "module") for each in (usual, other))
+    assert 0 < abs(first - second) < 1e-5 * first
+
+
+def test_an_unknown_way_to_vary_a_block_is_refused(tmp_path) -> None:
+    with pytest.raises(UsageError, match="threads, kernels or ulp"), record(tmp_path / "r", vary="weather"):
+        pass

@@ -49,20 +49,17 @@ class _Exported:
 
     __slots__ = ("__array_interface__",)
 
+    def __init__(self, interface: dict[str, Any]) -> None:
+        self.__array_interface__ = interface
+
 
 def borrowed(tensor: torch.Tensor) -> np.ndarray:
     """Return the elements of a contiguous float32 CPU tensor, one dimension, to be read only while the tensor lives.
 
     NOTE: takes 1.2 us where an exchange by DLPack takes 4.2 (measured), and that once for every tensor of a run.
     """
-    exported = _Exported()
-    exported.__array_interface__ = {
-        "version": 3,
-        "typestr": _FLOAT32,
-        "shape": (tensor.numel(),),
-        "data": (address_of(tensor), True),
-    }
-    return np.asarray(exported)
+    interface = {"version": 3, "typestr": _FLOAT32, "shape": (tensor.numel(),), "data": (address_of(tensor), True)}
+    return np.asarray(_Exported(interface))
 
 
 def address_of(tensor: torch.Tensor) -> int:

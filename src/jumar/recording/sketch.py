@@ -173,7 +173,8 @@ def _project(flat: npt.NDArray[Any]) -> Vector:
     sums = np.zeros((1, NUM_SUMS))
     for number, place in enumerate(range(0, flat.size, BLOCK)):
         add_block(sums[0], flat[place : place + BLOCK], number)
-    return fold_lanes(sums)[0]
+    found: Vector = fold_lanes(sums)[0]
+    return found
 
 
 def add_block(sums: npt.NDArray[np.float64], values: npt.NDArray[Any], number: int) -> None:
