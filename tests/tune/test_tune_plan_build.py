@@ -146,3 +146,16 @@ def test_regions_in_the_wrong_order_are_refused(tmp_path, convolutions):
 @settings(derandomize=True)
 def test_a_plan_goes_through_a_policy_and_back(plan):
     assert Plan.of(plan.policy()) == plan
+
+
+def test_kept_memory_is_given_back_before_a_plan_that_keeps_none(tmp_path, convolutions):
+    from jumar.tune.plan import memory
+
+    graph, constants, image = convolutions
+    keeping = build(whole(memory="keep"), site_of(tmp_path / "a", graph, constants, [image]), ENGINES)
+    plain = build(whole(), site_of(tmp_path / "b", graph, constants, [image]), ENGINES)
+    with torch.no_grad():
+        keeping(image)
+        assert memory._is_kept
+        plain(image)
+    assert not memory._is_kept

@@ -64,6 +64,7 @@ class Clock:
     trial_s: float = 1.0
     asked: list[str] = field(default_factory=list)
     work: list[object] = field(default_factory=list)
+    efforts: list[object] = field(default_factory=list)
 
     def prepare(self, trials):
         pass
@@ -84,6 +85,8 @@ class Clock:
         plans = [Plan.of(stack[0]) if stack else None for stack in (trial.incumbent, trial.candidate)]
         self.asked.append(f"{role} {plans[1]} against {plans[0] or 'eager'}")
         self.work.append(trial.task)
+        kept = [plan is not None and plan.memory == "keep" for plan in plans]
+        self.efforts.append((trial.effort.min_calls, kept[0] != kept[1], plans[0] is None))
         before, after = (self._time(plan, trial.task, role) for plan in plans)
         return after if isinstance(after, Outcome) else scripted(before, after, 10.0 * len(trial.task.nodes))
 
@@ -173,8 +176,21 @@ def test_another_version_of_an_engine_is_tried_again(captured, bank):
 def test_a_variant_that_is_faster_is_found(captured, bank):
     outcome, _ = run(captured, bank, by_engine(fast=0.8, _batch=0.5))
     assert outcome.plan.batch
-    outcome, _ = run(captured, bank, by_engine(fast=0.8, _threads=0.5, _memory=0.5), repeat=True)
-    assert (outcome.action, outcome.plan.num_threads, outcome.plan.memory) == ("update", 1, "keep")
+    outcome, _ = run(captured, bank, by_engine(fast=0.8, _batch=0.4, _threads=0.5), repeat=True)
+    assert (outcome.action, outcome.plan.num_threads, bool(outcome.plan.batch)) == ("update", 1, True)
+
+
+def test_kept_memory_is_tried_for_graphs_of_large_values_in_samples_of_several_calls(tmp_path, bank):
+    class Large(torch.nn.Module):
+        def forward(self, x):
+            return torch.softmax(x, -1) + 1
+
+    clock = Clock(by_engine(eager=1.0, fast=0.9, _memory=0.5))
+    outcome, _ = run(capture(tmp_path, Large(), torch.randn(2, 1 << 21)), bank, None, clock=clock)
+    assert outcome.plan.memory == "keep"
+    assert {calls for calls, is_of_both, _ in clock.efforts if is_of_both} == {6}
+    assert {calls for calls, is_of_both, _ in clock.efforts if not is_of_both} == {1}
+    assert not any(is_raw for _, is_of_both, is_raw in clock.efforts if is_of_both), "eager gives memory back first"
 
 
 def test_a_batch_that_does_not_come_apart_is_not_measured(tmp_path, bank):

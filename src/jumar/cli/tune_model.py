@@ -93,6 +93,7 @@ def write_artefact(path: Path, source: Source | Path, result: TuneResult, machin
     Writes nothing when the graph could not be tuned; the findings say why.
     """
     from jumar.tune.artefact import write
+    from jumar.tune.engines import ENGINES
     from jumar.tune.subgraph.search import eager_plan
 
     if isinstance(source, Path) or not result.graphs or result.graphs[0].failure:
@@ -103,4 +104,6 @@ def write_artefact(path: Path, source: Source | Path, result: TuneResult, machin
         write(path, source.graphs[0], lowered.plan, machine=machine, gain=lowered.gain)
         return
     gain = outcome.gain if outcome.plan is not None else None
-    write(path, source.graphs[0], outcome.plan or outcome.baseline or eager_plan(), machine=machine, gain=gain)
+    plan = outcome.plan or outcome.baseline or eager_plan(ENGINES)
+    if plan is not None:
+        write(path, source.graphs[0], plan, machine=machine, gain=gain)

@@ -20,7 +20,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.lowering.site import lowered_site
 from jumar.tune.plan.batch import cut_batch, in_pieces, prove
 from jumar.tune.plan.layout import CHANNELS_LAST, in_layout
-from jumar.tune.plan.memory import can_keep, kept
+from jumar.tune.plan.memory import can_keep, give_back, kept
 from jumar.tune.plan.plan import Plan, Region
 from jumar.tune.plan.stitch import parts_of, steps_of, stitched
 from jumar.tune.plan.streams import at_once, one_after_the_other
@@ -133,6 +133,8 @@ def _under(function: GraphFunction, count: int, *, keep: bool) -> GraphFunction:
     """Return `function` with its number of threads, and with freed memory kept when `keep` is set."""
 
     def call(*tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        if not keep:
+            give_back()
         before = torch.get_num_threads()
         if before == count:
             return function(*tensors)

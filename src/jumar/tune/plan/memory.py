@@ -6,7 +6,9 @@ their size, and the heap is never trimmed.
 
 The thresholds belong to the process. Outside such functions the largest blocks (more than 32 MiB, the limit of
 glibc's own growing threshold) are mapped as before; the heap stays untrimmed for good, because trimming it between
-two calls would undo what the policy is for.
+two calls would undo what the policy is for. A plan without the policy that runs in the same process gives the kept
+memory back first, once, so that a comparison of the two is one of each as it runs alone; the plan that keeps memory
+then pays for its pages again in its next call, so that such comparisons take several calls a sample.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ _DEFAULT_MMAP_MAX = 65536
 
 _lock = threading.Lock()
 _depth = 0
+_is_kept = False
+"""Whether memory may be kept that nobody has given back since."""
 
 
 @functools.cache
@@ -49,9 +53,10 @@ def can_keep() -> bool:
 @contextmanager
 def kept() -> Iterator[None]:
     """Let freed memory stay with the process while this is entered. May be nested and used in several threads."""
-    global _depth  # noqa: PLW0603 - malloc's thresholds are the process's, and so is their count
+    global _depth, _is_kept  # noqa: PLW0603 - malloc's thresholds are the process's, and so is their state
     with _lock:
         _depth += 1
+        _is_kept = True
         if _depth == 1:
             _set(_TRIM_THRESHOLD, _NEVER)
             _set(_MMAP_MAX, 0)
@@ -63,6 +68,17 @@ def kept() -> Iterator[None]:
             if _depth == 0:
                 _set(_MMAP_THRESHOLD, _LARGEST_DYNAMIC)
                 _set(_MMAP_MAX, _DEFAULT_MMAP_MAX)
+
+
+def give_back() -> None:
+    """Give what `kept` kept back to the system, if anything; nothing while a function keeps memory."""
+    global _is_kept  # noqa: PLW0603 - as above
+    if not _is_kept:
+        return
+    with _lock:
+        if _depth == 0:
+            _is_kept = False
+            ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
 
 
 def _set(what: int, value: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
@@ -13,6 +14,8 @@ from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.splits import batch_of, splits
 
 MAX_SPLITS = 4
+_MUCH_BYTES = 32 << 20
+"""Kept memory is tried for graphs whose values take this much: glibc keeps less by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +71,9 @@ def variants(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[P
         found += [replace(plan, batch=sizes, streams=machine.num_threads, num_threads=1) for sizes in halves[:1]]
         counts = [1] if machine.num_threads < 4 else [machine.num_threads // 2, 1]
         found += [replace(plan, num_threads=count) for count in counts]
-    return [*found, replace(plan, memory="keep")]
+    if sum(4 * math.prod(spec.shape) for spec in graph.values if spec is not None) >= _MUCH_BYTES:
+        found.append(replace(plan, memory="keep"))
+    return found
 
 
 def batch_splits(graph: Graph, space: Space) -> list[tuple[int, ...]]:

@@ -67,7 +67,7 @@ def _measure(
         if choice.region.engine == "eager" and not choice.region.settings and frame.num_threads is None:
             ratios[name] = 1.0
             continue
-        plan = replace(frame, regions=(replace(choice.region, nodes=()),), batch=(), streams=1)
+        plan = replace(frame, regions=(replace(choice.region, nodes=()),), batch=(), streams=1, memory="default")
         outcome = trials.part(part.graph, path, plan)
         if outcome.status == "measured" and outcome.gain is not None:
             ratios[name] = outcome.gain.ratio

@@ -261,8 +261,7 @@ class GraphSearch:
         return known is not None and known[1].ratio_high >= least * (1 + self.trials.options.min_gain)
 
     def _eager(self) -> Plan | None:
-        engine = self.engines.get(EAGER)
-        return None if engine is None else Plan(regions=(Region(nodes=(), engine=EAGER, version=engine.version()),))
+        return self.trials.eager
 
 
 def _same(plan: Plan, other: Plan | None) -> bool:
@@ -277,9 +276,7 @@ def is_default(plan: Plan) -> bool:
     )
 
 
-def eager_plan() -> Plan:
-    """Return the plan that is eager: what a graph runs as that nothing beats."""
-    from jumar.tune.engines import ENGINES
-
-    version = next(engine.version() for engine in ENGINES if engine.name == EAGER)
-    return Plan(regions=(Region(nodes=(), engine=EAGER, version=version),))
+def eager_plan(engines: Sequence[Engine]) -> Plan | None:
+    """Return the plan that is eager; None without its engine."""
+    engine = next((engine for engine in engines if engine.name == EAGER), None)
+    return None if engine is None else Plan(regions=(Region(nodes=(), engine=EAGER, version=engine.version()),))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -23,6 +23,7 @@ MODEL_SEED = 2000
 """Added to the seed, so that each of the last two measurements has inputs of its own."""
 _SPARE = 1.5
 """The last measurements are given this much more time than they are expected to take."""
+_KEPT_CALLS = 6
 _START_S = 6.0
 """For a fresh process that reads weights and loads two plans."""
 _COMPARISONS = 12
@@ -58,6 +59,8 @@ class Trials:
     machine: Machine
     options: TuneOptions
     measures: Measures
+    eager: Plan | None
+    """Eager as a plan; None where there is no such engine."""
     error_budget: float | None
     deadline_s: float | None
     """In `Measures.elapsed_s`: no screening begins so late that the last measurements would not fit; None: none."""
@@ -103,7 +106,15 @@ class Trials:
         )  # fmt: skip
 
     def trial(self, plan: Plan, against: Plan | None, effort: Effort, seed: int = 0) -> Trial:
-        """Return the comparison of two plans as a trial."""
+        """Return the comparison of two plans as a trial.
+
+        Where one of them keeps memory, samples are of several calls, because the first after each change of sides
+        pays for pages; and eager is a plan too, which gives kept memory back before it runs.
+        """
+        keeps = [one is not None and one.memory == "keep" for one in (plan, against)]
+        if keeps[0] != keeps[1]:
+            effort = replace(effort, min_calls=max(effort.min_calls, _KEPT_CALLS))
+            against = against or self.eager
         return Trial(
             task=self.graph, incumbent=stack(against), candidate=stack(plan), num_threads=self.machine.num_threads,
             seed=self.options.seed + seed, min_gain=self.options.min_gain, effort=effort, data=self.data,

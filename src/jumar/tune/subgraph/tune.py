@@ -15,7 +15,7 @@ from jumar.tune.plan import Plan
 from jumar.tune.plan.plan import KIND
 from jumar.tune.subgraph.offers import Space, whole_plans
 from jumar.tune.subgraph.outcome import GraphOutcome
-from jumar.tune.subgraph.search import GraphSearch, Step, is_default
+from jumar.tune.subgraph.search import GraphSearch, Step, eager_plan, is_default
 from jumar.tune.subgraph.trials import GraphFailed, Measures, Trials
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ class _Job:
         trials = Trials(
             graph=self._captured.graph, data=str(self._captured.data) if self._captured.data else "",
             machine=self._machine, options=self.options, measures=measures, error_budget=self._space.error_budget,
+            eager=eager_plan(self._engines),
             deadline_s=deadline_s, attempts=self._outcome.attempts,
         )  # fmt: skip
         engines = {engine.name: engine for engine in self._engines}
