@@ -53,14 +53,14 @@ class Taken:
         return [self.tensors[place] for place in self.graph.variables]
 
 
-def take(module: fx.GraphModule, arguments: Sequence[Any]) -> Taken:
+def take(module: fx.GraphModule, arguments: Sequence[Any], weights: set[int]) -> Taken:
     """Return the graph of a module from TorchDynamo with these arguments, which stay as they are.
 
-    Raises NotTunable or TuneError for what is not tuned: dynamic shapes, autocast, results that share memory with an
-    input or with each other, in-place changes of inputs, random operators, control flow.
+    `weights` says which of them never change (`constant_arguments`). Raises NotTunable or TuneError for what is not
+    tuned: dynamic shapes, autocast, results that share memory with an input or with each other, in-place changes of
+    inputs, random operators, control flow.
     """
     _refuse(module, arguments)
-    weights = constant_arguments(module, arguments)
     with _quiet(), outside():
         program = exported(module, tuple(arguments), {})
         made = read_program(program, tuple(arguments), {}, weights)
@@ -77,7 +77,7 @@ def take(module: fx.GraphModule, arguments: Sequence[Any]) -> Taken:
 
 
 def constant_arguments(module: fx.GraphModule, arguments: Sequence[Any]) -> set[int]:
-    """Return which arguments are parameters or buffers of the user's modules."""
+    """Return which arguments are parameters or buffers of the user's modules; known while the module is compiled."""
     found = set()
     for number, (node, value) in enumerate(zip(module.graph.find_nodes(op="placeholder"), arguments, strict=True)):
         source = getattr(node.meta.get("grapharg"), "source", None)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from jumar.tune.backend.capture import take
+from jumar.tune.backend.capture import constant_arguments, take
 from jumar.tune.backend.collect import Collector, Origin
 from jumar.tune.backend.compilation import Compilation, Compiled, reason_of
 from jumar.tune.backend.training import Lowered, Phase, lower, phase_of
@@ -27,7 +27,8 @@ def collect(compilation: Compilation, collector: Collector) -> Compiled:
 
 def _inference(compilation: Compilation, collector: Collector) -> Compiled:
     try:
-        taken = take(compilation.module, compilation.arguments)
+        weights = constant_arguments(compilation.module, compilation.arguments)
+        taken = take(compilation.module, compilation.arguments, weights)
     except Exception as error:  # noqa: BLE001 - whatever the reason, the graph is not tuned, and the model runs
         collector.leave_out(compilation.name, reason_of(error))
     else:

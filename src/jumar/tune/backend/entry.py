@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 
-from jumar.tune.backend.capture import Taken, take
+from jumar.tune.backend.capture import constant_arguments, take
 from jumar.tune.backend.collect import Collector
 from jumar.tune.backend.compilation import Compilation, Compiled, inductor_settings, outside, reason_of
+from jumar.tune.backend.inference import Ready, tuned
 from jumar.tune.backend.knowledge import Knowledge, knowledge
 from jumar.tune.backend.notes import say, tell
 from jumar.tune.backend.training import Lowered, Phase, Replaced, lower, phase_of
@@ -48,36 +50,38 @@ def jumar(
 
 
 def _inference(compilation: Compilation, known: Knowledge) -> Compiled:
+    weights = constant_arguments(compilation.module, compilation.arguments)
+
+    def prepare(arguments: Sequence[Any]) -> Ready | None:
+        return _ready(replace(compilation, arguments=arguments), weights, known)
+
+    ready = prepare(compilation.arguments)
+    if ready is None:
+        return compilation.untuned()
+    return tuned(ready, compilation.arguments, prepare, compilation.untuned)
+
+
+def _ready(compilation: Compilation, weights: set[int], known: Knowledge) -> Ready | None:
+    """Return the bank's plan for a graph, with the weights in it; None when it has none or it cannot be built."""
     from jumar.tune.backend.built import Request, function_of
-    from jumar.tune.backend.inference import tuned
 
     name = compilation.name
-    taken = _taken(compilation, name)
-    if taken is None:
-        return compilation.untuned()
-    plan = known.plan(taken.graph)
-    if plan is None:
-        tell(f"the bank has no plan for {name} ({taken.graph}, {taken.graph.key[:12]}); it is compiled untuned.")
-        return compilation.untuned()
-    request = Request(
-        graph=taken.graph, plan=plan, weights=taken.constants, example=taken.example, machine=known.machine
-    )
     try:
+        taken = take(compilation.module, compilation.arguments, weights)
+        plan = known.plan(taken.graph)
+        if plan is None:
+            tell(f"the bank has no plan for {name} ({taken.graph}, {taken.graph.key[:12]}); it is compiled untuned.")
+            return None
+        request = Request(
+            graph=taken.graph, plan=plan, weights=taken.constants, example=taken.example, machine=known.machine
+        )
         with outside():
             function = function_of(request, known.folder)
-    except Exception as error:  # noqa: BLE001 - an engine may raise anything, and the model must run
+    except Exception as error:  # noqa: BLE001 - torch.export and engines may raise anything, and the model must run
         say(f"{name} is compiled untuned: {reason_of(error)}")
-        return compilation.untuned()
+        return None
     tell(f"{name} is computed as the bank says: {plan}.")
-    return tuned(function, taken, compilation.arguments, compilation.untuned)
-
-
-def _taken(compilation: Compilation, name: str) -> Taken | None:
-    try:
-        return take(compilation.module, compilation.arguments)
-    except Exception as error:  # noqa: BLE001 - torch.export may raise anything; TorchInductor may still take the graph
-        say(f"{name} is compiled untuned: {reason_of(error)}")
-    return None
+    return function, taken
 
 
 def _lookup(known: Knowledge) -> Callable[..., Any]:

@@ -14,72 +14,113 @@ from jumar.tune.backend.compilation import Compiled
 from jumar.tune.backend.notes import say
 from jumar.tune.engines import GraphFunction
 
+GREATEST_SETS = 16
+"""Sets of weights that one compiled graph is built for: models, or blocks of a model, of the same code."""
+
+Ready = tuple[GraphFunction, Taken]
+"""A graph's plan as a function, and the graph."""
+
 _version = attrgetter("_version")
 _address = torch.Tensor.data_ptr
 
 
-def tuned(function: GraphFunction, taken: Taken, arguments: Sequence[Any], untuned: Callable[[], Compiled]) -> Compiled:
-    """Return `function` as the module's compiled form.
+def tuned(
+    ready: Ready, arguments: Sequence[Any], prepare: Callable[[Sequence[Any]], Ready | None],
+    untuned: Callable[[], Compiled],
+) -> Compiled:  # fmt: skip
+    """Return what `ready` holds as the module's compiled form.
 
-    The weights are in it, so each call looks whether they are the tensors they were, unwritten and where they were;
-    from the first call that finds them changed on, what `untuned` makes is called. A change through an alias with a
-    version counter of its own (`weight.data.copy_(…)`) is not seen, as it is not by TorchInductor's freezing.
+    The weights are in it, so each call looks whether they are the tensors they were, unwritten and where they were.
+    Other tensors (another module of the same code) get a function of their own, which `prepare` makes; tensors that
+    were written to are computed with by what `untuned` makes. A change through an alias with a version counter of its
+    own (`weight.data.copy_(…)`) is not seen, as it is not by TorchInductor's freezing.
     """
+    function, taken = ready
     pick = _picker([taken.arguments[place] for place in taken.graph.variables])
     if not taken.weights:
         return lambda *given: function(*pick(given))
-    watched = _Watched(taken.weights, arguments)
-    state = _State(untuned)
+    sets = _Sets(_Weights(taken.weights, arguments, lambda *given: function(*pick(given))), prepare, untuned)
 
     def call(*given: Any) -> Any:
-        if state.instead is not None:
-            return state.instead(*given)
-        if watched.are_unchanged(given):
-            return function(*pick(given))
-        return state.give_up()(*given)
+        latest = sets.latest
+        if latest.are_unchanged(given):
+            return latest.compute(*given)
+        return sets.other(given)(*given)
 
     return call
 
 
-class _State:
-    """What is called once the weights have changed."""
+class _Weights:
+    """One set of weights, how they were when the plan was built, and what computes with them."""
 
-    def __init__(self, untuned: Callable[[], Compiled]) -> None:
-        self.instead: Compiled | None = None
-        self._untuned = untuned
-        self._lock = threading.Lock()
-
-    def give_up(self) -> Compiled:
-        with self._lock:
-            if self.instead is None:
-                say(
-                    "the weights of a tuned model have changed since it was compiled; it runs untuned from now on. "
-                    "Call torch._dynamo.reset() after loading weights to have it compiled for the new ones."
-                )
-                self.instead = self._untuned()
-        return self.instead
-
-
-class _Watched:
-    """The weights among the arguments, and how they were when the plan was built."""
-
-    def __init__(self, numbers: Sequence[int], arguments: Sequence[Any]) -> None:
+    def __init__(self, numbers: Sequence[int], arguments: Sequence[Any], compute: Compiled) -> None:
+        self.compute = compute
+        self._numbers = numbers
         self._pick = _picker(numbers)
-        self._weights = self._pick(arguments)
-        self._addresses = list(map(_address, self._weights))
+        self._tensors = self._pick(arguments)
+        self._addresses = list(map(_address, self._tensors))
         # NOTE: tensors made in inference mode have no version counter; they can be written in inference mode only.
         counted = [number for number in numbers if not arguments[number].is_inference()]
         self._pick_counted = _picker(counted)
         self._versions = list(map(_version, self._pick_counted(arguments)))
 
+    def are_those(self, given: Sequence[Any]) -> bool:
+        """Tell whether the weights of a call are the very tensors."""
+        return all(map(is_, self._pick(given), self._tensors))
+
     def are_unchanged(self, given: Sequence[Any]) -> bool:
-        """Tell whether the weights of a call are the very tensors, with the same values as far as that shows."""
+        """Tell whether they also have the same values, as far as that shows."""
         weights = self._pick(given)
         return (
-            all(map(is_, weights, self._weights))
+            all(map(is_, weights, self._tensors))
             and list(map(_version, self._pick_counted(given))) == self._versions
             and list(map(_address, weights)) == self._addresses
         )
+
+    def another(self, arguments: Sequence[Any], compute: Compiled) -> _Weights:
+        """Return another set of the same places."""
+        return _Weights(self._numbers, arguments, compute)
+
+
+class _Sets:
+    """The sets of weights that one compiled graph was called with."""
+
+    def __init__(
+        self, first: _Weights, prepare: Callable[[Sequence[Any]], Ready | None], untuned: Callable[[], Compiled]
+    ) -> None:
+        self.latest = first
+        self._tuned = [first]
+        self._prepare = prepare
+        self._make_untuned = untuned
+        self._untuned: Compiled | None = None
+        self._lock = threading.Lock()
+
+    def other(self, given: Sequence[Any]) -> Compiled:
+        """Return what computes a call whose weights are not the latest ones."""
+        with self._lock:
+            for known in self._tuned:
+                if known.are_unchanged(given):
+                    self.latest = known
+                    return known.compute
+            written = any(known.are_those(given) for known in self._tuned)
+            if written:
+                say(
+                    "the weights of a tuned model have changed since it was compiled; it runs untuned from now on. "
+                    "Call torch._dynamo.reset() after loading weights to have it compiled for the new ones."
+                )
+            elif len(self._tuned) < GREATEST_SETS and (ready := self._prepare(given)) is not None:
+                self.latest = self._added(ready, given)
+                return self.latest.compute
+            if self._untuned is None:
+                self._untuned = self._make_untuned()
+            return self._untuned
+
+    def _added(self, ready: Ready, given: Sequence[Any]) -> _Weights:
+        function, taken = ready
+        pick = _picker([taken.arguments[place] for place in taken.graph.variables])
+        weights = self.latest.another(given, lambda *arguments: function(*pick(arguments)))
+        self._tuned.append(weights)
+        return weights
 
 
 def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:

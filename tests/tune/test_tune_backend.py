@@ -1,0 +1,307 @@
+"""`torch.compile(backend="jumar")`: inference and training by the bank's plans, and untuned where there is none."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from backend_models import EAGER, Net, fill_bank, net_inputs
+from torch import nn
+
+from jumar.tune.backend import knowledge, notes
+from jumar.tune.backend.collect import Collected, read_collected
+from jumar.tune.backend.compilation import Compilation
+from jumar.tune.bank.location import FILE_NAME
+from jumar.tune.graph import Graph
+from jumar.tune.graph.capture import graph_of_module
+from jumar.tune.plan import Plan, Region
+
+pytestmark = [
+    # PyTorch's own imports and exports warn of PyTorch's own deprecations.
+    pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:`isinstance\\(treespec, LeafSpec\\)` is deprecated:FutureWarning"),
+]
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A bank of this test's own; nothing compiled, known or said before or after."""
+    monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path))
+    monkeypatch.delenv("JUMAR_TUNE_COLLECT", raising=False)
+    monkeypatch.delenv("JUMAR_BUILT_IN_BANK", raising=False)
+    for _ in range(2):
+        torch._dynamo.reset()
+        knowledge.forget()
+        notes.forget()
+        if _ == 0:
+            yield
+
+
+@pytest.fixture
+def untuned(monkeypatch: pytest.MonkeyPatch) -> list[Compilation]:
+    """What is compiled untuned, which takes no compiler's time here: the graph runs as it is."""
+    compiled: list[Compilation] = []
+
+    def compile_untuned(self: Compilation) -> Callable[..., Any]:
+        compiled.append(self)
+        return self.module.forward
+
+    monkeypatch.setattr(Compilation, "untuned", compile_untuned)
+    return compiled
+
+
+def offline(model: nn.Module, inputs: tuple[torch.Tensor, ...], folder: Path) -> Graph:
+    return graph_of_module(model, inputs, folder=folder).graph
+
+
+def net_in_bank(tmp_path: Path, plan: Plan = EAGER) -> Net:
+    model = Net().eval()
+    fill_bank(tmp_path, [offline(model, net_inputs(), tmp_path)], plan).close()
+    return model
+
+
+def same(model: nn.Module, compiled: Any, inputs: tuple[torch.Tensor, ...]) -> bool:
+    with torch.no_grad():
+        expected, actual = model(*inputs), compiled(*inputs)
+    return all(torch.allclose(expected[name], actual[name], atol=1e-6) for name in expected)
+
+
+def test_the_back_end_is_found_by_its_name() -> None:
+    assert "jumar" in torch._dynamo.list_backends()
+
+
+def test_a_model_tuned_offline_is_computed_by_its_plan(tmp_path: Path, untuned: list[Compilation]) -> None:
+    model = net_in_bank(tmp_path)
+    assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+    assert not untuned
+    assert len(list((tmp_path / "plans").iterdir())) == 1
+
+
+def test_a_plan_that_was_built_is_loaded_the_next_time(
+    tmp_path: Path, untuned: list[Compilation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = net_in_bank(tmp_path)
+    with torch.no_grad():
+        torch.compile(model, backend="jumar")(*net_inputs())
+    torch._dynamo.reset()
+
+    def build(*_arguments: object) -> None:
+        raise AssertionError("it was built already")
+
+    monkeypatch.setattr("jumar.tune.plan.build.build", build)
+    assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+    assert not untuned
+
+
+def test_a_kept_plan_that_is_damaged_is_built_anew(
+    tmp_path: Path, untuned: list[Compilation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = net_in_bank(tmp_path)
+    with torch.no_grad():
+        torch.compile(model, backend="jumar")(*net_inputs())
+    torch._dynamo.reset()
+    from jumar.tune.plan import build as module
+
+    load, calls = module.load, []
+
+    def load_once_broken(*arguments: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 1:
+            raise EOFError("cut short")
+        return load(*arguments)
+
+    monkeypatch.setattr(module, "load", load_once_broken)
+    assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+    assert (len(calls), untuned) == (2, [])
+
+
+@pytest.mark.parametrize(("change", "num_untuned"), [("in place", 1), ("replaced", 0), ("moved", 1)])
+def test_weights_that_change_are_computed_with(
+    tmp_path: Path, untuned: list[Compilation], change: str, num_untuned: int
+) -> None:
+    model = net_in_bank(tmp_path)
+    compiled = torch.compile(model, backend="jumar")
+    assert same(model, compiled, net_inputs())
+    with torch.no_grad():
+        if change == "in place":
+            model.linear.weight.mul_(2)
+        elif change == "replaced":
+            model.linear.weight = nn.Parameter(torch.randn(4, 6))
+        else:
+            model.linear.weight.data = torch.randn(4, 6)
+    assert same(model, compiled, net_inputs())
+    assert len(untuned) == num_untuned
+
+
+def test_other_weights_of_the_same_graph_have_a_plan_of_their_own(tmp_path: Path, untuned: list[Compilation]) -> None:
+    model, other = net_in_bank(tmp_path), Net().eval()
+    for one in (model, other):
+        assert same(one, torch.compile(one, backend="jumar"), net_inputs())
+    assert not untuned
+    assert len(list((tmp_path / "plans").iterdir())) == 2
+
+
+def test_without_a_bank_one_sentence_is_said(
+    tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        torch._dynamo.reset()
+        model = Net().eval()
+        assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+    assert len(untuned) == 2
+    assert caplog.text.count("holds no bank") == 1
+
+
+def test_a_bank_of_a_newer_schema_is_said_and_left(
+    tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = net_in_bank(tmp_path)
+    with sqlite3.connect(tmp_path / FILE_NAME) as connection:
+        connection.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
+    connection.close()
+    assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+    assert "has schema 99" in caplog.text
+    assert len(untuned) == 1
+
+
+@pytest.mark.parametrize(
+    ("region", "sentence"),
+    [
+        (Region(nodes=(), engine="eager", version="0.0.1"), "the plan was made with eager 0.0.1"),
+        (Region(nodes=(), engine="steam"), "needs the engine steam"),
+        (Region(nodes=(), engine="eager", settings={"reuse": True}), "uses the memory of its outputs again"),
+    ],
+)
+def test_a_plan_that_does_not_fit_here_is_said_and_left(
+    tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture, region: Region, sentence: str
+) -> None:
+    model = net_in_bank(tmp_path, Plan(regions=(region,)))
+    assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+    assert sentence in caplog.text
+    assert len(untuned) == 1
+
+
+def writes(x: torch.Tensor) -> torch.Tensor:
+    x.add_(1)
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (writes, "writes to"),
+        (lambda x: x.view(-1), "shares memory with an input"),
+        (lambda x: (x + 1, torch.rand_like(x))[1] * 0, "draws random numbers"),
+    ],
+)
+def test_what_is_not_tuned_runs_and_is_told(
+    tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture, function: Any, reason: str
+) -> None:
+    net_in_bank(tmp_path)
+    x = torch.arange(6.0).view(2, 3)
+    mine, theirs = x.clone(), x.clone()
+    with torch.no_grad():
+        assert torch.equal(torch.compile(function, backend="jumar")(mine), function(theirs))
+    assert torch.equal(mine, theirs)
+    assert reason in caplog.text
+    assert len(untuned) == 1
+
+
+def test_autocast_and_changing_sizes_run_untuned(
+    tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture
+) -> None:
+    net_in_bank(tmp_path)
+    layer = nn.Linear(4, 4)
+    compiled = torch.compile(layer, backend="jumar")
+    with torch.no_grad(), torch.autocast("cpu"):
+        assert torch.equal(compiled(torch.ones(2, 4)), layer(torch.ones(2, 4)))
+    changing = torch.compile(nn.Linear(4, 4), backend="jumar", dynamic=True)
+    with torch.no_grad():
+        changing(torch.ones(3, 4))
+    assert "autocast is on" in caplog.text
+    assert "a size varies" in caplog.text
+    assert len(untuned) == 2
+
+
+def test_a_miss_says_nothing(tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture) -> None:
+    net_in_bank(tmp_path)
+    with torch.no_grad():
+        torch.compile(nn.Linear(4, 4), backend="jumar")(torch.ones(2, 4))
+    assert len(untuned) == 1
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+def train(model: nn.Module, run: Any) -> list[torch.Tensor]:
+    """Return gradients and buffers after two steps."""
+    for _ in range(2):
+        model.zero_grad()
+        result = run(*net_inputs())
+        (result["scores"].square().sum() + result["features"].sum()).backward()
+    return [*(parameter.grad.clone() for parameter in model.parameters()), *model.buffers()]
+
+
+def collected(model: nn.Module, folder: Path, monkeypatch: pytest.MonkeyPatch) -> list[Collected]:
+    """Collect a training step and an inference of the model."""
+    monkeypatch.setenv("JUMAR_TUNE_COLLECT", str(folder))
+    train(model, torch.compile(model, backend="jumar"))
+    model.eval()
+    with torch.no_grad():
+        torch.compile(model, backend="jumar")(*net_inputs())
+    model.train()
+    torch._dynamo.reset()
+    monkeypatch.delenv("JUMAR_TUNE_COLLECT")
+    return read_collected(folder)
+
+
+def test_collecting_leaves_the_run_as_it_is_and_writes_each_graph_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = Net()
+    plain = copy.deepcopy(model)
+    expected = train(plain, plain)
+    monkeypatch.setenv("JUMAR_TUNE_COLLECT", str(tmp_path / "graphs"))
+    actual = train(model, torch.compile(model, backend="jumar"))
+    assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(expected, actual, strict=True))
+    assert [one.origin.phase for one in read_collected(tmp_path / "graphs")] == ["backward", "forward"]
+    torch._dynamo.reset()
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "graphs").iterdir()}
+    train(model, torch.compile(model, backend="jumar"))
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "graphs").iterdir()} == before
+
+
+def test_a_collected_inference_is_the_graph_of_offline_tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Net()
+    found = {one.origin.phase: one.graph.key for one in collected(model, tmp_path / "graphs", monkeypatch)}
+    assert found["inference"] == offline(model, net_inputs(), tmp_path).key
+
+
+def test_forward_and_backward_are_computed_by_their_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Net()
+    graphs = collected(model, tmp_path / "graphs", monkeypatch)
+    fill_bank(tmp_path, [one.graph for one in graphs]).close()
+    knowledge.forget()
+
+    def compile_inner(*_arguments: Any, **_settings: Any) -> None:
+        raise AssertionError("both graphs are in the bank")
+
+    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx_inner", compile_inner)
+    plain = copy.deepcopy(model)
+    expected, actual = train(plain, plain), train(model, torch.compile(model, backend="jumar"))
+    assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(expected, actual, strict=True))
+    assert len(list((tmp_path / "plans").iterdir())) == 2
+
+
+def test_collecting_where_nothing_can_be_written_lets_the_model_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("JUMAR_TUNE_COLLECT", str(tmp_path / "file" / "graphs"))
+    model = Net().eval()
+    assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+    assert "cannot be kept for tuning" in caplog.text
