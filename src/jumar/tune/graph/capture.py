@@ -7,6 +7,7 @@ import io
 import logging
 import math
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -166,7 +167,9 @@ def _without_in_place(program: torch.export.ExportedProgram) -> torch.export.Exp
     without_plain_in_place(program.graph_module)
     if not has_in_place(program.graph_module):
         return program
-    functional: torch.export.ExportedProgram = program.run_decompositions({})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # PyTorch 2.13 warns of its own use of LeafSpec here
+        functional: torch.export.ExportedProgram = program.run_decompositions({})
     return functional
 
 

@@ -175,4 +175,5 @@ def _is_decided(node: fx.Node, results: Mapping[fx.Node, Any]) -> bool:
         return False
     sources = (results[source] for source in node.all_input_nodes)
     read = sum(source.nbytes for source in sources if isinstance(source, torch.Tensor))
-    return sum(value.numel() * value.element_size() for value in values) <= max(read, _FOLDED_BYTES)
+    size = sum(int(value.numel()) * int(value.element_size()) for value in values)
+    return size <= max(read, _FOLDED_BYTES)

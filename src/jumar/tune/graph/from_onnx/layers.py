@@ -144,13 +144,17 @@ def _instance_norm(call: Call) -> torch.Tensor:
 
 
 @computes("LayerNormalization")
-def _layer_norm(call: Call) -> torch.Tensor:
-    if call.num_outputs > 1:
-        raise TuneError(f"{call} also returns its mean, which is not converted so far.")
+def _layer_norm(call: Call) -> tuple[torch.Tensor, ...]:
     source, axis = call.tensor(0), call.attribute("axis", -1)
     shape = list(source.shape[axis % source.dim() :])
     weight, bias = (_shaped(one, shape) for one in (call.tensor(1), call.optional(2)))
-    return functional.layer_norm(source, shape, weight, bias, call.attribute("epsilon", 1e-5))
+    epsilon = call.attribute("epsilon", 1e-5)
+    made = functional.layer_norm(source, shape, weight, bias, epsilon)
+    if call.num_outputs == 1:
+        return (made,)
+    axes = list(range(axis % source.dim(), source.dim()))
+    variance, mean = torch.var_mean(source, axes, correction=0, keepdim=True)
+    return (made, mean, torch.rsqrt(variance + epsilon))[: call.num_outputs]
 
 
 def _shaped(weight: torch.Tensor | None, shape: list[int]) -> torch.Tensor | None:

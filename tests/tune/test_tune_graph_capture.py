@@ -1,0 +1,201 @@
+"""A captured graph computes what the model computes, and has one form however the model was written."""
+
+from __future__ import annotations
+
+import json
+
+import graph_models as models
+import pytest
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph
+from jumar.tune.graph.capture import ControlFlow, graph_of_module
+from jumar.tune.graph.captured import Captured
+from jumar.tune.graph.data import load
+from jumar.tune.signature import function_of
+
+
+def capture(model, args, kwargs=None, **more) -> Captured:
+    return graph_of_module(model, args, kwargs, **more)
+
+
+def operators(captured: Captured) -> list[str]:
+    return [node.operator for node in captured.graph.nodes]
+
+
+def computed(captured: Captured) -> list[torch.Tensor | None]:
+    tensors, graph = load(captured.data), captured.graph
+    function = function_of(graph, {place: tensors[place] for place in graph.constants})
+    with torch.no_grad():
+        return list(function(*[tensors[place] for place in graph.variables]))
+
+
+def test_a_convolution_network_is_captured_as_exported_and_without_in_place_operators(tmp_path):
+    model, x = models.residual()
+    captured = capture(model, (x,), folder=tmp_path)
+    assert operators(captured) == [
+        "aten::conv2d", "aten::conv2d", "aten::batch_norm", "aten::relu", "aten::add.Tensor", "aten::relu",
+        "aten::adaptive_avg_pool2d", "aten::flatten.using_ints", "aten::linear",
+    ]  # fmt: skip
+    with torch.no_grad():
+        assert torch.allclose(computed(captured)[0], model.eval()(x), atol=1e-6)
+    assert (captured.findings, captured.places, captured.graph.variables) == ((), [0], [0])
+
+
+def test_a_model_is_left_in_the_mode_it_had(tmp_path):
+    model, x = models.residual()
+    model.train()
+    model.norm.eval()
+    capture(model, (x,), folder=tmp_path)
+    assert (model.training, model.dropout.training, model.norm.training) == (True, True, False)
+
+
+def test_keywords_nested_results_and_nothing_come_back_as_the_model_gives_them(tmp_path):
+    model, args, kwargs = models.tied()
+    captured = capture(model, args, kwargs, folder=tmp_path)
+    outputs = pytree.tree_unflatten(computed(captured), pytree.treespec_loads(captured.out_spec))
+    with torch.no_grad():
+        expected = model.eval()(*args, **kwargs)
+    assert outputs["none"] is None
+    assert torch.allclose(outputs["logits"], expected["logits"], atol=1e-5)
+    assert torch.allclose(outputs["first"], expected["first"], atol=1e-5)
+    assert captured.graph.outputs.count(None) == 1
+
+
+def test_weights_that_are_one_are_one_input_and_what_depends_on_weights_alone_is_computed(tmp_path):
+    model, args, kwargs = models.tied()
+    captured = capture(model, args, kwargs, folder=tmp_path)
+    shapes = [spec.shape for spec in captured.graph.inputs if spec.constant]
+    assert shapes.count((50, 16)) == 1
+    assert "aten::arange" not in operators(captured)
+    assert operators(captured).count("aten::embedding") == 1  # that of the places is a weight now
+
+
+@pytest.mark.parametrize("factory", [models.residual, models.tied])
+def test_the_same_model_twice_has_the_same_key(tmp_path, factory):
+    keys = set()
+    for _ in range(2):
+        model, args, *rest = factory()
+        keys.add(capture(model, args if isinstance(args, tuple) else (args,), *rest, folder=tmp_path).graph.key)
+    assert len(keys) == 1
+
+
+def test_the_way_in_place_operators_are_written_does_not_matter(tmp_path):
+    def plain(x):
+        return (x.sin() + 1).relu()
+
+    def in_place(x):
+        y = x.sin()
+        y += 1
+        return y.relu_()
+
+    keys = {capture(models.Function(one), (torch.randn(4),), folder=tmp_path).graph.key for one in (plain, in_place)}
+    assert len(keys) == 1
+
+
+def test_writing_to_a_part_of_a_tensor_is_captured_too(tmp_path):
+    def part(x):
+        y = x * 2
+        y[:, 0] = 1
+        z = y.view(-1)
+        y.add_(1)
+        return z.sum(), y
+
+    x = torch.randn(3, 4)
+    captured = capture(models.Function(part), (x,), folder=tmp_path)
+    assert all(torch.allclose(*pair) for pair in zip(computed(captured), part(x), strict=True))
+    assert captured.reason_not_tuned == ""
+
+
+def test_old_values_that_are_still_read_keep_an_operator_from_being_made_ordinary(tmp_path):
+    """`y` is written to while `x.t()` of it is read later: functionalisation, not renaming, must see to it."""
+
+    def function(x):
+        y = x.exp()
+        turned = y.t()
+        y.mul_(3)
+        return turned + 1
+
+    x = torch.randn(3, 3)
+    captured = capture(models.Function(function), (x,), folder=tmp_path)
+    assert torch.allclose(computed(captured)[0], x.exp().t() * 3 + 1)
+
+
+def test_an_inference_batch_norm_has_one_form_by_both_ways(tmp_path):
+    norm = nn.BatchNorm2d(2).eval()
+
+    def hard(x):
+        y = norm(x)
+        view = y.view(-1)
+        y.add_(1)
+        return view
+
+    ways = [capture(models.Function(one), (torch.randn(1, 2, 3, 3),), folder=tmp_path) for one in (hard, norm)]
+    assert [operators(one)[0] for one in ways] == ["aten::batch_norm"] * 2
+
+
+def test_values_that_decide_what_is_computed_are_no_single_graph(tmp_path):
+    model, x = models.chooses()
+    with pytest.raises(ControlFlow, match="decides by its values"):
+        capture(model, (x,), folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("factory", "code", "said"),
+    [
+        (models.random, "JM510", "draws random numbers (aten.rand_like.default)"),
+        (models.counts, "JM511", "the model and its captured graph differ by"),
+    ],
+)
+def test_what_is_no_function_is_not_tuned_and_says_why(tmp_path, factory, code, said):
+    model, x = factory()
+    captured = capture(model, (x,), folder=tmp_path)
+    assert [finding.code for finding in captured.findings] == [code]
+    assert said in captured.reason_not_tuned
+
+
+def test_outputs_without_a_finite_number_are_refused_and_some_nans_are_said(tmp_path):
+    model, x = models.not_a_number()
+    captured = capture(model, (x,), folder=tmp_path)
+    assert [(one.code, one.severity.label) for one in captured.findings] == [("JM512", "warning"), ("JM512", "error")]
+    assert captured.reason_not_tuned.startswith("output 1 of model holds NaN or Inf everywhere")
+
+
+def test_dropout_in_evaluation_draws_nothing_and_in_a_function_is_seen(tmp_path):
+    dropout = models.Function(lambda x: nn.functional.dropout(x, 0.5, training=True))
+    assert capture(dropout, (torch.randn(8),), folder=tmp_path).findings[0].code == "JM510"
+    attention = models.Function(lambda x: nn.functional.scaled_dot_product_attention(x, x, x))
+    assert capture(attention, (torch.randn(1, 1, 4, 8),), folder=tmp_path).findings == ()
+
+
+def test_a_model_that_keeps_state_is_refused_with_its_name(tmp_path):
+    with pytest.raises(TuneError, match="writes to state while it runs"):
+        capture(models.Writes(), (torch.randn(3),), folder=tmp_path)
+
+
+def test_a_model_that_raises_is_one_sentence(tmp_path):
+    with pytest.raises(
+        TuneError, match="the model cannot be captured: RuntimeError: a and b must"
+    ):
+        capture(nn.Linear(3, 4), (torch.randn(2, 5),), folder=tmp_path)
+
+
+def test_arguments_that_are_no_tensors_are_part_of_the_graph(tmp_path):
+    def function(x, factor, flag):
+        return x * factor if flag else x
+
+    model = models.Function(function)
+    captured = capture(model, (torch.randn(3), 2.5, True), folder=tmp_path)
+    assert captured.places == [0, None, None]
+    assert len(captured.graph.inputs) == 1
+
+
+def test_inputs_carry_the_scale_of_their_values(tmp_path):
+    model, args, kwargs = models.tied()
+    graph: Graph = capture(model, args, kwargs, folder=tmp_path).graph
+    ids = graph.inputs[graph.variables[0]]
+    assert (ids.minimum, ids.maximum) == (float(args[0].min()), float(args[0].max()))
+    assert json.loads(json.dumps(graph.to_json())) == graph.to_json()
