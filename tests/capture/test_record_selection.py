@@ -75,6 +75,14 @@ def test_a_pattern_that_meets_no_row_is_said_at_the_end(training, tmp_path: Path
     )
 
 
+def test_keys_of_suspects_that_only_the_other_run_has_are_not_missed() -> None:
+    mine, theirs = "0:op/forward/fc/aten::addmm/0", "0:op/forward/fc/aten::linear/0"
+    selection = Selection([mine, theirs, "0:*/nowhere/*"], lambda: 0)
+    assert selection.unmet() == [mine, theirs, "0:*/nowhere/*"]
+    assert selection.wants("op", "forward", "fc", "aten::addmm", 0)
+    assert selection.unmet() == ["0:*/nowhere/*"]
+
+
 def test_a_file_of_suspects_is_a_list_of_keys(tmp_path: Path) -> None:
     file = tmp_path / "suspects.json"
     file.write_text(json.dumps(["op/forward/fc/aten::addmm/0", " module/forward/-/Net/0 "]))

@@ -56,6 +56,12 @@ def compiled_regions(regions: Mapping[Any, str], unwatched: Iterable[Any]) -> li
     return told
 
 
+def modules_inside(codes: Iterable[Any]) -> list[str]:
+    """Return a sentence on regions that call modules, if there are any."""
+    found = list(codes)
+    return [f"modules called inside torch.compile regions have no rows of their own: {_named(found)}"] if found else []
+
+
 def _with(regions: Mapping[Any, str], way: str) -> list[Any]:
     return [code for code, how in regions.items() if how == way]
 

@@ -36,6 +36,8 @@ class GraphWatch:
         self._is_in_place = False
         self.regions: dict[Any, str] = {}
         """Code that was compiled to `graph`, `borders` or `instead` (the graph in place of kernels)."""
+        self.with_modules: dict[Any, None] = {}
+        """Those of them that call modules: the compiler leaves no call that a row could be made of."""
 
     def start(self) -> None:
         """Begin to watch; the compiler is not imported by a program that does not use it."""
@@ -99,6 +101,8 @@ class GraphWatch:
         @functools.wraps(backend, updated=())
         def compile_graph(module: torch.fx.GraphModule, inputs: Any, **options: Any) -> Any:
             runner = self._runner
+            if any(node.meta.get("nn_module_stack") for node in module.graph.nodes):
+                self.with_modules[code] = None
             runner.last_was_as_it_is = False
             made = backend(module, inputs, **options)
             if runner.last_was_as_it_is:

@@ -44,8 +44,15 @@ class Selection:
         return wanted
 
     def unmet(self) -> list[str]:
-        """Return the patterns that no recorded row matched."""
-        return [pattern.text for pattern in self._patterns if not pattern.was_met]
+        """Return the patterns that no recorded row matched.
+
+        A file of suspects has keys of both runs, each with its step. Where any of such keys was met, those that were
+        not are the other run's.
+        """
+        has_own = any(pattern.was_met for pattern in self._patterns if pattern.is_one_row)
+        return [
+            pattern.text for pattern in self._patterns if not pattern.was_met and not (has_own and pattern.is_one_row)
+        ]
 
 
 class _Pattern:
@@ -55,6 +62,8 @@ class _Pattern:
         self.text = text
         step, key = split_step(text)
         self.step = step
+        self.is_one_row = step is not None and not set("*?") & set(key)
+        """Whether it is the key of one row in one step, as files of suspects have them."""
         self.matches = re.compile(translate(_without_classes(key))).match
         self.was_met = False
 

@@ -15,7 +15,7 @@ import torch
 
 from jumar.capture.budget_control import BudgetControl
 from jumar.capture.calls import Call
-from jumar.capture.compiled import compiled_regions, known_codes, silence_hooks
+from jumar.capture.compiled import compiled_regions, known_codes, modules_inside, silence_hooks
 from jumar.capture.graphs import GraphWatch
 from jumar.capture.observer import Observer, ObserverOptions
 from jumar.capture.plan import RecordPlan
@@ -180,6 +180,8 @@ class Session:
         sentences = []
         if self._graphs is not None:
             sentences += compiled_regions(self._graphs.regions, self._unwatched)
+            if self._plan is not None and "module" in self._plan.levels:
+                sentences += modules_inside(self._graphs.with_modules)
         sentences += self._budget.sentences() if self._budget is not None else []
         if self._selection is not None:
             sentences += [f"no recorded row matches {text!r} of tensors-of" for text in self._selection.unmet()]
