@@ -149,3 +149,12 @@ def test_reading_leaves_the_environment_alone():
     before = dict(os.environ)
     read({"TE_PARALLEL_COMPILER": "2"})
     assert dict(os.environ) == before
+
+
+def test_run_loop_is_the_least_number_of_calls_in_a_sample():
+    from jumar.tune.worker.messages import Effort
+    from jumar.tune.worker.pairs import measure_pairs
+
+    effort = Effort(seconds=0.001, min_pairs=3, max_pairs=3, sample_us=0.001, min_calls=7, max_wait_share=1e9)
+    pairs = measure_pairs(tuple, list, effort, min_gain=0.0, seed=0)
+    assert pairs.calls_per_sample == 7
