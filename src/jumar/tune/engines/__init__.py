@@ -5,10 +5,11 @@ from __future__ import annotations
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
 from jumar.tune.engines.eager import Eager
 from jumar.tune.engines.inductor import Inductor
+from jumar.tune.engines.kernels import Kernels
 from jumar.tune.engines.onnxruntime import OnnxRuntime
 from jumar.tune.engines.openvino import OpenVino
 
 __all__ = ["ENGINES", "Engine", "GraphFunction", "Precision", "Settings", "Site"]
 
-ENGINES: tuple[Engine, ...] = (Eager(), Inductor(), OnnxRuntime(), OpenVino())
+ENGINES: tuple[Engine, ...] = (Eager(), Inductor(), OnnxRuntime(), OpenVino(), Kernels())
 """In the order in which they are tried."""

@@ -9,6 +9,7 @@ import torch
 
 from jumar.tune.engines.base import GraphFunction, Site
 from jumar.tune.engines.cut import Cut, effect_of
+from jumar.tune.engines.layout import contiguous_order, is_contiguous
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.fx import to_fx
 
@@ -74,10 +75,13 @@ def _fed(site: Site, made: Cut, inside: Inside | None) -> Callable[[Sequence[tor
 
 def _strided(output: torch.Tensor, shape: tuple[int, ...], stride: tuple[int, ...]) -> torch.Tensor:
     """Return a tensor whose elements lie in memory order with its own shape and strides: a view where it is dense."""
-    size = 1 + sum((length - 1) * step for length, step in zip(shape, stride, strict=True))
-    if size <= output.numel() or not output.numel():
+    if is_contiguous(shape, stride) or contiguous_order(shape, stride) is not None:
         return output.as_strided(shape, stride)
-    return output.new_empty_strided(shape, stride).copy_(output)
+    distinct = output
+    for dimension, step in enumerate(stride):
+        if step == 0:  # expanded: one element of memory for all
+            distinct = distinct.narrow(dimension, 0, 1)
+    return output.new_empty_strided(distinct.shape, stride).copy_(distinct).as_strided(shape, stride)
 
 
 class _Finish:

@@ -21,46 +21,15 @@ from jumar.tune.task import TensorSpec, contiguous_stride
 PERMUTE = "aten::permute"
 
 VIEWS = frozenset(
-    [
-        "alias",
-        "detach",
-        "view",
-        "reshape",
-        "_unsafe_view",
-        "t",
-        "transpose",
-        "permute",
-        "expand",
-        "slice",
-        "select",
-        "squeeze",
-        "unsqueeze",
-        "split",
-        "split_with_sizes",
-        "chunk",
-        "unbind",
-        "narrow",
-        "flatten",
-        "unflatten",
-        "unfold",
-        "diagonal",
-        "movedim",
-        "moveaxis",
-        "swapaxes",
-        "swapdims",
-        "numpy_T",
-        "mT",
-        "mH",
-        "adjoint",
-        "tensor_split",
-        "lift_fresh",
-        "view_as_real",
-        "view_as_complex",
-        "as_strided",
-        "contiguous",
-        "to",
-    ]
-)
+    {
+        "alias", "detach", "view", "reshape", "_unsafe_view", "t", "transpose", "permute", "expand", "slice", "select",
+        "squeeze", "unsqueeze", "split", "split_with_sizes", "chunk", "unbind", "narrow", "flatten", "unflatten",
+        "unfold", "diagonal", "movedim", "moveaxis", "swapaxes", "swapdims", "numpy_T", "mT", "mH", "adjoint",
+        "tensor_split", "lift_fresh", "view_as_real", "view_as_complex", "as_strided", "contiguous", "to",
+        "broadcast_to", "ravel", "positive", "hsplit", "vsplit", "dsplit", "atleast_1d", "atleast_2d", "atleast_3d",
+        "resolve_conj", "resolve_neg", "pin_memory", "_reshape_alias",
+    }
+)  # fmt: skip
 """Base names of operators that return their input's memory, or may."""
 
 

@@ -11,9 +11,12 @@ from jumar.tune.engines.bound import bound
 from jumar.tune.engines.integers import ranges
 
 
-def guarded(site: Site, run: GraphFunction) -> GraphFunction:
-    """Return `run`, behind a look at the range of integer inputs; where it is left, PyTorch computes, or raises."""
-    checks = ranges(site.graph)
+def guarded(site: Site, run: GraphFunction, *, only_tables: bool = False) -> GraphFunction:
+    """Return `run`, behind a look at the range of integer inputs; where it is left, PyTorch computes, or raises.
+
+    `only_tables`: the engine computes integers exactly, and only rows that a table has not are looked for.
+    """
+    checks = [check for check in ranges(site.graph) if check.is_table or not only_tables]
     if not checks:
         return run
     plain = bound(site.graph, site.constants)

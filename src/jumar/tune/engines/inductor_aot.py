@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,8 +42,10 @@ def built(site: Site, layout: str) -> GraphFunction:
     constants = inside_constants(site, made)
     graph = channels_last(made.inside) if layout else made.inside
     module = with_weights(to_fx(graph), graph, converted(constants) if layout else constants)
-    program = torch.export.export(Whole(module), tuple(_example(site, made)), strict=False)
-    aoti_compile_and_package(program, package_path=str(site.folder / PACKAGE))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PyTorch's exporter uses what PyTorch deprecates
+        program = torch.export.export(Whole(module), tuple(_example(site, made)), strict=False)
+        aoti_compile_and_package(program, package_path=str(site.folder / PACKAGE))
     return loaded(site)
 
 

@@ -32,6 +32,8 @@ class Range:
     """Among the variable inputs."""
     low: int
     high: int
+    is_table: bool
+    """They are the numbers of rows of a table."""
 
 
 def first_integer_refusal(graph: Graph) -> str:
@@ -57,9 +59,9 @@ def ranges(graph: Graph) -> list[Range]:
             continue
         tables = list(_tables(graph, value))
         if tables:
-            found.append(Range(place=place, low=0, high=min(tables) - 1))
+            found.append(Range(place=place, low=0, high=min(tables) - 1, is_table=True))
         elif graph.inputs[value].dtype in {"int64", "int32"}:
-            found.append(Range(place=place, low=-EXACT, high=EXACT))
+            found.append(Range(place=place, low=-EXACT, high=EXACT, is_table=False))
     return found
 
 

@@ -81,10 +81,12 @@ class OnnxRuntime(Engine):
         """Open a session on the file that `build` left."""
         from jumar.tune.engines.borders import inside_constants, with_borders
         from jumar.tune.engines.cut import cut
+        from jumar.tune.engines.guards import guarded
         from jumar.tune.engines.onnxruntime_session import opened
 
         made = cut(site.graph)
         if not made.inside.nodes:
             return with_borders(site, made, None)
         given: dict[str, Any] = dict(settings)
-        return with_borders(site, made, opened(site, inside_constants(site, made), given, made.inside))
+        run = opened(site, inside_constants(site, made), given, made.inside)
+        return guarded(site, with_borders(site, made, run), only_tables=True)

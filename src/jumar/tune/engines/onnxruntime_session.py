@@ -12,6 +12,7 @@ from jumar.tune.engines.base import Site
 from jumar.tune.engines.borders import Inside
 from jumar.tune.engines.onnx.draft import DTYPES
 from jumar.tune.engines.onnx.file import BORROWED, MODEL, borrowed
+from jumar.tune.engines.onnx.model import name_of
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 
@@ -61,10 +62,10 @@ class _Bound:
     def __init__(self, session: Any, graph: Graph, keep: Any) -> None:
         self._session, self._keep = session, keep
         self._binding = session.io_binding()
-        specs = [graph.inputs[place] for place in graph.variables]
+        taken = {given.name for given in session.get_inputs()}
         self._inputs = [
-            _Port(name.name, spec.shape, getattr(torch, spec.dtype), self._binding.bind_input)
-            for name, spec in zip(session.get_inputs(), specs, strict=True)
+            _Port(name, spec.shape, getattr(torch, spec.dtype), self._binding.bind_input) if name in taken else None
+            for name, spec in ((name_of(place), graph.inputs[place]) for place in graph.variables)
         ]
         given = [graph.spec_of(value) for value in graph.outputs if value is not None]
         self._outputs = [
@@ -76,6 +77,8 @@ class _Bound:
 
     def __call__(self, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
         for port, tensor in zip(self._inputs, inputs, strict=True):
+            if port is None:  # nothing reads it
+                continue
             if port.staged is None:
                 port.bind(tensor)
             else:

@@ -48,8 +48,6 @@ class OpenVino(Engine):
 
     def unsupported(self, graph: Graph) -> str:
         """Name the first operator or dtype that it does not compute as PyTorch does."""
-        if any(0 in spec.shape for spec in [*graph.inputs, *filter(None, graph.values)]):
-            return "the graph holds an empty tensor, which OpenVINO does not take."
         return first_refusal(graph, DTYPES) or first_integer_refusal(graph)
 
     def settings(self, graph: Graph, machine: Machine, precision: Precision = "fp32") -> Sequence[Settings]:

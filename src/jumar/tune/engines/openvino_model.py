@@ -13,7 +13,7 @@ import torch
 
 from jumar.tune.engines.borders import Inside
 from jumar.tune.engines.onnx.file import LARGEST_MODEL_BYTES, size_bytes, whole
-from jumar.tune.engines.onnx.model import to_onnx
+from jumar.tune.engines.onnx.model import name_of, to_onnx
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 
@@ -65,11 +65,13 @@ class _Request:
 
     def __init__(self, model: Any, graph: Graph) -> None:
         self._request = model.create_infer_request()
-        inputs = [graph.inputs[place] for place in graph.variables]
+        numbers = {given.get_any_name(): number for number, given in enumerate(model.inputs)}
         outputs = [spec for value in graph.outputs if value is not None and (spec := graph.spec_of(value)) is not None]
         self._inputs = [
-            _Port(place, spec.shape, getattr(torch, spec.dtype), self._request.set_input_tensor)
-            for place, spec in enumerate(inputs)
+            None
+            if (number := numbers.get(name_of(place))) is None
+            else _Port(number, spec.shape, getattr(torch, spec.dtype), self._request.set_input_tensor)
+            for place, spec in ((place, graph.inputs[place]) for place in graph.variables)
         ]
         self._outputs = [
             _Port(place, spec.shape, getattr(torch, spec.dtype), self._request.set_output_tensor)
@@ -78,6 +80,8 @@ class _Request:
 
     def __call__(self, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
         for port, tensor in zip(self._inputs, inputs, strict=True):
+            if port is None:  # nothing reads it
+                continue
             if port.staged is None:
                 port.set(tensor)
             else:

@@ -16,6 +16,8 @@ VALUES_MAKE_SHAPES = frozenset({"nonzero", "masked_select", "unique", "_unique2"
 def first_refusal(graph: Graph, dtypes: frozenset[str] = DTYPES) -> str:
     """Return why `graph` cannot be handed to another engine, as one sentence; empty when nothing shows."""
     for spec in [*graph.inputs, *(spec for spec in graph.values if spec is not None)]:
+        if 0 in spec.shape:
+            return "the graph holds an empty tensor, which the engine does not take."
         if spec.dtype not in dtypes:
             return f"the graph holds {spec.dtype}, which the engine does not compute in."
     for node in graph.nodes:

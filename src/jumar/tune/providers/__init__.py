@@ -11,6 +11,7 @@ from jumar.tune.policy import Policy, Stack
 from jumar.tune.providers.base import Provider
 from jumar.tune.providers.channels_last import ChannelsLast
 from jumar.tune.providers.contiguous import Contiguous
+from jumar.tune.providers.engine import OnnxRuntimeOperator, OpenVinoOperator
 from jumar.tune.providers.inductor import Inductor
 from jumar.tune.providers.native import Native
 from jumar.tune.providers.threads import Threads
@@ -18,7 +19,15 @@ from jumar.tune.task import Function
 
 __all__ = ["PROVIDERS", "Provider", "apply_stack", "import_path", "load_provider"]
 
-PROVIDERS: tuple[Provider, ...] = (Contiguous(), ChannelsLast(), Native(), Inductor(), Threads())
+PROVIDERS: tuple[Provider, ...] = (
+    Contiguous(),
+    ChannelsLast(),
+    Native(),
+    Inductor(),
+    OnnxRuntimeOperator(),
+    OpenVinoOperator(),
+    Threads(),
+)
 """In the order in which candidates of a kind are tried."""
 
 

@@ -34,8 +34,11 @@ def decomposed(target: Any, arguments: Sequence[Any], keywords: dict[str, Any]) 
         given, named = torch.utils._pytree.tree_unflatten(filled, structure)
         return function(*given, **named)
 
-    with torch.no_grad():
-        module: fx.GraphModule = make_fx(call, tracing_mode="real")(*fakes)
+    try:
+        with torch.no_grad():
+            module: fx.GraphModule = make_fx(call, tracing_mode="real")(*fakes)
+    except (NotImplementedError, RuntimeError, TypeError, ValueError):  # a rule for other arguments
+        return None
     return None if any(node.target is target for node in module.graph.nodes) else module
 
 

@@ -45,9 +45,14 @@ def to_onnx(graph: Graph, constants: Mapping[Reference, torch.Tensor]) -> Writte
     module = annotated(graph)
     placeholders = module.graph.find_nodes(op="placeholder")
     for place, node in enumerate(placeholders):
-        writer.take(node, constants.get(place))
+        writer.take(node, name_of(place), constants.get(place))
     outputs = writer.run(module)
     return writer.finish([node for place, node in enumerate(placeholders) if not graph.inputs[place].constant], outputs)
+
+
+def name_of(place: Reference) -> str:
+    """Return the name that a variable input of the graph has in the model, if anything reads it."""
+    return f"input_{place}"
 
 
 class _Writer:
@@ -57,11 +62,11 @@ class _Writer:
         self._draft = draft
         self._values: dict[fx.Node, Any] = values or {}
 
-    def take(self, node: fx.Node, known: torch.Tensor | None) -> None:
+    def take(self, node: fx.Node, name: str, known: torch.Tensor | None) -> None:
         """Enter an input: a name of its own, or an initialiser."""
         example = node.meta["val"]
         dtype_of(example.dtype)
-        name = str(node.name) if known is None else self._draft.constant(known)
+        name = name if known is None else self._draft.constant(known)
         self._values[node] = Value(name, example.dtype, tuple(example.shape), known)
 
     def run(self, module: fx.GraphModule) -> list[Any]:

@@ -1,0 +1,155 @@
+"""The contract of `Engine` as tests: subclass `EngineContract` and give the `engine` fixture."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import engine_models
+import pytest
+import torch
+from tune_builders import MACHINE
+
+from jumar.tune.engines.base import Engine, GraphFunction, Settings, Site
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+WITH_COMPILER = replace(MACHINE, compiler="g++")
+
+LOADS = """
+import pickle, sys, torch
+from pathlib import Path
+engine, graph, constants, folder, settings, inputs = pickle.load(sys.stdin.buffer)
+from jumar.tune.engines.base import Site
+site = Site(graph=graph, constants=constants, example=(), folder=Path(folder))
+import subprocess
+def refuse(*arguments, **options):
+    raise AssertionError(f"load started {arguments}")
+subprocess.Popen = refuse
+with torch.no_grad():
+    outputs = engine.load(site, settings)(*inputs)
+torch.save(list(outputs), Path(folder) / "outputs.pt")
+"""
+
+
+class EngineContract:
+    """`models` are names of `engine_models` that the engine must take; it must take or refuse the others."""
+
+    models: tuple[str, ...] = ("convolutions", "attention", "borders")
+    tolerance = 2e-6
+    """Of the greatest value."""
+
+    @pytest.fixture
+    def engine(self) -> Engine:
+        raise NotImplementedError
+
+    def built(self, engine: Engine, site: Site, settings: Settings) -> GraphFunction:
+        with torch.no_grad():
+            return engine.build(site, settings)
+
+    def sites(self, tmp_path: Path, engine: Engine) -> list[tuple[Site, Settings, list[torch.Tensor]]]:
+        found = []
+        for name in self.models:
+            graph, constants, example = engine_models.captured(name)
+            for number, settings in enumerate(engine.settings(graph, replace(WITH_COMPILER, num_threads=1))):
+                folder = tmp_path / f"{name}{number}"
+                folder.mkdir()
+                site = Site(graph=graph, constants=constants, example=example, folder=folder)
+                found.append((site, settings, engine_models.other_inputs(example)))
+        assert found
+        return found
+
+    def test_what_runs_in_the_tuner_imports_no_torch(self, engine: Engine) -> None:
+        graphs = [engine_models.captured(name)[0] for name in self.models]
+        code = (
+            "import pickle, sys\n"
+            "engine, graphs, machine = pickle.load(sys.stdin.buffer)\n"
+            "for graph in graphs:\n"
+            "    engine.unsupported(graph), engine.settings(graph, machine), engine.version()\n"
+            "engine.unavailable(machine)\n"
+            "sys.exit(any(name in sys.modules for name in ('torch', 'onnxruntime', 'openvino', 'onnx', 'tvm')))"
+        )
+        data = pickle.dumps((engine, graphs, WITH_COMPILER))
+        assert subprocess.run([sys.executable, "-c", code], input=data, check=False, env=ENVIRONMENT).returncode == 0
+
+    def test_it_offers_the_same_settings_each_time_and_they_are_json(self, engine: Engine) -> None:
+        import json
+
+        for name in self.models:
+            graph = engine_models.captured(name)[0]
+            assert engine.unsupported(graph) == ""
+            offered = list(engine.settings(graph, WITH_COMPILER))
+            assert offered
+            assert offered == list(engine.settings(graph, WITH_COMPILER)) == json.loads(json.dumps(offered))
+
+    def test_it_has_the_version_of_an_installed_package(self, engine: Engine) -> None:
+        assert engine.version()[0].isdigit()
+
+    def test_it_computes_what_pytorch_computes_on_changing_inputs(self, engine: Engine, tmp_path: Path) -> None:
+        for site, settings, others in self.sites(tmp_path, engine):
+            run = self.built(engine, site, settings)
+            for inputs in (list(site.example), others):
+                kept = [tensor.clone() for tensor in inputs]
+                with torch.no_grad():
+                    self.agree(run(*inputs), engine_models.plain(site.graph, site.constants, inputs), settings)
+                assert all(map(torch.equal, kept, inputs))
+
+    def test_outputs_of_earlier_calls_keep_their_values(self, engine: Engine, tmp_path: Path) -> None:
+        site, settings, others = self.sites(tmp_path, engine)[0]
+        run = self.built(engine, site, settings)
+        with torch.no_grad():
+            first = run(*site.example)
+            kept = [output.clone() for output in first]
+            run(*others)
+        assert all(map(torch.equal, kept, first))
+
+    def test_outputs_that_are_inputs_or_views_of_them_share_their_memory(self, engine: Engine, tmp_path: Path) -> None:
+        graph, constants, example = engine_models.captured("borders")
+        site = Site(graph=graph, constants=constants, example=example, folder=tmp_path)
+        settings = engine.settings(graph, replace(WITH_COMPILER, num_threads=1))[0]
+        with torch.no_grad():
+            outputs = self.built(engine, site, settings)(*example)
+        assert outputs[0] is example[0]
+        assert outputs[1].data_ptr() == example[0].data_ptr()
+
+    def test_another_process_loads_the_same_function_and_compiles_nothing(self, engine: Engine, tmp_path: Path) -> None:
+        for site, settings, others in self.sites(tmp_path, engine):
+            with torch.no_grad():
+                expected = self.built(engine, site, settings)(*others)
+            data = pickle.dumps((engine, site.graph, site.constants, str(site.folder), settings, others))
+            done = subprocess.run(
+                [sys.executable, "-W", "ignore", "-c", LOADS],
+                input=data,
+                check=False,
+                env=ENVIRONMENT,
+                capture_output=True,
+            )
+            assert done.returncode == 0, done.stderr.decode()[-2000:]
+            loaded = torch.load(site.folder / "outputs.pt")
+            self.agree(loaded, expected, settings)
+
+    def test_it_leaves_the_process_as_it_was(self, engine: Engine, tmp_path: Path) -> None:
+        before = engine_models.process_state()
+        for site, settings, _ in self.sites(tmp_path, engine):
+            run = self.built(engine, site, settings)
+            with torch.no_grad():
+                run(*site.example)
+        assert engine_models.process_state() == before
+
+    def agree(self, outputs: Any, expected: Any, settings: Settings) -> None:
+        assert len(outputs) == len(expected)
+        for place, (output, wanted) in enumerate(zip(outputs, expected, strict=True)):
+            where = f"output {place} under {settings}"
+            if wanted is None:
+                assert output is None, where
+                continue
+            assert (output.shape, output.dtype, output.stride()) == (wanted.shape, wanted.dtype, wanted.stride()), where
+            if not wanted.is_floating_point():
+                assert torch.equal(output, wanted), where
+                continue
+            scale = wanted.abs().max().item() or 1.0
+            assert (output - wanted).abs().max().item() <= self.tolerance * scale * 10, where

@@ -1,0 +1,134 @@
+"""Every engine keeps the contract."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import engine_models
+import pytest
+import torch
+from engine_contract import EngineContract
+from torch import nn
+from tune_builders import MACHINE
+
+from jumar.tune.engines import ENGINES, Engine, Site
+from jumar.tune.engines.eager import Eager
+from jumar.tune.engines.inductor import Inductor
+from jumar.tune.engines.onnxruntime import OnnxRuntime
+from jumar.tune.engines.openvino import OpenVino
+from jumar.tune.errors import TuneError
+from jumar.tune.machine import compiler_version
+
+ONE = replace(MACHINE, num_threads=1, compiler="g++")
+
+
+class TestEager(EngineContract):
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return Eager()
+
+
+class TestOnnxRuntime(EngineContract):
+    @pytest.fixture
+    def engine(self) -> Engine:
+        pytest.importorskip("onnxruntime")
+        pytest.importorskip("onnx")
+        return OnnxRuntime()
+
+
+class TestOpenVino(EngineContract):
+    @pytest.fixture
+    def engine(self) -> Engine:
+        pytest.importorskip("openvino")
+        pytest.importorskip("onnx")
+        return OpenVino()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not compiler_version(), reason="TorchInductor needs a C++ compiler")
+@pytest.mark.filterwarnings("ignore")  # TorchInductor's own imports and exports warn
+class TestInductor(EngineContract):
+    models = ("borders",)
+
+    @pytest.fixture
+    def engine(self) -> Engine:
+        return Inductor()
+
+
+def test_every_engine_has_a_name_of_its_own() -> None:
+    names = [engine.name for engine in ENGINES]
+    assert len(set(names)) == len(names)
+
+
+def test_an_engine_that_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("jumar.tune.engines.onnxruntime", "jumar.tune.engines.openvino"):
+        monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
+    for engine in (OnnxRuntime(), OpenVino()):
+        assert "pip install" in engine.unavailable(MACHINE)
+    assert "install g++" in Inductor().unavailable(MACHINE)
+
+
+def test_engines_of_the_cpu_are_not_offered_for_other_devices() -> None:
+    assert all("cuda" in engine.unavailable(replace(MACHINE, device="cuda")) for engine in (OnnxRuntime(), OpenVino()))
+
+
+class Doubled(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+
+class Looked(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(5, 3)
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        return self.words(ids) * 2
+
+
+class IsGreater(nn.Module):
+    def forward(self, numbers: torch.Tensor) -> torch.Tensor:
+        return (numbers > 2**24).float()
+
+
+def site_of(model: nn.Module, folder: Path, *inputs: torch.Tensor) -> Site:
+    graph, constants, example = engine_models.graph_of(model, list(inputs))
+    return Site(graph=graph, constants=constants, example=example, folder=folder)
+
+
+def test_openvino_refuses_integers_that_it_would_compute_in_fewer_bits(tmp_path: Path) -> None:
+    site = site_of(Doubled(), tmp_path, torch.arange(4))
+    assert "32 bits" in OpenVino().unsupported(site.graph)
+
+
+def test_openvino_refuses_float64(tmp_path: Path) -> None:
+    site = site_of(Doubled(), tmp_path, torch.ones(4, dtype=torch.float64))
+    assert "float64" in OpenVino().unsupported(site.graph)
+
+
+def test_integers_beyond_what_openvino_holds_are_computed_by_pytorch(tmp_path: Path) -> None:
+    pytest.importorskip("openvino")
+    site = site_of(IsGreater(), tmp_path, torch.tensor([1, 2**24, 2**24 + 1, 2**40]))
+    (output,) = OpenVino().build(site, {})(*site.example)
+    assert output.tolist() == [0.0, 0.0, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("engine", [OnnxRuntime(), OpenVino()])
+@pytest.mark.parametrize("wrong", [-1, 5])
+def test_an_index_that_pytorch_refuses_is_refused(engine: Engine, wrong: int, tmp_path: Path) -> None:
+    if engine.unavailable(MACHINE):
+        pytest.skip(engine.unavailable(MACHINE))
+    site = site_of(Looked(), tmp_path, torch.tensor([0, 4]))
+    run = engine.build(site, {})
+    with pytest.raises(IndexError), torch.no_grad():
+        run(torch.tensor([0, wrong]))
+
+
+@pytest.mark.parametrize("engine", [OnnxRuntime(), OpenVino()])
+def test_a_folder_without_a_build_is_one_sentence(engine: Engine, tmp_path: Path) -> None:
+    if engine.unavailable(MACHINE):
+        pytest.skip(engine.unavailable(MACHINE))
+    site = site_of(Doubled(), tmp_path, torch.ones(4))
+    with pytest.raises(TuneError, match="tune again"):
+        engine.load(site, {})
