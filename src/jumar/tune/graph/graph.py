@@ -67,9 +67,9 @@ class Graph:
     """Those with `constant` set are weights: the same values in every call."""
     nodes: Sequence[Node]
     outputs: Sequence[Reference | None]
-    effects: Sequence[Reference] = ()
+    effects: Sequence[Reference] = field(default_factory=list)
     """Nodes that write to an input (`aten::copy_`), in the order in which they run after all others."""
-    values: Sequence[TensorSpec | None] = field(default=(), compare=False)
+    values: Sequence[TensorSpec | None] = field(default_factory=list, compare=False)
     """What each node gives, None for several tensors or no tensor. It follows from the rest: no part of the key."""
 
     @classmethod
