@@ -17,6 +17,10 @@ STOP_ENVIRONMENT = "JUMAR_STOP_AFTER"
 DEFAULT_LEVELS: tuple[Level, ...] = ("module", "op")
 DEFAULT_VALUES: Values = "sketch"
 
+LEVELS_FOR_TUNING: tuple[Level, ...] = ("op",)
+VALUES_FOR_TUNING: Values = "stats"
+"""The leanest recording that operators can be tuned from: each call, and the scale of its tensors."""
+
 Compiled = Literal["borders", "graph"]
 """What is recorded of a region that `torch.compile` compiled with a back end that makes kernels of its own:
 its inputs and outputs, or each operator of the graph it was compiled from, which then runs in its place."""

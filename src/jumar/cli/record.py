@@ -9,8 +9,17 @@ from time import monotonic
 from typing import TYPE_CHECKING, cast, get_args
 
 import click
+from click.core import ParameterSource
 
-from jumar.capture.plan import DEFAULT_LEVELS, DEFAULT_VALUES, Compiled, RecordPlan, Vary
+from jumar.capture.plan import (
+    DEFAULT_LEVELS,
+    DEFAULT_VALUES,
+    LEVELS_FOR_TUNING,
+    VALUES_FOR_TUNING,
+    Compiled,
+    RecordPlan,
+    Vary,
+)
 from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE
 from jumar.cli.options import Npu, force_option, npu_options, parse_steps
 from jumar.cli.run import SCRIPT_SETTINGS
@@ -88,6 +97,12 @@ if TYPE_CHECKING:
     help="Run under other conditions, to measure the noise floor for `jumar compare --floor`: another number of "
     "threads, other kernels, or inputs of operators moved by one unit in the last place.",
 )
+@click.option(
+    "--for-tuning",
+    is_flag=True,
+    help="The leanest recording that `jumar tune DIR` needs: operators with statistics, of one step unless --steps "
+    "says more. Takes the place of --level and --values.",
+)
 @force_option
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
@@ -104,6 +119,7 @@ def command(
     suspects: tuple[str, ...],
     compiled: Compiled,
     vary: Vary | None,
+    for_tuning: bool,
     force: bool,
     script: Path,
     arguments: tuple[str, ...],
@@ -132,6 +148,9 @@ def command(
     from jumar.capture.patterns import read_patterns
     from jumar.capture.script import read_script
 
+    if for_tuning:
+        _refuse_others("--for-tuning", ("levels", "--level"), ("values", "--values"))
+        levels, values, steps = ",".join(LEVELS_FOR_TUNING), VALUES_FOR_TUNING, steps or "0:1"
     chosen = parse_steps(steps)
     if go_on and chosen is None:
         raise UsageError("--go-on has no effect without --steps: the script goes on anyway. Leave it out.")
@@ -160,7 +179,7 @@ def command(
     click.echo(f"jumar: recording {script} on {active.description} into {out}", err=True)
     stop_after = chosen[1] if chosen is not None and not go_on else None
     end = run_script(script, arguments, plan=plan, stop_after=stop_after, on_step=Progress(chosen).on_step)
-    _say_what_there_is(out, script, end)
+    _say_what_there_is(out, script, end, for_tuning=for_tuning)
     return _exit_code(end)
 
 
@@ -202,7 +221,15 @@ class Progress:
         return f", {self._num_steps} of {wanted}" + (f", about {left_s:.0f} s to go" if left_s >= 1 else "")
 
 
-def _say_what_there_is(out: Path, script: Path, end: RunEnd) -> None:
+def _refuse_others(option: str, *others: tuple[str, str]) -> None:
+    """Raise UsageError when one of the others was given beside an option that takes its place."""
+    context = click.get_current_context()
+    for name, spelled in others:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{spelled} has no effect beside {option}, which says it. Leave one of the two out.")
+
+
+def _say_what_there_is(out: Path, script: Path, end: RunEnd, *, for_tuning: bool) -> None:
     from jumar.recording import Recording
 
     recording = Recording.open(out)
@@ -226,7 +253,9 @@ def _say_what_there_is(out: Path, script: Path, end: RunEnd) -> None:
             f"jumar: the budget left something out of {counted(len(budgeted), 'step')}; each says what (step_info)",
             err=True,
         )
-    if num_rows:
+    if num_rows and for_tuning:
+        click.echo(f"jumar: next, tune its operators: jumar tune {out}", err=True)
+    elif num_rows:
         click.echo(f"jumar: next, compare with another recording: jumar compare REFERENCE {out}", err=True)
     else:
         click.echo("jumar: no step was completed: nothing to compare. See docs/guide-record.md on steps.", err=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jumar.capture.launcher import LaunchResult, launch
-from jumar.capture.plan import RecordPlan
+from jumar.capture.plan import LEVELS_FOR_TUNING, VALUES_FOR_TUNING, RecordPlan
 from jumar.capture.plugin import ENVIRONMENT as PLUGIN_ENVIRONMENT
 from jumar.device import DevicePlan
 from jumar.errors import InputError, UsageError
@@ -90,7 +90,9 @@ def record_operators(run: ScriptRun, folder: Path) -> LaunchResult:
 
     Raises ScriptError when the script cannot be run, InputError when it failed before its first step was complete.
     """
-    plan = RecordPlan(out=str(folder), levels=("op",), values="stats", steps=(0, run.steps), force=True)
+    plan = RecordPlan(
+        out=str(folder), levels=LEVELS_FOR_TUNING, values=VALUES_FOR_TUNING, steps=(0, run.steps), force=True
+    )
     result = _launched(run, folder.parent, plan, {})
     if not any((folder / "steps").glob("*.parquet")):
         raise InputError(f"{run.script} completed no step{_why(result, folder.parent)}")
