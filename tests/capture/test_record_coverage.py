@@ -18,6 +18,7 @@ from torch.nn.functional import linear as linear_imported_before
 from torch.utils.checkpoint import checkpoint
 
 from jumar.capture import record
+from jumar.device import emulate
 from jumar.errors import OutputError, UsageError
 from jumar.recording import CallRow, Recording
 
@@ -296,3 +297,14 @@ def test_memory_that_was_looked_at_can_still_be_resized(recorded, values: str, s
 
     recorded(run, values=values)
     assert [tensor.untyped_storage().resizable() for tensor in data] == [True, True, True]
+
+
+def test_a_block_on_the_emulated_npu_names_the_chip_and_one_on_the_cpu_does_not(tmp_path: Path) -> None:
+    with emulate(soc="Ascend310P3"):
+        with record(tmp_path / "npu"):
+            torch.ones(3, device="npu") * 2
+        with record(tmp_path / "cpu"):
+            torch.ones(3, device="cpu") * 2
+    npu, cpu = (Recording.open(tmp_path / name).info for name in ("npu", "cpu"))
+    assert (npu.device, npu.soc) == ("npu (emulated)", "Ascend310P3")
+    assert (cpu.device.startswith("npu"), cpu.soc) == (False, "")

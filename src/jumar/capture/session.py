@@ -21,7 +21,7 @@ from jumar.capture.observer import Observer, ObserverOptions
 from jumar.capture.plan import RecordPlan
 from jumar.capture.probes import probes_for
 from jumar.capture.selection import Selection
-from jumar.capture.settings import run_info
+from jumar.capture.settings import device_met, run_info
 from jumar.capture.sink import Sink
 from jumar.capture.tracebacks import user_traceback
 from jumar.capture.vary import varied
@@ -55,6 +55,7 @@ class Session:
         if Session.current is not None:
             raise UsageError("a recording is under way in this process already. End it before you start another.")
         self._plan = plan
+        self._device = device
         self._on_step = on_step
         self._sink: Sink | None = None
         self._started = time.monotonic()
@@ -146,7 +147,7 @@ class Session:
 
     def _write(self, step: int, calls: Sequence[Call], info: StepInfo | None = None) -> bool:
         if self._sink is None:
-            self._sink = self._open_sink()
+            self._sink = self._open_sink(calls)
         if self._sink is None:
             return False
         if self._budget is not None:
@@ -187,7 +188,7 @@ class Session:
             sentences += [f"no recorded row matches {text!r} of tensors-of" for text in self._selection.unmet()]
         return sentences
 
-    def _open_sink(self) -> Sink | None:
+    def _open_sink(self, calls: Sequence[Call]) -> Sink | None:
         """Return the sink of this process's rank, or None when another process records as that rank."""
         assert self._plan is not None
         rank = current_rank()
@@ -197,11 +198,18 @@ class Session:
         writer = RecordingWriter(Path(self._plan.out), self._info, rank=rank, join=True)
         if rank == 0:  # by now the script has set its threads, seeds and flags
             known = run_info(self._plan, None)
-            info = replace(self._info, settings=known.settings, num_ranks=max(known.num_ranks, world_size()))
+            ranks = max(known.num_ranks, world_size())
+            info = replace(self._info, settings=known.settings, num_ranks=ranks, **self._device_met(calls))
             writer.update_info(info)
         if self._budget is not None:
             self._budget.share_between(max(self._info.num_ranks, world_size()))
         return Sink(writer, only_wanted=self._plan.values != "tensors")
+
+    def _device_met(self, calls: Sequence[Call]) -> dict[str, Any]:
+        """Return what the first step says of the device where nobody brought one up for the recording."""
+        if self._device is not None:
+            return {}
+        return device_met({seen.device.type for call in calls for seen in call.outputs[1::2]})
 
     def _close(self, end: RunEnd) -> None:
         if self._plan is None:

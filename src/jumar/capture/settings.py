@@ -8,6 +8,7 @@ import os
 import platform
 import random
 import sys
+from collections.abc import Collection
 from datetime import datetime, timezone
 from typing import Any
 
@@ -39,6 +40,19 @@ def run_info(plan: RecordPlan, device: ActiveDevice | None) -> RunInfo:
         settings=settings() | ({"vary": plan.vary} if plan.vary else {}),
         environment=environment(),
     )
+
+
+def device_met(types: Collection[str]) -> dict[str, str]:
+    """Return the fields `device` and `soc` of a run that Jumar brought up no device for, by the types of devices that
+    its tensors are on; empty when they are on the emulated NPU neither nor on a real one."""
+    if "npu" not in types:
+        return {}
+    from jumar.device.emulator.state import STATE
+
+    if STATE.active:
+        return {"device": "npu (emulated)", "soc": STATE.soc}
+    npu = getattr(torch, "npu", None)
+    return {"device": "npu", "soc": str(npu.get_device_name()) if npu is not None else ""}
 
 
 def default_device() -> str:
