@@ -31,6 +31,7 @@ def tune_page(result: TuneResult) -> Page:
         ("Source", result.recording if result.is_offline else f"{result.recording} ({result.recorded_device})"),
         ("Load of the machine at the start", result.load_average),
         ("Providers", ", ".join(result.providers)),
+        *((f"Left out: {engine}", why) for graph in result.graphs[:1] for engine, why in graph.left_out.items()),
         ("Bank", result.bank),
         ("Result file", str(result.result_file)),
         *(("Job file", note) for note in result.notes),

@@ -18,7 +18,7 @@ The model is slower than it has to be there, by at least the interval's lower bo
 No edit is made: the bank holds the plan.
 
 ## References
-`docs/guide-tune.md`, subgraphs. The vendor's `repo_modified_subgraphs`.
+`docs/tune-subgraphs.md`. The vendor's `repo_modified_subgraphs`.
 """
 
 from __future__ import annotations

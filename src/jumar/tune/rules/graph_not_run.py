@@ -16,7 +16,7 @@ What the reason says; the other graphs of the model are tuned all the same.
 No edit is made.
 
 ## References
-`docs/guide-tune.md`, subgraphs.
+`docs/tune-subgraphs.md`.
 """
 
 from __future__ import annotations
