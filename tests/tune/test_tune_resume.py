@@ -71,10 +71,10 @@ def test_a_data_file_counts_by_its_contents_and_not_by_its_name(tmp_path):
     assert trial_key(trial(data=str(tmp_path / "odd"))) != a
 
 
-@pytest.mark.parametrize("outcome", [Outcome(status="busy", phase="measure"), Outcome(status="died", phase="start")])
-def test_what_says_nothing_of_the_candidate_is_not_kept(tmp_path, outcome):
+@pytest.mark.parametrize(("status", "phase"), [("busy", "measure"), ("timeout", "candidate"), ("died", "start")])
+def test_what_says_nothing_of_the_candidate_is_not_kept(tmp_path, status, phase):
     with job(tmp_path) as first:
-        first.keep(trial(), outcome)
+        first.keep(trial(), Outcome(status=status, phase=phase))
     with job(tmp_path) as second:
         assert second.num_known == 0
 

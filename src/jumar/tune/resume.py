@@ -36,8 +36,9 @@ from jumar.tune.worker import Outcome, Trial
 FOLDER = "aoe_workspace"
 SUFFIX = ".job"
 SCHEMA = 1
-FINAL = frozenset({"measured", "disagrees", "failed", "memory", "timeout", "died"})
-"""Outcomes of a candidate that another try would not change. What ended before the candidate began is not its own."""
+FINAL = frozenset({"measured", "disagrees", "failed", "memory", "died"})
+"""Outcomes of a candidate that another try would not change: not `busy`, and not `timeout`, which a busy machine may
+have caused. What ended before the candidate began is not its own."""
 
 
 class JobFile:
