@@ -46,6 +46,10 @@ class PreparingRunner(Runner, Protocol):
     def notes(self) -> list[str]:
         """What is worth knowing about it, in sentences."""
 
+    @property
+    def num_lanes(self) -> int:
+        """How many trials `prepare` looks after at once; with one it is not worth calling."""
+
     def prepare(self, trials: Sequence[Trial], limits: Limits) -> Iterable[tuple[Trial, Outcome]]:
         """Do beforehand what can be done at once; give those that are judged by that, as they come."""
 

@@ -139,7 +139,8 @@ class _Run:
             machine=self._machine,
         )
         with job, self._runner:
-            self._measurer = Measurer(self._options, self._runner, prepare=self._runner.prepare, job=job)
+            prepare = self._runner.prepare if self._runner.num_lanes > 1 else None
+            self._measurer = Measurer(self._options, self._runner, prepare=prepare, job=job)
             self._result = self._begun(source, job)
             self._write()
             try:

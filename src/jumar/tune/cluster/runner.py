@@ -83,6 +83,11 @@ class Cluster:
         """Members that are there, as `host (process)`."""
         return [member.name for member in self._members if not member.lost]
 
+    @property
+    def num_lanes(self) -> int:
+        """Members that measure at once."""
+        return len(self.names)
+
     def run(self, trial: Trial, limits: Limits) -> Outcome:
         """Measure one trial on whichever member is free. Raises TuneError when every member is lost."""
         ((_, outcome),) = self.prepare([trial], limits)
