@@ -139,6 +139,12 @@ def test_a_lowering_by_whole_types_is_read_back_out_of_its_mixlist() -> None:
     assert lowered_nodes(graph, lists.nodes(graph, "bf16")) == chosen
 
 
+def test_a_mixlist_of_int8_says_nothing_of_gray_operators() -> None:
+    graph = residual()
+    nodes: dict[int, LowPrecision] = dict.fromkeys(MixList().nodes(graph, "int8"), "int8")
+    assert mix_list_of(graph, Lowering(nodes=nodes)) == MixList()
+
+
 def some_point(graph: Graph) -> Point:
     nodes: dict[int, LowPrecision] = {
         value: "int8" if name == "linear_0" else "bf16" for value, name in node_names(graph).items() if name != "mm_0"

@@ -278,6 +278,14 @@ def test_time_for_the_confirmation_is_kept_back_by_what_screenings_took(model: t
     assert set(reserved_s[1:]) == {42.0}
 
 
+def test_simulation_ends_with_the_time_and_what_was_measured_is_confirmed(model: tuple[Graph, str, MadeUp]) -> None:
+    outcome = tuned(model, whole_errors(model)[0] * 1.01, deadline_s=model[2].elapsed_s() + 3.5)
+    assert outcome.stopped_by == "--time-budget"
+    assert outcome.num_simulated == 0
+    assert outcome.chosen is not None
+    assert set(outcome.chosen.lowering.nodes.values()) == {"bf16"}
+
+
 def doubled(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
     raise ValueError("the metric of the test raises")
 

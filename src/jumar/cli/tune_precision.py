@@ -72,6 +72,8 @@ def _blocks(one: PrecisionOutcome) -> list[Any]:
     facts: list[tuple[str, Cell]] = [("Budget", f"{one.budget:g} by {one.metric or 'the greatest output error'}")]
     facts += [("File", str(path)) for path in one.files]
     facts += [("Note", note) for note in one.notes]
+    if one.stopped_by:
+        facts.append(("Stopped by", one.stopped_by))
     return [Table(columns=columns, rows=rows), KeyValues(items=facts)]
 
 

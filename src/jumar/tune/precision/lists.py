@@ -122,13 +122,14 @@ def mix_list_of(graph: Graph, lowering: Lowering) -> MixList:
     some of each is moved to gray.
     """
     low = effective(graph, lowering)
+    is_cast = any(precision != "int8" for precision in low.values())  # int8 has no gray operators
     added: dict[str, list[str]] = {"white": [], "black": []}
     removed: dict[str, list[str]] = {"white": [], "black": []}
     for kind, members in _by_type(graph).items():
         num_low = sum(value in low for value in members)
         built_in = kind_of(graph.nodes[next(iter(members)) - len(graph.inputs)])
         wanted = "white" if num_low == len(members) else "gray" if num_low else "black"
-        if wanted == built_in:
+        if wanted == built_in or (built_in == "gray" and not is_cast):
             continue
         if wanted in added:
             added[wanted].append(kind)

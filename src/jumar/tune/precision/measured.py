@@ -12,6 +12,7 @@ from jumar.tune.gate import Gain
 from jumar.tune.graph import Graph
 from jumar.tune.lowering import Lowering
 from jumar.tune.machine import Machine
+from jumar.tune.measuring import OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
 from jumar.tune.precision.examiner import Errors, Examines
@@ -58,6 +59,12 @@ class Points:
         if point is not None:
             self.outcome.points.append(point)
         return point
+
+    def check_time(self) -> None:
+        """Raise OutOfBudget when this graph's share of the time is used up but for the confirmation."""
+        ends = [one for one in (self.deadline_s, self.options.time_budget_s) if one is not None]
+        if ends and self.measures.elapsed_s() + _END * self._longest_s > min(ends):
+            raise OutOfBudget("--time-budget")
 
     def _reserve_s(self) -> float:
         """Return how much of the run's time a screening must leave: for the confirmation, and beyond the deadline."""

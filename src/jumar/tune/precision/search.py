@@ -235,7 +235,8 @@ class _Search:
         )
 
     def _simulated(self, assignment: Assignment) -> float:
-        """Return the error of an assignment as PyTorch computes the lowered graph."""
+        """Return the error of an assignment as PyTorch computes the lowered graph. Raises OutOfBudget."""
+        self.points.check_time()
         self.outcome.num_simulated += 1
         try:
             errors = self.examiner.lowering(self._model.lowering(assignment))

@@ -55,6 +55,11 @@ def _what(one: PrecisionOutcome) -> str:
     if one.failure:
         return f"its precision could not be examined: {one.failure}"
     nearest = one.most_exact()
+    num_busy = sum(lost.status == "busy" for lost in one.lost)
+    if nearest is None and (num_busy or one.stopped_by):
+        why = f"other programs used the machine during {num_busy} of them" if num_busy else f"{one.stopped_by} ended it"
+        num_tried = len(one.points) + len(one.lost)
+        return f"its precision is not judged to the end: {num_tried} plans were tried, and {why}."
     if nearest is None:
         return f"nothing in fewer bits is faster here ({len(one.points)} points measured, {len(one.lost)} lost)."
     return (
