@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
@@ -17,6 +18,7 @@ from jumar.tune.engines.kernels.recognise import recognise
 from jumar.tune.engines.kernels.steps import Aten, Conv, Step
 from jumar.tune.engines.kernels.weights import Doubles
 from jumar.tune.graph import Graph, Reference
+from jumar.tune.task import TensorSpec
 
 Matrices = Mapping[int, Any]
 
@@ -55,18 +57,15 @@ def assemble(graph: Graph, constants: Mapping[int, Any], choices: Choices) -> tu
 
 
 def one_image(graph: Graph) -> Graph:
-    """Return the graph for one image of its batch: every value's first dimension becomes 1."""
-    data = graph.to_json()
-    batch = graph.inputs[graph.variables[0]].shape[0]
-    for place in graph.variables:
-        data["inputs"][place]["shape"][0] = 1  # type: ignore[index, call-overload]
-    for spec in data["values"]:  # type: ignore[union-attr]
-        if isinstance(spec, dict) and spec["shape"] and spec["shape"][0] == batch:  # type: ignore[index]
-            spec["shape"][0] = 1  # type: ignore[index]
-    for node in data["nodes"]:  # type: ignore[union-attr]
-        if node[0] in {"aten::view", "aten::reshape"}:  # type: ignore[index]
-            node[1][1][0] = 1  # type: ignore[index]
-    return Graph.from_json(data)
+    """Return the graph for one image of its batch: the first dimension of every value becomes 1."""
+    first = len(graph.inputs)
+
+    def cut(spec: TensorSpec | None) -> TensorSpec | None:
+        return None if spec is None or not spec.shape else replace(spec, shape=(1, *spec.shape[1:]))
+
+    inputs = [spec if spec.constant else cut(spec) or spec for spec in graph.inputs]
+    values = [cut(graph.spec_of(first + number)) for number in range(len(graph.nodes))]
+    return replace(graph, inputs=inputs, values=values)
 
 
 def _lower_run(low: Lowering, run: list[Step], is_aten: bool) -> dict[str, Any]:
@@ -90,9 +89,10 @@ def _lower_run(low: Lowering, run: list[Step], is_aten: bool) -> dict[str, Any]:
 def _store(low: Lowering, value: Reference, items: list[dict[str, Any]]) -> None:
     if value in low.externals:
         return
-    first = len(low.plan)
     low.stored(value)
-    items.append({"plan": [first, len(low.plan)]})
+    if not items or "aten" in items[-1]:
+        items.append({"plan": [len(low.plan) - 1, len(low.plan)]})
+    items[-1]["plan"][1] = len(low.plan)
 
 
 def _placed(item: dict[str, Any], starts: list[int]) -> dict[str, Any]:

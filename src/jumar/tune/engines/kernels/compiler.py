@@ -13,7 +13,7 @@ import tempfile
 from functools import cache
 from pathlib import Path
 
-from jumar.tune.engines.kernels.program import header
+from jumar.tune.engines.kernels.fields import header
 from jumar.tune.errors import TuneError
 
 SOURCES = Path(__file__).parent / "native"
@@ -50,8 +50,9 @@ def widths() -> list[int]:
 
 @cache
 def source_digest() -> str:
-    """Return a digest of the library's source: part of the engine's version."""
-    parts = [header(), *(path.read_text("utf-8") for path in sorted(SOURCES.iterdir()) if path.is_file())]
+    """Return a digest of the kernels, C++ and Python."""
+    files = [*SOURCES.glob("*.[ch]pp"), *SOURCES.parent.glob("*.py")]
+    parts = [header(), *(path.read_text("utf-8") for path in sorted(files))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 

@@ -24,7 +24,7 @@ class Kernels(Engine):
         return "" if compiler() else "the kernels need a C++ compiler and none was found; install g++ or set CXX."
 
     def version(self) -> str:
-        """Return a digest of the C++ source: tuned plans hold for these kernels only."""
+        """Return a digest of the source, C++ and Python: tuned plans hold for these kernels only."""
         return source_digest()
 
     def unsupported(self, graph: Graph) -> str:
@@ -48,9 +48,7 @@ class Kernels(Engine):
         steps = recognise(graph).steps
         tiles = (0, 4, 2) if any(isinstance(step, Conv) and step.is_square3 for step in steps) else (0,)
         images = (0, 1) if _separable(graph, steps) else (0,)
-        return [
-            {"vector": widths()[0], "winograd": tile, "images": one} for tile in tiles for one in images
-        ]
+        return [{"vector": widths()[0], "winograd": tile, "images": one} for tile in tiles for one in images]
 
     def build(self, site: Site, settings: Settings) -> GraphFunction:
         """Compile the library, lay out the graph, pack its weights, and try widths of panels for each product."""

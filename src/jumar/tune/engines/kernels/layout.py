@@ -117,7 +117,8 @@ class Value:
         starts = np.array([buffer.start - self.one.start for buffer in self.buffers])
         blocks = np.array([buffer.block for buffer in self.buffers])
         lanes = self.one.lanes
-        return starts[self.source] + self.channel // lanes * blocks[self.source] + self.channel % lanes
+        places: Places = starts[self.source] + self.channel // lanes * blocks[self.source] + self.channel % lanes
+        return places
 
 
 def joined(values: Sequence[Value]) -> Value:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jumar.tune.engines.kernels.compiler import LIBRARY, check_features
-from jumar.tune.engines.kernels.program import FIELDS, PLACE, Floats, Integers, Operations
+from jumar.tune.engines.kernels.fields import FIELDS, PLACE
+from jumar.tune.engines.kernels.program import Floats, Integers, Operations
 from jumar.tune.errors import TuneError
 
 _ROW_BYTES = len(FIELDS) * 8
@@ -44,9 +45,7 @@ class Library:
 class Bound:
     """A program's operations with the memory that they work in, all of which must outlive this."""
 
-    def __init__(
-        self, library: Library, operations: Operations, weights: Floats, tables: Integers, arena: int
-    ) -> None:
+    def __init__(self, library: Library, operations: Operations, weights: Floats, tables: Integers, arena: int) -> None:
         self._library, self._keep = library, (operations, weights, tables)
         self._first = operations.ctypes.data
         self._operations = operations

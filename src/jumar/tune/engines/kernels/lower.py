@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from jumar.tune.engines.kernels.layout import Buffer, Places, Value, allocate, equalize, joined
-from jumar.tune.engines.kernels.program import CODES, FIELDS, PLACE, Blob, Program
+from jumar.tune.engines.kernels.fields import CODES, FIELDS, PLACE
+from jumar.tune.engines.kernels.layout import Buffer, Places, Value, allocate, equalize
+from jumar.tune.engines.kernels.program import Blob, Program
 from jumar.tune.engines.kernels.steps import POSTS, Conv, Step, Steps
 from jumar.tune.engines.kernels.weights import Constant
 from jumar.tune.graph import Graph, Reference
@@ -120,9 +121,7 @@ class Lowering:
             value = self.made(reference)
             tensor, shape, buffer = self.external(reference), self.shape(reference), value.one
             self.add(
-                lambda: [
-                    {"code": CODES.index("LOAD"), "tensor": tensor, "channels": shape[1], **target(buffer)}
-                ],
+                lambda: [{"code": CODES.index("LOAD"), "tensor": tensor, "channels": shape[1], **target(buffer)}],
                 [],
                 [buffer],
             )

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from jumar.tune.engines.kernels.fields import CODES
 from jumar.tune.engines.kernels.layout import Value, joined
 from jumar.tune.engines.kernels.lower import Fields, Lowering, origin, target
-from jumar.tune.engines.kernels.program import CODES
 from jumar.tune.engines.kernels.steps import Affine, Binary, Channels, Mean, Pool, Step
 from jumar.tune.engines.kernels.weights import scale_and_shift
 

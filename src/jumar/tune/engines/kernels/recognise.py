@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from jumar.tune.engines.kernels.arguments import named, pair, value_of
+from jumar.tune.engines.kernels.context import Context
 from jumar.tune.engines.kernels.steps import (
-    Affine, Aten, Binary, Channels, Conv, Mean, Norm, Pool, Post, Step, Steps,
+    Affine,
+    Aten,
+    Binary,
+    Channels,
+    Conv,
+    Mean,
+    Norm,
+    Pool,
+    Post,
+    Steps,
 )  # fmt: skip
 from jumar.tune.graph import Graph, Node, Reference
 
@@ -29,68 +38,15 @@ def recognise(graph: Graph) -> Steps:
     return reader.steps
 
 
-class _Reader:
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.steps = Steps()
-        self._made: dict[Reference, int] = {}
-        self._uses = Counter(value for node in graph.nodes for value in node.references())
-        self._uses.update(value for value in graph.outputs if value is not None)
-        self._pads: dict[Reference, tuple[Reference, tuple[int, int, int, int]]] = {}
-        self._several: dict[Reference, list[Channels]] = {}
-        self._done: set[Reference] = set()
-        self._flat: set[Reference] = set()
-        self._direct: dict[Reference, Reference] = {}
-
+class _Reader(Context):
     def read(self, place: Reference, node: Node) -> None:
         """Add a node's step."""
-        if place in self._done:
+        if place in self.done:
             return
         arguments = named(node)
         reader = _READERS.get(node.operator)
         if arguments is None or reader is None or not reader(self, place, node, arguments):
-            self._add(Aten(inputs=[self.steps.value(value) for value in node.references()], output=place))
-
-    def shape(self, value: Reference) -> tuple[int, ...]:
-        """Return the shape of a value; empty for what is no float32 tensor."""
-        spec = self.graph.spec_of(value) if self.graph.values else None
-        return spec.shape if spec is not None and spec.dtype == "float32" and all(spec.shape) else ()
-
-    def images(self, *values: Reference) -> bool:
-        """Tell whether all are images (4 dimensions) or rows (2) that are no image's pixels one after the other."""
-        return all(len(self.shape(value)) in {2, 4} and value not in self._flat for value in values)
-
-    def is_constant(self, value: Reference | None) -> bool:
-        """Tell whether it is a float32 weight, or absent."""
-        if value is None:
-            return True
-        return value < len(self.graph.inputs) and self.graph.inputs[value].constant and bool(self.shape(value))
-
-    def _add(self, step: Step) -> bool:
-        self._made[step.output] = len(self.steps.steps)
-        self.steps.steps.append(step)
-        return True
-
-    def _alias(self, place: Reference, value: Reference) -> bool:
-        self.steps.aliases[place] = self.steps.value(value)
-        self._direct[place] = value
-        return True
-
-    def _alone(self, value: Reference) -> Step | None:
-        """Return the step that makes `value` when nothing but the node at hand reads it."""
-        while self._uses[value] == 1 and value not in self._flat:
-            if value in self._made:
-                return self.steps.steps[self._made[value]]
-            if value not in self._direct:
-                return None
-            value = self._direct[value]
-        return None
-
-    def _moved(self, step: Step, place: Reference) -> bool:
-        """The step makes the value at `place` now."""
-        self._made[place] = self._made.pop(step.output)
-        step.output = place
-        return True
+            self.add(Aten(inputs=[self.steps.value(value) for value in node.references()], output=place))
 
     def conv(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read a convolution of two dimensions."""
@@ -103,10 +59,10 @@ class _Reader:
         dilation = pair(given["dilation"])
         sides = _padding(given["padding"], (height, width), dilation)
         source = self.steps.value(source)
-        if source in self._pads:
-            source, more = self._pads[source]
+        if source in self.pads:
+            source, more = self.pads[source]
             sides = tuple(a + b for a, b in zip(sides, more, strict=True))  # type: ignore[assignment]
-        return self._add(
+        return self.add(
             Conv(
                 inputs=[source], output=place, weight=weight, bias=bias, stride=pair(given["stride"]), padding=sides,
                 dilation=dilation, groups=int(given["groups"]), kernel=(height, width),
@@ -123,9 +79,7 @@ class _Reader:
             return False
         out, features = self.shape(weight)
         source = self.steps.value(source)
-        return self._add(
-            Conv(inputs=[source], output=place, weight=weight, bias=bias, channels=(features, out))
-        )
+        return self.add(Conv(inputs=[source], output=place, weight=weight, bias=bias, channels=(features, out)))
 
     def norm(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read a batch normalization with fixed statistics, into the convolution before it where there is one."""
@@ -136,13 +90,14 @@ class _Reader:
         if not self.images(source) or not (self.shape(place) or self._only_first(place)):
             return False
         weight, bias, mean, variance = places
-        assert mean is not None and variance is not None
+        assert mean is not None
+        assert variance is not None
         norm = Norm(weight, bias, mean, variance, float(given["eps"]))
-        step = self._alone(source)
+        step = self.alone(source)
         if isinstance(step, Conv) and not step.activated and step.norm is None and step.other is None:
             step.norm = norm
-            return self._moved(step, place)
-        return self._add(Affine(inputs=[self.steps.value(source)], output=place, norm=norm))
+            return self.moved(step, place)
+        return self.add(Affine(inputs=[self.steps.value(source)], output=place, norm=norm))
 
     def _only_first(self, place: Reference) -> bool:
         readers = [node for node in self.graph.nodes if place in node.references()]
@@ -154,12 +109,12 @@ class _Reader:
         limits = _limits(node.operator, given)
         if source is None or limits is None or not self.images(source, place):
             return False
-        step = self._alone(source)
+        step = self.alone(source)
         if not isinstance(step, (Conv, Affine, Binary)) or step.activated:
             step = Affine(inputs=[self.steps.value(source)], output=place)
-            self._add(step)
+            self.add(step)
         else:
-            self._moved(step, place)
+            self.moved(step, place)
         step.low, step.high = limits
         step.post = _POSTS.get(node.operator, "none")
         return True
@@ -171,7 +126,10 @@ class _Reader:
             return False
         left, right = (self.steps.value(value) for value in operands if value is not None)
         shapes = [self.shape(value) for value in operands if value is not None]
-        if not self.images(*(value for value in operands if value is not None)) or len({len(shape) for shape in shapes}) != 1:
+        if (
+            not self.images(*(value for value in operands if value is not None))
+            or len({len(shape) for shape in shapes}) != 1
+        ):
             return False
         kind = _BINARY[node.operator]
         if shapes[0] != shapes[1]:
@@ -181,19 +139,19 @@ class _Reader:
                 left, right = right, left
         elif kind == "add" and self._fuse_sum(place, [value for value in operands if value is not None]):
             return True
-        return self._add(Binary(inputs=[left, right], output=place, kind=kind))  # type: ignore[arg-type]
+        return self.add(Binary(inputs=[left, right], output=place, kind=kind))  # type: ignore[arg-type]
 
     def _fuse_sum(self, place: Reference, operands: list[Reference]) -> bool:
-        made = [self._made.get(self.steps.value(value), -1) for value in operands]
+        made = [self.made.get(self.steps.value(value), -1) for value in operands]
         later = 0 if made[0] > made[1] else 1
-        step = self._alone(operands[later])
+        step = self.alone(operands[later])
         fits = isinstance(step, Conv) and not step.activated and step.other is None and not step.is_depthwise
         if not fits or operands[0] == operands[1]:
             return False
         assert isinstance(step, Conv)
         step.other = self.steps.value(operands[1 - later])
         step.inputs.append(step.other)
-        return self._moved(step, place)
+        return self.moved(step, place)
 
     def pool(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read a maximum or average over windows."""
@@ -202,12 +160,12 @@ class _Reader:
             return False
         kernel, maximum = pair(given["kernel_size"]), node.operator == "aten::max_pool2d"
         stride = pair(given["stride"]) if given["stride"] else kernel
-        divisor = given.get("divisor_override")
-        return self._add(
+        divisor = int(given.get("divisor_override") or 0)
+        return self.add(
             Pool(
                 inputs=[self.steps.value(source)], output=place, kernel=kernel, stride=stride,
                 padding=pair(given["padding"]), dilation=pair(given.get("dilation", 1)), maximum=maximum,
-                count_padding=bool(given.get("count_include_pad", True)), divisor=0 if divisor is None else int(divisor),
+                count_padding=bool(given.get("count_include_pad", True)), divisor=divisor,
             )
         )  # fmt: skip
 
@@ -220,7 +178,7 @@ class _Reader:
             return False
         if "output_size" in given and pair(given["output_size"]) != (1, 1):
             return False
-        return self._add(Mean(inputs=[self.steps.value(source)], output=place))
+        return self.add(Mean(inputs=[self.steps.value(source)], output=place))
 
     def reshape(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read a change of shape that moves nothing, and the three operators of a channel shuffle."""
@@ -230,8 +188,8 @@ class _Reader:
         old, new = self.shape(source), self.shape(place)
         if old == new or (len(new) in {2, 4} and old[0] == new[0] and _flattened(old, new)):
             if len(new) == 2 and math.prod(old[2:]) != 1:
-                self._flat.add(place)
-            return self._alias(place, source)
+                self.flat.add(place)
+            return self.alias(place, source)
         return len(old) == 4 and len(new) == 5 and self._shuffle(place, source, old, new)
 
     def _shuffle(self, place: Reference, source: Reference, old: tuple[int, ...], new: tuple[int, ...]) -> bool:
@@ -239,7 +197,11 @@ class _Reader:
         if (new[0], *new[3:]) != (old[0], *old[2:]) or new[1] * new[2] != old[1]:
             return False
         chain = [place]
-        for operators in ({"aten::transpose.int"}, {"aten::contiguous", "aten::clone"}, {"aten::view", "aten::reshape"}):
+        for operators in (
+            {"aten::transpose.int"},
+            {"aten::contiguous", "aten::clone"},
+            {"aten::view", "aten::reshape"},
+        ):
             following = self._reader_of(chain[-1])
             if following is not None and self._node(following).operator in operators:
                 chain.append(following)
@@ -248,13 +210,13 @@ class _Reader:
         turned = named(self._node(chain[1]))
         if turned is None or sorted((turned["dim0"] % 5, turned["dim1"] % 5)) != [1, 2] or self.shape(chain[-1]) != old:
             return False
-        self._done.update(chain)
+        self.done.update(chain)
         return self._shuffled(chain[-1], source, new[1], old[1])
 
     def _shuffled(self, place: Reference, source: Reference, groups: int, channels: int) -> bool:
         each = channels // groups
         picks = [(0, group * each + i) for i in range(each) for group in range(groups)]
-        return self._add(Channels(inputs=[self.steps.value(source)], output=place, picks=picks))
+        return self.add(Channels(inputs=[self.steps.value(source)], output=place, picks=picks))
 
     def shuffle(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read a channel shuffle that is one operator."""
@@ -264,7 +226,7 @@ class _Reader:
         return self._shuffled(place, source, int(given["groups"]), self.shape(source)[1])
 
     def _reader_of(self, value: Reference) -> Reference | None:
-        if self._uses[value] != 1:
+        if self.uses[value] != 1:
             return None
         first = len(self.graph.inputs)
         return next((first + i for i, node in enumerate(self.graph.nodes) if value in node.references()), None)
@@ -277,11 +239,11 @@ class _Reader:
         source = value_of(given["input"])
         if source is None or given.get("train") or self.shape(place) != self.shape(source) or not self.shape(place):
             return False
-        if source in self._pads:
+        if source in self.pads:
             return False
-        if source in self._flat:
-            self._flat.add(place)
-        return len(self.shape(place)) in {2, 4} and self._alias(place, source)
+        if source in self.flat:
+            self.flat.add(place)
+        return len(self.shape(place)) in {2, 4} and self.alias(place, source)
 
     def pad(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read zeros around an image, when only convolutions read them."""
@@ -293,7 +255,7 @@ class _Reader:
         if place in self.graph.outputs or not all(self._takes_padding(node, place) for node in readers):
             return False
         left, right, top, bottom = (*sizes, 0, 0)[:4]
-        self._pads[place] = self.steps.value(source), (top, left, bottom, right)
+        self.pads[place] = self.steps.value(source), (top, left, bottom, right)
         return True
 
     def _takes_padding(self, node: Node, place: Reference) -> bool:
@@ -311,7 +273,7 @@ class _Reader:
         if any(len(self.shape(value)) != 4 for value in known):
             return False
         picks = [(number, channel) for number, value in enumerate(known) for channel in range(self.shape(value)[1])]
-        return self._add(Channels(inputs=[self.steps.value(value) for value in known], output=place, picks=picks))
+        return self.add(Channels(inputs=[self.steps.value(value) for value in known], output=place, picks=picks))
 
     def split(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read a split of channels; its parts are read by `getitem`."""
@@ -325,7 +287,7 @@ class _Reader:
             size = int(given["split_size"]) if "split_size" in given else math.ceil(count / int(given["chunks"]))
             sizes = [min(size, count - start) for start in range(0, count, size)]
         starts = [sum(sizes[:number]) for number in range(len(sizes))]
-        self._several[place] = [
+        self.several[place] = [
             Channels(inputs=[self.steps.value(source)], output=-1, picks=[(0, start + i) for i in range(size)])
             for start, size in zip(starts, sizes, strict=True)
         ]
@@ -334,14 +296,14 @@ class _Reader:
     def item(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read one part of a split, or the result of a normalization."""
         source, index = value_of(given["input"]), given["index"]
-        if source in self._several:
-            step = self._several[source][index]
+        if source in self.several:
+            step = self.several[source][index]
             step.output = place
-            return self._add(step)
-        made = self._made.get(self.steps.value(source)) if source is not None else None
+            return self.add(step)
+        made = self.made.get(self.steps.value(source)) if source is not None else None
         if made is None or index != 0 or isinstance(self.steps.steps[made], Aten) or not self.shape(place):
             return False
-        return self._moved(self.steps.steps[made], place)
+        return self.moved(self.steps.steps[made], place)
 
     def slice(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read a range of channels."""
@@ -350,7 +312,7 @@ class _Reader:
             return False
         channels = range(self.shape(source)[1])[slice(given["start"], given["end"], given["step"])]
         picks = [(0, channel) for channel in channels]
-        return self._add(Channels(inputs=[self.steps.value(source)], output=place, picks=picks))
+        return self.add(Channels(inputs=[self.steps.value(source)], output=place, picks=picks))
 
 
 def _padding(padding: Any, kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int, int, int]:
@@ -398,9 +360,7 @@ _READERS: dict[str, Callable[[_Reader, Reference, Node, Arguments], bool]] = {
     **dict.fromkeys(_BINARY, _Reader.binary),
     **dict.fromkeys(("aten::max_pool2d", "aten::avg_pool2d"), _Reader.pool),
     **dict.fromkeys(("aten::adaptive_avg_pool2d", "aten::mean.dim"), _Reader.mean),
-    **dict.fromkeys(
-        ("aten::view", "aten::reshape", "aten::flatten.using_ints", "aten::squeeze.dims"), _Reader.reshape
-    ),
+    **dict.fromkeys(("aten::view", "aten::reshape", "aten::flatten.using_ints", "aten::squeeze.dims"), _Reader.reshape),
     **dict.fromkeys(("aten::contiguous", "aten::clone", "aten::dropout"), _Reader.same),
     **dict.fromkeys(("aten::pad", "aten::constant_pad_nd"), _Reader.pad),
     **dict.fromkeys(("aten::channel_shuffle", "aten::native_channel_shuffle"), _Reader.shuffle),

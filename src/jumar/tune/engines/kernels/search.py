@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from jumar.tune.engines.kernels.fields import CODES, PLACE
 from jumar.tune.engines.kernels.library import Bound, Library
-from jumar.tune.engines.kernels.program import CODES, PLACE, Program
+from jumar.tune.engines.kernels.program import Program
 from jumar.tune.engines.kernels.weights import packed
 
 WIDTHS = (2, 3, 4, 1)
@@ -54,7 +55,7 @@ class _Product:
     def fastest(self) -> dict[str, int]:
         """Return the fields that it is fastest with."""
         best = {name: self._bound.field(self._number, name) for name in ("nr", "chunk", "part")}
-        time = 0
+        whole, time = best["chunk"], 0
         best, time = self._better(best, time, [best | {"nr": width} for width in self._widths()])
         if self._bound.field(self._number, "code") == CODES.index("PRODUCT"):
             chunks = [max(14, best["chunk"] // divisor) for divisor in CHUNKS]
@@ -62,7 +63,8 @@ class _Product:
         depth = self._bound.field(self._number, "depth")
         parts = [part for part in PARTS if depth >= 2 * part]
         if parts and self._bound.field(self._number, "code") != CODES.index("WINOGRAD"):
-            best, _ = self._better(best, time, [best | {"part": part} for part in parts])
+            more = [best | {"part": part, "chunk": whole * depth // part} for part in parts]
+            best, _ = self._better(best, time, [*more, *(best | {"part": part} for part in parts)])
         return best
 
     def set(self, fields: Mapping[str, int]) -> None:
@@ -81,9 +83,7 @@ class _Product:
             if width <= max(self._blocks, 1) and not (width > 3 and (planes or self._lanes < 16)):
                 yield width
 
-    def _better(
-        self, best: dict[str, int], time: int, choices: Iterable[dict[str, int]]
-    ) -> tuple[dict[str, int], int]:
+    def _better(self, best: dict[str, int], time: int, choices: Iterable[dict[str, int]]) -> tuple[dict[str, int], int]:
         for choice in choices:
             taken = self._time(choice)
             if not time or taken < MIN_GAIN * time:

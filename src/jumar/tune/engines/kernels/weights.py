@@ -69,5 +69,5 @@ def transform_of(m: int) -> Doubles:
 def winograd(weight: Doubles, m: int) -> Doubles:
     """Return the transformed weights of F(m x m, 3 x 3): [(m + 2)^2, in, out]."""
     transform = transform_of(m)
-    moved = np.einsum("ip,ocpq,jq->ijco", transform, weight, transform, optimize=True)
+    moved: Doubles = np.einsum("ip,ocpq,jq->ijco", transform, weight, transform, optimize=True)
     return moved.reshape(-1, *moved.shape[2:])
