@@ -231,6 +231,19 @@ def test_a_budget_of_trials_keeps_what_was_found(captured, bank):
     assert (outcome.action, str(outcome.plan), outcome.stopped_by) == ("add", "fast", "--trials")
 
 
+def test_a_search_that_was_stopped_with_a_plan_goes_on_and_comes_to_its_end(captured, bank):
+    times = by_engine(fast=0.5, slow=0.9)
+    first, _ = run(captured, bank, None, clock=Clock(times, budget=3))
+    assert (first.action, first.stopped_by) == ("add", "--trials")
+    second, clock = run(captured, bank, times)
+    assert (second.action, str(second.plan), second.from_bank) == ("reserved", "fast", False)
+    assert clock.asked
+    third, clock = run(captured, bank, times)
+    assert (third.action, str(third.plan), third.from_bank, clock.asked) == ("reserved", "fast", True, [])
+    (entry,) = bank.entries()
+    assert entry.gain.ratio == pytest.approx(first.gain.ratio)
+
+
 def test_a_search_that_was_stopped_does_not_remember_finding_nothing(captured, bank):
     outcome, _ = run(captured, bank, None, clock=Clock(by_engine(), budget=2))
     assert (outcome.action, outcome.stopped_by) == ("unsatisfied", "--trials")

@@ -13,6 +13,7 @@ from jumar.tune.measuring import Measurer, OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
 from jumar.tune.plan.plan import KIND
+from jumar.tune.policy import Policy
 from jumar.tune.subgraph.offers import Space, whole_plans
 from jumar.tune.subgraph.outcome import GraphOutcome
 from jumar.tune.subgraph.search import GraphSearch, Step, eager_plan, is_default
@@ -171,7 +172,9 @@ class _Job:
         outcome = self._outcome
         if found is None:
             self._keep(entry)
-            if entry is None and not outcome.is_open:
+            if entry is not None and entry.policy is not None and entry.gain is not None and not outcome.is_open:
+                self._complete(entry, entry.policy, entry.gain)
+            elif not outcome.is_open:
                 self._bank.remember_unsatisfied(
                     outcome.graph, self._machine, KIND, incumbent=(), min_gain=self.options.min_gain,
                     tried=outcome.tried(),
@@ -187,6 +190,15 @@ class _Job:
             self._keep(self._entry())
             return
         outcome.action, outcome.plan, outcome.gain = change, plan, gain
+
+    def _complete(self, entry: Entry, policy: Policy, gain: Gain) -> None:
+        """Note beside a plan that stays what else has been tried by now, so that it is not tried again for nothing."""
+        new = self._outcome.tried()
+        old = [one for one in entry.tried if one.policy not in [other.policy for other in new]]
+        self._bank.accept(
+            entry.task, self._machine, policy, incumbent=stack_of([entry]), gain=gain, min_gain=entry.min_gain,
+            tried=[*old, *new],
+        )  # fmt: skip
 
     def _keep(self, entry: Entry | None) -> None:
         """Say what the bank goes on holding."""
