@@ -43,7 +43,7 @@ def test_a_number_is_taken_within_its_range_and_refused_outside_in_one_sentence(
 
 
 def test_a_device_that_is_not_there_is_refused():
-    with pytest.raises(UsageError, match="ASCEND_DEVICE_ID must be a whole number 0, the only one here; got"):
+    with pytest.raises(UsageError, match="ASCEND_DEVICE_ID must be 0, the only one here; got"):
         read({"ASCEND_DEVICE_ID": "1"})
 
 

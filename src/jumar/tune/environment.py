@@ -116,8 +116,8 @@ def _number(name: str, environ: Mapping[str, str], ini: Ini, bounds: tuple[int, 
     low, high = bounds
     value = int(text) if text.isascii() and text.isdigit() else None
     if value is None or not low <= value <= high:
-        allowed = f"from {low} to {high}" if low < high else f"{low}, the only one here"
-        raise UsageError(f'{source} must be a whole number {allowed}; got "{text}". Set one, or leave it out.')
+        allowed = f"a whole number from {low} to {high}" if low < high else f"{low}, the only one here"
+        raise UsageError(f'{source} must be {allowed}; got "{text}". Set one, or leave it out.')
     return value
 
 
