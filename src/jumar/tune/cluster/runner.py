@@ -219,9 +219,10 @@ def _connected(address: str, num_cpus: int | None) -> Any:
             ray.init(num_cpus=num_cpus, include_dashboard=False, **quiet)
         else:
             ray.init(address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+    except (ConnectionError, ImportError, RuntimeError, ValueError, OSError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
         raise TuneError(
-            f"the cluster at {address} cannot be reached ({reason}); is `ray start --head` running there?"
+            f'the cluster at {address} cannot be reached: {reason}. Check the address, that "ray start --head" runs '
+            "there, and that jumar[cluster] is installed here and there."
         ) from error
     return ray
