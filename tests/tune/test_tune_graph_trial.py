@@ -12,7 +12,7 @@ from tune_builders import QUICK, mm_task, spec
 
 from jumar.tune.graph import Graph, Node
 from jumar.tune.graph.capture import graph_of_module
-from jumar.tune.graph.data import save
+from jumar.tune.graph.data import load, save
 from jumar.tune.graph.operators import graph_of
 from jumar.tune.inputs import make_constants, make_inputs, refill
 from jumar.tune.policy import Policy
@@ -221,6 +221,7 @@ def test_an_operator_is_a_graph_of_one_node_and_computes_the_same():
         theirs = theirs if isinstance(theirs, tuple) else (theirs,)
         assert all(map(torch.equal, mine, theirs))
         assert [graph.spec_of(output).shape for output in graph.outputs] == [tuple(one.shape) for one in theirs]
+        assert graph_of(task, theirs).values == graph.values
 
 
 def layer_norm() -> Task:
@@ -231,3 +232,35 @@ def layer_norm() -> Task:
 def test_room_for_the_tensors_of_a_graph_comes_on_top_of_the_limit(captured):
     assert size_bytes(captured.graph) > 4 * 8 * 3 * 9
     assert size_bytes(mm_task()) == 4 * (32 + 32)
+
+
+def test_what_is_expected_is_computed_once_for_all_trials_and_anew_for_other_weights(captured):
+    def case() -> Case:
+        return Case(captured.graph, data=str(captured.data))
+
+    first = case()
+    assert first.judge(first.plain, ()).compare().detail == ""
+    second = case()
+    second.plain = refuse
+    agreement = second.judge(first.plain, ()).compare()
+    assert (agreement.detail, agreement.worst_error > 0) == ("", True)
+    second.fill(7)
+    with pytest.raises(ZeroDivisionError):
+        second.judge(first.plain, ()).compare()
+    save(captured.data, {place: tensor * 1.5 for place, tensor in load(captured.data).items()})
+    third = case()
+    assert third.judge(third.plain, ()).compare().detail == ""
+
+
+def refuse(*_tensors):
+    raise ZeroDivisionError("it must not be computed again")
+
+
+def test_a_damaged_file_of_what_is_expected_is_passed_over(captured):
+    first = Case(captured.graph, data=str(captured.data))
+    first.judge(first.plain, ()).compare()
+    (kept,) = captured.data.parent.glob("*.expected-0")
+    for content in (b"", b"cut short", kept.read_bytes()[:-200]):
+        kept.write_bytes(content)
+        again = Case(captured.graph, data=str(captured.data))
+        assert again.judge(again.plain, ()).compare().detail == ""

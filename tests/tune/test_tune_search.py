@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 from tune_builders import MACHINE, gain, measured, mm_task
 
-from jumar.tune.bank import Bank, stack_of
+from jumar.tune.bank import Bank, Tried, stack_of
 from jumar.tune.extract import TaskUse
 from jumar.tune.options import TuneOptions
 from jumar.tune.outcome import TaskOutcome
@@ -28,7 +28,7 @@ class Offer(Provider):
     def candidates(self, task, machine):
         return self._policies
 
-    def apply(self, policy, function, example):
+    def apply(self, policy, function, example, site):
         raise NotImplementedError
 
 
@@ -219,3 +219,12 @@ def test_a_policy_that_another_process_wrote_meanwhile_becomes_the_incumbent(ban
 
 def test_a_gain_below_the_least_gain_is_unsatisfied_however_sure(bank):
     assert run(bank, Scripted({"a": 1.04}), [policy("a")], min_gain=0.05).slots[0].action == "unsatisfied"
+
+
+def test_a_search_starts_from_the_nearest_task_and_says_so(bank):
+    known = Tried(policy=policy("second"), outcome=measured(1.4))
+    bank.accept(mm_task(64), MACHINE, policy("second"), incumbent=(), gain=gain(1.4), min_gain=0.02, tried=[known])
+    scripted = Scripted({"first": 1.0, "second": 1.4})
+    (slot,) = run(bank, scripted, [policy("first"), policy("second")]).slots
+    assert [candidate for _, _, candidate in scripted.trials][:2] == ["second", "first"]
+    assert slot.started_from.startswith("aten::mm(float32 64×8, float32 8×64), where shape of self is [64, 8]")

@@ -100,7 +100,7 @@ class Search:
         providers = {provider.name for provider in self.providers}
         for neighbour in self.bank.nearest(task, self.machine):
             for policy in neighbour.stack:
-                if policy.kind == kind and policy.provider in providers:
+                if policy.kind == kind and (policy in candidates or policy.provider in providers):
                     return [policy, *(one for one in candidates if one != policy)], str(neighbour)
         return candidates, ""
 

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from jumar.findings import Json
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.graph import GETITEM, Graph, Node
-from jumar.tune.graph.values import with_values
+from jumar.tune.graph.values import spec_of, with_values
 from jumar.tune.overloads import overload
 from jumar.tune.task import Task
 
 _KINDS = {"ScalarType": "dtype", "Device": "device", "Layout": "layout", "MemoryFormat": "memory_format"}
 
 
-def graph_of(task: Task) -> Graph:
+def graph_of(task: Task, made: Sequence[Any] | None = None) -> Graph:
     """Return the graph whose inputs are the task's tensors and whose outputs are the operator's.
 
-    Raises TuneError for an operator that returns something else than tensors, or does not take these inputs.
+    `made` are outputs of the operator, where it was run already; without them tensors without memory are sent
+    through it, which takes a second the first time. Raises TuneError for an operator that returns something else
+    than tensors, or does not take these inputs.
     """
     schema = overload(task.operator)._schema
     places = {name: place for place, name in enumerate(task.tensors)}
@@ -35,7 +39,10 @@ def graph_of(task: Task) -> Graph:
     call = Node(operator=task.operator, arguments=arguments, keywords=keywords)
     number = len(task.tensors)
     items, outputs = _items([str(value.type) for value in schema.returns], number, task.operator)
-    return with_values(Graph(inputs=list(task.tensors.values()), nodes=[call, *items], outputs=outputs))
+    graph = Graph(inputs=list(task.tensors.values()), nodes=[call, *items], outputs=outputs)
+    if made is None:
+        return with_values(graph)
+    return replace(graph, values=[*([None] if items else []), *map(spec_of, made)])
 
 
 def _items(types: list[str], number: int, operator: str) -> tuple[list[Node], list[int | None]]:

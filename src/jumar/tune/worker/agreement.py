@@ -40,6 +40,20 @@ Output = torch.Tensor | None
 
 
 @dataclass(frozen=True, slots=True)
+class Expected:
+    """What is to be computed from some inputs: outputs, then written inputs."""
+
+    default: Sequence[Output]
+    """As PyTorch computes it."""
+    reference: Sequence[Output]
+    """In a wider dtype."""
+
+
+def _anew(compute: Callable[[], Expected]) -> Expected:
+    return compute()
+
+
+@dataclass(frozen=True, slots=True)
 class Agreement:
     """`detail` is empty when the outputs agree."""
 
@@ -52,6 +66,8 @@ class Agreement:
 class Rule:
     """How outputs are judged."""
 
+    expected: Callable[[Callable[[], Expected]], Expected] = _anew
+    """Returns what is to be computed from the inputs as they are now; given what computes it, where nobody knows."""
     exact: Callable[[Function], Exact] = widening
     """Makes what computes the reference out of the default."""
     error_budget: float | None = None
@@ -77,8 +93,8 @@ class Judge:
     def compare(self) -> Agreement:
         """Run both and compare every output; also check that the inputs were left as they are."""
         before = [tensor.clone() for tensor in self.tensors]
-        default, _ = self._run(self.plain, before)
-        reference = self._reference(default)
+        expected = self.rule.expected(lambda: self._expected(before))
+        default, reference = expected.default, expected.reference
         _poison(default)
         outputs, held = self._run(self.candidate, before)
         if len(outputs) != len(default):
@@ -91,6 +107,10 @@ class Judge:
         self._hold(held, outputs)
         compared = zip(outputs, default, reference, strict=True)
         return worst([_compare_one(self.rule, *three) for three in compared])
+
+    def _expected(self, before: Sequence[torch.Tensor]) -> Expected:
+        default, _ = self._run(self.plain, before)
+        return Expected(default, self._reference(default))
 
     def _run(self, function: Function, before: Sequence[torch.Tensor]) -> tuple[list[Output], list[Output]]:
         """Return copies of the outputs and of the written inputs, which are put back, and the outputs themselves."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,8 @@ from jumar.tune.policy import Stack
 from jumar.tune.signature import function_of
 from jumar.tune.task import Function
 from jumar.tune.work import Work
-from jumar.tune.worker.agreement import Judge, Rule
+from jumar.tune.worker.agreement import Expected, Judge, Rule, outputs_of
+from jumar.tune.worker.recall import Recall
 from jumar.tune.worker.reference import widening_of
 
 
@@ -30,6 +31,8 @@ class Case:
         self._values: Values = _load(data) if data else {}
         self._first_seed = REAL_SEED if self._values else seed
         self._error_budget = error_budget
+        self._seed = self._first_seed
+        self._recall = Recall(Path(data), work.key) if data else None
         self.constants = make_constants(work, self._values)
         self.tensors = make_inputs(work, self._first_seed, self._values)
         self.plain: Function = function_of(work, self.constants)
@@ -39,16 +42,28 @@ class Case:
         folder.mkdir(parents=True, exist_ok=True)
         example = make_inputs(self.work, self._first_seed, self._values)
         return Site(
-            graph=self._graph(), constants=self.constants, example=example, folder=folder, num_threads=num_threads
+            graph=self._graph(example),
+            constants=self.constants,
+            example=example,
+            folder=folder,
+            num_threads=num_threads,
         )
 
     def fill(self, seed: int | None = None) -> None:
         """Give the inputs other values; None: the first ones, which are the real ones where there are some."""
-        refill(self.tensors, self.work, self._first_seed if seed is None else seed, self._values)
+        self._seed = self._first_seed if seed is None else seed
+        refill(self.tensors, self.work, self._seed, self._values)
+
+    def try_out(self) -> None:
+        """Run the work once, which raises where it cannot be run; the inputs are as they were afterwards."""
+        if self._recall is None or not self._recall.knows(self._seed):
+            self.plain(*self.tensors)
+            self.fill()
 
     def judge(self, candidate: Function, stack: Stack) -> Judge:
         """Return what compares `candidate`, made by `stack`, with the work as PyTorch runs it."""
         rule = Rule(
+            expected=self._expected,
             exact=widening_of(self.work, self.constants),
             error_budget=self._error_budget,
             num_operators=len(self.work.nodes) if isinstance(self.work, Graph) else 1,
@@ -57,10 +72,15 @@ class Case:
         )
         return Judge(self.plain, candidate, self.tensors, rule)
 
-    def _graph(self) -> Graph:
+    def _expected(self, compute: Callable[[], Expected]) -> Expected:
+        return compute() if self._recall is None else self._recall.expected(self._seed, compute)
+
+    def _graph(self, example: Sequence[torch.Tensor]) -> Graph:
         from jumar.tune.graph.operators import graph_of
 
-        return self.work if isinstance(self.work, Graph) else graph_of(self.work)
+        if isinstance(self.work, Graph):
+            return self.work
+        return graph_of(self.work, outputs_of(self.plain(*example)))
 
 
 def written_inputs(work: Work) -> list[int]:

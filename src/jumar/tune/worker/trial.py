@@ -41,8 +41,7 @@ def run_trial(trial: Trial, providers: Sequence[Provider], on_phase: Callable[[P
 def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], None], folder: Path) -> Outcome:
     enter("task")
     case = Case(trial.task, data=trial.data, seed=trial.seed, error_budget=trial.error_budget)
-    case.plain(*case.tensors)
-    case.fill()
+    case.try_out()
     if trial.build_only:
         return _build(trial, providers, enter, case, folder)
     site = case.site(folder / "incumbent", trial.num_threads)
