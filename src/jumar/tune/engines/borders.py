@@ -51,11 +51,12 @@ def _fed(site: Site, made: Cut, inside: Inside | None) -> Callable[[Sequence[tor
         for source, order in zip(made.sources, made.orders, strict=True)
         if source in variables
     ]
-    shapes = [site.graph.spec_of(value) for value in made.roots]
+    specs = [spec for value in made.roots if (spec := site.graph.spec_of(value)) is not None]
     turned = [
-        (place, spec.shape, stride)
-        for place, (spec, stride) in enumerate(zip(shapes, made.strides, strict=True))
-        if stride is not None and spec is not None
+        (place, spec.shape, spec.stride)
+        for place, (spec, stride) in enumerate(zip(specs, made.strides, strict=True))
+        # The strides of dimensions of length 1 are no matter to an engine, and are to who compares them.
+        if stride is not None or 1 in spec.shape
     ]
 
     def run(inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
@@ -67,7 +68,8 @@ def _fed(site: Site, made: Cut, inside: Inside | None) -> Callable[[Sequence[tor
             return outputs
         outputs = list(outputs)
         for place, shape, stride in turned:
-            outputs[place] = _strided(outputs[place], shape, stride)
+            if outputs[place].shape != shape or outputs[place].stride() != stride:
+                outputs[place] = _strided(outputs[place], shape, stride)
         return outputs
 
     return run

@@ -33,6 +33,10 @@ VIEWS = frozenset(
 """Base names of operators that return their input's memory, or may."""
 
 
+FILLS = frozenset({"zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"})
+"""Base names of operators that read a tensor's shape and none of its values."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
     """A graph cut into what an engine computes and the views around it."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jumar.tune.engines.cut import VIEWS, base_name
+from jumar.tune.engines.cut import FILLS, VIEWS, base_name
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.graph import GETITEM
 
@@ -80,6 +80,6 @@ def _changing(graph: Graph) -> Iterator[Reference]:
     seen = set(graph.variables)
     yield from seen
     for number, node in enumerate(graph.nodes):
-        if any(reference in seen for reference in node.references()):
+        if base_name(node.operator) not in FILLS and any(reference in seen for reference in node.references()):
             seen.add(len(graph.inputs) + number)
             yield len(graph.inputs) + number

@@ -12,6 +12,7 @@ import torch
 from onnx import ModelProto, helper
 from torch import fx
 
+from jumar.tune.engines.cut import FILLS, base_name
 from jumar.tune.engines.onnx import pointwise, products, reductions, shapes, spatial  # noqa: F401 - they fill the table
 from jumar.tune.engines.onnx.decompose import decomposed
 from jumar.tune.engines.onnx.draft import Draft, Value, dtype_of, refuse
@@ -140,13 +141,15 @@ class _Writer:
     def _folded(self, node: fx.Node, arguments: Any, keywords: Any) -> Any:
         """Compute what does not depend on the graph's variable inputs: tables of positions, masks, folded weights."""
         leaves = [leaf for leaf in torch.utils._pytree.tree_leaves((arguments, keywords)) if isinstance(leaf, Value)]
-        if any(leaf.known is None for leaf in leaves) or "fake_quantize" in _name(node.target):
+        name = base_name(_name(node.target))
+        is_fill = name in FILLS
+        if not is_fill and (any(leaf.known is None for leaf in leaves) or name.startswith("fake_quantize")):
             return None
         if torch.Tag.nondeterministic_seeded in node.target.tags:  # type: ignore[union-attr]
             raise refuse(f"operator {_name(node.target)} (it draws random numbers)")
         if any(spec.shape and torch.Size(spec.shape).numel() > LARGEST_FOLDED for spec in _specs(node)):
             return None
-        given, named = torch.utils._pytree.tree_map_only(Value, lambda value: value.known, (arguments, keywords))
+        given, named = torch.utils._pytree.tree_map_only(Value, _values_of, (arguments, keywords))
         with torch.no_grad():
             made = node.target(*given, **named)  # type: ignore[operator]
         if isinstance(made, torch.Tensor):
@@ -157,13 +160,26 @@ class _Writer:
         return Value(self._draft.constant(tensor), tensor.dtype, tuple(tensor.shape), tensor)
 
     def _given(self, arguments: Any) -> Any:
-        return fx.node.map_arg(arguments, lambda node: self._values[node])
+        return _plain(fx.node.map_arg(arguments, lambda node: self._values[node]))
 
     @staticmethod
     def _readable(value: Any) -> Value:
         if not isinstance(value, Value) or not value.name:
             raise refuse("a result of an operator that is only computed for training")
         return value
+
+
+def _values_of(value: Value) -> torch.Tensor:
+    return torch.empty(value.shape, dtype=value.dtype) if value.known is None else value.known
+
+
+def _plain(arguments: Any) -> Any:
+    """Return ordinary containers for those of fx, which refuse to be changed by decompositions."""
+    if isinstance(arguments, (list, tuple)):
+        return [_plain(item) for item in arguments]
+    if isinstance(arguments, dict):
+        return {name: _plain(item) for name, item in arguments.items()}
+    return arguments
 
 
 def _specs(node: fx.Node) -> list[Value]:

@@ -92,7 +92,7 @@ def _lstm(
     if (dropout and train) or len(params) != num_layers * (1 + bidirectional) * (4 if has_biases else 2):
         raise refuse("an LSTM with dropout or projections")
     made, states = _recurrent(
-        draft, "LSTM", [3, 0, 2, 1], input, list(hx), params, has_biases, num_layers, bidirectional, batch_first
+        draft, "LSTM", [0, 3, 1, 2], input, list(hx), params, has_biases, num_layers, bidirectional, batch_first
     )
     return [made, *states]
 

@@ -26,6 +26,24 @@ def _reduced(draft: Draft, kind: str, name: str, axes: Sequence[int], keepdim: b
     return draft.add(kind, name, draft.integers(axes), keepdims=int(keepdim))
 
 
+@operator("var", "std")
+def _variance(
+    draft: Draft, self: Value, dim: Any = None, unbiased: bool = True, *, correction: float | None = None,
+    keepdim: bool = False, name: str,
+) -> str:  # fmt: skip
+    if isinstance(dim, bool):  # the overload without dimensions
+        dim, unbiased = None, dim
+    axes = axes_of(dim, self.rank)
+    count = torch.Size([self.shape[axis] for axis in axes]).numel()
+    divisor = count - (float(unbiased) if correction is None else float(correction))
+    if divisor <= 0 or not self.rank:
+        raise refuse("the variance of one element")
+    centred = draft.add("Sub", self.name, _reduced(draft, "ReduceMean", self.name, axes, True))
+    mean = _reduced(draft, "ReduceMean", draft.add("Mul", centred, centred), axes, keepdim)
+    made = draft.add("Mul", mean, draft.number(count / divisor, self.dtype))
+    return draft.add("Sqrt", made) if name == "std" else made
+
+
 @operator("any", "all")
 def _any(draft: Draft, self: Value, dim: Any = None, keepdim: bool = False, *, name: str) -> str:
     kind = "ReduceMax" if name == "any" else "ReduceMin"
@@ -66,8 +84,8 @@ def _softmax(draft: Draft, self: Value, dim: int, *, name: str, **_: Any) -> str
 
 @operator("topk")
 def _topk(draft: Draft, self: Value, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> list[str]:
-    if not self.rank:
-        raise refuse("topk of a scalar")
+    if not self.rank or not self.is_float:  # equal integers are common, and which of them is meant is nobody's rule
+        raise refuse("topk of a scalar or of integers")
     axis = axis_of(dim, self.rank)
     return draft.several(
         "TopK", self.name, draft.integers([k]), outputs=2, axis=axis, largest=int(largest), sorted=int(sorted)

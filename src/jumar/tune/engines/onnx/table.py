@@ -38,7 +38,7 @@ def converter_of(name: str) -> Converter | None:
 def unary(kind: str, **attributes: Any) -> Converter:
     """Return a converter for one ONNX operator of one floating-point input."""
 
-    def convert(draft: Any, self: Any, **_: Any) -> str:
+    def convert(draft: Any, self: Any) -> str:
         name: str = draft.add(kind, draft.cast(self, draft.out[0].dtype), **attributes)
         return name
 
