@@ -158,6 +158,15 @@ def test_the_baseline_is_eager_where_the_compiler_is_slower(captured, bank):
     assert outcome.gain.ratio == pytest.approx(2.0, rel=0.01)
 
 
+def test_a_compiler_that_has_no_time_is_named(captured, bank):
+    lost = Outcome(status="timeout", phase="candidate", detail="it ran past its limit of 120 s")
+    outcome, _ = run(captured, bank, by_engine(inductor=lost, fast=0.5))
+    assert outcome.baseline is None
+    assert outcome.notes == [
+        "Plans were compared with eager only: inductor has no time (it ran past its limit of 120 s)."
+    ]
+
+
 def test_nothing_faster_is_remembered_and_not_tuned_again(captured, bank):
     outcome, _ = run(captured, bank, by_engine(inductor=0.9, fast=0.95, slow=2.0))
     assert (outcome.action, outcome.plan, outcome.failure) == ("unsatisfied", None, "")

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from jumar.tune.subgraph.outcome import GraphOutcome
 
 
+_MAX_NOTES = 3
+
+
 def graph_verdict(result: TuneResult) -> Verdict:
     """Return the answer: before, after, interval, what was chosen, what was tried."""
     from jumar.report.page import Verdict
@@ -21,6 +24,7 @@ def graph_verdict(result: TuneResult) -> Verdict:
         f"{counters.unsatisfied - num_open} graphs without a faster plan, {num_open} not judged to the end; "
         f"{result.num_trials} candidates measured in {result.wall_s:.0f} s.",
     ]
+    details += [note for graph in result.graphs for note in graph.notes][:_MAX_NOTES]
     if result.stopped_by:
         details.append(f"Stopped by {result.stopped_by}; the same command goes on from there.")
     attention = bool(result.failed_graphs()) or bool(result.stopped_by)

@@ -53,6 +53,7 @@ def findings(result: TuneResult) -> Iterator[Finding]:
                 "improvement_percent": improvement_percent_of(graph.gain),
                 "against": baseline,
                 "num_tried": len(graph.tried()),
+                "notes": list(graph.notes),
                 "key": graph.graph.key,
                 "machine": str(result.machine),
             },

@@ -82,6 +82,9 @@ class GraphSearch:
         gain = self._look(known, "baseline")
         if self.known is not None or (gain is not None and gain.ratio > 1):
             self.outcome.baseline = known
+        elif gain is None:
+            last = self.trials.attempts[-1].outcome
+            self.outcome.notes.append(f"Plans were compared with eager only: {known} has no time ({last.detail}).")
 
     def _inductor_default(self) -> Plan | None:
         engine = self.engines.get(INDUCTOR)
