@@ -39,11 +39,13 @@ class Context:
         return value < len(self.graph.inputs) and self.graph.inputs[value].constant and bool(self.shape(value))
 
     def add(self, step: Step) -> bool:
+        """Append a step."""
         self.made[step.output] = len(self.steps.steps)
         self.steps.steps.append(step)
         return True
 
     def alias(self, place: Reference, value: Reference) -> bool:
+        """Note that a value is another one, unchanged or in another shape."""
         self.steps.aliases[place] = self.steps.value(value)
         self.direct[place] = value
         return True

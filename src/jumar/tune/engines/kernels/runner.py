@@ -11,6 +11,7 @@ import torch
 
 from jumar.tune.engines.kernels.library import Bound, Library
 from jumar.tune.engines.kernels.program import Program
+from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.fx import to_fx
 
@@ -52,9 +53,9 @@ class Runner:
         values: Tensors = dict(zip(self._graph.variables, inputs, strict=True))
         for place, value in values.items():
             spec = self._graph.inputs[place]
-            if tuple(value.shape) != spec.shape or value.dtype is not torch.float32:
-                got = f"{value.dtype} {list(value.shape)}"
-                raise ValueError(f"input {place} must be float32 {list(spec.shape)} as the graph says; got {got}")
+            if tuple(value.shape) != spec.shape or value.dtype is not torch.float32 or value.device.type != "cpu":
+                got = f"{value.dtype} {list(value.shape)} on {value.device}"
+                raise TuneError(f"input {place} must be float32 {list(spec.shape)} on the CPU; got {got}.")
         self._bind(values)
         for item in self._items:
             item(values)

@@ -8,17 +8,19 @@
 
 // PyTorch's own pool of threads: its OpenMP runtime is in the process already, and a second pool would fight it for
 // the cores. Weak: without one, everything runs in the calling thread.
-extern "C" __attribute__((weak)) void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags);
+extern "C" {
+__attribute__((weak)) void GOMP_parallel(void (*function)(void*), void* data, unsigned threads, unsigned flags);
+__attribute__((weak)) int omp_get_num_threads();
+}
 
 namespace {
 
 class Barrier {
  public:
-  explicit Barrier(int threads) : threads_(threads) {}
-  void wait(int& phase) {
+  void wait(int& phase, int threads) {
     phase++;
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_ * phase) return;
-    for (int spins = 0; arrived_.load(std::memory_order_acquire) < threads_ * phase; spins++) {
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads * phase) return;
+    for (int spins = 0; arrived_.load(std::memory_order_acquire) < threads * phase; spins++) {
       if (spins < 2000) {
 #if defined(__x86_64__)
         __builtin_ia32_pause();
@@ -31,7 +33,6 @@ class Barrier {
   }
 
  private:
-  const int threads_;
   std::atomic<int> arrived_{0};
 };
 
@@ -59,16 +60,18 @@ struct Job {
   int64_t count;
   const Run* run;
   int threads;
-  Barrier barrier;
+  Barrier barrier{};
   std::atomic<int> next{0};
 };
 
 void work(void* data) {
   Job& job = *static_cast<Job*>(data);
-  int thread = job.threads == 1 ? 0 : job.next.fetch_add(1), phase = 0;
+  // The runtime may give fewer threads than were asked for (inside another parallel region: one).
+  const int threads = job.threads == 1 ? 1 : omp_get_num_threads();
+  int thread = job.next.fetch_add(1), phase = 0;
   for (int64_t i = 0; i < job.count; i++) {
-    run_one(job.ops + i, *job.run, thread, job.threads);
-    if (job.threads > 1 && job.ops[i].barrier) job.barrier.wait(phase);
+    run_one(job.ops + i, *job.run, thread, threads);
+    if (threads > 1 && job.ops[i].barrier) job.barrier.wait(phase, threads);
     if (job.ops[i].code == CODE_FUSED) i++;
   }
 }
@@ -100,7 +103,7 @@ void in_parallel(void (*function)(void*), void* data, int threads) {
   else function(data);
 }
 
-int usable(int threads) { return GOMP_parallel ? threads : 1; }
+int usable(int threads) { return GOMP_parallel && omp_get_num_threads ? threads : 1; }
 
 }  // namespace
 
@@ -113,7 +116,7 @@ void jumar_run(const Op* ops, int64_t count, float* arena, const float* weights,
                const int64_t* strides, int threads) {
   Run run{arena, weights, tables, given, strides};
   threads = usable(threads);
-  Job job{ops, count, &run, threads, Barrier(threads)};
+  Job job{ops, count, &run, threads};
   in_parallel(work, &job, threads);
 }
 

@@ -1,0 +1,259 @@
+"""Jumar's own kernels against PyTorch in float64, and as an engine."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import nn
+from torch.nn import functional as F
+
+from jumar.tune.engines import ENGINES
+from jumar.tune.engines.base import Site
+from jumar.tune.engines.kernels import Kernels
+from jumar.tune.engines.kernels.compiler import compiler, widths
+from jumar.tune.errors import TuneError
+from jumar.tune.graph.fx import from_fx
+
+pytestmark = pytest.mark.skipif(not compiler(), reason="no C++ compiler is installed")
+SLOW_SETTINGS = {"derandomize": True, "deadline": None, "suppress_health_check": list(HealthCheck)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled_once(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    return lambda: tmp_path_factory.mktemp("kernels")
+
+
+class Net(nn.Module):
+    def __init__(self, function: Any, *modules: nn.Module) -> None:
+        super().__init__()
+        self.parts, self.function = nn.ModuleList(modules), function
+
+    def forward(self, *inputs: torch.Tensor) -> Any:
+        return self.function(*self.parts, *inputs)
+
+
+def site_of(model: nn.Module, inputs: list[torch.Tensor], folder, num_threads: int = 1) -> Site:
+    program = torch.export.export(model.eval(), tuple(inputs))
+    specs = program.graph_signature.input_specs
+    known: dict[str | None, Any] = {**program.state_dict, **program.constants}
+    places = [place for place, spec in enumerate(specs) if spec.target in known]
+    graph, held = from_fx(program.graph_module, places)
+    weights = {place: known[specs[place].target].detach() for place in places}
+    return Site(graph=graph, constants={**weights, **held}, example=inputs, folder=folder, num_threads=num_threads)
+
+
+def error_of(model: nn.Module, function: Any, inputs: list[torch.Tensor]) -> float:
+    """Greatest error over the greatest value of the reference in float64."""
+    with torch.no_grad():
+        expected = model.double()(*[value.double() for value in inputs])
+        default = model.float()(*inputs)
+    (actual,) = function(*inputs)
+    assert (actual.shape, actual.stride(), actual.dtype) == (default.shape, default.stride(), default.dtype)
+    return (actual - expected).abs().max().item() / max(expected.abs().max().item(), 1e-30)
+
+
+def build(model: nn.Module, inputs: list[torch.Tensor], folder, num_threads: int = 1, **chosen: Any) -> Any:
+    site = site_of(model, inputs, folder, num_threads)
+    assert Kernels().unsupported(site.graph) == ""
+    return Kernels().build(site, {"vector": widths()[0], **chosen})
+
+
+def with_statistics(model: nn.Module) -> nn.Module:
+    for module in model.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            nn.init.uniform_(module.weight, 0.5, 1.5)
+            nn.init.normal_(module.bias)
+            nn.init.normal_(module.running_mean)
+            nn.init.uniform_(module.running_var, 0.5, 2.0)
+    return model
+
+
+sizes = st.integers(1, 3)
+
+
+@given(
+    groups=st.sampled_from([1, 1, 2, 3]), inside=st.integers(1, 21), outside=st.integers(1, 37),
+    kernel=st.tuples(sizes, sizes),
+    stride=st.tuples(sizes, sizes), dilation=st.tuples(sizes, sizes),
+    padding=st.tuples(st.integers(0, 2), st.integers(0, 2)),
+    batch=sizes, size=st.tuples(st.integers(9, 17), st.integers(9, 30)), bias=st.booleans(), seed=st.integers(0, 9),
+)  # fmt: skip
+@settings(max_examples=12, **SLOW_SETTINGS)
+def test_any_convolution(
+    folders, groups, inside, outside, kernel, stride, dilation, padding, batch, size, bias, seed
+) -> None:
+    torch.manual_seed(seed)
+    model = nn.Conv2d(groups * inside, groups * outside, kernel, stride, padding, dilation, groups, bias=bias)
+    x = torch.randn(batch, groups * inside, *size)
+    assert error_of(model, build(model, [x], folders()), [x]) < 2e-6
+
+
+@given(
+    channels=st.integers(2, 70), multiple=st.sampled_from([1, 1, 1, 2]), kernel=st.sampled_from([1, 2, 3, 5]),
+    stride=sizes, dilation=st.sampled_from([1, 1, 2]), batch=sizes,
+    size=st.tuples(st.integers(9, 30), st.integers(9, 30)), fused=st.booleans(), num_threads=st.sampled_from([1, 2]),
+)  # fmt: skip
+@settings(max_examples=12, **SLOW_SETTINGS)
+def test_any_depthwise_convolution_also_in_bands_with_the_product_before_it(
+    folders, channels, multiple, kernel, stride, dilation, batch, size, fused, num_threads
+) -> None:
+    torch.manual_seed(channels)
+    before = nn.Conv2d(7, channels, 1)
+    depthwise = nn.Conv2d(channels, channels * multiple, kernel, stride, kernel // 2 * dilation, dilation, channels)
+    model = Net(lambda one, two, x: F.relu6(two(F.relu(one(x)))), before, depthwise)
+    x = torch.randn(batch, 7, *size)
+    function = build(model, [x], folders(), num_threads, fuse=fused)
+    assert error_of(model, function, [x]) < 2e-6
+
+
+@given(
+    m=st.sampled_from([2, 4]), inside=st.integers(16, 40), outside=st.integers(16, 70), batch=sizes,
+    size=st.tuples(st.integers(20, 40), st.integers(20, 40)), padding=st.sampled_from([0, 1, 2]),
+)  # fmt: skip
+@settings(max_examples=6, **SLOW_SETTINGS)
+def test_winograd_tiles_of_any_image(folders, m, inside, outside, batch, size, padding) -> None:
+    torch.manual_seed(outside)
+    model = Net(
+        lambda one, two, x: torch.relu(one(x) + two(x)),
+        nn.Conv2d(inside, outside, 3, padding=padding),
+        nn.Conv2d(inside, outside, 3, padding=padding),
+    )
+    x = torch.randn(batch, inside, *size)
+    assert error_of(model, build(model, [x], folders(), winograd=m), [x]) < 4e-6
+
+
+def shuffled(x: torch.Tensor, groups: int) -> torch.Tensor:
+    n, c, h, w = x.shape
+    return x.view(n, groups, c // groups, h, w).transpose(1, 2).contiguous().view(n, c, h, w)
+
+
+NETS: dict[str, Any] = {
+    "residual": (lambda a, b, x: torch.relu(b(torch.relu(a(x))) + x), (24, 40, 1), (40, 24, 3, 1, 1)),
+    "shuffle": (
+        lambda a, b, x: b(shuffled(torch.cat((x.chunk(2, 1)[0], a(x.chunk(2, 1)[1])), 1), 2)),
+        (12, 12, 1),
+        (24, 9, 3, 2),
+    ),
+    "concatenation": (lambda a, b, x: b(torch.relu(torch.cat((x, a(x)), 1))), (24, 10, 3, 1, 1), (34, 8, 3, 1, 1)),
+    "attention of channels": (
+        lambda a, b, x: a(x) * torch.sigmoid(b(F.adaptive_avg_pool2d(F.silu(a(x)), 1))),
+        (24, 40, 1),
+        (40, 40, 1),
+    ),
+    "pools": (lambda a, b, x: b(F.max_pool2d(a(x), 3, 2, 1) + F.avg_pool2d(a(x), 3, 2, 1)), (24, 17, 1), (17, 5, 1)),
+    "asymmetric padding": (lambda a, b, x: b(a(F.pad(x, (0, 1, 2, 0)))), (24, 17, 3, 2), (17, 5, 1)),
+    "an operator of ATen between": (lambda a, b, x: b(torch.cumsum(F.hardswish(a(x)), 2)), (24, 17, 1), (17, 5, 3)),
+    "a mean at the end": (lambda a, b, x: F.hardsigmoid(b(a(x))).mean((2, 3)), (24, 17, 1), (17, 5, 3)),
+}
+
+
+@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_what_stands_around_convolutions(name, num_threads, tmp_path) -> None:
+    torch.manual_seed(0)
+    function, *convolutions = NETS[name]
+    model = Net(function, *(nn.Conv2d(*arguments) for arguments in convolutions))
+    x = torch.randn(2, 24, 11, 9)
+    assert error_of(model, build(model, [x], tmp_path, num_threads), [x]) < 2e-6
+
+
+def classifier() -> nn.Module:
+    torch.manual_seed(0)
+    return with_statistics(
+        nn.Sequential(
+            nn.Conv2d(3, 24, 3, 2, 1, bias=False), nn.BatchNorm2d(24), nn.ReLU(), nn.Conv2d(24, 24, 3, 1, 1),
+            nn.BatchNorm2d(24), nn.SiLU(), nn.Dropout(), nn.Flatten(), nn.Linear(24 * 6 * 5, 10),
+        )
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "chosen", [{}, {"images": 1}, {"winograd": 4}, pytest.param({"vector": 4}, marks=pytest.mark.slow)]
+)
+def test_loading_gives_the_same_function_to_the_bit(chosen, tmp_path) -> None:
+    model, x = classifier(), torch.randn(3, 3, 12, 10)
+    site = site_of(model, [x], tmp_path)
+    options = {"vector": widths()[0], **chosen}
+    built = Kernels().build(site, options)
+    assert error_of(model, built, [x]) < 2e-6
+    loaded = Kernels().load(replace(site, example=()), options)
+    assert torch.equal(loaded(x)[0], built(x)[0])
+
+
+def test_two_builds_compute_alike_whatever_their_search_chose(tmp_path) -> None:
+    model, x = classifier(), torch.randn(1, 3, 12, 10)
+    outputs = []
+    for name in ("one", "other"):
+        (tmp_path / name).mkdir()
+        outputs.append(build(model, [x], tmp_path / name)(x)[0])
+    assert torch.equal(*outputs)
+
+
+def test_outputs_of_earlier_calls_keep_their_values_unless_reuse_is_asked_for(tmp_path) -> None:
+    model, x = nn.Conv2d(3, 5, 3), torch.randn(2, 1, 3, 8, 8)
+    for reuse in (False, True):
+        folder = tmp_path / str(reuse)
+        folder.mkdir()
+        function = build(model, [x[0]], folder, reuse=reuse)
+        first = function(x[0])[0]
+        kept = first.clone()
+        function(x[1])
+        assert torch.equal(first, kept) is not reuse
+
+
+def test_inputs_of_any_strides_and_nan_are_taken_as_pytorch_takes_them(tmp_path) -> None:
+    model, x = nn.Sequential(nn.Conv2d(8, 20, 1), nn.ReLU()), torch.randn(2, 8, 6, 7)
+    function = build(model, [x], tmp_path)
+    strange = torch.randn(2, 7, 6, 8).permute(0, 3, 2, 1)
+    assert error_of(model, function, [strange]) < 2e-6
+    strange[0, 0, 0, 0] = math.nan
+    with torch.no_grad():
+        assert torch.equal(function(strange)[0].isnan(), model(strange).isnan())
+
+
+def test_another_shape_is_refused(tmp_path) -> None:
+    function = build(nn.Conv2d(3, 5, 3), [torch.randn(1, 3, 8, 8)], tmp_path)
+    with pytest.raises(TuneError, match="must be float32"):
+        function(torch.randn(1, 3, 9, 8))
+
+
+def test_a_folder_of_another_processor_is_refused(tmp_path) -> None:
+    x = torch.randn(1, 3, 8, 8)
+    site = site_of(nn.Conv2d(3, 5, 3), [x], tmp_path)
+    Kernels().build(site, {"vector": widths()[0]})
+    (tmp_path / "features.txt").write_text("avx9000", "utf-8")
+    with pytest.raises(TuneError, match="avx9000"):
+        Kernels().load(site, {"vector": widths()[0]})
+
+
+def test_without_a_compiler_the_engine_says_so(monkeypatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    assert "C++ compiler" in Kernels().unavailable(None)  # type: ignore[arg-type]
+
+
+def test_a_graph_without_convolutions_is_not_taken(tmp_path) -> None:
+    site = site_of(Net(lambda x: x.cumsum(0).exp()), [torch.randn(3, 3)], tmp_path)
+    assert "no convolution" in Kernels().unsupported(site.graph)
+
+
+def test_it_is_one_of_the_engines_and_offers_each_algorithm(tmp_path) -> None:
+    assert "kernels" in [engine.name for engine in ENGINES]
+    site = site_of(nn.Conv2d(16, 16, 3), [torch.randn(2, 16, 8, 8)], tmp_path)
+    offered = Kernels().settings(site.graph, None)  # type: ignore[arg-type]
+    assert {(choice["winograd"], choice["images"]) for choice in offered} == {
+        (tile, images) for tile in (0, 2, 4) for images in (0, 1)
+    }
+    assert Kernels().settings(site.graph, None, "bf16") == []  # type: ignore[arg-type]
