@@ -61,7 +61,8 @@ def _what(one: PrecisionOutcome) -> str:
         num_tried = len(one.points) + len(one.lost)
         return f"its precision is not judged to the end: {num_tried} plans were tried, and {why}."
     if nearest is None:
-        return f"nothing in fewer bits is faster here ({len(one.points)} points measured, {len(one.lost)} lost)."
+        last = f", the last because {one.lost[-1].detail or one.lost[-1].status}" if one.lost else ""
+        return f"nothing in fewer bits is faster here ({len(one.points)} points measured, {len(one.lost)} lost{last})."
     return (
         f"nothing in fewer bits is faster within an error of {one.budget:g}; the most exact that is faster has "
         f"{nearest.error:.2g}."
