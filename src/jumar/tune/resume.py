@@ -248,7 +248,7 @@ def _append(handle: int, text: str) -> None:
 def _others(folder: Path, own: Path, name: str, machine: Machine) -> list[str]:
     """Return a sentence for each job file of the same source that is not this job's."""
     notes = []
-    for path in sorted(folder.glob(f"{_file_name(name)}_*{SUFFIX}")):
+    for path in sorted(folder.glob(f"{_file_name(name)}_{'[0-9a-f]' * 16}{SUFFIX}")):
         if path == own:
             continue
         try:
