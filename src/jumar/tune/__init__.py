@@ -5,12 +5,17 @@ tasks → candidates → measured gate → knowledge bank → result file
 
 from __future__ import annotations
 
-from jumar.tune.bank import Bank, bank_place
-from jumar.tune.errors import BankError, TuneError
-from jumar.tune.machine import Machine, this_machine
-from jumar.tune.options import TuneOptions
-from jumar.tune.outcome import TuneResult
-from jumar.tune.tuner import tune
+from typing import TYPE_CHECKING
+
+from jumar.lazy import loader
+
+if TYPE_CHECKING:
+    from jumar.tune.bank import Bank, bank_place
+    from jumar.tune.errors import BankError, TuneError
+    from jumar.tune.machine import Machine, this_machine
+    from jumar.tune.options import TuneOptions
+    from jumar.tune.outcome import TuneResult
+    from jumar.tune.tuner import tune
 
 __all__ = [
     "Bank",
@@ -23,3 +28,17 @@ __all__ = [
     "this_machine",
     "tune",
 ]
+
+_HOME = {
+    "Bank": "jumar.tune.bank",
+    "BankError": "jumar.tune.errors",
+    "Machine": "jumar.tune.machine",
+    "TuneError": "jumar.tune.errors",
+    "TuneOptions": "jumar.tune.options",
+    "TuneResult": "jumar.tune.outcome",
+    "bank_place": "jumar.tune.bank",
+    "this_machine": "jumar.tune.machine",
+    "tune": "jumar.tune.tuner",
+}
+
+__getattr__ = loader(__name__, __all__, _HOME)
