@@ -59,8 +59,8 @@ class PrecisionJob:
         )  # fmt: skip
         if tuned.stopped_by:
             outcome.notes.append(
-                f"The search in the graph's own precision was ended by {tuned.stopped_by}: the reference may not be its "
-                "best plan, and a part of the gains may be an engine's."
+                f"The search in the graph's own precision was ended by {tuned.stopped_by}: the reference may not be "
+                "its best plan, and a part of the gains may be an engine's."
             )
         self.result.precisions.append(outcome)
         on_step("precision")
