@@ -177,9 +177,7 @@ def test_a_model_that_keeps_state_is_refused_with_its_name(tmp_path):
 
 
 def test_a_model_that_raises_is_one_sentence(tmp_path):
-    with pytest.raises(
-        TuneError, match="the model cannot be captured: RuntimeError: a and b must"
-    ):
+    with pytest.raises(TuneError, match="the model cannot be captured: RuntimeError: a and b must"):
         capture(nn.Linear(3, 4), (torch.randn(2, 5),), folder=tmp_path)
 
 
