@@ -58,7 +58,8 @@ def _captured(
 
 
 def _reason(error: ControlFlow) -> str:
-    return str(error.__cause__).strip().splitlines()[0].rstrip(".")[:200]
+    first = str(error.__cause__).strip().splitlines()[0]
+    return first.partition(" (unhinted")[0].rstrip(".")[:200]
 
 
 def _gears(made: _Made, gears: Sequence[Gear], where: str) -> Iterator[tuple[Sequence[Any], Mapping[str, Any], str]]:
