@@ -21,18 +21,17 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 WITH_COMPILER = replace(MACHINE, compiler="g++")
 
 LOADS = """
-import pickle, sys, torch
+import pickle, subprocess, sys, torch
 from pathlib import Path
-engine, graph, constants, folder, settings, inputs = pickle.load(sys.stdin.buffer)
 from jumar.tune.engines.base import Site
-site = Site(graph=graph, constants=constants, example=(), folder=Path(folder))
-import subprocess
 def refuse(*arguments, **options):
     raise AssertionError(f"load started {arguments}")
 subprocess.Popen = refuse
-with torch.no_grad():
-    outputs = engine.load(site, settings)(*inputs)
-torch.save(list(outputs), Path(folder) / "outputs.pt")
+engine, works = pickle.load(sys.stdin.buffer)
+for graph, constants, folder, settings, inputs in works:
+    site = Site(graph=graph, constants=constants, example=(), folder=Path(folder))
+    with torch.no_grad():
+        torch.save(list(engine.load(site, settings)(*inputs)), Path(folder) / "outputs.pt")
 """
 
 
@@ -117,20 +116,17 @@ class EngineContract:
         assert outputs[1].data_ptr() == example[0].data_ptr()
 
     def test_another_process_loads_the_same_function_and_compiles_nothing(self, engine: Engine, tmp_path: Path) -> None:
+        works, expected = [], []
         for site, settings, others in self.sites(tmp_path, engine):
             with torch.no_grad():
-                expected = self.built(engine, site, settings)(*others)
-            data = pickle.dumps((engine, site.graph, site.constants, str(site.folder), settings, others))
-            done = subprocess.run(
-                [sys.executable, "-W", "ignore", "-c", LOADS],
-                input=data,
-                check=False,
-                env=ENVIRONMENT,
-                capture_output=True,
-            )
-            assert done.returncode == 0, done.stderr.decode()[-2000:]
-            loaded = torch.load(site.folder / "outputs.pt")
-            self.agree(loaded, expected, settings)
+                expected.append(self.built(engine, site, settings)(*others))
+            works.append((site.graph, site.constants, str(site.folder), settings, others))
+        command = [sys.executable, "-W", "ignore", "-c", LOADS]
+        data = pickle.dumps((engine, works))
+        done = subprocess.run(command, input=data, check=False, env=ENVIRONMENT, capture_output=True)
+        assert done.returncode == 0, done.stderr.decode()[-2000:]
+        for (_, _, folder, settings, _), wanted in zip(works, expected, strict=True):
+            self.agree(torch.load(Path(folder) / "outputs.pt"), wanted, settings)
 
     def test_it_leaves_the_process_as_it_was(self, engine: Engine, tmp_path: Path) -> None:
         before = engine_models.process_state()

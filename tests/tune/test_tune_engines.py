@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,3 +133,31 @@ def test_a_folder_without_a_build_is_one_sentence(engine: Engine, tmp_path: Path
     site = site_of(Doubled(), tmp_path, torch.ones(4))
     with pytest.raises(TuneError, match="tune again"):
         engine.load(site, {})
+
+
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.LSTM(6, 5, 2, batch_first=True, bidirectional=True)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        outputs, (hidden, cell) = self.layers(x)
+        return outputs, hidden, cell, x.mean(1, keepdim=True).exp().broadcast_to(x.shape), x.std(-1)
+
+
+@pytest.mark.parametrize("engine", [OnnxRuntime(), OpenVino()])
+def test_recurrent_layers_and_expanded_outputs_are_what_pytorch_gives(engine: Engine, tmp_path: Path) -> None:
+    if engine.unavailable(MACHINE):
+        pytest.skip(engine.unavailable(MACHINE))
+    site = site_of(Recurrent(), tmp_path, torch.randn(3, 4, 6))
+    with torch.no_grad():
+        expected = engine_models.plain(site.graph, site.constants, list(site.example))
+        EngineContract().agree(engine.build(site, {})(*site.example), expected, {})
+
+
+def test_onnxruntime_borrows_the_weights_it_is_given(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    graph, constants, example = engine_models.captured("convolutions")
+    OnnxRuntime().build(Site(graph=graph, constants=constants, example=example, folder=tmp_path), {})
+    read = {value for node in graph.nodes for value in node.references()} & set(graph.constants)
+    assert set(json.loads((tmp_path / "weights.json").read_text()).values()) == read

@@ -114,8 +114,6 @@ class _Port:
 
 
 def _value(tensor: torch.Tensor) -> Any:
-    if tensor.dtype is torch.bfloat16:
-        raise TuneError("ONNX Runtime borrows no bfloat16 weights; leave this part to PyTorch's own engines.")
     return onnxruntime.OrtValue.ortvalue_from_numpy(tensor.detach().numpy())
 
 

@@ -71,7 +71,9 @@ class Draft:
         """Return the name of an initialiser with these values. Raises TuneError for a dtype that ONNX has not."""
         dtype_of(values.dtype)
         name = self._name()
-        self.initialisers[name] = values.detach().contiguous()
+        self.initialisers[name] = (
+            values if values.is_contiguous() else values.contiguous()
+        )  # itself: it may be borrowed
         return name
 
     def integers(self, values: Sequence[int]) -> str:

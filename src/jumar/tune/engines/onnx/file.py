@@ -23,7 +23,11 @@ LARGEST_MODEL_BYTES = 1_900_000_000
 def save(written: Written, constants: Mapping[Reference, torch.Tensor], folder: Path) -> None:
     """Leave model and list of borrowed weights in `folder`."""
     places = {id(tensor): place for place, tensor in constants.items()}
-    borrowed = {name: places[id(tensor)] for name, tensor in written.initialisers.items() if id(tensor) in places}
+    borrowed = {
+        name: places[id(tensor)]
+        for name, tensor in written.initialisers.items()
+        if id(tensor) in places and tensor.dtype is not torch.bfloat16  # which NumPy, and so the session, has not
+    }
     (folder / MODEL).write_bytes(_with_initialisers(written, set(borrowed)).SerializeToString())
     (folder / WEIGHTS).write_text(json.dumps(borrowed), "utf-8")
 
