@@ -37,6 +37,9 @@ def _headline(result: TuneResult) -> str:
         return "No graph was tuned before the run was stopped."
     if len(result.failed_graphs()) == len(result.graphs):
         return f"{result.graphs[0].name} was not tuned: {result.graphs[0].failure.rstrip('.')}."
+    if not found and all(graph.is_open for graph in result.graphs):
+        what = result.graphs[0].name if len(result.graphs) == 1 else f"{len(result.graphs)} graphs"
+        return f"{what} could not be judged in this run: no answer yet; nothing was changed."
     if not found:
         some = result.graphs[0].name if len(result.graphs) == 1 else f"None of {len(result.graphs)} graphs"
         verb = "is not faster" if len(result.graphs) == 1 else "is faster"
