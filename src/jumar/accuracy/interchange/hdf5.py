@@ -153,7 +153,8 @@ def _arrays(path: Path, place: str) -> tuple[dict[str, np.ndarray], dict[str, st
     """Return the arrays of one call, and PyTorch's names of their dtypes."""
     import h5py
 
-    from jumar.recording.arrays import VIEW_OF, read_data
+    from jumar.recording.arrays import read_data
+    from jumar.recording.building import VIEW_OF
 
     arrays: dict[str, np.ndarray] = {}
     dtypes: dict[str, str] = {}

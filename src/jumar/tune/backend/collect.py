@@ -10,7 +10,6 @@ is written first and both by renaming, so that what has a description is whole.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from pathlib import Path
 import torch
 
 from jumar.errors import InputError, JumarError, OutputError
+from jumar.recording.files import write_text_atomically
 from jumar.tune.backend.notes import say
 from jumar.tune.graph import Graph
 from jumar.tune.graph.captured import Captured
@@ -123,10 +123,7 @@ def read_not_tuned(folder: Path) -> list[tuple[str, str]]:
 
 
 def _write(path: Path, text: str) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial.write_text(text, "utf-8")
-        partial.replace(path)
+        write_text_atomically(path, text)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise OutputError(f"{path} cannot be written: {error.strerror}. Make room, or name another folder.") from error

@@ -6,8 +6,6 @@ to the same key, so inputs are numbered by their first use, and those that nothi
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from jumar.tune.graph import Graph, Reference
 
 
@@ -17,17 +15,4 @@ def in_order_of_use(graph: Graph) -> tuple[Graph, list[Reference]]:
     used = [value for node in graph.nodes for value in node.references()]
     used += [value for value in graph.outputs if value is not None]
     kept = [value for value in dict.fromkeys(used) if value < num_inputs]
-    numbers = {old: new for new, old in enumerate(kept)}
-    shift = len(kept) - num_inputs
-
-    def number(value: Reference) -> Reference:
-        return numbers[value] if value < num_inputs else value + shift
-
-    ordered = replace(
-        graph,
-        inputs=[graph.inputs[old] for old in kept],
-        nodes=[node.renumbered(number) for node in graph.nodes],
-        outputs=[None if value is None else number(value) for value in graph.outputs],
-        effects=[number(value) for value in graph.effects],
-    )
-    return ordered, kept
+    return graph.with_inputs(kept), kept

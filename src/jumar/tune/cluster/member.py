@@ -14,6 +14,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from jumar.recording.files import write_atomically
 from jumar.tune.environment import usable_cores
 from jumar.tune.machine import this_machine
 from jumar.tune.providers import load_provider
@@ -42,10 +43,7 @@ class Member:
 
     def put(self, contents: str, data: bytes) -> None:
         """Keep a data file."""
-        path = self._path(contents)
-        partial = path.with_suffix(".part")
-        partial.write_bytes(data)
-        partial.replace(path)
+        write_atomically(self._path(contents), lambda part: _write_bytes(part, data))
 
     def run(self, trial: dict[str, Any], limits: dict[str, Any], contents: str) -> dict[str, Any]:
         """Measure a trial while nothing else is measured on this machine; return its outcome."""
@@ -74,3 +72,7 @@ def alone() -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def _write_bytes(path: Path, data: bytes) -> None:
+    path.write_bytes(data)

@@ -13,6 +13,7 @@ from jumar.tune.engines.borders import Inside
 from jumar.tune.engines.onnx.draft import DTYPES
 from jumar.tune.engines.onnx.file import BORROWED, MODEL, borrowed
 from jumar.tune.engines.onnx.model import name_of
+from jumar.tune.engines.ports import Port, run_through
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 
@@ -76,41 +77,18 @@ class _Bound:
         self._run = session.run_with_iobinding
 
     def __call__(self, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
-        for port, tensor in zip(self._inputs, inputs, strict=True):
-            if port is None:  # nothing reads it
-                continue
-            if port.staged is None:
-                port.bind(tensor)
-            else:
-                port.staged.copy_(tensor)
-        outputs = [port.fresh() if port.staged is None else port.staged for port in self._outputs]
-        self._run(self._binding)
-        return [
-            output if port.staged is None else output.clone()
-            for port, output in zip(self._outputs, outputs, strict=True)
-        ]
+        return run_through(self._inputs, self._outputs, lambda: self._run(self._binding), inputs)
 
 
-class _Port:
-    """One input or output. Small ones have memory of their own that is bound once."""
-
+class _Port(Port):
     def __init__(self, name: str, shape: tuple[int, ...], dtype: torch.dtype, bind: Any) -> None:
-        self._name, self._shape, self._dtype, self._bind = name, shape, dtype, bind
-        self._kind = DTYPES[dtype]
-        staged = torch.empty(shape, dtype=dtype)
-        self.staged: torch.Tensor | None = staged if staged.nbytes <= STAGED_BYTES else None
+        super().__init__(shape, dtype, STAGED_BYTES)
+        self._name, self._bind, self._kind = name, bind, DTYPES[dtype]
         if self.staged is not None:
             self.bind(self.staged)
 
     def bind(self, tensor: torch.Tensor) -> None:
-        """Name the tensor's memory to the session."""
         self._bind(self._name, "cpu", 0, self._kind, self._shape, tensor.data_ptr())
-
-    def fresh(self) -> torch.Tensor:
-        """Return new memory that is bound."""
-        tensor = torch.empty(self._shape, dtype=self._dtype)
-        self.bind(tensor)
-        return tensor
 
 
 def _value(tensor: torch.Tensor) -> Any:

@@ -14,6 +14,7 @@ import torch
 from jumar.tune.engines.borders import Inside
 from jumar.tune.engines.onnx.file import LARGEST_MODEL_BYTES, size_bytes, whole
 from jumar.tune.engines.onnx.model import name_of, to_onnx
+from jumar.tune.engines.ports import Port, run_through
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 
@@ -79,42 +80,23 @@ class _Request:
         ]
 
     def __call__(self, inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
-        for port, tensor in zip(self._inputs, inputs, strict=True):
-            if port is None:  # nothing reads it
-                continue
-            if port.staged is None:
-                port.set(tensor)
-            else:
-                port.staged.copy_(tensor)
-        outputs = [port.fresh() if port.staged is None else port.staged for port in self._outputs]
+        return run_through(self._inputs, self._outputs, self._infer, inputs)
+
+    def _infer(self) -> None:
         # Not `infer`: it looks at its arguments in Python first, 10 us a call (measured).
         self._request.start_async()
         self._request.wait()
-        return [
-            output if port.staged is None else output.clone()
-            for port, output in zip(self._outputs, outputs, strict=True)
-        ]
 
 
-class _Port:
-    """One input or output of the request."""
-
+class _Port(Port):
     def __init__(self, place: int, shape: tuple[int, ...], dtype: torch.dtype, setter: Any) -> None:
-        self._place, self._shape, self._dtype, self._set = place, shape, dtype, setter
-        staged = torch.empty(shape, dtype=dtype)
-        self.staged: torch.Tensor | None = staged if staged.nbytes <= STAGED_BYTES else None
+        super().__init__(shape, dtype, STAGED_BYTES)
+        self._place, self._set = place, setter
         if self.staged is not None:
-            self.set(self.staged)
+            self.bind(self.staged)
 
-    def set(self, tensor: torch.Tensor) -> None:
-        """Hand the tensor's memory to the request."""
+    def bind(self, tensor: torch.Tensor) -> None:
         self._set(self._place, shared(tensor))
-
-    def fresh(self) -> torch.Tensor:
-        """Return new memory that is set."""
-        tensor = torch.empty(self._shape, dtype=self._dtype)
-        self.set(tensor)
-        return tensor
 
 
 def shared(tensor: torch.Tensor) -> Any:

@@ -6,13 +6,13 @@ for the weights it touches only.
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
 
 import torch
 
+from jumar.recording.files import write_atomically
 from jumar.tune.errors import TuneError
 
 
@@ -21,15 +21,10 @@ def save(path: Path, tensors: Mapping[int, torch.Tensor]) -> None:
 
     Raises TuneError when the folder cannot be written or its disk is full; then no part of a file is left.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    held = {int(place): _alone(tensor) for place, tensor in tensors.items()}
     try:
-        with partial.open("wb") as file:
-            torch.save({int(place): _alone(tensor) for place, tensor in tensors.items()}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        write_atomically(path, lambda part: torch.save(held, part))
     except (OSError, RuntimeError) as error:  # torch.save raises RuntimeError on a full disk
-        partial.unlink(missing_ok=True)
         raise TuneError(
             f"the weights of the graph cannot be written to {path}: {str(error).splitlines()[0]}. "
             "Make room, or name another folder."

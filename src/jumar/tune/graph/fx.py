@@ -13,6 +13,7 @@ from torch import fx
 from jumar.findings import Json
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.graph import GETITEM, Graph, Node
+from jumar.tune.graph.order import post_order
 from jumar.tune.overloads import overload
 from jumar.tune.task import TensorSpec
 
@@ -66,7 +67,9 @@ class _Reader:
     def read(self) -> tuple[Graph, dict[int, torch.Tensor]]:
         outputs = _flat(self._module.graph.output_node().args[0])
         writers = [node for node in self._module.graph.nodes if self._writes(node)]
-        order = _post_order([node for node in [*outputs, *writers] if node is not None], set(self._inputs))
+        order = post_order(
+            [node for node in [*outputs, *writers] if node is not None], self._inputs, lambda node: node.all_input_nodes
+        )
         numbers = {node: number for number, node in enumerate([*self._inputs, *order])}
         graph = Graph(
             inputs=list(self._inputs.values()),
@@ -107,24 +110,6 @@ class _Reader:
             arguments=[_plain(argument, numbers) for argument in node.args],
             keywords={word: _plain(argument, numbers) for word, argument in node.kwargs.items()},
         )
-
-
-def _post_order(roots: Sequence[fx.Node], known: set[fx.Node]) -> list[fx.Node]:
-    """Return what `roots` need, each node after what it reads, in the order in which it is first needed."""
-    done = set(known)
-    order: list[fx.Node] = []
-    stack = [(root, False) for root in reversed(roots)]
-    while stack:
-        node, is_ready = stack.pop()
-        if node in done:
-            continue
-        if is_ready:
-            done.add(node)
-            order.append(node)
-            continue
-        stack.append((node, True))
-        stack.extend((needed, False) for needed in reversed(node.all_input_nodes))
-    return order
 
 
 def _name(target: torch._ops.OpOverload) -> str:

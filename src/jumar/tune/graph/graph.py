@@ -15,7 +15,7 @@ order in which a tracer happened to write independent operators, are no part of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from jumar.findings import Json
@@ -26,6 +26,7 @@ Reference = int
 
 OPERATOR = "graph"
 """What stands in the place of a task's operator."""
+_NONE: Mapping[int, int] = {}
 GETITEM = "getitem"
 """A node that takes one item of an operator's several outputs: arguments are the value and the place."""
 
@@ -141,6 +142,25 @@ class Graph:
     def producer(self, value: Reference) -> Node | None:
         """Return the node that makes a value; None for an input."""
         return None if value < len(self.inputs) else self.nodes[value - len(self.inputs)]
+
+    def with_inputs(self, order: Sequence[Reference], same: Mapping[Reference, Reference] = _NONE) -> Graph:
+        """Return the graph with the inputs of `order` only; `same` maps inputs to the one that stands for them.
+
+        Raises KeyError when something that is left out is read.
+        """
+        numbers = {place: number for number, place in enumerate(order)}
+        shift = len(order) - len(self.inputs)
+
+        def number(value: Reference) -> Reference:
+            return value + shift if value >= len(self.inputs) else numbers[same.get(value, value)]
+
+        return replace(
+            self,
+            inputs=[self.inputs[place] for place in order],
+            nodes=[node.renumbered(number) for node in self.nodes],
+            outputs=[None if value is None else number(value) for value in self.outputs],
+            effects=[number(value) for value in self.effects],
+        )
 
     def part(self, nodes: Iterable[Reference]) -> Part:
         """Return the subgraph of these nodes (numbers of values) as a graph, and how it is connected.

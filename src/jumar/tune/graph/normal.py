@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -66,19 +65,8 @@ def in_order(graph: Graph, tensors: Mapping[int, torch.Tensor]) -> tuple[Graph, 
     inputs = [place for place in dict.fromkeys(used) if place < len(graph.inputs)]
     # Variables by first use as well: TorchDynamo and torch.export hand them over in different orders.
     order = sorted(inputs, key=lambda place: graph.inputs[place].constant)
+    made = graph.with_inputs(order, same)
     numbers = {place: number for number, place in enumerate(order)}
-    shift = len(order) - len(graph.inputs)
-
-    def number(value: int) -> int:
-        return value + shift if value >= len(graph.inputs) else numbers[same.get(value, value)]
-
-    made = replace(
-        graph,
-        inputs=[graph.inputs[place] for place in order],
-        nodes=[node.renumbered(number) for node in graph.nodes],
-        outputs=[None if value is None else number(value) for value in graph.outputs],
-        effects=[number(value) for value in graph.effects],
-    )
     return made, {numbers[place]: tensor for place, tensor in tensors.items() if place in numbers}, order
 
 

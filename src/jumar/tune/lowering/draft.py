@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 from jumar.tune.graph import Graph, Node, Reference
+from jumar.tune.graph.order import post_order
 from jumar.tune.task import TensorSpec
 
 Origin = TypeVar("Origin")
@@ -32,7 +33,7 @@ class Draft(Generic[Origin]):
 
     def finish(self, outputs: Sequence[int | None], effects: Sequence[int]) -> tuple[Graph, list[Origin]]:
         """Return the graph, its nodes in canonical order, and the origins of its inputs."""
-        order = self._post_order([handle for handle in (*outputs, *effects) if handle is not None])
+        order = post_order(_present([*outputs, *effects]), self._inputs, self._read_by)
         read = {handle for place in order for handle in self._nodes[place][0].references()} | set(_present(outputs))
         taken = [handle for handle, (_, _, keep) in self._inputs.items() if keep or handle in read]
         numbers: dict[int, Reference] = {handle: number for number, handle in enumerate([*taken, *order])}
@@ -45,23 +46,8 @@ class Draft(Generic[Origin]):
         )
         return graph, [self._inputs[handle][1] for handle in taken]
 
-    def _post_order(self, roots: Sequence[int]) -> list[int]:
-        """Return the nodes that `roots` need, each after what it reads, in the order of first need."""
-        done = set(self._inputs)
-        order: list[int] = []
-        stack = [(root, False) for root in reversed(roots)]
-        while stack:
-            handle, is_ready = stack.pop()
-            if handle in done:
-                continue
-            if is_ready:
-                done.add(handle)
-                order.append(handle)
-                continue
-            stack.append((handle, True))
-            needed = list(dict.fromkeys(self._nodes[handle][0].references()))
-            stack.extend((other, False) for other in reversed(needed))
-        return order
+    def _read_by(self, handle: int) -> list[int]:
+        return list(dict.fromkeys(self._nodes[handle][0].references()))
 
     def _next(self) -> int:
         return len(self._inputs) + len(self._nodes)

@@ -11,7 +11,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -21,6 +20,7 @@ from jumar.tune.graph import Graph, Reference
 from jumar.tune.lowering import Lowering, Range
 from jumar.tune.plan import Plan
 from jumar.tune.worker import Limits
+from jumar.tune.worker.processes import end_process
 
 CLOSE_TIMEOUT_S = 5
 SEEDS = (0, 1, 2)
@@ -115,17 +115,7 @@ class Examiner:
     def close(self) -> None:
         """End the process."""
         process, self._process, self._rest = self._process, None, b""
-        if process is None:
-            return
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
-        try:
-            process.wait(CLOSE_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process)
 
     def _ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
         if self._process is None:

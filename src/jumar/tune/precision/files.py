@@ -8,7 +8,6 @@ Any of them is read back by `jumar tune --precision FILE`: an `op_precision_mode
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from jumar.errors import InputError, JumarError, OutputError
+from jumar.recording.files import write_text_atomically
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.lowering import PRECISIONS, Lowering, LowPrecision, effective
 from jumar.tune.plan import Plan
@@ -127,11 +127,8 @@ _KNOWN: Sequence[str] = ", ".join(PRECISIONS)
 
 
 def _written(path: Path, text: str) -> Path:
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        partial.write_text(text, "utf-8")
-        partial.replace(path)
+        write_text_atomically(path, text)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise OutputError(f"{path} cannot be written: {error.strerror}. Name a folder that can be.") from error
     return path

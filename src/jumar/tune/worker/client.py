@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +16,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.providers import import_path
 from jumar.tune.providers.base import Provider
 from jumar.tune.worker.messages import Limits, Outcome, Trial
+from jumar.tune.worker.processes import end_process
 
 CLOSE_TIMEOUT_S = 10
 _PLANS = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_EMULATOR_PLUGIN")
@@ -54,17 +54,7 @@ class Worker:
     def close(self) -> None:
         """End the worker, and with it a trial that is under way."""
         process, self._process = self._process, None
-        if process is None:
-            return
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
-        try:
-            process.wait(CLOSE_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process)
 
     def _start(self) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in _PLANS}

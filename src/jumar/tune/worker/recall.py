@@ -6,13 +6,14 @@ compared on the same inputs. Keeping is a convenience: where it fails, each tria
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import torch
 
+from jumar.recording.files import write_atomically
 from jumar.tune.worker.agreement import Expected
 
 KEPT_BYTES = 64 << 20
@@ -56,10 +57,6 @@ class Recall:
         tensors = [one for one in (*made.default, *made.reference) if one is not None]
         if sum(one.untyped_storage().nbytes() for one in tensors) > KEPT_BYTES:
             return
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
         kept = {"stamp": self._stamp, "default": list(made.default), "reference": list(made.reference)}
-        try:
-            torch.save(kept, partial)
-            partial.replace(path)
-        except (OSError, RuntimeError):  # a full disk
-            partial.unlink(missing_ok=True)
+        with suppress(OSError, RuntimeError):  # a full disk
+            write_atomically(path, lambda part: torch.save(kept, part))
