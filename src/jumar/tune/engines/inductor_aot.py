@@ -57,12 +57,18 @@ def loaded(site: Site) -> GraphFunction:
     path = site.folder / PACKAGE
     if not path.is_file():
         raise TuneError(f"{path} is missing, so that nothing can be loaded; tune again.")
-    # One runner: calls of one function do not overlap. Its loader is called directly, because checking and
-    # flattening the inputs costs more than a small graph: they are tensors, in order, by construction.
-    run: Callable[[list[torch.Tensor]], Sequence[torch.Tensor]] = torch._inductor.aoti_load_package(
-        str(path)
-    ).loader.run
-    return with_borders(site, made, run)
+    return with_borders(site, made, _runner(str(path)))
+
+
+def _runner(path: str) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
+    """Return the library's function. One runner: calls of one function do not overlap.
+
+    The loader itself is used, not `torch._inductor.aoti_load_package` around it: that imports the compiler, asks g++
+    for its version, and checks and flattens inputs that are tensors, in order, by construction.
+    """
+    loader: Any = torch._C._aoti.AOTIModelPackageLoader(path, "model", False, 1, -1)
+    run: Callable[[list[torch.Tensor]], Sequence[torch.Tensor]] = loader.run
+    return run
 
 
 def _example(site: Site, made: Cut) -> list[torch.Tensor]:
