@@ -21,7 +21,7 @@ def blame(judged: Judgement, of_reference: set[int]) -> OperatorDiff:
     """
     suspects = judged.inputs.suspects
     if judged.inputs.out_of_line is None:
-        blind = any(tensor.evidence == "statistics" for tensor in judged.inputs.diffs)
+        blind = any(found.evidence == "statistics" for _, found, _ in judged.inputs.measures)
         shuffling = tuple(s for s in suspects if s.operator in SHUFFLING and _related(s.path, judged.diff.module_path))
         suspects = shuffling if blind and not judged.diff.arguments else ()
     if not suspects:

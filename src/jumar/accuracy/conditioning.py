@@ -65,8 +65,9 @@ def _of_output(call: Call) -> float:
 
 
 def _shares_of_sum(call: Call) -> dict[str, float]:
-    whole = _of_output(call) or _rms(call, 0) + _rms(call, 1)
-    return {f"input.{i}": _rms(call, i) / whole for i in (0, 1)} if whole else {}
+    first, second = _rms(call, 0), _rms(call, 1)
+    whole = _of_output(call) or first + second
+    return {"input.0": first / whole, "input.1": second / whole} if whole else {}
 
 
 def _share_of_bias(call: Call, bias: int, first: int, second: int) -> dict[str, float]:

@@ -11,6 +11,7 @@ from jumar.accuracy.floors import NoiseFloor
 from jumar.accuracy.leaves import Leaf
 from jumar.accuracy.results import Evidence, LossPair, OperatorDiff, RunSummary, UnmatchedCall
 from jumar.accuracy.settings import SettingDiff
+from jumar.accuracy.shown import evidence_in
 from jumar.accuracy.source import RecordingLike
 
 
@@ -60,5 +61,5 @@ def summary(recording: RecordingLike) -> RunSummary:
 
 def evidence_of(operators: list[OperatorDiff]) -> Evidence:
     """Return the best evidence that any operator was judged by."""
-    kinds = {tensor.evidence for diff in operators for tensor in diff.outputs}
+    kinds = {kind for diff in operators for kind in evidence_in(diff.outputs)}
     return next((kind for kind in get_args(Evidence) if kind in kinds), "none")

@@ -70,28 +70,37 @@ class Flow:
             return True
         if name.startswith("input.out") and call.row.name.endswith("out"):
             return True  # the `out=` argument: written, never read
-        return self.enabled and name in call.inputs and self.trace(side, call.inputs[name]).garbage
+        tensor = call.inputs.get(name) if self.enabled else None
+        trace = None if tensor is None else self._traces[side].get(tensor.storage)
+        return trace is not None and trace.garbage
 
     def suspects(self, found: Measure) -> tuple[Call, ...]:
         """Return the calls not judged that made a tensor, of both sides."""
-        if not self.enabled:
+        traces = self._of(found)
+        if not traces:
             return ()
-        mine, theirs = self._of(found)
+        mine, theirs = traces
         return (*mine.suspects, *theirs.suspects) if mine.suspects or theirs.suspects else ()
 
     def known_noise(self, found: Measure) -> float:
         """Return the absolute error of an element that compared calls account for."""
-        return max((trace.noise for trace in self._of(found)), default=0.0)
+        traces = self._of(found)
+        if not traces:
+            return 0.0
+        mine, theirs = traces
+        return mine.noise if mine.noise > theirs.noise else theirs.noise
 
     def known_peak(self, found: Measure) -> float | None:
         """Return the same for the worst element; None where nothing is known (no flow, or a leaf of both)."""
         traces = self._of(found)
-        return None if not traces or all(trace.leaf for trace in traces) else max(trace.peak for trace in traces)
+        if not traces or (traces[0].leaf and traces[1].leaf):
+            return None
+        return max(traces[0].peak, traces[1].peak)
 
     def take_leaf(self, found: Measure) -> bool:
         """Return whether the tensor is a leaf on both sides; from now on its difference is accounted for."""
         traces = self._of(found)
-        if not traces or not all(trace.leaf for trace in traces):
+        if not traces or not (traces[0].leaf and traces[1].leaf):
             return False
         self._put_both(found, Trace(noise=found.noise, peak=peak_of(found)))
         return True
@@ -100,10 +109,12 @@ class Flow:
         """Nothing is known of an output of `call`."""
         self._put_both(found, Trace(suspects=(call,)))
 
-    def _of(self, found: Measure) -> tuple[Trace, ...]:
+    def _of(self, found: Measure) -> tuple[Trace, Trace] | tuple[()]:
         if not self.enabled:
             return ()
-        return self.trace("reference", found.reference), self.trace("target", found.target)
+        mine = self._traces["reference"].get(found.reference.storage) or self.trace("reference", found.reference)
+        theirs = self._traces["target"].get(found.target.storage) or self.trace("target", found.target)
+        return mine, theirs
 
     def _put_both(self, found: Measure, trace: Trace) -> None:
         self._put("reference", found.reference, trace)
@@ -119,9 +130,9 @@ class Flow:
         if not self.enabled:
             return
         noise, peak = found.noise, max(peak_of(found), worst)
-        storages = {tensor.storage for tensor in inputs}
-        if found.reference.storage in storages:  # in place, perhaps only in a part of the storage
-            old = self._traces["reference"].get(found.reference.storage, Trace())
+        storage = found.reference.storage
+        if storage in {tensor.storage for tensor in inputs}:  # in place, perhaps only in a part of the storage
+            old = self._traces["reference"].get(storage, Trace())
             noise, peak = max(noise, old.noise), max(peak, old.peak)
         self._put_both(found, Trace(noise=noise, peak=peak, suspects=suspects))
 

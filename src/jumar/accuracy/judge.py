@@ -16,7 +16,9 @@ from jumar.accuracy.outputs import OutputJudge, OutputVerdict, unseen
 from jumar.accuracy.pairing import argument_differences, paired, same_operator
 from jumar.accuracy.reading import Inputs, read_inputs
 from jumar.accuracy.regions import OPERATOR as REGION
+from jumar.accuracy.remeasure import Measures
 from jumar.accuracy.results import ArgumentDiff, OperatorDiff, OperatorStatus, TensorDiff
+from jumar.accuracy.shown import Shown
 from jumar.accuracy.tolerance import ErrorModel, epsilon, error_model
 
 LEFT_BY_CHANCE = 4.0
@@ -54,6 +56,7 @@ class Judge:
         self._load = load
         self._memory = memory
         self._strict = tolerance_scale
+        self._measures = Measures(memory.scaling)
 
     def alone(self, call: Call, side: Side, *, certain: bool = False) -> None:
         """Take note of a call that only one side has; `certain` when the other side has nothing in its stead."""
@@ -66,7 +69,7 @@ class Judge:
             self._note_scales(reference, target)
             return self._not_compared(reference, target, Inputs(), "the losses are scaled by different factors")
         load = self._load(reference, target)
-        measured = self._memory.scaling.measure
+        measured = self._measures.take
         earlier = self._written_before(reference, target, load)
         inputs = read_inputs(reference, target, load, self._flow, self._parameters, self._strict, measured)
         if reference.operator == REGION:
@@ -166,7 +169,8 @@ class Judge:
         arguments = argument_differences(reference, target)
         model = error_model(reference)
         outputs = [self._output(reference, model, inputs, name, m) for name, m in found]
-        worst = max((output for output in outputs if output is not None), key=lambda o: (o.excess, o.error))
+        judged = [output for output in outputs if output is not None]
+        worst = judged[0] if len(judged) == 1 else max(judged, key=lambda output: (output.excess, output.error))
         for side, call in (("reference", reference), ("target", target)):
             self._flow.wrote_silently(call, side)  # type: ignore[arg-type]  # mypy widens the literals to str
         diff = blank_diff(
@@ -174,9 +178,11 @@ class Judge:
             target,
             inputs,
             status=_status(reference, inputs, found, worst, arguments),
-            outputs=tuple(
-                tensor_diff(name, m, output.error if output is not None else None)
-                for (name, m), output in zip(found, outputs, strict=True)
+            outputs=Shown(
+                [
+                    (name, m, output.error if output is not None else None)
+                    for (name, m), output in zip(found, outputs, strict=True)
+                ]
             ),
             error=worst.error,
             floor=worst.floor,
@@ -252,6 +258,6 @@ def blank_diff(reference: Call, target: Call, inputs: Inputs, **figures: Any) ->
         source=other.source or row.source,
         reference_source=row.source,
         inherited=inputs.worst,
-        inputs=tuple(inputs.diffs),
+        inputs=Shown(inputs.measures),
         **figures,
     )

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from jumar.accuracy.align import AlignedStep, Pair
+from jumar.accuracy.calls import Call
 from jumar.accuracy.dataflow import Dataflow
 from jumar.accuracy.judge import Load
 from jumar.accuracy.leaves import Leaf
@@ -101,16 +102,37 @@ def _equal(mine: TensorRow, theirs: TensorRow) -> bool:
 
 def transposed_parameters(step: AlignedStep) -> list[str]:
     """Return the parameters that the target reads with the reference's extents swapped and equal statistics."""
+    swapped = [
+        (pair.reference, pair.target, names)
+        for pair in step.pairs
+        if pair.reference is not None
+        and pair.target is not None
+        and not pair.region
+        and pair.reference.row.phase == "forward"
+        and (names := _swapped(pair.reference, pair.target))
+    ]
+    if not swapped:
+        return []  # following the values of a step takes as long as aligning it
     flows = Dataflow(step.reference), Dataflow(step.target)
     places = tuple({id(call): k for k, call in enumerate(calls)} for calls in (step.reference, step.target))
     found: dict[str, None] = {}
-    for pair in step.pairs:
-        if pair.reference is None or pair.target is None or pair.region or pair.reference.row.phase != "forward":
-            continue
-        at = places[0][id(pair.reference)], places[1][id(pair.target)]
+    for reference, target, names in swapped:
+        at = places[0][id(reference)], places[1][id(target)]
         leaves = [{name for name, value in flow.reads[k] if value < 0} for flow, k in zip(flows, at, strict=True)]
-        for name in sorted(leaves[0] & leaves[1]):
-            mine, theirs = pair.reference.inputs[name], pair.target.inputs[name]
-            if mine.shape != theirs.shape and mine.shape == theirs.shape[::-1] and same_figures(mine, theirs):
-                found[f"{pair.reference.path} ({list(mine.shape)} against {list(theirs.shape)})"] = None
+        for name in names:
+            if name in leaves[0] and name in leaves[1]:
+                shapes = reference.inputs[name].shape, target.inputs[name].shape
+                found[f"{reference.path} ({list(shapes[0])} against {list(shapes[1])})"] = None
     return list(found)
+
+
+def _swapped(reference: Call, target: Call) -> list[str]:
+    """Return the names of the inputs with swapped extents and equal statistics."""
+    return sorted(
+        name
+        for name, mine in reference.inputs.items()
+        if (theirs := target.inputs.get(name)) is not None
+        and mine.shape != theirs.shape
+        and mine.shape == theirs.shape[::-1]
+        and same_figures(mine, theirs)
+    )

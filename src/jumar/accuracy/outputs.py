@@ -44,7 +44,7 @@ class OutputVerdict:
         return self.tolerance / MULTIPLES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OutputJudge:
     """Judges the outputs of one pair of calls."""
 
@@ -92,8 +92,10 @@ class OutputJudge:
         eps = epsilon(m.reference.dtype, m.target.dtype)
         if own == 0 and m.exact is None and eps:
             own = STATISTICS_FLOOR
-        finest = min((eps_in for tensor in self.call.inputs.values() if (eps_in := epsilon(tensor.dtype))), default=0.0)
-        return max(own, eps) if self.inputs.noise > 0 and finest and eps > finest else own
+        if self.inputs.noise <= 0 or own >= eps:
+            return own
+        finest = min([eps_in for tensor in self.call.inputs.values() if (eps_in := epsilon(tensor.dtype))], default=0.0)
+        return eps if finest and eps > finest else own
 
     def _explained(self, m: Measure) -> float:
         """Return the relative error that the inputs' errors may have become."""

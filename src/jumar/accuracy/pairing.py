@@ -22,7 +22,8 @@ DEFAULT = "(default)"
 
 def same_operator(reference: Call, target: Call) -> bool:
     """Return whether both calls are of one operator (any overload, in place or not), not of two variants of it."""
-    return reference.row.name.split(".", 1)[0].rstrip("_") == target.row.name.split(".", 1)[0].rstrip("_")
+    first, second = reference.row.name, target.row.name
+    return first == second or first.split(".", 1)[0].rstrip("_") == second.split(".", 1)[0].rstrip("_")
 
 
 def paired(reference: Call, target: Call, side: Literal["inputs", "outputs"]) -> list[tuple[str, TensorRow, TensorRow]]:
@@ -33,7 +34,7 @@ def paired(reference: Call, target: Call, side: Literal["inputs", "outputs"]) ->
     first: dict[str, TensorRow] = getattr(reference, side)
     second: dict[str, TensorRow] = getattr(target, side)
     if reference.row.kind != "op" or same_operator(reference, target):
-        return [(name, tensor, second[name]) for name, tensor in first.items() if name in second]
+        return [(name, tensor, other) for name, tensor in first.items() if (other := second.get(name)) is not None]
     left = list(second.values())
     pairs = []
     for name, tensor in first.items():

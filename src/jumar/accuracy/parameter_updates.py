@@ -75,7 +75,7 @@ class ParameterJudge:
         inputs = Inputs()
         gradient = self._measured(reference, target, GRADIENT, "inputs", load)
         if gradient is not None and gradient.known:
-            inputs.diffs.append(tensor_diff(GRADIENT, gradient))
+            inputs.measures.append((GRADIENT, gradient, None))
             inputs.noise = gradient.relative_noise()
             inputs.worst = gradient.error()
             inputs.suspects = tuple(call for call in self._flow.suspects(gradient) if call.row.phase != "optimizer")

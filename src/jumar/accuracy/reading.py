@@ -10,9 +10,8 @@ from jumar.accuracy.calls import Call
 from jumar.accuracy.conditioning import amplifications
 from jumar.accuracy.flow import Flow, peak_of
 from jumar.accuracy.leaves import Leaf, leaf_of
-from jumar.accuracy.measure import Loader, Measure, measure, tensor_diff
+from jumar.accuracy.measure import Loader, Measure, measure
 from jumar.accuracy.pairing import paired
-from jumar.accuracy.results import TensorDiff
 from jumar.accuracy.tolerance import STATISTICS_FLOOR, epsilon
 from jumar.recording.schema import TensorRow
 
@@ -26,7 +25,8 @@ UNEXPLAINED = 8.0
 class Inputs:
     """What the inputs of a call tell."""
 
-    diffs: list[TensorDiff] = field(default_factory=list)
+    measures: list[tuple[str, Measure, None]] = field(default_factory=list)
+    """By name, as `Shown` takes them."""
     noise: float = 0.0
     """Sum of the inputs' relative errors times their amplification."""
     peak: float = 0.0
@@ -63,14 +63,15 @@ def read_inputs(
         if flow.reads_garbage(reference, name, "reference") or flow.reads_garbage(target, name, "target"):
             continue
         found = measured(a, b, load)
-        inputs.diffs.append(tensor_diff(name, found))
+        inputs.measures.append((name, found, None))
         if suspects := flow.suspects(found):
             inputs.suspects = tuple(dict.fromkeys((*inputs.suspects, *suspects)))
         if not found.known:
             continue
         if flow.take_leaf(found):
             leaf = leaf_of(reference, name, found, parameters)
-            inputs.leaves.extend([leaf] if leaf is not None else [])
+            if leaf is not None:
+                inputs.leaves.append(leaf)
         elif inputs.out_of_line is None and (figures := _out_of_line(flow, found, strict)):
             inputs.out_of_line = (name, *figures)
         if (noise := _noise(flow, found)) > 0:

@@ -113,8 +113,8 @@ class OperatorDiff:
     inherited: float | None = None
     """Greatest error found in the inputs."""
     arguments: tuple[ArgumentDiff, ...] = ()
-    inputs: tuple[TensorDiff, ...] = ()
-    outputs: tuple[TensorDiff, ...] = ()
+    inputs: Sequence[TensorDiff] = ()
+    outputs: Sequence[TensorDiff] = ()
     note: str = ""
 
     @property

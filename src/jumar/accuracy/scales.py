@@ -25,18 +25,24 @@ def l2_of(tensor: TensorRow | None) -> float:
 
 def rms_of(tensor: TensorRow | None) -> float:
     """Return the root mean square of the elements; 0 when it is not known."""
-    return l2_of(tensor) / math.sqrt(elements(tensor) or 1)
+    if tensor is None or not tensor.l2:
+        return 0.0
+    return tensor.l2 / math.sqrt(math.prod(tensor.shape) or 1)
 
 
 def greatest_of(tensor: TensorRow) -> float:
     """Return the greatest absolute value; 1 when it is not known."""
     if tensor.maximum is None or tensor.minimum is None:
         return 1.0
-    return max(abs(tensor.maximum), abs(tensor.minimum))
+    high, low = abs(tensor.maximum), abs(tensor.minimum)
+    return high if high > low else low
+
+
+_INPUTS = tuple(f"input.{position}" for position in range(8))
 
 
 def _rms(call: Call, position: int) -> float:
-    return rms_of(call.inputs.get(f"input.{position}"))
+    return rms_of(call.inputs.get(_INPUTS[position]))
 
 
 def _extent(call: Call, position: int, axis: int) -> int:
@@ -73,8 +79,8 @@ def _length_of_scatter(call: Call) -> float:
 
 def _length_of_reduction(call: Call) -> float:
     """Return the greatest ratio of the elements of an input to those of an output, at least 1."""
-    greatest = max((elements(tensor) for tensor in call.inputs.values()), default=1)
-    smallest = min((n for tensor in call.outputs.values() if (n := elements(tensor))), default=1)
+    greatest = max([math.prod(tensor.shape) for tensor in call.inputs.values()], default=1)
+    smallest = min([n for tensor in call.outputs.values() if (n := math.prod(tensor.shape))], default=1)
     return max(1.0, greatest / smallest)
 
 

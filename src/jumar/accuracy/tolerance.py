@@ -91,12 +91,17 @@ def rounding(model: ErrorModel, output: TensorRow, target: TensorRow) -> float:
 
 def origin(model: ErrorModel, output: TensorRow, target: TensorRow) -> str:
     """Return in words where the rounding part of a tolerance comes from."""
-    dtypes = [dtype for dtype in dict.fromkeys((output.dtype, target.dtype)) if dtype in EPSILON]
+    return _origin(model.length, model.exact, output.dtype, target.dtype)
+
+
+@lru_cache(maxsize=1024)
+def _origin(length: float, exact: bool, output: str, target: str) -> str:
+    dtypes = [dtype for dtype in dict.fromkeys((output, target)) if dtype in EPSILON]
     coarser = max(dtypes, key=lambda dtype: EPSILON[dtype], default="")
     if not coarser:
-        return f"{output.dtype}: exact"
-    if model.exact:
+        return f"{output}: exact"
+    if exact:
         return "an operator that only selects or moves values is exact" + (
             f", but for the cast to {coarser}" if len(dtypes) > 1 else ""
         )
-    return f"eps({coarser}) = {EPSILON[coarser]:.1e}, sums of {model.length:.0f} terms"
+    return f"eps({coarser}) = {EPSILON[coarser]:.1e}, sums of {length:.0f} terms"

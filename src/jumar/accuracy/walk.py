@@ -17,6 +17,7 @@ from jumar.accuracy.memory import Memory
 from jumar.accuracy.parameter_updates import ParameterJudge
 from jumar.accuracy.regrouping import Suspicion
 from jumar.accuracy.results import OperatorDiff, OperatorStatus, UnmatchedCall
+from jumar.accuracy.shown import nonfinite_differs
 from jumar.accuracy.structure import unmatched
 
 
@@ -136,7 +137,7 @@ class _Walk:
             diff = self._blamed(judged)
         if diff.status == "random":
             _note_random(outcome, diff)
-        if outcome.nonfinite is None and any(t.nonfinite_differs for t in diff.outputs):
+        if outcome.nonfinite is None and nonfinite_differs(diff.outputs):
             outcome.nonfinite = diff
         outcome.operators.append(diff)
 
