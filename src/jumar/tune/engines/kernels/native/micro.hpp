@@ -17,7 +17,7 @@ struct Out {
   const float* other;      // added before the clamp; null: none
   const int32_t* other_at;
   int64_t other_block;
-  const float* bias;       // null: what `out` holds is added to (a later part of a long sum)
+  const float* bias;       // null: a later part of a long sum, which goes on from what `out` holds
   int64_t ahead;           // where the weights lie that are needed next, from those of now, in floats
   bool finish;             // whether this is the last part: the other addend, clamp and activation follow
   float low, high;
@@ -37,15 +37,17 @@ static void micro(const float* in, const int32_t* offset, int64_t depth, const f
 #pragma GCC unroll 32
     for (int r = 0; r < MR; r++) sum[r][j] = bias;
   }
-  // Long sums in stretches, each from zero: the rounding error grows with the stretch, not with the whole.
+  // Long sums in stretches, each from zero: the rounding error grows with the stretch, not with the whole. Parts are
+  // whole stretches and are added in the same order, so that cutting a sum into parts changes no bit.
   for (int64_t begin = 0; begin < depth; begin += STRETCH) {
     const int64_t end = depth - begin < 2 * STRETCH ? depth : begin + STRETCH;
-    if (begin > 0)
+    const bool goes_on = begin > 0 || !o.bias;
+    if (goes_on)
 #pragma GCC unroll 32
       for (int r = 0; r < MR; r++)
 #pragma GCC unroll 4
         for (int j = 0; j < NR; j++) {
-          store(before + (r * NR + j) * VL, sum[r][j]);
+          store(before + (r * NR + j) * VL, begin > 0 ? sum[r][j] : load(o.out + o.out_at[r] + j * o.out_block));
           sum[r][j] = (V){};
         }
     for (int64_t k = begin; k < end; k++) {
@@ -65,18 +67,13 @@ static void micro(const float* in, const int32_t* offset, int64_t depth, const f
         for (int j = 0; j < NR; j++) sum[r][j] += w[j] * x;
       }
     }
-    if (begin > 0)
+    if (goes_on)
 #pragma GCC unroll 32
       for (int r = 0; r < MR; r++)
 #pragma GCC unroll 4
         for (int j = 0; j < NR; j++) sum[r][j] += load(before + (r * NR + j) * VL);
     if (end == depth) break;
   }
-  if (!o.bias)
-#pragma GCC unroll 32
-    for (int r = 0; r < MR; r++)
-#pragma GCC unroll 4
-      for (int j = 0; j < NR; j++) sum[r][j] += load(o.out + o.out_at[r] + j * o.out_block);
   if (!o.finish) {
 #pragma GCC unroll 32
     for (int r = 0; r < MR; r++)
