@@ -26,9 +26,12 @@ def amplifications(call: Call) -> dict[str, float]:
     general = _general(call)
     factors = dict.fromkeys(call.inputs, general)
     shares = _SHARES.get(call.operator) if call.row.kind == "op" else None
-    for name, share in shares(call).items() if shares else ():
+    if shares is None:
+        return factors
+    for name, share in shares(call).items():
         if name in factors:
-            factors[name] = min(GREATEST, general * share)
+            factor = general * share
+            factors[name] = factor if factor < GREATEST else GREATEST
     return factors
 
 
@@ -61,11 +64,13 @@ def _rms(call: Call, position: int) -> float:
 
 
 def _of_output(call: Call) -> float:
-    return rms_of(next(iter(call.outputs.values()), None))
+    for tensor in call.outputs.values():
+        return rms_of(tensor)
+    return 0.0
 
 
 def _shares_of_sum(call: Call) -> dict[str, float]:
-    first, second = _rms(call, 0), _rms(call, 1)
+    first, second = rms_of(call.inputs.get("input.0")), rms_of(call.inputs.get("input.1"))
     whole = _of_output(call) or first + second
     return {"input.0": first / whole, "input.1": second / whole} if whole else {}
 

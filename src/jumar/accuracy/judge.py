@@ -70,7 +70,8 @@ class Judge:
             return self._not_compared(reference, target, Inputs(), "the losses are scaled by different factors")
         load = self._load(reference, target)
         measured = self._measures.take
-        earlier = self._written_before(reference, target, load)
+        writes_silently = reference.operator in SILENT_WRITES
+        earlier = self._written_before(reference, target, load) if writes_silently else None
         inputs = read_inputs(reference, target, load, self._flow, self._parameters, self._strict, measured)
         if reference.operator == REGION:
             _trust_only_certain(inputs, reference)
@@ -93,11 +94,14 @@ class Judge:
         else:
             judgement = self._compared(reference, target, inputs, found)
         judgement.earlier = earlier
-        self._remember_written(reference, judgement, load, target)
+        if writes_silently:
+            self._remember_written(reference, judgement, load, target)
         return judgement
 
     def _note_scales(self, reference: Call, target: Call) -> None:
         """Follow the loss scales through the pair, after its inputs and before its outputs are measured."""
+        if not self._memory.scaling.differs:
+            return
         self._memory.scaling.note(reference, "reference")
         self._memory.scaling.note(target, "target")
 
@@ -171,8 +175,8 @@ class Judge:
         outputs = [self._output(reference, model, inputs, name, m) for name, m in found]
         judged = [output for output in outputs if output is not None]
         worst = judged[0] if len(judged) == 1 else max(judged, key=lambda output: (output.excess, output.error))
-        for side, call in (("reference", reference), ("target", target)):
-            self._flow.wrote_silently(call, side)  # type: ignore[arg-type]  # mypy widens the literals to str
+        self._flow.wrote_silently(reference, "reference")
+        self._flow.wrote_silently(target, "target")
         diff = blank_diff(
             reference,
             target,

@@ -22,7 +22,7 @@ MEASURED = "measured noise floor"
 """Where a tolerance comes from that floor recordings gave."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OutputVerdict:
     """The judgement of one output; relative errors."""
 

@@ -101,5 +101,6 @@ def _out_of_line(flow: Flow, found: Measure, strict: float) -> tuple[float, floa
 
 def _noise(flow: Flow, found: Measure) -> float:
     """Return the relative error of an input, measured or (in a part of a storage) known from its maker."""
-    noise = found.relative_noise()
-    return max(noise, flow.known_noise(found) / found.rms) if found.rms else noise
+    noise, rms = found.relative_noise(), found.rms
+    known = flow.known_noise(found) / rms if rms else 0.0
+    return known if known > noise else noise

@@ -72,10 +72,15 @@ def epsilon(*dtypes: str) -> float:
 def error_model(call: Call) -> ErrorModel:
     """Return the error model of a call, from its operator and shapes."""
     if call.row.kind != "op" or call.homes:  # a module, or a region of operators
-        return ErrorModel(MODULE_LENGTH, exact=False, selective=True)
+        return _model(MODULE_LENGTH, False, True)
     exact = call.operator in EXACT
     length = 1.0 if exact else accumulation_length(call)
-    return ErrorModel(length, exact=exact, selective=call.operator in SELECTIVE)
+    return _model(length, exact, call.operator in SELECTIVE)
+
+
+@lru_cache(maxsize=1024)
+def _model(length: float, exact: bool, selective: bool) -> ErrorModel:
+    return ErrorModel(length, exact, selective)
 
 
 def rounding(model: ErrorModel, output: TensorRow, target: TensorRow) -> float:

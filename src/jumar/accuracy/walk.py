@@ -89,19 +89,25 @@ class _Walk:
 
     def take(self, pair: Pair) -> None:
         """Judge the next pair."""
-        for call, side in ((pair.reference, "reference"), (pair.target, "target")):
-            if call is not None and self.memory.scaling.takes_out(call):
-                self.memory.scaling.note(call, side)  # type: ignore[arg-type]  # mypy widens the literals to str
-        if all(call is None or self._is_silent(call) for call in (pair.reference, pair.target)):
+        if self.memory.scaling.differs:
+            self._note_unscaling(pair)
+        if self._is_silent(pair.reference) and self._is_silent(pair.target):
             return
         if pair.reference is None or pair.target is None:
             self._alone(pair)
         else:
             self._pair(pair, pair.reference, pair.target)
 
-    def _is_silent(self, call: Call) -> bool:
-        """Return whether the call is an optimizer's operator without values, or one that works on gradients that
-        differ by a loss scale: the parameters' rows hold what it did."""
+    def _note_unscaling(self, pair: Pair) -> None:
+        for call, side in ((pair.reference, "reference"), (pair.target, "target")):
+            if call is not None and self.memory.scaling.takes_out(call):
+                self.memory.scaling.note(call, side)  # type: ignore[arg-type]  # mypy widens the literals to str
+
+    def _is_silent(self, call: Call | None) -> bool:
+        """Return whether there is no call, or it is an optimizer's operator without values, or one that works on
+        gradients that differ by a loss scale: the parameters' rows hold what it did."""
+        if call is None:
+            return True
         if call.row.phase != "optimizer" or call.row.kind != "op":
             return False
         tensors = (*call.inputs.values(), *call.outputs.values())

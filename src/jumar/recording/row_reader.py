@@ -78,12 +78,13 @@ def _values(column: pa.Array) -> Sequence[Any]:
 
 
 def _lists(column: pa.ListArray) -> list[tuple[Any, ...]]:
-    """Return lists of numbers as tuples, those in a row with equal numbers as one."""
-    numbers: list[int] = column.flatten().to_numpy().tolist()
-    known: dict[tuple[int, ...], tuple[int, ...]] = {}
-    ends = accumulate(column.value_lengths().to_pylist(), initial=0)
-    found = (tuple(numbers[start:end]) for start, end in pairwise(ends))
-    return [known.setdefault(shape, shape) for shape in found]
+    """Return lists of numbers as tuples, those with equal numbers as one; few are distinct, so bytes are looked up."""
+    numbers = column.flatten().to_numpy()
+    raw, size = numbers.tobytes(), numbers.itemsize
+    lengths = (column.value_lengths().to_numpy(zero_copy_only=False) * size).tolist()
+    found = [raw[start:end] for start, end in pairwise(accumulate(lengths, initial=0))]
+    known = {key: tuple(memoryview(key).cast(numbers.dtype.char).tolist()) for key in set(found)}
+    return list(map(known.__getitem__, found))
 
 
 def _split(column: pa.ListArray, values: Sequence[Any]) -> list[tuple[Any, ...]]:
