@@ -12,6 +12,7 @@ from typing import Any, cast
 import torch
 from torch import fx
 
+from jumar.capture.probes.source import is_users
 from jumar.errors import JumarError
 
 _FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
@@ -42,9 +43,9 @@ class Compilation:
     def name(self) -> str:
         """Where the graph begins in the user's source: `forward (model.py:12)`."""
         for node in self.module.graph.nodes:
-            found = _FRAME.search(node.meta.get("stack_trace") or "")
-            if found is not None:
-                return f"{found[3]} ({PurePath(found[1]).name}:{found[2]})"
+            for found in _FRAME.finditer(node.meta.get("stack_trace") or ""):
+                if is_users(found[1]):
+                    return f"{found[3]} ({PurePath(found[1]).name}:{found[2]})"
         return "a graph"
 
     @property
