@@ -10,6 +10,7 @@ import click
 
 from jumar.cli.bank.shared import bank_option, make_table, open_bank, print_json, print_table
 from jumar.cli.options import json_option
+from jumar.tune.plan.plan import worded
 
 if TYPE_CHECKING:
     from jumar.tune.bank import Entry
@@ -42,7 +43,14 @@ def prune(
         print_json(removed=[entry.to_json() for entry in gone], dry_run=dry_run, bank=opened.name)
         return 0
     rows = [
-        [str(entry.task), entry.kind, str(entry.policy or "none"), str(entry.machine), entry.updated] for entry in gone
+        [
+            str(entry.task),
+            entry.kind,
+            worded(entry.policy) if entry.policy else "none",
+            str(entry.machine),
+            entry.updated,
+        ]
+        for entry in gone
     ]
     verb = "would be removed" if dry_run else "were removed"
     titles = ["Operator", "Kind", "Policy", "Measured on", "Changed"]

@@ -12,6 +12,7 @@ import click
 
 from jumar.cli.bank.shared import bank_option, make_table, open_bank, print_json, print_table
 from jumar.cli.options import json_option
+from jumar.tune.plan.plan import worded
 
 if TYPE_CHECKING:
     from jumar.tune.bank import Bank, Entry
@@ -53,10 +54,13 @@ def show(*, key: str, bank: str | None, as_json: bool) -> int:
     click.echo("\n".join(_described(entries[0].task)))
     for entry in entries:
         click.echo(f"\n{entry.kind} on {entry.machine}, {entry.updated}")
-        click.echo(f"  {entry.policy or 'no faster policy'}" + (f": {entry.gain}" if entry.gain else ""))
+        click.echo(
+            f"  {worded(entry.policy) if entry.policy else 'no faster policy'}"
+            + (f": {entry.gain}" if entry.gain else "")
+        )
         for tried in entry.tried:
             how = tried.outcome.gain or tried.outcome.detail
-            click.echo(f"  tried {tried.policy}: {tried.outcome.status}: {how}")
+            click.echo(f"  tried {worded(tried.policy)}: {tried.outcome.status}: {how}")
     return 0
 
 
@@ -144,7 +148,7 @@ def _entries_of(bank: Bank, beginning: str) -> list[Entry]:
 
 def _list_row(entry: Entry) -> list[str]:
     gain = f"{(entry.gain.ratio - 1) * 100:+.1f} %" if entry.gain is not None else ""
-    policy = str(entry.policy) if entry.policy is not None else f"none of {len(entry.tried)} tried"
+    policy = worded(entry.policy) if entry.policy is not None else f"none of {len(entry.tried)} tried"
     return [entry.task.key[:SHORT_KEY], str(entry.task), entry.kind, policy, gain, _short(entry)]
 
 

@@ -10,6 +10,7 @@ from jumar.tune.bank.differences import Difference, differences
 from jumar.tune.bank.entry import Entry
 from jumar.tune.bank.presence import missing
 from jumar.tune.machine import Machine
+from jumar.tune.plan.plan import worded
 from jumar.tune.structure import structure_of
 from jumar.tune.work import Work
 
@@ -35,10 +36,12 @@ class Lookup:
     def reason(self) -> str:
         """One sentence."""
         if self.status == "hit":
-            policies = ", ".join(f"{entry.kind} {entry.policy}" for entry in self.entries if entry.policy is not None)
+            policies = ", ".join(
+                f"{entry.kind} {worded(entry.policy)}" for entry in self.entries if entry.policy is not None
+            )
             return f"The bank has it: {policies}."
         if self.status == "unsatisfied":
-            tried = ", ".join(str(tried.policy) for entry in self.entries for tried in entry.tried)
+            tried = ", ".join(worded(tried.policy) for entry in self.entries for tried in entry.tried)
             gain = max(entry.min_gain for entry in self.entries)
             return f"It was tuned and nothing was faster by {gain * 100:g} % or more: {tried}."
         if not self.entries:

@@ -115,3 +115,8 @@ class Plan:
         if self.layout != "default":
             parts.append(f"layout {self.layout}")
         return ", ".join(parts)
+
+
+def worded(policy: Policy) -> str:
+    """Return a policy in words: a plan as a plan, any other as it calls itself."""
+    return str(Plan.of(policy)) if policy.kind == KIND else str(policy)
