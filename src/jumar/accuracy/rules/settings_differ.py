@@ -6,7 +6,8 @@ of ranks, thread counts and versions.
 
 ## Why it matters
 A setting is the cheapest explanation of a difference. Thread counts and versions only move rounding
-and are given for information; seeds, dtypes and precision modes can change every number.
+and are given for information, unless one run has no such setting at all; seeds, dtypes and precision modes can change
+every number.
 
 ## Example
 ```text
@@ -26,6 +27,7 @@ PyTorch documentation, "Reproducibility".
 from __future__ import annotations
 
 from jumar.accuracy.evidence import Evidenced
+from jumar.accuracy.settings import SettingDiff
 from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 
@@ -45,7 +47,7 @@ def find(found: Evidenced) -> list[Finding]:
         (Severity.WARNING, "can change every number", "Make them equal and record again, if the runs diverge."),
         (Severity.INFO, "need not matter", ""),
     ):
-        diffs = [diff for diff in found.settings if diff.severity == severity]
+        diffs = [diff for diff in found.settings if diff.severity == severity and not _is_idle(diff)]
         if diffs:
             shown = "; ".join(map(str, diffs[:4])) + ("; …" if len(diffs) > 4 else "")
             findings.append(
@@ -57,3 +59,8 @@ def find(found: Evidenced) -> list[Finding]:
                 )
             )
     return findings
+
+
+def _is_idle(diff: SettingDiff) -> bool:
+    """Tell whether only one run has the setting at all (a flag of CUDA, say), and it need not matter."""
+    return diff.severity < Severity.WARNING and any(value in (None, "") for value in (diff.reference, diff.target))
