@@ -63,8 +63,7 @@ def test_every_engine_has_a_name_of_its_own() -> None:
 
 
 def test_an_engine_that_is_missing_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("jumar.tune.engines.onnxruntime", "jumar.tune.engines.openvino"):
-        monkeypatch.setattr(f"{module}.find_spec", lambda name: None)
+    monkeypatch.setattr("jumar.tune.engines.packages.find_spec", lambda name: None)
     for engine in (OnnxRuntime(), OpenVino()):
         assert "pip install" in engine.unavailable(MACHINE)
     assert "install g++" in Inductor().unavailable(MACHINE)

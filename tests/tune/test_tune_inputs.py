@@ -7,7 +7,8 @@ import torch
 from tune_builders import mm_task, spec
 
 from jumar.tune.errors import TuneError
-from jumar.tune.inputs import in_float64, make_inputs, refill
+from jumar.tune.graph.widen import widened_tensor
+from jumar.tune.inputs import make_inputs, refill
 from jumar.tune.signature import function_of
 from jumar.tune.task import Task
 
@@ -61,7 +62,7 @@ def test_refilling_keeps_memory_and_gives_the_other_seeds_values():
 
 
 def test_widening_keeps_values_and_leaves_integers():
-    wide, whole = in_float64([torch.tensor([0.1]), torch.tensor([3])])
+    wide, whole = (widened_tensor(tensor, torch.float64) for tensor in (torch.tensor([0.1]), torch.tensor([3])))
     assert (wide.dtype, whole.dtype) == (torch.float64, torch.int64)
     assert wide.item() == torch.tensor(0.1).item()
 

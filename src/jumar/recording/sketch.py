@@ -20,7 +20,7 @@ first, a complex number is two elements. Imports NumPy: import this module only 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -170,9 +170,14 @@ def fold_lanes(sums: npt.NDArray[np.float64]) -> Vector:
 
 def _project(flat: npt.NDArray[Any]) -> Vector:
     """Return the projection of values whose signed sums are finite in their dtype."""
+    return _fold_blocks(flat[place : place + BLOCK] for place in range(0, flat.size, BLOCK))
+
+
+def _fold_blocks(blocks: Iterable[npt.NDArray[Any]]) -> Vector:
+    """Return the projection of values that come block by block; all but the last one are whole."""
     sums = np.zeros((1, NUM_SUMS))
-    for number, place in enumerate(range(0, flat.size, BLOCK)):
-        add_block(sums[0], flat[place : place + BLOCK], number)
+    for number, values in enumerate(blocks):
+        add_block(sums[0], values, number)
     found: Vector = fold_lanes(sums)[0]
     return found
 
@@ -247,10 +252,8 @@ def sketch_of_parts(read: Callable[[int, int], npt.NDArray[Any]], size: int) -> 
     """Return the sketch of `size` elements that `read(start, stop)` gives: for arrays greater than the memory."""
     if size <= BLOCK or np.iscomplexobj(read(0, 1)):
         return sketch_of(read(0, size))
-    sums = np.zeros((1, NUM_SUMS))
-    for number, start in enumerate(range(0, size, BLOCK)):
-        add_block(sums[0], _finite(_as_float32(read(start, min(size, start + BLOCK)))), number)
-    return pack(fold_lanes(sums)[0])
+    parts = (read(start, min(size, start + BLOCK)) for start in range(0, size, BLOCK))
+    return pack(_fold_blocks(_finite(_as_float32(part)) for part in parts))
 
 
 def add(*sketches: bytes) -> bytes:

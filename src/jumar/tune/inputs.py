@@ -58,11 +58,6 @@ def overwrite(tensor: torch.Tensor, fresh: torch.Tensor) -> None:
         tensor.copy_(fresh)
 
 
-def in_float64(tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-    """Return the tensors with floating-point ones exactly widened to float64."""
-    return [tensor.to(torch.float64) if tensor.is_floating_point() else tensor for tensor in tensors]
-
-
 def _make(
     name: str, spec: TensorSpec, generator: torch.Generator, real: torch.Tensor | None, *, is_real: bool
 ) -> torch.Tensor:

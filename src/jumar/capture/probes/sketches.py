@@ -23,7 +23,7 @@ import torch
 from jumar.capture.calls import Call, Seen
 from jumar.capture.memory import as_array, borrowed, host_view
 from jumar.capture.probes.base import Probe
-from jumar.capture.probes.stats import SMALL, TINY, SmallTensors, blocks_of, is_plain
+from jumar.capture.probes.stats import SMALL, TINY, SmallTensors, blocks_of, is_plain, maximum_of, minimum_of
 from jumar.recording import sketch
 
 _NOTHING = bytes(sketch.NUM_BYTES)
@@ -126,8 +126,8 @@ class _LaneSums:
             squares += torch.dot(piece, piece).item()
             if not TINY <= squares < math.inf:
                 return False
-            lowest = min(lowest, float(_minimum_of(part)))
-            highest = max(highest, float(_maximum_of(part)))
+            lowest = min(lowest, float(minimum_of(part)))
+            highest = max(highest, float(maximum_of(part)))
             total += piece.sum().item()
             while (number + 1) * sketch.BLOCK <= end or (end == size and number * sketch.BLOCK < size):
                 sketch.add_block(sums, values[number * sketch.BLOCK : (number + 1) * sketch.BLOCK], number)
@@ -148,10 +148,6 @@ class _LaneSums:
             for seen, numbers in zip(self._seen, sketch.fold_lanes(self._sums[:num]), strict=True):
                 seen.sketch = sketch.pack(numbers)
             self._seen = []
-
-
-_minimum_of = np.minimum.reduce
-_maximum_of = np.maximum.reduce
 
 
 def _sketch_small(tensors: list[Seen], starts: list[int], values: np.ndarray) -> None:

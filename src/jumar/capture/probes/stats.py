@@ -149,7 +149,7 @@ def host_statistics(tensor: torch.Tensor) -> Statistics:
     lowest, highest, total, squares = math.inf, -math.inf, 0.0, 0.0
     for block in blocks_of(flat, size):
         values = borrowed(block) if plain else as_array(block)
-        minimum, maximum = float(_minimum_of(values)), float(_maximum_of(values))
+        minimum, maximum = float(minimum_of(values)), float(maximum_of(values))
         # NOTE: NaN and Inf are among the extremes, so that one look at these tells of all elements
         extreme = max(-minimum, maximum)
         if extreme and not _TINY < extreme < _HUGE:
@@ -165,8 +165,8 @@ def blocks_of(flat: torch.Tensor, size: int) -> Sequence[torch.Tensor]:
     return (flat,) if size <= _BLOCK + _BLOCK // 2 else flat.split(_BLOCK)  # type: ignore[no-untyped-call]
 
 
-_minimum_of = np.minimum.reduce
-_maximum_of = np.maximum.reduce
+minimum_of = np.minimum.reduce
+maximum_of = np.maximum.reduce
 
 
 def _of_one(value: float, repeats: int) -> Statistics:

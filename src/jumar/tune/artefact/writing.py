@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 import zipfile
@@ -16,6 +15,7 @@ import torch
 
 from jumar import __version__
 from jumar.errors import OutputError
+from jumar.recording.files import write_atomically
 from jumar.tune.artefact.manifest import ALIGNMENT, GRAPH, MANIFEST, SITE, WEIGHTS, Manifest, WeightPlace, checksum
 from jumar.tune.bank import Bank
 from jumar.tune.bank.database import now
@@ -138,21 +138,19 @@ def _write(path: Path, manifest: Manifest, graph: bytes, weights: memoryview, fi
     checksums = {GRAPH: checksum(graph), WEIGHTS: checksum(weights)}
     checksums |= {name: checksum(file.read_bytes()) for name, file in files.items()}
     described = json.dumps(replace(manifest, checksums=checksums).to_json(), indent=1).encode()
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
+
+    def fill(part: Path) -> None:
         # NOTE: stored, not compressed: weights and machine code hardly shrink, and loading would have to inflate them.
-        with partial.open("wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                archive.writestr(MANIFEST, described)
-                archive.writestr(GRAPH, graph)
-                with archive.open(WEIGHTS, "w", force_zip64=True) as member:
-                    member.write(weights)
-                for name, source in files.items():
-                    with source.open("rb") as given, archive.open(name, "w", force_zip64=True) as member:
-                        shutil.copyfileobj(given, member, _CHUNK)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
+        with zipfile.ZipFile(part, "w", zipfile.ZIP_STORED) as archive:
+            archive.writestr(MANIFEST, described)
+            archive.writestr(GRAPH, graph)
+            with archive.open(WEIGHTS, "w", force_zip64=True) as member:
+                member.write(weights)
+            for name, source in files.items():
+                with source.open("rb") as given, archive.open(name, "w", force_zip64=True) as member:
+                    shutil.copyfileobj(given, member, _CHUNK)
+
+    try:
+        write_atomically(path, fill)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise OutputError(f"{path} cannot be written: {error.strerror}. Make room, or name another place.") from error

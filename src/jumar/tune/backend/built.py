@@ -31,6 +31,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
 from jumar.tune.plan import Plan
+from jumar.tune.plan.presence import absences
 from jumar.tune.task import digest
 
 MANIFEST = "built.json"
@@ -84,17 +85,15 @@ def function_of(request: Request, folder: Path, engines: Sequence[Engine] | None
 
 def unusable(plan: Plan, machine: Machine, engines: Sequence[Engine] | None = None) -> str:
     """Return why a plan cannot be used here: an engine that is missing or of another version; empty when it can."""
-    known = {engine.name: engine for engine in (ENGINES if engines is None else engines)}
-    for region in plan.regions:
-        if region.settings.get("reuse"):
-            return "the plan uses the memory of its outputs again, which a compiled model must not; tune again."
-        engine = known.get(region.engine)
-        if engine is None:
-            return f"the plan needs the engine {region.engine}, which this Jumar has not; tune again."
-        if reason := engine.unavailable(machine):
-            return f"the plan needs the engine {region.engine}: {reason}"
-        if region.version and (version := engine.version()) != region.version:
-            return f"the plan was made with {region.engine} {region.version}, and {version} is here; tune again."
+    if any(region.settings.get("reuse") for region in plan.regions):
+        return "the plan uses the memory of its outputs again, which a compiled model must not; tune again."
+    for one in absences(plan, ENGINES if engines is None else engines, machine):
+        if one.here and one.needed:
+            return f"the plan was made with {one.engine} {one.needed}, and {one.here} is here; tune again."
+        if not one.here:
+            return f"the plan needs the engine {one.engine}" + (
+                f": {one.reason}" if one.reason else ", which this Jumar has not; tune again."
+            )
     return ""
 
 

@@ -14,7 +14,7 @@ from jumar.errors import JumarError
 from jumar.tune.backend.notes import say
 from jumar.tune.bank import Bank, bank_place, built_in_place
 from jumar.tune.bank.database import Database
-from jumar.tune.bank.location import Place
+from jumar.tune.bank.location import Place, data_folder
 from jumar.tune.bank.tables import SlotRow
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine, this_machine
@@ -104,5 +104,4 @@ def plans_folder(place: Place, environ: Mapping[str, str]) -> Path:
     """Return the folder of built plans of the bank at `place`; of a bank by URL, one in the user's own data."""
     if isinstance(place, Path):
         return place / PLANS_FOLDER
-    data = environ.get("XDG_DATA_HOME")
-    return (Path(data).expanduser() if data else Path.home() / ".local" / "share") / "jumar" / PLANS_FOLDER
+    return data_folder(environ) / PLANS_FOLDER

@@ -36,8 +36,12 @@ def bank_place(option: str | None, environ: Mapping[str, str], *, writing: bool 
     cache = _path(environ.get("ASCEND_CACHE_PATH"))
     if cache is not None:
         return _made("ASCEND_CACHE_PATH", cache / "aoe_data")
-    data = _path(environ.get("XDG_DATA_HOME")) or Path.home() / ".local" / "share"
-    return _made("the bank's default place", data / "jumar")
+    return _made("the bank's default place", data_folder(environ))
+
+
+def data_folder(environ: Mapping[str, str]) -> Path:
+    """Return where the user's own data of Jumar lies: XDG_DATA_HOME/jumar."""
+    return (_path(environ.get("XDG_DATA_HOME")) or Path.home() / ".local" / "share") / "jumar"
 
 
 def built_in_place(environ: Mapping[str, str]) -> Place | None:

@@ -24,6 +24,7 @@ from jumar.tune.bank.neighbours import Neighbour, neighbours
 from jumar.tune.bank.tables import SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
+from jumar.tune.plan.plan import worded
 from jumar.tune.policy import Policy, PolicyKind, Stack
 from jumar.tune.work import Work
 
@@ -198,6 +199,6 @@ def _unmeasured(entries: Sequence[Entry]) -> list[str]:
     for entry in entries:
         if entry.policy is not None and (entry.gain is None or not entry.gain.clears(entry.min_gain)):
             sentences.append(
-                f"{entry.kind} {entry.policy} of {entry.task.key[:12]} has no measurement that clears its gate"
+                f"{entry.kind} {worded(entry.policy)} of {entry.task.key[:12]} has no measurement that clears its gate"
             )
     return sentences

@@ -12,6 +12,7 @@ from jumar.tune.engines.cut import base_name
 from jumar.tune.engines.eager import CHANNELS_LAST, SPATIAL
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
+from jumar.tune.threads import threads
 
 PRODUCTS = frozenset(
     {"conv1d", "conv2d", "conv3d", "convolution", "linear", "mm", "addmm", "bmm", "baddbmm", "matmul", "einsum"}
@@ -91,8 +92,6 @@ def _configured(site: Site, settings: Settings) -> Iterator[None]:
     from torch._inductor import config
     from torch._inductor.utils import fresh_cache
 
-    was = torch.get_num_threads()
-    torch.set_num_threads(site.num_threads)
     changes: dict[str, Any] = {
         # In this process: its limits and its end are the candidate's.
         "compile_threads": 1,
@@ -103,11 +102,9 @@ def _configured(site: Site, settings: Settings) -> Iterator[None]:
         "coordinate_descent_tuning": bool(settings.get("coordinate_descent")),
         "cpp.threads": site.num_threads,
     }
-    try:
-        with torch.no_grad(), config.patch(changes), fresh_cache(dir=str(site.folder), delete=False):
-            yield
-    finally:
-        torch.set_num_threads(was)
+    cache = fresh_cache(dir=str(site.folder), delete=False)
+    with threads(site.num_threads), torch.no_grad(), config.patch(changes), cache:
+        yield
 
 
 def site_device(site: Site) -> str:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
 from typing import Any
 
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
 from jumar.tune.engines.cut import base_name
+from jumar.tune.engines.packages import installed_version, not_here
 from jumar.tune.engines.refusals import first_refusal
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
@@ -32,21 +31,11 @@ class OnnxRuntime(Engine):
 
     def unavailable(self, machine: Machine) -> str:
         """Say what to install, or that the device is not the CPU."""
-        if machine.device != "cpu":
-            return f"ONNX Runtime is used on the CPU only, and the device is {machine.device}."
-        missing = [name for name in ("onnxruntime", "onnx") if find_spec(name) is None]
-        if missing:
-            return f"{' and '.join(missing)} is not installed; pip install 'jumar[tune]'."
-        return ""
+        return not_here("ONNX Runtime", ("onnxruntime", "onnx"), machine)
 
     def version(self) -> str:
         """Return the package's."""
-        for name in sorted(POOLS):
-            try:
-                return version(name)
-            except PackageNotFoundError:
-                continue
-        return ""
+        return installed_version(*sorted(POOLS))
 
     def unsupported(self, graph: Graph) -> str:
         """Name the first operator or dtype that cannot be written as ONNX."""

@@ -8,8 +8,7 @@ it is left. Below `site.folder` each engine has a folder of its own, `piece-4.0/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from jumar.tune.plan.memory import can_keep, give_back, kept
 from jumar.tune.plan.plan import Plan, Region
 from jumar.tune.plan.stitch import parts_of, steps_of, stitched
 from jumar.tune.plan.streams import at_once, one_after_the_other
+from jumar.tune.threads import threads
 
 
 def build(plan: Plan, site: Site, engines: Sequence[Engine] | None = None) -> GraphFunction:
@@ -149,17 +149,6 @@ def _under(function: GraphFunction, count: int, *, keep: bool) -> GraphFunction:
             return call(*tensors)
 
     return keeping if keep else call
-
-
-@contextmanager
-def threads(count: int) -> Iterator[None]:
-    """Let PyTorch use `count` threads while this is entered."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(count)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _by_name(engines: Sequence[Engine] | None) -> dict[str, Engine]:

@@ -13,6 +13,7 @@ from jumar.tune.measuring import Measurer, OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
 from jumar.tune.plan.plan import KIND
+from jumar.tune.plan.presence import absences
 from jumar.tune.policy import Policy
 from jumar.tune.subgraph.offers import Space, whole_plans
 from jumar.tune.subgraph.outcome import GraphOutcome
@@ -79,15 +80,12 @@ def graph_providers() -> list[Provider]:
 
 def stale_engines(plan: Plan, engines: Sequence[Engine], machine: Machine) -> list[str]:
     """Return a sentence for each engine of a plan that is missing here or has another version."""
-    known = {engine.name: engine for engine in engines}
-    found = []
-    for region in plan.regions:
-        engine = known.get(region.engine)
-        if engine is None or engine.unavailable(machine):
-            found.append(f"its plan needs {region.engine}, which is not available here")
-        elif region.version != engine.version():
-            found.append(f"its plan was measured with {region.engine} {region.version}, and here is {engine.version()}")
-    return list(dict.fromkeys(found))
+    return [
+        f"its plan was measured with {one.engine} {one.needed}, and here is {one.here}"
+        if one.here
+        else f"its plan needs {one.engine}, which is not available here"
+        for one in absences(plan, engines, machine)
+    ]
 
 
 class _Job:
