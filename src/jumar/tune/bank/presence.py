@@ -8,6 +8,7 @@ from jumar.tune.bank.differences import Difference
 from jumar.tune.machine import Machine
 from jumar.tune.plan.plan import PROVIDER as PLAN
 from jumar.tune.plan.plan import Plan
+from jumar.tune.plan.presence import absence_of
 from jumar.tune.policy import Policy
 
 ABSENT = "absent"
@@ -36,7 +37,6 @@ def _missing(policy: Policy, machine: Machine) -> Iterator[Difference]:
 def _engine(name: str, version: str, machine: Machine) -> Iterator[Difference]:
     from jumar.tune.engines import ENGINES
 
-    engine = next((one for one in ENGINES if one.name == name), None)
-    here = ABSENT if engine is None or engine.unavailable(machine) else engine.version()
-    if here != version:
-        yield Difference(name=f"version of {name}", asked=here, in_bank=version or "none")
+    absence = absence_of(name, version, next((one for one in ENGINES if one.name == name), None), machine)
+    if absence is not None:
+        yield Difference(name=f"version of {name}", asked=absence.here or ABSENT, in_bank=version or "none")
