@@ -15,6 +15,7 @@ import pytest
 from tune_builders import MACHINE, gain, measured, mm_task, spec
 
 from jumar.tune.bank import Bank, Tried, export_lines, import_lines, look_up, stack_of
+from jumar.tune.bank.presence import missing
 from jumar.tune.bank.tables import SCHEMA_VERSION
 from jumar.tune.engines import ENGINES
 from jumar.tune.errors import BankError
@@ -288,3 +289,17 @@ def test_a_long_list_of_differences_is_cut_short(bank):
     accept(bank, graph(999, 77), plan().policy())
     other = replace(MACHINE, torch="3.0", compiler="x", model="y", capability="z", num_threads=9)
     assert "; and " in look_up(graph(), other, bank.entries()).reason
+
+
+@pytest.mark.parametrize(
+    ("provider", "settings", "expected"),
+    [
+        ("onnxruntime", {"version": "0.0.1"}, ["version of onnxruntime"]),
+        ("contiguous", {}, []),
+        ("a provider of the future", {}, ["provider a provider of the future"]),
+    ],
+)
+def test_an_operator_s_policy_names_the_engine_or_the_provider_that_is_not_as_measured(provider, settings, expected):
+    pytest.importorskip("onnxruntime")
+    policy = Policy(kind="Impl", provider=provider, settings=settings)
+    assert [one.name for one in missing([policy], MACHINE)] == expected

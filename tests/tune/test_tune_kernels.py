@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
+from jumar.native import compiler
 from jumar.tune.engines import ENGINES
 from jumar.tune.engines.base import Site
 from jumar.tune.engines.kernels import Kernels
-from jumar.tune.engines.kernels.compiler import compiler, widths
+from jumar.tune.engines.kernels.compiler import widths
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.fx import from_fx
 

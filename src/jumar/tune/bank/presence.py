@@ -30,8 +30,8 @@ def _missing(policy: Policy, machine: Machine) -> Iterator[Difference]:
     provider = next((one for one in PROVIDERS if one.name == policy.provider), None)
     if provider is None or provider.unavailable(machine):
         yield Difference(name=f"provider {policy.provider}", asked=ABSENT, in_bank="needed")
-    elif isinstance(engine := policy.settings.get("engine"), str):
-        yield from _engine(engine, str(policy.settings.get("version", "")), machine)
+    elif "version" in policy.settings:  # an operator through an engine, which its provider is called after
+        yield from _engine(policy.provider, str(policy.settings["version"]), machine)
 
 
 def _engine(name: str, version: str, machine: Machine) -> Iterator[Difference]:

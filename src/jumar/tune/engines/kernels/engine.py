@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jumar.native import compiler
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
-from jumar.tune.engines.kernels.compiler import build_library, compiler, source_digest, widths
+from jumar.tune.engines.kernels.compiler import build_library, source_digest, widths
 from jumar.tune.engines.kernels.recognise import recognise
 from jumar.tune.engines.kernels.steps import Aten, Conv
 from jumar.tune.errors import TuneError
