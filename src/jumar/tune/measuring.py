@@ -8,8 +8,10 @@ process of this machine, several of them that compile at once (`jumar.tune.paral
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Protocol
 
@@ -20,6 +22,9 @@ from jumar.tune.plan.plan import PROVIDER
 from jumar.tune.policy import describe
 from jumar.tune.resume import JobFile, trial_key
 from jumar.tune.worker import Limits, Outcome, Trial
+
+GRACE, LEAST_GRACE_S, GREATEST_GRACE_S = 0.25, 5.0, 60.0
+"""So much later than the budget, as a share of it and in seconds, confirmations may end."""
 
 
 class OutOfBudget(Exception):
@@ -70,7 +75,9 @@ class Measurer:
         prepare: Prepare | None = None,
         job: JobFile | None = None,
         clock: Callable[[], float] = time.monotonic,
+        began: float | None = None,
     ) -> None:
+        """`began`, by `clock`, is when the user began to wait (None: now): what came before counts, too."""
         self.history: list[Measurement] = []
         self.num_trials = 0
         """Screenings of this run; those of the job file do not count."""
@@ -82,15 +89,18 @@ class Measurer:
         self._prepare = prepare
         self._job = job
         self._clock = clock
-        self._start = clock()
+        self._start = clock() if began is None else began
         self._judged: dict[str, Outcome] = {}
 
     def elapsed_s(self) -> float:
         """Return the seconds since the run began."""
         return self._clock() - self._start
 
-    def prepare(self, trials: Sequence[Trial]) -> None:
-        """Let what can be done at once for these screenings be done; nothing happens where only one may run."""
+    def prepare(self, trials: Sequence[Trial], limit_s: float | None = None) -> None:
+        """Let what can be done at once for these screenings be done; nothing happens where only one may run.
+
+        `limit_s` is what each may take (None: what the options say).
+        """
         if self._prepare is None:
             return
         new = [trial for trial in trials if self._job is None or self._job.find(trial, count=False) is None]
@@ -98,7 +108,7 @@ class Measurer:
             new = new[: max(0, self._options.max_trials - self.num_trials)]
         if not new or (left := self._left_s()) <= 0:
             return
-        begun, limits, judged = self.elapsed_s(), self._limits(left), 0
+        begun, limits, judged = self.elapsed_s(), self._limits(left, limit_s), 0
         for trial, outcome in self._prepare(new, limits):
             if outcome.status == "timeout" and limits.time_s < self._options.limits.time_s:
                 continue  # it was not given its full time
@@ -114,10 +124,11 @@ class Measurer:
             if trial_key(trial) not in self._judged:
                 self._note(trial, Outcome(status="built"), "build", share_s)
 
-    def screen(self, trial: Trial, reserve_s: float = 0.0) -> Outcome:
+    def screen(self, trial: Trial, reserve_s: float = 0.0, limit_s: float | None = None) -> Outcome:
         """Carry out a screening. Raises OutOfBudget when none may be begun any more.
 
-        `reserve_s` of the time are not touched: they are kept for a confirmation.
+        `reserve_s` of the time are not touched: they are kept for a confirmation. `limit_s` is what this candidate may
+        take (None: what the options say); one that ends for less than those is `unfinished`, which judges nothing.
         """
         judged = self._judged.pop(trial_key(trial), None)
         known = self._job.find(trial) if self._job is not None and judged is None else None
@@ -126,7 +137,7 @@ class Measurer:
             return known
         if self._options.max_trials is not None and self.num_trials >= self._options.max_trials:
             raise OutOfBudget("--trials")
-        outcome = judged or self._carry_out(trial, "screening", reserve_s)
+        outcome = judged or self._carry_out(trial, "screening", self._left_s() - self._kept(reserve_s), limit_s)
         self.num_measurements += judged is not None
         self.num_trials += 1
         if self._job is not None and judged is None:
@@ -134,31 +145,45 @@ class Measurer:
         return outcome
 
     def confirm(self, trial: Trial) -> Outcome:
-        """Carry out a confirmation, which belongs to a screening that was counted. Raises OutOfBudget."""
-        return self._carry_out(trial, "confirmation")
+        """Carry out a confirmation, which belongs to a screening that was counted. Raises OutOfBudget.
 
-    def _carry_out(self, trial: Trial, role: Role, reserve_s: float = 0.0) -> Outcome:
-        reserve_s = reserve_s if self._options.time_budget_s is not None else 0.0
-        left, begun = self._left_s() - reserve_s, self.elapsed_s()
-        if left <= 0:
+        It may end a little later than the budget says: what was found would be lost otherwise.
+        """
+        return self._carry_out(trial, "confirmation", self._left_s() + self._grace_s())
+
+    def _carry_out(self, trial: Trial, role: Role, left_s: float, limit_s: float | None = None) -> Outcome:
+        begun = self.elapsed_s()
+        if left_s <= 0:
             raise OutOfBudget("--time-budget")
-        outcome = self._runner.run(trial, self._limits(left))
+        limits = self._limits(left_s, limit_s)
+        outcome = self._runner.run(trial, limits)
         if outcome.status == "died" and outcome.phase == "start":  # the worker's end, not the candidate's
-            outcome = self._runner.run(trial, self._limits(self._left_s() - reserve_s))
-        if outcome.status == "timeout" and left < self._options.limits.time_s:
-            raise OutOfBudget("--time-budget")  # the candidate was not given its full time: it is not judged
+            left_s -= self.elapsed_s() - begun
+            outcome = self._runner.run(trial, self._limits(left_s, limit_s))
+        if outcome.status == "timeout" and limits.time_s < self._options.limits.time_s:
+            if limit_s is None or limits.time_s < limit_s:
+                raise OutOfBudget("--time-budget")  # the candidate was not given its full time: it is not judged
+            detail = f"{limits.time_s:.0f} s, which the time budget leaves for it, were not enough"
+            outcome = replace(outcome, status="unfinished", detail=detail)
         self.num_measurements += 1
         self._note(trial, outcome, role, self.elapsed_s() - begun)
         return outcome
 
-    def _limits(self, left_s: float) -> Limits:
+    def _limits(self, left_s: float, limit_s: float | None = None) -> Limits:
         limits = self._options.limits
-        return Limits(time_s=min(limits.time_s, left_s), memory_bytes=limits.memory_bytes)
+        return Limits(time_s=min(limit_s or limits.time_s, left_s), memory_bytes=limits.memory_bytes)
 
     def _left_s(self) -> float:
         if self._options.time_budget_s is None:
-            return self._options.limits.time_s
+            return math.inf
         return self._options.time_budget_s - self.elapsed_s()
+
+    def _kept(self, reserve_s: float) -> float:
+        return reserve_s if self._options.time_budget_s is not None else 0.0
+
+    def _grace_s(self) -> float:
+        budget = self._options.time_budget_s
+        return 0.0 if budget is None else min(max(budget * GRACE, LEAST_GRACE_S), GREATEST_GRACE_S)
 
     def _note(self, trial: Trial, outcome: Outcome, role: Role, took_s: float, *, reused: bool = False) -> None:
         candidate, provider = _words(trial)

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import platform
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,7 @@ from jumar.tune.environment import usable_cores
 from jumar.tune.machine import this_machine
 from jumar.tune.providers import load_provider
 from jumar.tune.worker import Limits, Trial, Worker
-
-LOCK = "jumar-measuring.lock"
+from jumar.tune.worker.turns import Turns
 
 
 class Member:
@@ -30,6 +28,7 @@ class Member:
         # Ray tells OpenMP to use the CPUs that were reserved, which is none; PyTorch is not imported yet.
         os.environ["OMP_NUM_THREADS"] = str(min(num_threads, usable_cores()))
         self._worker = Worker([load_provider(path) for path in provider_paths])
+        self._turns = Turns()
         self._device = device
         self._folder = tempfile.TemporaryDirectory(prefix="jumar-member-")
 
@@ -50,28 +49,11 @@ class Member:
         asked = Trial.from_json(trial)
         if contents:
             asked = replace(asked, data=str(self._path(contents)))
-        with alone():
+        with self._turns.taken():
             return self._worker.run(asked, Limits(**limits)).to_json()
 
     def _path(self, contents: str) -> Path:
         return Path(self._folder.name) / f"{contents}.pt"
-
-
-@contextmanager
-def alone() -> Iterator[None]:
-    """Hold the machine's lock; it is let go of also when the process is killed."""
-    try:
-        import fcntl
-    except ImportError:  # pragma: no cover - Windows
-        yield
-        return
-    path = Path(tempfile.gettempdir()) / LOCK
-    handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _write_bytes(path: Path, data: bytes) -> None:

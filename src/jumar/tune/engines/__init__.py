@@ -11,5 +11,5 @@ from jumar.tune.engines.openvino import OpenVino
 
 __all__ = ["ENGINES", "Engine", "GraphFunction", "Precision", "Settings", "Site"]
 
-ENGINES: tuple[Engine, ...] = (Eager(), Inductor(), OnnxRuntime(), OpenVino(), Kernels())
-"""In the order in which they are tried."""
+ENGINES: tuple[Engine, ...] = (Eager(), Kernels(), OpenVino(), OnnxRuntime(), Inductor())
+"""In the order in which they are tried; those that are slow to build come last."""

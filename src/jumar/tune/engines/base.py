@@ -61,6 +61,8 @@ class Engine(ABC):
     """Unique among engines; part of every plan in the bank, so it never changes."""
     preload: ClassVar[tuple[str, ...]] = ()
     """Modules that the worker imports once, before it forks for each candidate."""
+    is_slow_to_build: ClassVar[bool] = False
+    """Whether building a network takes tens of seconds rather than a few: a search tries the others first."""
 
     def unavailable(self, machine: Machine) -> str:
         """Return why this engine cannot work on `machine`, as one sentence; empty when it can."""

@@ -34,6 +34,7 @@ class Inductor(Engine):
 
     name = "inductor"
     preload = ("torch._dynamo", "torch._inductor.compile_fx")
+    is_slow_to_build = True
 
     def unavailable(self, machine: Machine) -> str:
         """Say that it needs a C++ compiler."""

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -17,6 +18,7 @@ from jumar.tune.providers import import_path
 from jumar.tune.providers.base import Provider
 from jumar.tune.worker.messages import Limits, Outcome, Trial
 from jumar.tune.worker.processes import end_process
+from jumar.tune.worker.turns import Turns
 
 CLOSE_TIMEOUT_S = 10
 _PLANS = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_EMULATOR_PLUGIN")
@@ -26,8 +28,10 @@ _PLANS = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_EMULATOR_PLUGIN")
 class Worker:
     """Runs trials in a process of their own, one at a time. A context manager; started by the first trial."""
 
-    def __init__(self, providers: Sequence[Provider]) -> None:
+    def __init__(self, providers: Sequence[Provider], turns: Turns | None = None) -> None:
+        """`turns` lets other processes that tune on this machine measure in between (None: it is not asked)."""
         self._providers = providers
+        self._turns = turns
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Worker:
@@ -45,7 +49,8 @@ class Worker:
         """
         if self._process is None:
             self._start()
-        answer = self._ask({"trial": trial.to_json(), "limits": asdict(limits)})
+        with self._turns.taken() if self._turns is not None else nullcontext():
+            answer = self._ask({"trial": trial.to_json(), "limits": asdict(limits)})
         if answer is None:
             self.close()
             return Outcome(status="died", detail="the worker process itself was ended")

@@ -11,7 +11,9 @@ from jumar.tune.gate import Gain
 from jumar.tune.policy import Stack, stack_from_json, stack_to_json
 from jumar.tune.work import Work, work_from_json
 
-Status = Literal["measured", "busy", "disagrees", "failed", "task-failed", "memory", "timeout", "died", "built"]
+Status = Literal[
+    "measured", "busy", "disagrees", "failed", "task-failed", "memory", "timeout", "unfinished", "died", "built"
+]
 """What became of a candidate.
 
 - `measured`: outputs agree, times are there;
@@ -19,6 +21,7 @@ Status = Literal["measured", "busy", "disagrees", "failed", "task-failed", "memo
 - `disagrees`: outputs do not agree;
 - `failed`: the candidate raised; `task-failed`: the operator itself raised;
 - `memory`, `timeout`: over the limit;
+- `unfinished`: the budget left it less time than a candidate deserves, and that was not enough: it is not judged;
 - `died`: the process was ended by a signal or left without an answer;
 - `built`: nothing more was asked for, and it runs.
 """

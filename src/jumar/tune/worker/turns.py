@@ -1,0 +1,139 @@
+"""Taking turns: of all the processes that tune on a machine, one measures at a time.
+
+    with Turns().taken(): ...          one trial: building, checking, timing
+
+A trial that is timed while another one compiles or runs is disturbed, and on a small machine nothing would ever be
+judged. Two runs therefore alternate, trial by trial, and both come to their end. Two lock files make it fair: who
+waits for the machine holds the queue's lock, so that the one who has just measured comes after him. Both are let go
+of by the system when a process is killed. Threads of one process (compilers side by side) share its turn.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+
+MACHINE, QUEUE = "jumar-measuring.lock", "jumar-waiting.lock"
+POLL_S = 0.02
+PATIENCE_S = 0.5
+"""Waiting longer than this is worth telling."""
+
+Waiting = Callable[[int | None], None]
+"""Told, once a wait, the process that measures; None when it is not known."""
+
+_lock = threading.Lock()
+_held: dict[Path, tuple[int, list[int]]] = {}
+"""By machine lock: how many threads of this process hold it, and its open files."""
+
+
+class Turns:
+    """The turns of one machine. `waited_s` is how long this process waited for them, over all turns."""
+
+    def __init__(self, folder: Path | None = None, on_wait: Waiting | None = None) -> None:
+        """`folder` has the lock files (None: the system's for temporary files, which all users share)."""
+        self._folder = folder or Path(tempfile.gettempdir())
+        self._on_wait = on_wait
+        self.waited_s = 0.0
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Hold the machine's turn; wait for it as long as it takes. Without file locks, nothing is waited for."""
+        path = self._folder / MACHINE
+        with _lock:
+            if not self._joined(path):
+                self._take(path)
+        try:
+            yield
+        finally:
+            _leave(path)
+
+    @staticmethod
+    def _joined(path: Path) -> bool:
+        count, handles = _held.get(path, (0, []))
+        if count:
+            _held[path] = (count + 1, handles)
+        return count > 0
+
+    def _take(self, path: Path) -> None:
+        fcntl = _file_locks()
+        handles = [] if fcntl is None else [_opened(self._folder / QUEUE), _opened(path)]
+        if fcntl is not None and None not in handles:
+            queue, machine = (handle for handle in handles if handle is not None)
+            begun, told = time.monotonic(), False
+            try:
+                for handle in (queue, machine):
+                    while not _is_locked(fcntl, handle):
+                        if not told and time.monotonic() - begun > PATIENCE_S and self._on_wait is not None:
+                            told = True
+                            self._on_wait(_holder(machine))
+                        time.sleep(POLL_S)
+            except BaseException:
+                os.close(queue)
+                os.close(machine)
+                raise
+            self.waited_s += time.monotonic() - begun
+            _sign(machine)
+            os.close(queue)
+            handles = [machine]
+        _held[path] = (1, [handle for handle in handles if handle is not None])
+
+
+def _leave(path: Path) -> None:
+    with _lock:
+        count, handles = _held[path]
+        if count > 1:
+            _held[path] = (count - 1, handles)
+            return
+        del _held[path]
+        for handle in handles:
+            os.close(handle)
+
+
+def _file_locks() -> ModuleType | None:
+    try:
+        import fcntl
+    except ImportError:  # pragma: no cover - Windows
+        return None
+    return fcntl
+
+
+def _opened(path: Path) -> int | None:
+    """Open a lock file; None where that cannot be.
+
+    NOTE: not created when it exists: in a folder of all users, the kernel refuses O_CREAT on another user's file
+    (fs.protected_regular). A lock needs no right to write.
+    """
+    for flags in (os.O_RDWR, os.O_RDONLY, os.O_RDWR | os.O_CREAT):
+        try:
+            return os.open(path, flags, 0o666)
+        except OSError:
+            continue
+    return None
+
+
+def _is_locked(fcntl: ModuleType, handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _sign(handle: int) -> None:
+    """Leave this process's number for those who wait, where the file may be written."""
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+    except OSError:
+        return
+
+
+def _holder(handle: int) -> int | None:
+    text = os.pread(handle, 20, 0).decode("ascii", "replace").strip()
+    return int(text) if text.isdigit() else None
