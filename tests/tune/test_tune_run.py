@@ -51,7 +51,7 @@ def worker():
 
 @pytest.fixture(autouse=True)
 def kept_worker(worker, monkeypatch):
-    monkeypatch.setattr("jumar.tune.tuner.Worker", lambda providers: Kept(worker))
+    monkeypatch.setattr("jumar.tune.tuner.Worker", lambda _providers, _turns: Kept(worker))
 
 
 @pytest.fixture
@@ -142,7 +142,7 @@ def test_a_busy_machine_is_named_and_what_it_left_open_is_taken_up_again(folder,
             self.run = lambda trial, limits: Outcome(status="busy", phase="measure", detail="3 of 40 pairs")
 
     with monkeypatch.context() as patch:
-        patch.setattr("jumar.tune.tuner.Worker", lambda providers: Busy())
+        patch.setattr("jumar.tune.tuner.Worker", lambda _providers, _turns: Busy())
         busy = run(folder, [odd.Separable()])
     assert (busy.counters().unsatisfied, busy.num_not_judged()) == (1, 1)
     assert [finding.code for finding in busy.findings] == ["JM507"]

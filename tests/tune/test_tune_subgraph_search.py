@@ -65,11 +65,13 @@ class Clock:
     asked: list[str] = field(default_factory=list)
     work: list[object] = field(default_factory=list)
     efforts: list[object] = field(default_factory=list)
+    limits: list[float] = field(default_factory=list)
 
-    def prepare(self, trials):
+    def prepare(self, trials, limit_s=None):
         pass
 
-    def screen(self, trial, reserve_s=0.0):
+    def screen(self, trial, reserve_s=0.0, limit_s=None):
+        self.limits.append(limit_s)
         if len([one for one in self.asked if one.startswith("screen")]) >= self.budget:
             raise OutOfBudget("--trials")
         return self._answer("screen", trial)

@@ -34,7 +34,7 @@ def tune_page(result: TuneResult) -> Page:
         *((f"Left out: {engine}", why) for graph in result.graphs[:1] for engine, why in graph.left_out.items()),
         ("Bank", result.bank),
         ("Result file", str(result.result_file)),
-        *(("Job file", note) for note in result.notes),
+        *(("Note", note) for note in result.notes),
     ]
     sections.append(Section(title="How it was made", blocks=[KeyValues(items=facts)]))
     return Page(title="Tuning", verdict=verdict(result), actions=[], sections=sections)

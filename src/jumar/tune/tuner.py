@@ -33,7 +33,9 @@ from jumar.tune.subgraph.offers import Space
 from jumar.tune.subgraph.tune import graph_providers
 from jumar.tune.task import Task
 from jumar.tune.worker import Worker
+from jumar.tune.worker.turns import Turns
 
+_WORTH_SAYING_S = 1.0
 Progress = Callable[[int, int, str], None]
 """Tasks done, tasks in all, what is being tuned."""
 MakeRunner = Callable[[Sequence[Provider], Machine], PreparingRunner]
@@ -55,6 +57,8 @@ def tune(
     space: Space | None = None,
     make_runner: MakeRunner | None = None,
     precision: PrecisionOptions | None = None,
+    began: float | None = None,
+    turns: Turns | None = None,
 ) -> TuneResult:
     """Tune the operators of a recording, or of a folder that `torch.npu.set_aoe` filled, on `machine` (this one).
 
@@ -63,7 +67,9 @@ def tune(
     `selection` leaves out what it does not mean. `conditions` is the machine as it was found, which findings judge
     and which says how many candidates are compiled at once (one, when None). `make_runner` makes what measures
     instead of a worker process of this machine (`jumar.tune.cluster.Cluster`). `precision` searches fewer bits
-    for graphs under an error budget, and writes what was chosen into `result_folder`.
+    for graphs under an error budget, and writes what was chosen into `result_folder`. `began`, in
+    `time.monotonic`, is when the user began to wait (None: now): the time budget holds from there. With `turns`
+    other runs on this machine measure in between, never at the same time.
     Every policy that is accepted is in `bank` before the next task begins. Ctrl-C (and SIGTERM, within
     `ending_in_order`) ends the run and returns what was found, with `stopped_by`; the same call goes on from
     there. Raises JumarError for a recording, bank or folder that cannot be used.
@@ -90,6 +96,8 @@ def tune(
         space=space or Space(),
         make_runner=make_runner,
         precision=precision or PrecisionOptions(),
+        began=began,
+        turns=turns,
     )
     return run.carry_out(opened)
 
@@ -110,9 +118,13 @@ class _Run:
         space: Space,
         make_runner: MakeRunner | None,
         precision: PrecisionOptions,
+        began: float | None,
+        turns: Turns | None,
     ) -> None:
         self._options = options
         self._precision = precision
+        self._began = began
+        self._turns = turns
         self._space = space
         self._bank = bank
         self._machine = machine
@@ -120,7 +132,7 @@ class _Run:
         self._providers = [provider for provider in providers if provider.name not in self._missing]
         lanes = 1 if conditions is None else conditions.lanes.count
         self._runner: PreparingRunner = (
-            ParallelBuilders(lambda: Worker(self._providers), lanes)
+            ParallelBuilders(lambda: Worker(self._providers, turns), lanes)
             if make_runner is None
             else make_runner(self._providers, machine)
         )
@@ -140,7 +152,7 @@ class _Run:
         )
         with job, self._runner:
             prepare = self._runner.prepare if self._runner.num_lanes > 1 else None
-            self._measurer = Measurer(self._options, self._runner, prepare=prepare, job=job)
+            self._measurer = Measurer(self._options, self._runner, prepare=prepare, job=job, began=self._began)
             self._result = self._begun(source, job)
             self._write()
             try:
@@ -156,10 +168,18 @@ class _Run:
                 failed = self._result.failed_graphs() if self._is_of_graphs else self._result.failed()
                 self._result.status = "failed" if failed else "successful"
                 job.finish()
-        self._result.notes += self._runner.notes
+        self._result.notes += [*self._runner.notes, *self._waits()]
         self._write(ended=self._result.stopped_by not in INTERRUPTIONS)
         self._result.findings = findings_of(self._result)
         return self._result
+
+    def _waits(self) -> list[str]:
+        """Say how long other runs measured on this machine, where that is worth saying."""
+        if self._turns is None or self._turns.waited_s < _WORTH_SAYING_S:
+            return []
+        return [
+            f"Other runs measured on this machine, too; this one waited {self._turns.waited_s:.0f} s for its turns."
+        ]
 
     @property
     def _is_of_graphs(self) -> bool:

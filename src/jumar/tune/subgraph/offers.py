@@ -14,6 +14,8 @@ from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.splits import batch_of, splits
 
 MAX_SPLITS = 4
+_MOST_PIECES = 16
+"""Of a batch that is cut as finely as can be, for every engine."""
 _MUCH_BYTES = 32 << 20
 """Kept memory is tried for graphs whose values take this much: glibc keeps less by itself."""
 
@@ -65,15 +67,31 @@ def whole_plans(graph: Graph, machine: Machine, engines: Sequence[Engine], space
 
 def variants(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[Plan]:
     """Return `plan` with another number of threads, pieces of the batch, streams, or kept memory; one change each."""
-    found = [replace(plan, batch=sizes) for sizes in batch_splits(graph, space)]
-    if machine.num_threads > 1:
-        halves = [sizes for sizes in batch_splits(graph, space) if len(sizes) % machine.num_threads == 0]
-        found += [replace(plan, batch=sizes, streams=machine.num_threads, num_threads=1) for sizes in halves[:1]]
+    cuts = batch_splits(graph, space)
+    found = [replace(plan, batch=sizes, streams=1) for sizes in cuts]
+    found += _side_by_side(plan, machine, cuts)[:1]
+    if machine.num_threads > 1 and plan.streams == 1:
         counts = [1] if machine.num_threads < 4 else [machine.num_threads // 2, 1]
         found += [replace(plan, num_threads=count) for count in counts]
     if sum(4 * math.prod(spec.shape) for spec in graph.values if spec is not None) >= _MUCH_BYTES:
         found.append(replace(plan, memory="keep"))
-    return found
+    return [one for one in found if one != plan]
+
+
+def finest(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[Plan]:
+    """Return `plan` with the batch in single rows (many rows: in the most pieces), one by one and side by side."""
+    cuts = [sizes for sizes in batch_splits(graph, space) if len(sizes) <= _MOST_PIECES]
+    if not cuts:
+        return []
+    most = max(cuts, key=len)
+    return [replace(plan, batch=most), *_side_by_side(plan, machine, [most])]
+
+
+def _side_by_side(plan: Plan, machine: Machine, cuts: Sequence[tuple[int, ...]]) -> list[Plan]:
+    """Return `plan` with as many pieces at once as there are threads, each on one of them."""
+    count = machine.num_threads
+    fitting = [sizes for sizes in cuts if len(sizes) % count == 0] if count > 1 else []
+    return [replace(plan, batch=sizes, streams=count, num_threads=1) for sizes in fitting]
 
 
 def batch_splits(graph: Graph, space: Space) -> list[tuple[int, ...]]:
@@ -84,13 +102,12 @@ def batch_splits(graph: Graph, space: Space) -> list[tuple[int, ...]]:
     return (found[:1] + found[-1:] + found[1:-1])[:MAX_SPLITS] if len(found) > 1 else found
 
 
-def mixed(first: Plan, second: Plan) -> Plan | None:
-    """Return the changes of two variants of one plan together; None when they change the same."""
-    default = Plan(regions=first.regions)
+def mixed(plan: Plan, first: Plan, second: Plan) -> Plan | None:
+    """Return the changes that two variants make to `plan` together; None when they change the same."""
     changes = [
         {name: value for name in ("batch", "num_threads", "memory", "streams", "layout")
-         if (value := getattr(plan, name)) != getattr(default, name)}
-        for plan in (first, second)
+         if (value := getattr(variant, name)) != getattr(plan, name)}
+        for variant in (first, second)
     ]  # fmt: skip
     if first.regions != second.regions or set(changes[0]) & set(changes[1]) or not all(changes):
         return None

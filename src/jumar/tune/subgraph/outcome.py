@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
@@ -21,6 +21,10 @@ Stage = Literal["baseline", "engines", "variants", "duel", "stitched", "confirma
 """`baseline`: TorchInductor's default; `engines`, `variants`: further plans, all against eager; `duel`: between
 leaders; `stitched`: plans of several engines against the best of one; `confirmation`: a fresh process, other
 inputs; `model`: before and after once more."""
+
+
+NOT_JUDGED = frozenset({"busy", "unfinished"})
+"""Outcomes that say nothing of a candidate: it is taken up again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +147,7 @@ class GraphOutcome:
     @property
     def is_open(self) -> bool:
         """Tell whether something could not be judged, so that nothing may be concluded from finding nothing."""
-        return bool(self.stopped_by) or any(one.outcome.status == "busy" for one in self.attempts)
+        return bool(self.stopped_by) or any(one.outcome.status in NOT_JUDGED for one in self._last())
 
     def times_us(self) -> tuple[float, float] | None:
         """Return microseconds a call before and after; the same twice where nothing was found; None without any."""
@@ -157,9 +161,16 @@ class GraphOutcome:
         return (median(times), median(times)) if times else None
 
     def tried(self) -> list[Tried]:
-        """Return the last outcome of every plan, as the bank keeps it."""
-        last = {plan_id(one.plan): one for one in self.attempts}
+        """Return the last outcome of every plan that was judged, as the bank keeps it."""
+        last = {plan_id(one.plan): one for one in self.attempts if one.outcome.status not in NOT_JUDGED}
         return [Tried(policy=one.plan.policy(), outcome=one.outcome) for one in last.values()]
+
+    def _last(self) -> Iterable[Attempt]:
+        """Return the last attempt of each comparison: what was disturbed at first may have been measured later."""
+        return {
+            (plan_id(one.plan), "" if one.against is None else plan_id(one.against), one.stage): one
+            for one in self.attempts
+        }.values()
 
     def to_json(self) -> dict[str, Any]:
         """Return the outcome as JSON values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -24,20 +25,27 @@ MODEL_SEED = 2000
 _SPARE = 1.5
 """The last measurements are given this much more time than they are expected to take."""
 _KEPT_CALLS = 6
+_LEAST_S = 1.0
 _START_S = 6.0
-"""For a fresh process that reads weights and loads two plans."""
+"""For a fresh process that reads weights and loads two plans, before any was measured."""
 _COMPARISONS = 12
 """Calls for warming up and for comparing outputs on several inputs, the reference in float64 among them."""
+
+
+SHARE = 0.5
+"""Of the time that is left, one candidate may take this much: a compiler that hangs does not take it all."""
+SLOW = 5.0
+"""Times the usual limit, for engines that compile, where the budget has so much."""
 
 
 class Measures(Protocol):
     """What carries trials out within a budget: `jumar.tune.measuring.Measurer`."""
 
-    def prepare(self, trials: Sequence[Trial]) -> None:
-        """Do for screenings that follow what can be done at once."""
+    def prepare(self, trials: Sequence[Trial], limit_s: float | None = None) -> None:
+        """Do for screenings that follow what can be done at once, each within `limit_s`."""
 
-    def screen(self, trial: Trial, reserve_s: float = 0.0) -> Outcome:
-        """Carry out a screening that leaves `reserve_s` of the time. Raises OutOfBudget."""
+    def screen(self, trial: Trial, reserve_s: float = 0.0, limit_s: float | None = None) -> Outcome:
+        """Carry out a screening within `limit_s` that leaves `reserve_s` of the time. Raises OutOfBudget."""
 
     def confirm(self, trial: Trial) -> Outcome:
         """Carry out what belongs to a screening that was counted. Raises OutOfBudget."""
@@ -65,22 +73,33 @@ class Trials:
     deadline_s: float | None
     """In `Measures.elapsed_s`: no screening begins so late that the last measurements would not fit; None: none."""
     attempts: list[Attempt] = field(default_factory=list)
+    slow: frozenset[str] = frozenset()
+    """Names of the engines that are slow to build."""
     reserve_s: float = 0.0
     """Seconds kept back for the last measurements."""
+    _overhead_s: float = math.inf
+    """Least time of a screening besides its timed part: process, weights, loading, comparing."""
     _took_s: dict[str, float] = field(default_factory=dict)
     """Longest screening by engines."""
 
     def prepare(self, plans: Iterable[Plan]) -> None:
         """Let plans that will be screened against eager be compiled at once, where several may be."""
-        self.measures.prepare([self.trial(plan, None, quick(self.options)) for plan in plans])
+        asked = list(plans)
+        limit_s = min((self._limit_s(plan, SHARE) for plan in asked), default=0.0)
+        self.measures.prepare([self.trial(plan, None, quick(self.options)) for plan in asked], limit_s)
 
-    def screen(self, plan: Plan, against: Plan | None, stage: Stage, effort: Effort | None = None) -> Outcome:
-        """Measure `plan` against another (None: eager). Raises OutOfBudget and GraphFailed."""
+    def screen(
+        self, plan: Plan, against: Plan | None, stage: Stage, effort: Effort | None = None, share: float | None = None
+    ) -> Outcome:
+        """Measure `plan` against another (None: eager) within its share of the time that is left.
+
+        Raises OutOfBudget and GraphFailed.
+        """
         self._check_time(plan)
         begun = self.measures.elapsed_s()
-        outcome = self.measures.screen(self.trial(plan, against, effort or quick(self.options)), self._reserve_s())
-        engines = _engines(plan)
-        self._took_s[engines] = max(self._took_s.get(engines, 0.0), self.measures.elapsed_s() - begun)
+        trial = self.trial(plan, against, effort or quick(self.options))
+        outcome = self.measures.screen(trial, self._reserve_s(), self._limit_s(plan, share or SHARE))
+        self._learn(plan, outcome, self.measures.elapsed_s() - begun)
         return self._noted(plan, against, stage, outcome)
 
     def confirm(self, plan: Plan, against: Plan | None, stage: Stage, seed: int) -> Outcome:
@@ -88,9 +107,9 @@ class Trials:
         outcome = self.measures.confirm(self.trial(plan, against, final(self.options), seed))
         return self._noted(plan, against, stage, outcome)
 
-    def leave_out(self, plan: Plan, why: str) -> None:
-        """Note that a plan is not measured on purpose."""
-        outcome = Outcome(status="failed", phase="candidate", detail=why)
+    def leave_out(self, plan: Plan, why: str, *, is_judged: bool = True) -> None:
+        """Note that a plan is not measured on purpose; one that is not judged by that is taken up by the next run."""
+        outcome = Outcome(status="failed" if is_judged else "unfinished", phase="candidate", detail=why)
         self.attempts.append(Attempt(plan=plan, against=None, stage="engines", outcome=outcome, is_left_out=True))
 
     def part(self, graph: Graph, data: Path, plan: Plan) -> Outcome:
@@ -103,6 +122,7 @@ class Trials:
                 error_budget=self.error_budget,
             ),
             self._reserve_s(),
+            self._limit_s(plan, SHARE),
         )  # fmt: skip
 
     def trial(self, plan: Plan, against: Plan | None, effort: Effort, seed: int = 0) -> Trial:
@@ -127,8 +147,31 @@ class Trials:
             return
         effort = final(self.options)
         pair_s = (gain.before_us + gain.after_us) / 1e6
-        once_s = _START_S + max(effort.seconds, effort.min_pairs * pair_s) + _COMPARISONS * pair_s
+        overhead_s = self._overhead_s if math.isfinite(self._overhead_s) else _START_S
+        once_s = overhead_s + max(effort.seconds, effort.min_pairs * pair_s) + _COMPARISONS * pair_s
         self.reserve_s = 2 * _SPARE * once_s
+
+    def is_late(self) -> bool:
+        """Tell whether the graph's time is over."""
+        return self.deadline_s is not None and self.measures.elapsed_s() >= self.deadline_s
+
+    def _learn(self, plan: Plan, outcome: Outcome, took_s: float) -> None:
+        """Remember how long screenings take."""
+        engines, gain = _engines(plan), outcome.gain
+        self._took_s[engines] = max(self._took_s.get(engines, 0.0), took_s)
+        if gain is not None and took_s > 0:
+            timed_s = gain.num_pairs * gain.calls_per_sample * (gain.before_us + gain.after_us) / 1e6
+            self._overhead_s = min(self._overhead_s, max(took_s - timed_s, 0.0))
+
+    def _limit_s(self, plan: Plan, share: float) -> float:
+        """Return how long a candidate may take: as the options say, longer where it compiles, within its share."""
+        limit_s = self.options.limits.time_s
+        if any(region.engine in self.slow for region in plan.regions):
+            limit_s *= SLOW
+        if self.deadline_s is None:
+            return limit_s
+        left_s = self.deadline_s - self.measures.elapsed_s() - self.reserve_s
+        return min(limit_s, max(share * left_s, _LEAST_S))
 
     def _check_time(self, plan: Plan) -> None:
         if self.deadline_s is None:

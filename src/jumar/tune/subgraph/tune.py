@@ -17,8 +17,9 @@ from jumar.tune.plan.presence import absences
 from jumar.tune.policy import Policy
 from jumar.tune.subgraph.offers import Space, whole_plans
 from jumar.tune.subgraph.outcome import GraphOutcome
-from jumar.tune.subgraph.search import GraphSearch, Step, eager_plan, is_default
+from jumar.tune.subgraph.search import GraphSearch, eager_plan, is_default
 from jumar.tune.subgraph.trials import GraphFailed, Measures, Trials
+from jumar.tune.subgraph.whole import Step
 
 if TYPE_CHECKING:
     from jumar.tune.graph.captured import Captured
@@ -137,7 +138,7 @@ class _Job:
         trials = Trials(
             graph=self._captured.graph, data=str(self._captured.data) if self._captured.data else "",
             machine=self._machine, options=self.options, measures=measures, error_budget=self._space.error_budget,
-            eager=eager_plan(self._engines),
+            eager=eager_plan(self._engines), slow=frozenset(one.name for one in self._engines if one.is_slow_to_build),
             deadline_s=deadline_s, attempts=self._outcome.attempts,
         )  # fmt: skip
         engines = {engine.name: engine for engine in self._engines}

@@ -1,0 +1,73 @@
+"""Where the plans of one graph stand: each one's gain against eager, by paired measurement."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from statistics import median
+
+from jumar.tune.gate import Gain
+from jumar.tune.plan import Plan
+from jumar.tune.subgraph.outcome import plan_id
+
+FAR_BEHIND = 2.0
+"""An engine whose first settings take this many times the leader's time gets no further settings measured."""
+
+
+@dataclass(slots=True)
+class Standings:
+    """All that was measured against eager."""
+
+    eager: Plan | None
+    """Eager as a plan; None where there is no such engine."""
+    _gains: dict[str, tuple[Plan, Gain]] = field(default_factory=dict)
+
+    def add(self, plan: Plan, gain: Gain) -> None:
+        """Note what a plan gains."""
+        self._gains[plan_id(plan)] = (plan, gain)
+
+    def gain(self, plan: Plan) -> Gain | None:
+        """Return what a plan gains; None when it has no measurement."""
+        known = self._gains.get(plan_id(plan))
+        return None if known is None else known[1]
+
+    def ratio(self, plan: Plan) -> float:
+        """Return eager's time over the plan's; 0 for a plan without a measurement."""
+        if same(plan, self.eager):
+            return 1.0
+        gain = self.gain(plan)
+        return 0.0 if gain is None else gain.ratio
+
+    def best_ratio(self) -> float:
+        """Return the greatest ratio; 1 when nothing was measured."""
+        return max((gain.ratio for _, gain in self._gains.values()), default=1.0)
+
+    def best_gain(self) -> Gain | None:
+        """Return the gain of the fastest plan."""
+        return max((gain for _, gain in self._gains.values()), key=lambda gain: gain.ratio, default=None)
+
+    def eager_us(self) -> float | None:
+        """Return eager's time: the median over all measurements."""
+        times = [gain.before_us for _, gain in self._gains.values()]
+        return median(times) if times else None
+
+    def ranked(self) -> list[Plan]:
+        """Return all that was measured, and eager, fastest first."""
+        plans = [*([] if self.eager is None else [self.eager]), *(plan for plan, _ in self._gains.values())]
+        return sorted(plans, key=self.ratio, reverse=True)
+
+    def best_of_engines(self) -> dict[str, Plan]:
+        """Return the best plan of each engine, fastest first."""
+        best: dict[str, Plan] = {}
+        for plan in self.ranked():
+            best.setdefault(plan.regions[0].engine, plan)
+        return best
+
+    def leaders(self, count: int) -> list[Plan]:
+        """Return the best plans of the engines that are not far behind, fastest first, `count` at most."""
+        found = self.best_of_engines().values()
+        return [plan for plan in found if self.ratio(plan) * FAR_BEHIND > self.best_ratio()][:count]
+
+
+def same(plan: Plan, other: Plan | None) -> bool:
+    """Tell whether two plans are one."""
+    return other is not None and plan_id(plan) == plan_id(other)
