@@ -41,6 +41,28 @@ class Attention(nn.Module):
         return made
 
 
+class Shuffled(nn.Module):
+    """ShuffleNet's unit: a split, one half through convolutions, both joined and their channels shuffled; twice."""
+
+    def __init__(self, *, named: bool = False) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 8, 3, padding=1)
+        self.first, self.second = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+        self.named = named
+
+    def unit(self, x: torch.Tensor, convolution: nn.Module) -> torch.Tensor:
+        left, right = x.chunk(2, 1)
+        x = torch.cat([left, convolution(right).relu()], 1)
+        if self.named:
+            return nn.functional.channel_shuffle(x, 2)
+        batch, channels, height, width = x.shape
+        return x.view(batch, 2, channels // 2, height, width).transpose(1, 2).reshape(batch, channels, height, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = nn.functional.max_pool2d(self.stem(x).relu(), 2)
+        return self.unit(self.unit(x, self.first), self.second).mean((2, 3))
+
+
 def graph_of(model: nn.Module, *inputs: torch.Tensor) -> tuple[Graph, dict[int, torch.Tensor]]:
     """Return the inference graph of a model, and its weights by place."""
     program = torch.export.export(model.eval(), inputs)

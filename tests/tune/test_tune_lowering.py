@@ -17,7 +17,7 @@ from jumar.tune.engines.base import Site
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph
 from jumar.tune.graph.fx import from_fx, to_fx
-from jumar.tune.lowering import Lowering, effective, lowered, read_in_int8
+from jumar.tune.lowering import Lowering, effective, lowered, rounded
 from jumar.tune.lowering.kinds import kind_of
 from jumar.tune.lowering.lowering import PRECISIONS, LowPrecision
 from jumar.tune.lowering.observe import extremes, observe, run_watched
@@ -43,7 +43,7 @@ def all_nodes(graph: Graph, precision: LowPrecision) -> Lowering:
 
 
 def observed(graph: Graph, weights: dict[int, torch.Tensor], x: torch.Tensor, lowering: Lowering) -> Lowering:
-    ranges = observe(graph, weights, [[x]], read_in_int8(graph, lowering))
+    ranges = observe(graph, weights, [[x]], rounded(graph, lowering))
     return Lowering(nodes=lowering.nodes, ranges=ranges)
 
 

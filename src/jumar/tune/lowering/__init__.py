@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from jumar.tune.lowering.lowering import PRECISIONS, Lowering, LowPrecision, Range
-from jumar.tune.lowering.rewrite import Lowered, effective, lowered, read_in_int8
+from jumar.tune.lowering.rewrite import Lowered, effective, lowered, rounded
 
-__all__ = ["PRECISIONS", "LowPrecision", "Lowered", "Lowering", "Range", "effective", "lowered", "read_in_int8"]
+__all__ = ["PRECISIONS", "LowPrecision", "Lowered", "Lowering", "Range", "effective", "lowered", "rounded"]

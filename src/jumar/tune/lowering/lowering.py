@@ -30,7 +30,10 @@ class Lowering:
 
     nodes: Mapping[Reference, LowPrecision] = field(default_factory=dict)
     ranges: Mapping[Reference, Range] = field(default_factory=dict)
-    """What was seen of the values that operators in int8 read; weights need none."""
+    """What was seen of the values that are rounded to int8; weights need none."""
+    early: bool = False
+    """Values for int8 are rounded where they are made, so that what only moves them moves 8 bits: all that such
+    operators connect shares one range. Else they are rounded where an operator in int8 reads them."""
 
     def __post_init__(self) -> None:
         for node, precision in self.nodes.items():
@@ -46,11 +49,13 @@ class Lowering:
     def from_json(cls, data: Mapping[str, Any]) -> Lowering:
         """Rebuild a lowering from `to_json`; an empty object is no lowering. Raises TuneError on foreign input."""
         try:
-            nodes: dict[int, Any] = {int(node): name for name in data if name != "ranges" for node in data[name]}
+            nodes: dict[int, Any] = {int(node): name for name in PRECISIONS if name in data for node in data[name]}
             ranges = {int(value): (float(low), float(high)) for value, low, high in data.get("ranges", ())}
+            if strange := [name for name in data if name not in {*PRECISIONS, "ranges", "early"}]:
+                raise TuneError(f"a lowering is lists of nodes by {', '.join(PRECISIONS)}; {strange[0]!r} is none.")
         except (TypeError, ValueError, AttributeError) as error:
             raise TuneError(f"a lowering must be lists of nodes by precision; {error}.") from error
-        return cls(nodes=nodes, ranges=ranges)
+        return cls(nodes=nodes, ranges=ranges, early=bool(data.get("early", False)))
 
     def to_json(self) -> dict[str, Json]:
         """Return the lowering as JSON values: the nodes by precision, and the ranges."""
@@ -60,12 +65,12 @@ class Lowering:
                 data[name] = [*chosen]
         if self.ranges:
             data["ranges"] = [[value, *self.ranges[value]] for value in sorted(self.ranges)]
-        return data
+        return data | ({"early": True} if self.early else {})
 
     def __bool__(self) -> bool:
         return bool(self.nodes)
 
     def __str__(self) -> str:
-        """`52 bf16, 3 int8`."""
+        """`52 bf16, 3 int8`, `52 int8 early`."""
         counts = ((name, sum(precision == name for precision in self.nodes.values())) for name in PRECISIONS)
-        return ", ".join(f"{count} {name}" for name, count in counts if count)
+        return ", ".join(f"{count} {name}" for name, count in counts if count) + (" early" if self.early else "")

@@ -20,6 +20,8 @@ from jumar.tune.graph.graph import GETITEM
 from jumar.tune.lowering.draft import Draft
 from jumar.tune.lowering.kinds import may_be
 from jumar.tune.lowering.lowering import DTYPES, Lowering, LowPrecision, Range
+from jumar.tune.lowering.movers import Groups, sources_of
+from jumar.tune.lowering.shuffles import Shuffle, shuffle_of
 from jumar.tune.lowering.weights import operands_of
 from jumar.tune.task import TensorSpec
 
@@ -32,10 +34,11 @@ class Source:
     """What an input of the lowered graph is made of: an input of the graph that was lowered."""
 
     place: Reference
-    how: Literal["same", "cast", "scales", "zeros"] = "same"
-    """`scales` and `zeros`: of a weight's steps, one for each index of `axis`."""
+    how: Literal["same", "cast", "scales", "zeros", "order"] = "same"
+    """`scales` and `zeros`: of a weight's steps, one for each index of `axis`; `order`: no input, `order` itself."""
     dtype: str = ""
     axis: int = 0
+    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,10 +70,15 @@ def effective(graph: Graph, lowering: Lowering) -> dict[Reference, LowPrecision]
     }
 
 
-def read_in_int8(graph: Graph, lowering: Lowering) -> list[Reference]:
-    """Return the values that the lowering's operators in int8 read, ascending: they need ranges."""
+def rounded(graph: Graph, lowering: Lowering) -> list[Reference]:
+    """Return the values that are rounded for the lowering's operators in int8, ascending: they need ranges."""
+    groups = Groups(graph) if lowering.early else None
+    return sorted({value for read in _read_in_int8(graph, lowering) for value in sources_of(groups, read)})
+
+
+def _read_in_int8(graph: Graph, lowering: Lowering) -> list[Reference]:
     chosen = [value for value, precision in effective(graph, lowering).items() if precision == "int8"]
-    return sorted({operands.read for value in chosen if (operands := operands_of(graph, value)) is not None})
+    return [operands.read for value in chosen if (operands := operands_of(graph, value)) is not None]
 
 
 class _Rewriter:
@@ -84,6 +92,9 @@ class _Rewriter:
         self._handles: dict[tuple[Reference, str], int] = {}
         self._own: dict[Reference, str] = {}
         """The type in which each value is made."""
+        self._groups = Groups(graph) if lowering.early else None
+        self._sources = {sources_of(self._groups, read) for read in _read_in_int8(graph, lowering)}
+        """Of the groups that are rounded."""
 
     def rewrite(self) -> Lowered:
         graph = self._graph
@@ -99,7 +110,9 @@ class _Rewriter:
 
     def _write(self, value: Reference, node: Node) -> None:
         precision = self._precisions.get(value)
-        if node.operator == GETITEM:
+        if self._is_moved_rounded(value):
+            self._move_rounded(value, node)
+        elif node.operator == GETITEM:
             self._take_item(value, node)
         elif precision == "int8":
             self._write_int8(value, node)
@@ -125,6 +138,33 @@ class _Rewriter:
         moved = node.renumbered(lambda read: self._handles[read, self._own[read]])
         self._learn(value, dtype, self._draft.node(moved, None if spec is None else replace(spec, dtype=dtype)))
 
+    def _is_moved_rounded(self, value: Reference) -> bool:
+        groups = self._groups
+        return groups is not None and groups.is_moved(value) and groups.sources(value) in self._sources
+
+    def _move_rounded(self, value: Reference, node: Node) -> None:
+        """Write a mover of rounded values, which gives rounded ones."""
+        assert self._groups is not None
+        shuffle = shuffle_of(self._graph, value)
+        if shuffle is not None:
+            written = self._gather(shuffle)
+        else:
+            moved = set(self._groups.moved_by(node))
+            written = node.renumbered(lambda read: self._scaled(read) if read in moved else self._as_it_was(read))
+        handle = self._draft.node(written, self._graph.spec_of(value))
+        self._learn(value, _dtype(self._graph, value), handle)
+        self._handles[value, "int8"] = handle
+
+    def _gather(self, shuffle: Shuffle) -> Node:
+        """Return the node that gathers rows by their order."""
+        key = (shuffle.source, f"order {shuffle.axis} {shuffle.num_groups}")
+        if key not in self._handles:
+            num = len(shuffle.order)
+            spec = TensorSpec(shape=(num,), dtype="int64", stride=(1,), constant=True)
+            self._handles[key] = self._draft.input(spec, Source(place=-1, how="order", order=shuffle.order))
+        arguments: list[Json] = [{"value": self._scaled(shuffle.source)}, shuffle.axis, {"value": self._handles[key]}]
+        return Node(operator="aten::index_select", arguments=arguments)
+
     def _write_int8(self, value: Reference, node: Node) -> None:
         operands = operands_of(self._graph, value)
         assert operands is not None
@@ -145,13 +185,21 @@ class _Rewriter:
         known = self._handles.get((value, "int8"))
         if known is not None:
             return known
-        if value not in self._ranges:
-            raise TuneError(f"an operator in int8 reads value {value}, whose range is not known; observe the graph.")
-        scale, zero = steps_of(self._ranges[value])
+        scale, zero = steps_of(self._range(value))
         arguments: list[Json] = [{"value": self._as_it_was(value)}, scale, zero, *VALUE_STEPS]
         node = Node(operator="aten::fake_quantize_per_tensor_affine", arguments=arguments)
         handle = self._handles[value, "int8"] = self._draft.node(node, self._graph.spec_of(value))
         return handle
+
+    def _range(self, value: Reference) -> Range:
+        """Return the range that `value` shares with all that movers connect it to."""
+        sources = sources_of(self._groups, value)
+        if strange := [source for source in sources if source not in self._ranges]:
+            raise TuneError(
+                f"an operator in int8 reads value {strange[0]}, whose range is not known; observe the graph."
+            )
+        lows, highs = zip(*(self._ranges[source] for source in sources), strict=True)
+        return min(lows), max(highs)
 
     def _scaled_weight(self, place: Reference, axis: int) -> int:
         key = (place, f"int8 by {axis}")

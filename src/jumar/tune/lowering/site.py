@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -24,14 +25,17 @@ def lowered_site(site: Site, lowering: Lowering) -> Site:
         return site
     made = lowered(site.graph, lowering)
     constants = {
-        place: _tensor(source, site.constants[source.place])
+        place: _tensor(source, site.constants)
         for place, source in enumerate(made.sources)
         if made.graph.inputs[place].constant
     }
     return replace(site, graph=made.graph, constants=constants)
 
 
-def _tensor(source: Source, weight: torch.Tensor) -> torch.Tensor:
+def _tensor(source: Source, constants: Mapping[int, torch.Tensor]) -> torch.Tensor:
+    if source.how == "order":
+        return torch.tensor(source.order)
+    weight = constants[source.place]
     if source.how == "same":
         return weight
     if source.how == "cast":

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from jumar.tune.engines.base import Engine
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
-from jumar.tune.lowering import PRECISIONS, Lowering, LowPrecision, Range, effective, read_in_int8
+from jumar.tune.lowering import PRECISIONS, Lowering, LowPrecision, Range, effective, rounded
 from jumar.tune.lowering.kinds import GREATEST
 from jumar.tune.machine import Machine
 from jumar.tune.measuring import OutOfBudget
@@ -99,7 +100,7 @@ class _Search:
     _model: Model = field(init=False)
     _whole: dict[tuple[str, LowPrecision], Point] = field(default_factory=dict)
     _ways: dict[str, Way] = field(default_factory=dict)
-    _errors: dict[tuple[int, LowPrecision], float] = field(default_factory=dict)
+    _errors: dict[tuple[int, LowPrecision, bool], float] = field(default_factory=dict)
 
     def carry_out(self) -> None:
         """Search, then confirm; what stops either is in the outcome."""
@@ -135,7 +136,8 @@ class _Search:
         outcome.num_units = len(units)
         outcome.missing = arithmetic()
         everything: dict[Reference, LowPrecision] = dict.fromkeys(_nodes(graph), "int8")
-        ranges = self.examiner.ranges(read_in_int8(graph, Lowering(nodes=everything)))
+        needed = {one for early in (False, True) for one in rounded(graph, Lowering(nodes=everything, early=early))}
+        ranges = self.examiner.ranges(sorted(needed))
         self._model = Model(graph=graph, units=units, machine=self.machine, ranges=ranges)
         outcome.overflows = _overflows(graph, self.examiner.extremes())
         if not units:
@@ -165,8 +167,8 @@ class _Search:
             return []
 
     def _measure(self, way: Way, assignment: Assignment, plan: Plan, what: str) -> Point | None:
-        lowering = self._model.lowering(assignment)
-        kept = Lowering(nodes=effective(self.graph, lowering), ranges=lowering.ranges)
+        lowering = self._model.lowering(assignment, early=way.early)
+        kept = replace(lowering, nodes=effective(self.graph, lowering))
         return self.points.screen(plan, kept, what)
 
     def _measure_mixed(self) -> None:
@@ -185,8 +187,8 @@ class _Search:
                 self._mix(self._ways[name], usable)
 
     def _mix(self, way: Way, usable: dict[LowPrecision, Point]) -> None:
-        costs = self._costs(usable)
-        assigner = Assigner(costs, self._simulated)
+        costs = self._costs(way, usable)
+        assigner = Assigner(costs, partial(self._simulated, early=way.early))
         budget = self.precision.budget
         for factor in (1.0, *FURTHER):
             if factor >= 1 and all(point.fits(budget * factor) for point in usable.values()):
@@ -220,26 +222,26 @@ class _Search:
         plan = next((one for one in plans if str(one.regions[0].settings) in best), plans[0] if plans else None)
         return None if plan is None else self._measure(way, assignment, plan, "mixed")
 
-    def _costs(self, usable: dict[LowPrecision, Point]) -> Costs:
+    def _costs(self, way: Way, usable: dict[LowPrecision, Point]) -> Costs:
         """Return what each unit saves, by its share of the time, and errs, by one run of PyTorch for each."""
         savings = {name: 1 - 1 / point.gain.ratio for name, point in usable.items()}
         units = self._model.units
         for place in range(len(units)):
             for name in usable:
-                if (place, name) not in self._errors:
+                if (place, name, way.early) not in self._errors:
                     alone: Assignment = tuple(name if one == place else None for one in range(len(units)))
-                    self._errors[place, name] = self._simulated(alone)
+                    self._errors[place, name, way.early] = self._simulated(alone, early=way.early)
         return Costs(
             savings=[{name: unit.share * saving for name, saving in savings.items()} for unit in units],
-            errors=[{name: self._errors[place, name] for name in usable} for place in range(len(units))],
+            errors=[{name: self._errors[place, name, way.early] for name in usable} for place in range(len(units))],
         )
 
-    def _simulated(self, assignment: Assignment) -> float:
+    def _simulated(self, assignment: Assignment, *, early: bool) -> float:
         """Return the error of an assignment as PyTorch computes the lowered graph. Raises OutOfBudget."""
         self.points.check_time()
         self.outcome.num_simulated += 1
         try:
-            errors = self.examiner.lowering(self._model.lowering(assignment))
+            errors = self.examiner.lowering(self._model.lowering(assignment, early=early))
         except TuneError as error:
             self.outcome.notes.append(str(error))
             return math.inf
@@ -253,9 +255,9 @@ class _Search:
         ways, self.outcome.left_out = ways_of(self.graph, self.machine, self.engines, self._precisions())
         done: set[tuple[str, str]] = set()
         for way, precision in ways:
-            lowering = self._model.ranged(found.nodes(self.graph, precision))
-            kept = Lowering(nodes=effective(self.graph, lowering), ranges=lowering.ranges)
-            key = (way.engine.name, str(sorted(kept.nodes.items())))
+            lowering = self._model.ranged(found.nodes(self.graph, precision), early=way.early)
+            kept = replace(lowering, nodes=effective(self.graph, lowering))
+            key = (way.name, str(sorted(kept.nodes.items())))
             if not kept or key in done:
                 continue
             done.add(key)

@@ -14,7 +14,9 @@ from pathlib import Path
 
 from jumar.tune.engines.base import Engine, Precision, Settings
 from jumar.tune.graph import Graph, Reference
-from jumar.tune.lowering import Lowering, LowPrecision, Range, lowered
+from jumar.tune.lowering import Lowering, LowPrecision, Range, lowered, rounded
+from jumar.tune.lowering.movers import Groups, sources_of
+from jumar.tune.lowering.weights import operands_of
 from jumar.tune.machine import Machine
 from jumar.tune.plan import Plan, Region
 from jumar.tune.precision.assign import Assignment
@@ -38,11 +40,14 @@ class Way:
 
     engine: Engine
     in_graph: bool
+    early: bool = False
+    """As in `Lowering`."""
 
     @property
     def name(self) -> str:
-        """`openvino by casts`, `openvino by setting`."""
-        return f"{self.engine.name} {'by casts' if self.in_graph else 'by setting'}"
+        """`openvino by casts`, `openvino by casts, early`, `openvino by setting`."""
+        how = "by casts" if self.in_graph else "by setting"
+        return f"{self.engine.name} {how}{', early' if self.early else ''}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +59,7 @@ class Model:
     machine: Machine
     ranges: Mapping[Reference, Range]
 
-    def lowering(self, assignment: Assignment) -> Lowering:
+    def lowering(self, assignment: Assignment, *, early: bool = False) -> Lowering:
         """Return the lowering of an assignment, with the ranges that int8 needs."""
         nodes = {
             value: choice
@@ -62,27 +67,26 @@ class Model:
             if choice is not None
             for value in unit.nodes
         }
-        return self.ranged(nodes)
+        return self.ranged(nodes, early=early)
 
-    def ranged(self, nodes: Mapping[Reference, LowPrecision]) -> Lowering:
+    def ranged(self, nodes: Mapping[Reference, LowPrecision], *, early: bool = False) -> Lowering:
         """Return a lowering of nodes. One that would read a value without a range (not finite) stays as it is."""
-        from jumar.tune.lowering.weights import operands_of
-
+        groups = Groups(self.graph) if early else None
         kept: dict[Reference, LowPrecision] = {}
         ranges: dict[Reference, Range] = {}
         for value, precision in nodes.items():
             operands = operands_of(self.graph, value) if precision == "int8" else None
-            if precision == "int8" and (operands is None or operands.read not in self.ranges):
+            needed = () if operands is None else sources_of(groups, operands.read)
+            if precision == "int8" and (not needed or not self.ranges.keys() >= set(needed)):
                 continue
             kept[value] = precision
-            if operands is not None:
-                ranges[operands.read] = self.ranges[operands.read]
-        return Lowering(nodes=kept, ranges=ranges)
+            ranges |= {one: self.ranges[one] for one in needed}
+        return Lowering(nodes=kept, ranges=ranges, early=early)
 
     def plans(self, way: Way, assignment: Assignment) -> list[Plan]:
         """Return the plans of an assignment, the most promising first; empty when the engine takes none of it."""
         if way.in_graph:
-            return self.plans_in_graph(way.engine, self.lowering(assignment))
+            return self.plans_in_graph(way.engine, self.lowering(assignment, early=way.early))
         return self._plans_by_setting(way.engine, assignment)
 
     def plans_in_graph(self, engine: Engine, lowering: Lowering) -> list[Plan]:
@@ -117,7 +121,11 @@ class Model:
 def ways_of(
     graph: Graph, machine: Machine, engines: Sequence[Engine], precisions: Sequence[LowPrecision]
 ) -> tuple[list[tuple[Way, LowPrecision]], dict[str, str]]:
-    """Return the ways to lower a whole graph to each precision, and the engines left out, with why."""
+    """Return the ways to lower a whole graph to each precision, and the engines left out, with why.
+
+    Int8 has two, the values rounded where they are read and where they are made, if that is not the same.
+    """
+    moves = has_moved(graph) if "int8" in precisions else False
     found: list[tuple[Way, LowPrecision]] = []
     left_out: dict[str, str] = {}
     for engine in engines:
@@ -129,7 +137,16 @@ def ways_of(
                 found.append((Way(engine=engine, in_graph=False), precision))
             elif precision != "int8" or engine.name in INT8_ENGINES:
                 found.append((Way(engine=engine, in_graph=True), precision))
+            if precision == "int8" and engine.name in INT8_ENGINES and moves:
+                found.append((Way(engine=engine, in_graph=True, early=True), precision))
     return found, left_out
+
+
+def has_moved(graph: Graph) -> bool:
+    """Tell whether rounding early is another thing than rounding late, with all of `graph` in int8."""
+    first = len(graph.inputs)
+    nodes: dict[Reference, LowPrecision] = dict.fromkeys(range(first, first + len(graph.nodes)), "int8")
+    return rounded(graph, Lowering(nodes=nodes)) != rounded(graph, Lowering(nodes=nodes, early=True))
 
 
 def arithmetic(cpuinfo: str | None = None) -> dict[LowPrecision, str]:
