@@ -181,3 +181,10 @@ SHUFFLING = names(
     "flip roll rot90 index index_select gather take take_along_dim sort scatter repeat_interleave index_put"
 )
 """What these do wrong, statistics of their output do not show: the elements have only changed places."""
+
+OPAQUE: dict[str, tuple[str, ...]] = {
+    "mkldnn_rnn_layer": ("output.3",),
+    "_cudnn_rnn": ("output.3", "output.4"),
+    "scaled_dot_product_attention": tuple(f"output.{place}" for place in range(2, 9)),
+}
+"""Outputs that are a kernel's own notes for its backward: workspace, packed weights, the generator's state."""

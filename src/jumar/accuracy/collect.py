@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.leaves import Leaf
+from jumar.accuracy.operators import Operators
 from jumar.accuracy.options import CompareOptions
-from jumar.accuracy.results import OperatorDiff
 from jumar.accuracy.walk import StepOutcome
 
 MAX_UNMATCHED = 5_000
@@ -26,7 +26,7 @@ def collect(found: Evidenced, outcome: StepOutcome, step: int, *, is_first: bool
     if outcome.kind == "none":
         return
     found.steps.append(step)
-    found.counts.update(diff.status for diff in outcome.operators)
+    found.counts.update(outcome.operators.counts())
     _keep_operators(found, outcome.operators, options.max_operators)
     for kept, new in (
         (found.unmatched_reference, outcome.unmatched_reference),
@@ -52,8 +52,8 @@ def _leaves_that_matter(outcome: StepOutcome, *, is_first: bool) -> list[Leaf]:
     return [leaf for leaf in leaves if leaf.role == "data"] or leaves
 
 
-def _keep_operators(found: Evidenced, new: list[OperatorDiff], limit: int) -> None:
+def _keep_operators(found: Evidenced, new: Operators, limit: int) -> None:
     room = limit - len(found.operators)
     if len(new) > room:
-        new = [diff for diff in new if diff.status not in {"agree", "not-compared"}][:room]
+        new = Operators([diff for diff in new.judged() if diff.status not in {"agree", "not-compared"}][:room])
     found.operators.extend(new)

@@ -9,9 +9,9 @@ from typing import get_args
 from jumar.accuracy.correspondence import Correspondence
 from jumar.accuracy.floors import NoiseFloor
 from jumar.accuracy.leaves import Leaf
+from jumar.accuracy.operators import Operators
 from jumar.accuracy.results import Evidence, LossPair, OperatorDiff, RunSummary, UnmatchedCall
 from jumar.accuracy.settings import SettingDiff
-from jumar.accuracy.shown import evidence_in
 from jumar.accuracy.source import RecordingLike
 
 
@@ -22,7 +22,7 @@ class Evidenced:
     reference: RecordingLike
     target: RecordingLike
     settings: list[SettingDiff] = field(default_factory=list)
-    operators: list[OperatorDiff] = field(default_factory=list)
+    operators: Operators = field(default_factory=Operators)
     counts: Counter[str] = field(default_factory=Counter)
     unmatched_reference: list[UnmatchedCall] = field(default_factory=list)
     unmatched_target: list[UnmatchedCall] = field(default_factory=list)
@@ -59,7 +59,7 @@ def summary(recording: RecordingLike) -> RunSummary:
     )
 
 
-def evidence_of(operators: list[OperatorDiff]) -> Evidence:
+def evidence_of(operators: Operators) -> Evidence:
     """Return the best evidence that any operator was judged by."""
-    kinds = {kind for diff in operators for kind in evidence_in(diff.outputs)}
+    kinds = operators.evidence()
     return next((kind for kind in get_args(Evidence) if kind in kinds), "none")

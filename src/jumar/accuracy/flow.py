@@ -8,9 +8,10 @@ step (a leaf: data, a parameter, a state).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, Protocol
 
 from jumar.accuracy.calls import Call
 from jumar.accuracy.canonical import ADOPTING, OVERWRITING, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS, is_inplace
@@ -37,14 +38,30 @@ class Trace:
 
     noise: float = 0.0
     """Absolute error of one element that compared calls account for."""
-    peak: float = 0.0
-    """The same for the worst element."""
+    at_least: float = 0.0
+    """A lower bound of `peak`."""
     leaf: bool = False
     """Came from outside the step and has not been compared yet."""
     garbage: bool = False
     """Uninitialised memory."""
     suspects: tuple[Call, ...] = ()
     """Calls not judged, between the last judged ones and here."""
+    tolerated: Callable[[], float] | None = None
+    """Gives what the tolerance of its maker allows for, where nobody has asked yet; None where `at_least` has it."""
+
+    @property
+    def peak(self) -> float:
+        """Absolute error of the worst element that compared calls account for."""
+        if self.tolerated is not None:
+            self.at_least, self.tolerated = max(self.at_least, self.tolerated()), None
+        return self.at_least
+
+
+class Tolerance(Protocol):
+    """A pair of calls that agrees."""
+
+    def allowed(self, found: Measure) -> float:
+        """Return the greatest absolute error of an element that the tolerance of an output allows for."""
 
 
 class Flow:
@@ -102,7 +119,7 @@ class Flow:
         traces = self._of(found)
         if not traces or not (traces[0].leaf and traces[1].leaf):
             return False
-        self._put_both(found, Trace(noise=found.noise, peak=peak_of(found)))
+        self._put_both(found, Trace(found.noise, peak_of(found)))
         return True
 
     def suspect(self, found: Measure, call: Call) -> None:
@@ -134,7 +151,12 @@ class Flow:
         if storage in {tensor.storage for tensor in inputs}:  # in place, perhaps only in a part of the storage
             old = self._traces["reference"].get(storage, Trace())
             noise, peak = max(noise, old.noise), max(peak, old.peak)
-        self._put_both(found, Trace(noise=noise, peak=peak, suspects=suspects))
+        self._put_both(found, Trace(noise, peak, suspects=suspects))
+
+    def agreed(self, found: Measure, maker: Tolerance | None) -> None:
+        """An output agrees; `maker` tells what its tolerance allows for, None where the sides are equal."""
+        tolerated = None if maker is None else partial(maker.allowed, found)
+        self._put_both(found, Trace(found.noise, peak_of(found), tolerated=tolerated))
 
     def wrote_silently(self, call: Call, side: Side) -> None:
         """Inputs that the call wrote without returning them are compared anew where they are read next."""
@@ -182,7 +204,7 @@ class Flow:
             of_element = scale(call, tensor.name) / math.sqrt(elements(tensor) or 1)
             error = growth * (relative + own) * max(greatest_of(tensor), of_element)
             leaf = moved and bool(came_in) and came_in[-1][1].leaf
-            self._put(side, tensor, Trace(noise=error, peak=error, leaf=leaf, suspects=suspects))
+            self._put(side, tensor, Trace(error, error, leaf=leaf, suspects=suspects))
 
     def _view(self, call: Call, side: Side) -> None:
         source = next(iter(call.inputs.values()), None)

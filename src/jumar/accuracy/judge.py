@@ -5,31 +5,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from jumar.accuracy.agreement import Agreement, Agreements
 from jumar.accuracy.calls import Call
-from jumar.accuracy.canonical import ADOPTING, RANDOM, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS
+from jumar.accuracy.canonical import ADOPTING, OPAQUE, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS
+from jumar.accuracy.compared import Output, blank_diff, compared_diff, judge_outputs
 from jumar.accuracy.flow import UNSEEN_GROWTH, Flow, Side
-from jumar.accuracy.measure import Loader, Measure, tensor_diff
+from jumar.accuracy.measure import Loader, tensor_diff
 from jumar.accuracy.memory import Memory
-from jumar.accuracy.outputs import OutputJudge, OutputVerdict, unseen
+from jumar.accuracy.outputs import unseen
 from jumar.accuracy.pairing import argument_differences, paired, same_operator
 from jumar.accuracy.reading import Inputs, read_inputs
 from jumar.accuracy.regions import OPERATOR as REGION
 from jumar.accuracy.remeasure import Measures
-from jumar.accuracy.results import ArgumentDiff, OperatorDiff, OperatorStatus, TensorDiff
-from jumar.accuracy.shown import Shown
-from jumar.accuracy.tolerance import ErrorModel, epsilon, error_model
+from jumar.accuracy.results import OperatorDiff, TensorDiff
+from jumar.accuracy.tolerance import epsilon
 
 LEFT_BY_CHANCE = 4.0
 """Multiples of its inputs' errors by which a running statistic may be off."""
-
-OPAQUE: dict[str, tuple[str, ...]] = {
-    "mkldnn_rnn_layer": ("output.3",),
-    "_cudnn_rnn": ("output.3", "output.4"),
-    "scaled_dot_product_attention": tuple(f"output.{place}" for place in range(2, 9)),
-}
-"""Outputs that are a kernel's own notes for its backward: workspace, packed weights, the generator's state."""
 
 Load = Callable[[Call, Call], tuple[Loader, Loader] | None]
 """Gives the loaders of the whole tensors of a pair, or None when only statistics were recorded."""
@@ -57,11 +50,16 @@ class Judge:
         self._memory = memory
         self._strict = tolerance_scale
         self._measures = Measures(memory.scaling)
+        self._agreements = Agreements(flow, memory, self._measures, tolerance_scale)
 
     def alone(self, call: Call, side: Side, *, certain: bool = False) -> None:
         """Take note of a call that only one side has; `certain` when the other side has nothing in its stead."""
         self._flow.not_judged(call, side, growth=1.0 if certain else UNSEEN_GROWTH)
         self._memory.scaling.note(call, side)
+
+    def agreement(self, reference: Call, target: Call) -> Agreement | None:
+        """Return the pair when it surely agrees; None when `pair` has to judge it."""
+        return None if self._load(reference, target) is not None else self._agreements.of(reference, target)
 
     def pair(self, reference: Call, target: Call) -> Judgement:
         """Judge a pair of calls."""
@@ -167,45 +165,16 @@ class Judge:
         )
         return Judgement(diff, inputs)
 
-    def _compared(
-        self, reference: Call, target: Call, inputs: Inputs, found: Sequence[tuple[str, Measure]]
-    ) -> Judgement:
-        arguments = argument_differences(reference, target)
-        model = error_model(reference)
-        outputs = [self._output(reference, model, inputs, name, m) for name, m in found]
-        judged = [output for output in outputs if output is not None]
-        worst = judged[0] if len(judged) == 1 else max(judged, key=lambda output: (output.excess, output.error))
+    def _compared(self, reference: Call, target: Call, inputs: Inputs, found: Sequence[Output]) -> Judgement:
+        judged = judge_outputs(reference, inputs, found, self._memory, self._strict)
+        for (_, m), output in zip(found, judged, strict=True):
+            if output is None:
+                self._flow.suspect(m, reference)
+            else:
+                self._flow.judged(m, output[1], reference.inputs.values(), unseen(m, inputs.suspects))
         self._flow.wrote_silently(reference, "reference")
         self._flow.wrote_silently(target, "target")
-        diff = blank_diff(
-            reference,
-            target,
-            inputs,
-            status=_status(reference, inputs, found, worst, arguments),
-            outputs=Shown(
-                [
-                    (name, m, output.error if output is not None else None)
-                    for (name, m), output in zip(found, outputs, strict=True)
-                ]
-            ),
-            error=worst.error,
-            floor=worst.floor,
-            tolerance=worst.tolerance,
-            rounding=worst.rounding,
-            tolerance_origin=worst.origin,
-            arguments=arguments,
-            note=inputs.complaint,
-        )
-        return Judgement(diff, inputs)
-
-    def _output(self, call: Call, model: ErrorModel, inputs: Inputs, name: str, m: Measure) -> OutputVerdict | None:
-        """Judge one output and note it in the flow; None when nothing is known of it."""
-        if not m.known:
-            self._flow.suspect(m, call)
-            return None
-        verdict, allowed = OutputJudge(call, model, inputs, self._memory, self._strict).judge(name, m)
-        self._flow.judged(m, allowed, call.inputs.values(), unseen(m, inputs.suspects))
-        return verdict
+        return Judgement(compared_diff(reference, target, inputs, found, judged), inputs)
 
 
 def _trust_only_certain(inputs: Inputs, region: Call) -> None:
@@ -220,48 +189,3 @@ def _should_have_one_shape(reference: Call, target: Call) -> bool:
     if reference.row.kind != "op" or reference.layout_only or not same_operator(reference, target):
         return False
     return all(a.shape == b.shape for _, a, b in paired(reference, target, "inputs"))
-
-
-def _status(
-    call: Call,
-    inputs: Inputs,
-    found: Iterable[tuple[str, Measure]],
-    worst: OutputVerdict,
-    arguments: Iterable[ArgumentDiff],
-) -> OperatorStatus:
-    other_arguments = any(argument.given for argument in arguments)
-    differs = worst.excess > 1.0 or (other_arguments and worst.error > worst.rounding)
-    if differs and call.operator in RANDOM and _drew_others(found):
-        return "random"
-    if differs or inputs.out_of_line is not None:
-        return "diverge"
-    return "inherited" if worst.error > worst.rounding else "agree"
-
-
-def _drew_others(found: Iterable[tuple[str, Measure]]) -> bool:
-    """Return whether the random numbers differ: a mask, where the call returns one, tells them from their scaling."""
-    masks = [m for _, m in found if m.reference.dtype in {"bool", "uint8"}]
-    return not all(m.equal for m in masks) if masks else True
-
-
-def blank_diff(reference: Call, target: Call, inputs: Inputs, **figures: Any) -> OperatorDiff:
-    """Return the public record of a pair, with the figures given."""
-    row, other = reference.row, target.row
-    return OperatorDiff(
-        step=row.step,
-        rank=row.rank,
-        kind=row.kind,
-        phase=row.phase,
-        module_path=reference.path,
-        module_type=row.module_type,
-        occurrence=row.occurrence,
-        reference_name=row.name,
-        target_name=other.name,
-        reference_seq=row.seq,
-        target_seq=other.seq,
-        source=other.source or row.source,
-        reference_source=row.source,
-        inherited=inputs.worst,
-        inputs=Shown(inputs.measures),
-        **figures,
-    )

@@ -40,7 +40,8 @@ def judge_gradients(outcome: StepOutcome, step: AlignedStep, number: int, coarse
             continue
         allowed = tolerance * max(1.0, SMALL * whole / norm) if norm else math.inf
         if error > allowed:
-            outcome.first = outcome.operators[place] = _diverging(diff, error, allowed)
+            outcome.first = _diverging(diff, error, allowed)
+            outcome.operators.replace(place, outcome.first)
             return
 
 

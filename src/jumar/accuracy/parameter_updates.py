@@ -24,8 +24,9 @@ from dataclasses import replace
 from typing import Any
 
 from jumar.accuracy.calls import Call
+from jumar.accuracy.compared import blank_diff
 from jumar.accuracy.flow import Flow
-from jumar.accuracy.judge import Judgement, Load, blank_diff
+from jumar.accuracy.judge import Judgement, Load
 from jumar.accuracy.measure import Measure, tensor_diff
 from jumar.accuracy.memory import Memory
 from jumar.accuracy.reading import Inputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from jumar.accuracy.calls import Call
@@ -16,6 +16,9 @@ from jumar.accuracy.tolerance import STATISTICS_FLOOR, epsilon
 from jumar.recording.schema import TensorRow
 
 Measuring = Callable[[TensorRow, TensorRow, tuple[Loader, Loader] | None], Measure]
+
+Known = tuple[str, Measure, float]
+"""Name and distance of an input, and the absolute error of an element that compared calls account for."""
 
 UNEXPLAINED = 8.0
 """An input is out of line when its difference is this many times what the calls before it account for."""
@@ -58,24 +61,32 @@ def read_inputs(
 ) -> Inputs:
     """Measure the inputs of a pair. `strict` is the factor on every tolerance, `measured` what takes the distance."""
     inputs = Inputs()
-    factors: dict[str, float] = {}
+    came_in: list[Known] = []
     for name, a, b in paired(reference, target, "inputs"):
         if flow.reads_garbage(reference, name, "reference") or flow.reads_garbage(target, name, "target"):
             continue
         found = measured(a, b, load)
-        inputs.measures.append((name, found, None))
         if suspects := flow.suspects(found):
             inputs.suspects = tuple(dict.fromkeys((*inputs.suspects, *suspects)))
-        if not found.known:
-            continue
-        if flow.take_leaf(found):
-            leaf = leaf_of(reference, name, found, parameters)
-            if leaf is not None:
-                inputs.leaves.append(leaf)
-        elif inputs.out_of_line is None and (figures := _out_of_line(flow, found, strict)):
-            inputs.out_of_line = (name, *figures)
-        if (noise := _noise(flow, found)) > 0:
-            factors = factors or amplifications(reference)
+        if found.known:
+            if flow.take_leaf(found):
+                leaf = leaf_of(reference, name, found, parameters)
+                if leaf is not None:
+                    inputs.leaves.append(leaf)
+            elif inputs.out_of_line is None and (figures := _out_of_line(flow, found, strict)):
+                inputs.out_of_line = (name, *figures)
+        came_in.append((name, found, flow.known_noise(found)))
+    return inputs_of(reference, came_in, inputs)
+
+
+def inputs_of(call: Call, came_in: Iterable[Known], inputs: Inputs | None = None) -> Inputs:
+    """Return what the errors of the inputs of a pair amount to, with what is known of them already (`inputs`)."""
+    inputs = inputs or Inputs()
+    factors: dict[str, float] = {}
+    for name, found, known in came_in:
+        inputs.measures.append((name, found, None))
+        if found.known and (noise := _noise(found, known)) > 0:
+            factors = factors or amplifications(call)
             _add_noise(inputs, found, noise, factors.get(name, 1.0))
     return inputs
 
@@ -94,13 +105,18 @@ def _out_of_line(flow: Flow, found: Measure, strict: float) -> tuple[float, floa
         return None
     if found.nonfinite_differs:
         return None if math.isinf(known) else (math.inf, 0.0)
+    return out_of_line(found, known, strict)
+
+
+def out_of_line(found: Measure, known: float, strict: float) -> tuple[float, float] | None:
+    """Return (error, tolerance) when a difference exceeds what calls before it account for: `known`, absolute."""
     eps = epsilon(found.reference.dtype, found.target.dtype) or STATISTICS_FLOOR
     allowed = strict * (UNEXPLAINED * known + 4.0 * eps * found.greatest)
     return None if found.max_error <= allowed else (found.max_error / found.greatest, allowed / found.greatest)
 
 
-def _noise(flow: Flow, found: Measure) -> float:
+def _noise(found: Measure, known: float) -> float:
     """Return the relative error of an input, measured or (in a part of a storage) known from its maker."""
     noise, rms = found.relative_noise(), found.rms
-    known = flow.known_noise(found) / rms if rms else 0.0
+    known = known / rms if rms else 0.0
     return known if known > noise else noise

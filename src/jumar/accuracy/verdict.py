@@ -25,7 +25,7 @@ def conclude(found: Evidenced) -> Comparison:
         reference=summary(found.reference),
         target=summary(found.target),
         first_divergence=found.first,
-        operators=tuple(found.operators),
+        operators=found.operators,
         unmatched_reference=tuple(found.unmatched_reference),
         unmatched_target=tuple(found.unmatched_target),
         losses=tuple(found.losses),

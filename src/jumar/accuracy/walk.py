@@ -14,6 +14,7 @@ from jumar.accuracy.flow import Flow, Side
 from jumar.accuracy.judge import Judge, Judgement, Load
 from jumar.accuracy.leaves import Leaf, parameter_storages
 from jumar.accuracy.memory import Memory
+from jumar.accuracy.operators import Operators
 from jumar.accuracy.parameter_updates import ParameterJudge
 from jumar.accuracy.regrouping import Suspicion
 from jumar.accuracy.results import OperatorDiff, OperatorStatus, UnmatchedCall
@@ -25,7 +26,7 @@ from jumar.accuracy.structure import unmatched
 class StepOutcome:
     """What one step of one rank shows."""
 
-    operators: list[OperatorDiff] = field(default_factory=list)
+    operators: Operators = field(default_factory=Operators)
     unmatched_reference: list[UnmatchedCall] = field(default_factory=list)
     unmatched_target: list[UnmatchedCall] = field(default_factory=list)
     first: OperatorDiff | None = None
@@ -85,7 +86,7 @@ class _Walk:
         if self.outcome.first is None:
             self.outcome.first = self.parameters.verdict()
         if self.suspicion is not None and self.outcome.first is None:
-            self.outcome.operators = [_regrouped(diff) for diff in self.outcome.operators]
+            self.outcome.operators = self.outcome.operators.changed(_regrouped)
 
     def take(self, pair: Pair) -> None:
         """Judge the next pair."""
@@ -126,6 +127,9 @@ class _Walk:
         alone.append(unmatched(call))
 
     def _pair(self, pair: Pair, reference: Call, target: Call) -> None:
+        if not pair.region and self.suspicion is None and (agreement := self.operators.agreement(reference, target)):
+            self.outcome.operators.append(agreement)
+            return
         judge = self.parameters if reference.row.kind == "parameter" else self.operators
         judged = judge.pair(reference, target)
         if pair.region:

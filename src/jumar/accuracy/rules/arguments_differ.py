@@ -46,7 +46,7 @@ def find(found: Evidenced) -> list[Finding]:
         return []
     findings = []
     seen = set()
-    for diff in found.operators:
+    for diff in found.operators.judged():
         place_key = (diff.module_path, diff.phase, diff.name)
         if any(a.given for a in diff.arguments) and diff.status == "agree" and place_key not in seen:
             seen.add(place_key)

@@ -60,7 +60,7 @@ def find(found: Evidenced) -> list[Finding]:
         return []
     last = found.first.step if found.first is not None else None
     steps: dict[int, list[OperatorDiff]] = {}
-    for diff in found.operators:
+    for diff in found.operators.judged():
         if diff.kind == "parameter" and diff.status != "diverge" and (last is None or diff.step < last):
             steps.setdefault(diff.step, []).append(diff)
     for step, diffs in sorted(steps.items()):
