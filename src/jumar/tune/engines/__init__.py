@@ -8,8 +8,9 @@ from jumar.tune.engines.inductor import Inductor
 from jumar.tune.engines.kernels import Kernels
 from jumar.tune.engines.onnxruntime import OnnxRuntime
 from jumar.tune.engines.openvino import OpenVino
+from jumar.tune.engines.operators import Operators
 
 __all__ = ["ENGINES", "Engine", "GraphFunction", "Precision", "Settings", "Site"]
 
-ENGINES: tuple[Engine, ...] = (Eager(), Kernels(), OpenVino(), OnnxRuntime(), Inductor())
+ENGINES: tuple[Engine, ...] = (Eager(), Kernels(), OpenVino(), OnnxRuntime(), Inductor(), Operators())
 """In the order in which they are tried; those that are slow to build come last."""
