@@ -133,7 +133,7 @@ def test_what_a_tolerance_allows_for_is_found_out_when_a_part_shows_more() -> No
         run.call("aten::neg", [part], [-part])
     quick, judged = both(*sides)
     assert told(judged) == told(quick)
-    assert ["agree", "inherited"] == [diff.status for diff in quick.operators]
+    assert [diff.status for diff in quick.operators] == ["agree", "inherited"]
 
 
 def test_a_shuffle_of_one_side_is_named_through_calls_that_agree() -> None:
@@ -145,7 +145,7 @@ def test_a_shuffle_of_one_side_is_named_through_calls_that_agree() -> None:
         run.call("aten::mm", [twice, weight], [twice.T @ weight])
     quick, judged = both(*sides)
     assert told(judged) == told(quick)
-    assert "aten::flip" == quick.first_divergence.target_name
+    assert quick.first_divergence.target_name == "aten::flip"
 
 
 @pytest.mark.parametrize("noise", [0.0, 1e-8, 1e-7, 1e-6, 1e-4, 1e-2])
