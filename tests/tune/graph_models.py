@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import NamedTuple
+
 import torch
 from torch import nn
 
@@ -83,6 +86,81 @@ class Writes(nn.Module):
         return self.state * 2
 
 
+class Reassigns(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.register_buffer("hidden", torch.zeros(1, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.hidden = torch.tanh(self.linear(x) + self.hidden)
+        return self.hidden
+
+
+class BatchStatistics(nn.Module):
+    """BatchNorm that stays in training mode when the model is evaluated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.norm.train()
+        return self.norm(x).relu()
+
+
+class CachedKeys(nn.Module):
+    """Attention of one token over the keys and values of those before it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.project = nn.Linear(8, 24)
+        self.register_buffer("keys", torch.zeros(1, 2, 16, 4))
+        self.register_buffer("values", torch.zeros(1, 2, 16, 4))
+        self.register_buffer("length", torch.zeros((), dtype=torch.long))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        query, key, value = self.project(x).view(1, 1, 3, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        place = self.length.view(1)
+        self.keys.index_copy_(2, place, key)
+        self.values.index_copy_(2, place, value)
+        mask = (torch.arange(16) <= self.length).view(1, 1, 1, 16)
+        self.length += 1
+        made = nn.functional.scaled_dot_product_attention(query, self.keys, self.values, attn_mask=mask)
+        return made.transpose(1, 2).reshape(1, 1, 8)
+
+
+class Swaps(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("first", torch.ones(3))
+        self.register_buffer("second", torch.full((3,), 2.0))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        old = self.first.clone()
+        self.first.copy_(self.second)
+        self.second.copy_(old)
+        return old * x
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    count: int
+
+
+@dataclass
+class Answer:
+    scores: torch.Tensor
+    pair: Pair
+    missing: torch.Tensor | None = None
+
+
+class Nests(nn.Module):
+    def forward(self, given: dict[str, Pair]) -> Answer:
+        x = given["x"].first
+        return Answer(scores=x.softmax(-1), pair=Pair(x + 1, given["x"].count + 1))
+
+
 def residual():
     torch.manual_seed(0)
     return Residual(), torch.randn(2, 3, 8, 8)
@@ -108,6 +186,34 @@ def random():
 
 def counts():
     return Counts(), torch.randn(3)
+
+
+def writes():
+    return Writes(), (torch.ones(3),)
+
+
+def reassigns():
+    torch.manual_seed(0)
+    return Reassigns(), (torch.randn(1, 4),)
+
+
+def batch_statistics():
+    torch.manual_seed(0)
+    return BatchStatistics(), (torch.randn(4, 3, 5, 5),)
+
+
+def cached_keys():
+    torch.manual_seed(0)
+    return CachedKeys(), (torch.randn(1, 1, 8),)
+
+
+def swaps():
+    return Swaps(), (torch.ones(3),)
+
+
+def nests():
+    torch.manual_seed(0)
+    return Nests(), ({"x": Pair(torch.randn(2, 3), 2)},)
 
 
 def not_a_number():

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import graph_models as models
 import pytest
 import torch
 from backend_models import EAGER, Net, fill_bank, net_inputs
@@ -79,6 +82,65 @@ def test_a_model_of_the_bank_is_frozen_and_loaded_as_it_was_called(tmp_path: Pat
     assert (manifest.plan, loaded.is_tuned) == (EAGER, True)
 
 
+@pytest.mark.parametrize("factory", [models.writes, models.batch_statistics, models.cached_keys])
+def test_a_model_that_keeps_state_keeps_it_in_the_artefact_too(tmp_path: Path, factory: Any) -> None:
+    model, args = factory()
+    captured = graph_of_module(model, args, folder=tmp_path)
+    write(tmp_path / "net.jumar", captured, PLAIN, engines=[Plain()])
+    loaded = load(tmp_path / "net.jumar", engines=[Plain()])
+    first = loaded(*args).clone()
+    with torch.no_grad():
+        assert torch.allclose(first, model.eval()(*args), atol=1e-6)
+        for _ in range(3):
+            assert torch.allclose(loaded(*args), model(*args), atol=1e-6)
+    assert loaded.state.keys() == dict(model.named_buffers()).keys()
+    assert all(torch.allclose(loaded.state[name], buffer, atol=1e-6) for name, buffer in model.named_buffers())
+    loaded.reset()
+    assert torch.equal(loaded(*args), first)
+
+
+def test_an_argument_that_the_model_writes_to_is_written_to_whatever_its_strides(tmp_path: Path) -> None:
+    def adds(x: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+        total += x
+        return total.sum()
+
+    captured = graph_of_module(
+        models.Function(adds), (torch.ones(2, 3), torch.zeros(2, 3)), folder=tmp_path, name="adds"
+    )
+    write(tmp_path / "net.jumar", captured, PLAIN, engines=[Plain()])
+    loaded = load(tmp_path / "net.jumar", engines=[Plain()])
+    for total in (torch.zeros(2, 3), torch.zeros(3, 2).t()):
+        assert [float(loaded(torch.ones(2, 3), total)) for _ in range(2)] == [6.0, 12.0]
+        assert total.tolist() == [[2.0] * 3] * 2
+
+
+def test_numbers_among_the_arguments_are_those_it_was_frozen_with(tmp_path: Path) -> None:
+    model, (given,) = models.nests()
+    write(tmp_path / "net.jumar", graph_of_module(model, (given,), folder=tmp_path), PLAIN, engines=[Plain()])
+    loaded = load(tmp_path / "net.jumar", engines=[Plain()])
+    assert loaded(given).pair.count == 3
+    with pytest.raises(UsageError, match="argument 1 must be 2, as the model was frozen; got 5"):
+        loaded({"x": given["x"]._replace(count=5)})
+
+
+def test_results_of_classes_that_are_not_imported_have_their_names_and_fields(tmp_path: Path) -> None:
+    model, args = models.nests()
+    write(tmp_path / "net.jumar", graph_of_module(model, args, folder=tmp_path), PLAIN, engines=[Plain()])
+    loads = (
+        "import torch, jumar, sys\n"
+        "from collections import namedtuple\n"
+        "from jumar.tune.artefact import load\n"
+        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
+        "from plan_models import Plain\n"
+        f"model = load({str(tmp_path / 'net.jumar')!r}, engines=[Plain()])\n"
+        "Pair = namedtuple('Pair', 'first count')\n"
+        "made = model({'x': Pair(torch.zeros(2, 3), 2)})\n"
+        "print(type(made).__name__, made.pair.count, made.missing, made.scores.shape[1], 'graph_models' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", loads], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.split() == ["Answer", "3", "None", "3", "False"]
+
+
 def test_a_model_that_the_bank_does_not_know_cannot_be_frozen(tmp_path: Path) -> None:
     with EmptyBank(tmp_path) as bank, pytest.raises(TuneError, match="nothing to freeze"):
         freeze(Net(), net_inputs(), tmp_path / "net.jumar", bank=bank)
@@ -119,7 +181,8 @@ def test_other_strides_are_taken_and_other_sizes_refused(artefact: Path) -> None
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"schema": 2}, "has schema 2"),
+        ({"schema": 3}, "has schema 3"),
+        ({"schema": 1}, "has schema 1"),
         ({"key": "0" * 64}, "another than its manifest says"),
         ({"checksums": {}}, "not those that its manifest names"),
         ({"plan": "none"}, "damaged, cut short or no artefact"),

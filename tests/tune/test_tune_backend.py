@@ -187,15 +187,9 @@ def test_a_plan_that_does_not_fit_here_is_said_and_left(
     assert len(untuned) == 1
 
 
-def writes(x: torch.Tensor) -> torch.Tensor:
-    x.add_(1)
-    return x * 2
-
-
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (writes, "writes to"),
         (lambda x: x.view(-1), "shares memory with an input"),
         (lambda x: (x + 1, torch.rand_like(x))[1] * 0, "draws random numbers"),
     ],

@@ -8,13 +8,13 @@ import graph_models as models
 import pytest
 import torch
 from torch import nn
-from torch.utils import _pytree as pytree
 
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph
 from jumar.tune.graph.capture import ControlFlow, graph_of_module
 from jumar.tune.graph.captured import Captured
 from jumar.tune.graph.data import load
+from jumar.tune.graph.nesting import Nesting
 from jumar.tune.signature import function_of
 
 
@@ -56,7 +56,7 @@ def test_a_model_is_left_in_the_mode_it_had(tmp_path):
 def test_keywords_nested_results_and_nothing_come_back_as_the_model_gives_them(tmp_path):
     model, args, kwargs = models.tied()
     captured = capture(model, args, kwargs, folder=tmp_path)
-    outputs = pytree.tree_unflatten(computed(captured), pytree.treespec_loads(captured.out_spec))
+    outputs = Nesting(captured.out_nesting).filled(computed(captured))
     with torch.no_grad():
         expected = model.eval()(*args, **kwargs)
     assert outputs["none"] is None
@@ -171,13 +171,85 @@ def test_dropout_in_evaluation_draws_nothing_and_in_a_function_is_seen(tmp_path)
     assert capture(attention, (torch.randn(1, 1, 4, 8),), folder=tmp_path).findings == ()
 
 
-def test_a_model_that_keeps_state_is_refused_with_its_name(tmp_path):
-    with pytest.raises(TuneError, match="writes to state while it runs"):
-        capture(models.Writes(), (torch.randn(3),), folder=tmp_path)
+@pytest.mark.parametrize("factory", [models.writes, models.reassigns, models.batch_statistics, models.cached_keys])
+def test_a_model_that_writes_its_buffers_is_a_graph_that_writes_its_inputs(tmp_path, factory):
+    model, args = factory()
+    before = {name: buffer.clone() for name, buffer in model.named_buffers()}
+    bound = dict(model.named_buffers())
+    captured = capture(model, args, folder=tmp_path)
+    assert captured.findings == ()
+    assert set(captured.state.values()) == set(before)
+    assert all(buffer is bound[name] for name, buffer in model.named_buffers())
+    assert all(torch.equal(before[name], buffer) for name, buffer in model.named_buffers())
+    values = load(captured.data)
+    inputs = [values[place].clone() for place in captured.graph.variables]
+    function = function_of(captured.graph, values)
+    with torch.no_grad():
+        for _ in range(3):
+            assert torch.allclose(function(*inputs)[0], model.eval()(*args), atol=1e-6)
+    kept = dict(zip(captured.graph.variables, inputs, strict=True))
+    after = dict(model.named_buffers())
+    assert all(torch.allclose(after[name], kept[place], atol=1e-6) for place, name in captured.state.items())
+
+
+def test_an_argument_that_is_written_to_stays_as_it_is_while_the_model_is_captured(tmp_path):
+    def adds(x, total):
+        old = total.clone()
+        total.add_(x)
+        return old[:2], total * 2
+
+    given = (torch.ones(3), torch.arange(3.0))
+    captured = capture(models.Function(adds), given, folder=tmp_path)
+    assert given[1].tolist() == [0, 1, 2]
+    values = load(captured.data)
+    inputs = [values[place].clone() for place in captured.graph.variables]
+    old, doubled = function_of(captured.graph, {})(*inputs)
+    assert (old.tolist(), doubled.tolist()) == ([0, 1], [2, 4, 6])
+    assert sorted(tensor.tolist() for tensor in inputs) == [[1, 1, 1], [1, 2, 3]]
+    assert captured.state == {}
+
+
+def test_two_buffers_that_are_exchanged_read_each_others_old_values(tmp_path):
+    model, args = models.swaps()
+    captured = capture(model, args, folder=tmp_path)
+    values = load(captured.data)
+    inputs = [values[place].clone() for place in captured.graph.variables]
+    first, second = (function_of(captured.graph, {})(*inputs)[0].tolist() for _ in range(2))
+    assert captured.findings == ()
+    assert (first, second) == ([1, 1, 1], [2, 2, 2])
+
+
+def test_dataclasses_named_tuples_and_numbers_come_back(tmp_path):
+    model, args = models.nests()
+    captured = capture(model, args, folder=tmp_path)
+    with torch.no_grad():
+        expected = model(*args)
+    actual = Nesting(captured.out_nesting).filled(computed(captured))
+    assert type(actual) is type(expected)
+    assert torch.equal(actual.scores, expected.scores)
+    assert (actual.pair._fields, actual.pair.count, actual.missing) == (("first", "count"), 3, None)
+    assert torch.equal(actual.pair.first, expected.pair.first)
+
+
+def test_padding_that_the_fast_path_skips_is_no_disagreement(tmp_path):
+    layer = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 1)
+    padding = torch.tensor([[False, False, True], [False, False, False]])
+    captured = capture(layer, (torch.randn(2, 3, 16), None, padding), folder=tmp_path)
+    assert captured.findings == ()
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+def test_sparse_tensors_are_one_sentence_and_unused_ones_no_matter(tmp_path):
+    sparse = torch.eye(3).to_sparse()
+    with pytest.raises(TuneError, match="has the layout sparse_coo, and only dense tensors are tuned"):
+        capture(models.Function(torch.mm), (sparse, torch.randn(3, 3)), folder=tmp_path)
+    model = nn.Linear(3, 3)
+    model.register_buffer("unused", sparse, persistent=False)
+    assert capture(model, (torch.randn(2, 3),), folder=tmp_path).findings == ()
 
 
 def test_a_model_that_raises_is_one_sentence(tmp_path):
-    with pytest.raises(TuneError, match="the model cannot be captured: RuntimeError: a and b must"):
+    with pytest.raises(TuneError, match="the model cannot be run: RuntimeError: mat1 and mat2 shapes"):
         capture(nn.Linear(3, 4), (torch.randn(2, 5),), folder=tmp_path)
 
 

@@ -85,6 +85,8 @@ def check_single(path: Path | None, source: Source | Path) -> None:
     num = 0 if isinstance(source, Path) else len(source.graphs)
     if path is not None and num != 1:
         raise UsageError(f"--output takes a model that is one graph; this one is {num}. Leave --output out.")
+    if path is not None and not isinstance(source, Path) and source.graphs[0].is_piece:
+        raise UsageError("--output takes a model that is one graph; of this one a piece is tuned. Leave --output out.")
 
 
 def write_artefact(path: Path, source: Source | Path, result: TuneResult, machine: Machine) -> None:

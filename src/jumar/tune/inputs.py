@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import torch
 
 from jumar.tune.errors import TuneError
-from jumar.tune.task import TensorSpec
+from jumar.tune.task import Function, TensorSpec
 from jumar.tune.work import Work
 
 Values = Mapping[int, torch.Tensor]
@@ -17,6 +19,8 @@ Values = Mapping[int, torch.Tensor]
 REAL_SEED = 0
 """With this seed variable inputs have their real values, where there are some."""
 _CONSTANTS_SEED = 7
+RESTORED_BYTES = 1 << 14
+"""Greatest written input whose value is put back between measured calls: a copy of this size takes 1 us."""
 
 
 def make_inputs(work: Work, seed: int, values: Values | None = None) -> list[torch.Tensor]:
@@ -56,6 +60,25 @@ def overwrite(tensor: torch.Tensor, fresh: torch.Tensor) -> None:
         _distinct(tensor).copy_(_distinct(fresh))
     else:
         tensor.copy_(fresh)
+
+
+def repeated(function: Function, tensors: Sequence[torch.Tensor], written: Sequence[int]) -> Callable[[], Any]:
+    """Return a call that can be made any number of times: small inputs that it writes to are put back after it.
+
+    A counter or a place in a cache would leave its range. Large ones (caches) keep what was written: putting them
+    back would cost more than what is measured.
+    """
+    small = [(tensors[place], tensors[place].clone()) for place in written if tensors[place].nbytes <= RESTORED_BYTES]
+    if not small:
+        return partial(function, *tensors)
+
+    def call() -> Any:
+        result = function(*tensors)
+        for tensor, value in small:
+            overwrite(tensor, value)
+        return result
+
+    return call
 
 
 def _make(

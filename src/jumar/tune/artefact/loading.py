@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -24,40 +24,76 @@ from jumar.tune.backend.notes import say
 from jumar.tune.engines.base import Engine, GraphFunction, Site
 from jumar.tune.graph import Graph
 from jumar.tune.machine import this_machine
+from jumar.tune.signature import function_of
 
 
 class Loaded:
-    """A model as it was frozen: call it with the arguments of the model, of the sizes it was frozen for."""
+    """A model as it was frozen: call it with the arguments of the model, of the sizes it was frozen for.
 
-    def __init__(self, manifest: Manifest, graph: Graph, function: GraphFunction, is_tuned: bool) -> None:
+    A model that writes to its buffers (counters, caches) does so here: they are in `state`, with the values they had
+    when it was frozen, and `reset` puts those back. Calls of such a model must not overlap.
+    """
+
+    def __init__(
+        self, manifest: Manifest, graph: Graph, function: GraphFunction, state: Mapping[int, torch.Tensor],
+        *, is_tuned: bool,
+    ) -> None:  # fmt: skip
         self.manifest = manifest
         self.graph = graph
         self.is_tuned = is_tuned
         """False when it runs operator by operator, because it was made for another machine."""
+        self.state = {manifest.state[place]: tensor for place, tensor in state.items()}
+        """The buffers that calls write to, by their names in the model."""
         self._function = function
-        self._take, self._give = _nesting(manifest, graph)
+        self._first = {name: tensor.clone() for name, tensor in self.state.items()}
+        variables = [place for place in graph.variables if place not in state]
+        self._take, self._give = _nesting(manifest, variables)
         self._specs = [
             (torch.Size(spec.shape), getattr(torch, spec.dtype), tuple(spec.stride))
-            for spec in (graph.inputs[place] for place in graph.variables)
+            for spec in (graph.inputs[place] for place in variables)
         ]
+        self._written = _written(graph, variables)
+        self._kept = [(number, state[place]) for number, place in enumerate(graph.variables) if place in state]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the model's result. Raises UsageError for arguments of another number, size or dtype."""
-        tensors = self._take(args, kwargs)
+        given = self._take(args, kwargs)
+        tensors = list(given)
         for number, (tensor, (shape, dtype, stride)) in enumerate(zip(tensors, self._specs, strict=True)):
-            if tensor.shape != shape or tensor.dtype != dtype:
+            if not isinstance(tensor, torch.Tensor) or tensor.shape != shape or tensor.dtype != dtype:
                 raise UsageError(
-                    f"input {number} must be {dtype} {tuple(shape)}, as the model was frozen; got {tensor.dtype} "
-                    f"{tuple(tensor.shape)}. Freeze it for this size, too."
+                    f"input {number} must be {dtype} {tuple(shape)}, as the model was frozen; got {_told(tensor)}. "
+                    "Freeze it for this size, too."
                 )
             if tensor.stride() != stride:
                 tensors[number] = torch.empty_strided(shape, stride, dtype=dtype).copy_(tensor)
+        for number, tensor in self._kept:
+            tensors.insert(number, tensor)
         with torch.no_grad():
-            return self._give(self._function(*tensors))
+            result = self._give(self._function(*tensors))
+            for number, place in self._written:
+                if given[number] is not tensors[place]:
+                    given[number].copy_(tensors[place])
+        return result
+
+    def reset(self) -> None:
+        """Give the state the values that it was frozen with."""
+        for name, tensor in self.state.items():
+            tensor.copy_(self._first[name])
 
     def __repr__(self) -> str:
         """`<model.jumar resnet50: openvino>`."""
         return f"<jumar artefact {self.manifest.name}: {self.manifest.plan if self.is_tuned else 'eager'}>"
+
+
+def _written(graph: Graph, variables: Sequence[int]) -> list[tuple[int, int]]:
+    """Return which arguments a call writes to: their number among the given ones, and among all variable inputs."""
+    places = {next(graph.nodes[value - len(graph.inputs)].references()) for value in graph.effects}
+    return [(number, graph.variables.index(place)) for number, place in enumerate(variables) if place in places]
+
+
+def _told(value: Any) -> str:
+    return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
 
 
 def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] | None = None) -> Loaded:
@@ -72,20 +108,22 @@ def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] 
     with _Opened(Path(path)) as opened:
         manifest = opened.manifest
         graph = opened.graph()
-        constants = opened.weights()
+        tensors = opened.weights()
+        state = {place: tensors[place] for place in manifest.state}
         reason = manifest.misfit(this_machine(manifest.machine.device, with_compiler=False)) or _stale(
             manifest, engines
         )
         if not reason:
             folder = opened.unpacked_site()
             site = Site(
-                graph=graph, constants=constants, example=(), folder=folder, num_threads=manifest.machine.num_threads
-            )
-            return _tuned(manifest, site, engines, Path(path))
+                graph=graph, constants={place: tensors[place] for place in graph.constants}, example=(), folder=folder,
+                num_threads=manifest.machine.num_threads,
+            )  # fmt: skip
+            return _tuned(manifest, site, state, engines, Path(path))
     if not fallback:
         raise ArtefactError(f"{path}: {reason}. Freeze it again here, or load it with fallback=True to run untuned.")
     say(f"{path} runs untuned: {reason}.")
-    return Loaded(manifest, graph, _eager(graph, constants), is_tuned=False)
+    return Loaded(manifest, graph, function_of(graph, tensors), state, is_tuned=False)
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -94,7 +132,9 @@ def read_manifest(path: Path) -> Manifest:
         return opened.manifest
 
 
-def _tuned(manifest: Manifest, site: Site, engines: Sequence[Engine] | None, path: Path) -> Loaded:
+def _tuned(
+    manifest: Manifest, site: Site, state: Mapping[int, torch.Tensor], engines: Sequence[Engine] | None, path: Path
+) -> Loaded:
     from jumar.tune.plan.build import load as load_plan
 
     try:
@@ -105,7 +145,7 @@ def _tuned(manifest: Manifest, site: Site, engines: Sequence[Engine] | None, pat
             f"{path} cannot be loaded by its engine ({type(error).__name__}: {str(error).splitlines()[0][:200]}). "
             "Freeze it again."
         ) from error
-    loaded = Loaded(manifest, site.graph, function, is_tuned=True)
+    loaded = Loaded(manifest, site.graph, function, state, is_tuned=True)
     weakref.finalize(loaded, shutil.rmtree, site.folder, ignore_errors=True)
     return loaded
 
@@ -116,38 +156,40 @@ def _stale(manifest: Manifest, engines: Sequence[Engine] | None) -> str:
     return unusable(manifest.plan, manifest.machine, engines).rstrip(".")
 
 
-def _eager(graph: Graph, constants: dict[int, torch.Tensor]) -> GraphFunction:
-    from jumar.tune.signature import function_of
-
-    return function_of(graph, constants)
-
-
 def _nesting(
-    manifest: Manifest, graph: Graph
-) -> tuple[Callable[[Any, Any], list[Any]], Callable[[tuple[Any, ...]], Any]]:
+    manifest: Manifest, variables: Sequence[int]
+) -> tuple[Callable[[Any, Any], Sequence[Any]], Callable[[tuple[Any, ...]], Any]]:
     """Return what takes a call's arguments apart, and what nests results as the model did."""
-    if not manifest.in_spec:
-        return lambda args, _kwargs: list(args), lambda outputs: outputs
+    if manifest.in_nesting is None:
+        return lambda args, _kwargs: args, lambda outputs: outputs
     from torch.utils import _pytree as pytree
 
-    in_spec, out_spec = (pytree.treespec_loads(text) for text in (manifest.in_spec, manifest.out_spec))
-    places = {place: number for number, place in enumerate(manifest.places) if place is not None}
-    numbers = [places[place] for place in graph.variables]
+    from jumar.tune.graph.nesting import Nesting
 
-    def take(args: Any, kwargs: Any) -> list[Any]:
+    taken, given = Nesting(manifest.in_nesting), Nesting(manifest.out_nesting)
+    places = {place: number for number, place in enumerate(manifest.places) if place is not None}
+    numbers = [places[place] for place in variables]
+
+    def take(args: Any, kwargs: Any) -> Sequence[Any]:
         if kwargs:
             from torch.export._tree_utils import reorder_kwargs
 
-            kwargs = reorder_kwargs(kwargs, in_spec)
+            kwargs = reorder_kwargs(kwargs, taken.spec)
         flat, spec = pytree.tree_flatten((args, kwargs))
-        if spec != in_spec:
+        if not taken.fits(spec):
             raise UsageError(
                 f"the arguments must be those the model was frozen with; got {len(flat)} values where "
-                f"{in_spec.num_leaves} are taken, or other names or nesting."
+                f"{taken.spec.num_leaves} are taken, or other names or nesting."
             )
+        for number, value in taken.fixed:
+            if isinstance(flat[number], torch.Tensor) or flat[number] != value:
+                raise UsageError(
+                    f"argument {number} must be {value!r}, as the model was frozen; got {_told(flat[number])}. "
+                    "Freeze it for this value, too."
+                )
         return [flat[number] for number in numbers]
 
-    return take, lambda outputs: pytree.tree_unflatten(list(outputs), out_spec)
+    return take, given.filled
 
 
 class _Opened:

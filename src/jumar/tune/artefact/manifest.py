@@ -2,7 +2,7 @@
 
 manifest.json     this; checksums of all other members
 graph.json        the graph (`Graph.to_json`)
-weights.bin       the weights, one behind the other, each at a multiple of 64 bytes
+weights.bin       the weights and the first values of the state, one behind the other, each at a multiple of 64 bytes
 site/…            what the engines left: compiled code and their own forms of the weights
 """
 
@@ -19,7 +19,7 @@ from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
 from jumar.tune.plan import Plan
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 """Rises when an old reader would misread a new file."""
 MANIFEST, GRAPH, WEIGHTS, SITE = "manifest.json", "graph.json", "weights.bin", "site/"
 ALIGNMENT = 64
@@ -63,10 +63,12 @@ class Manifest:
     """UTC, ISO 8601."""
     gain: Gain | None
     """How much faster the plan was measured, as the bank has it."""
-    in_spec: str
-    out_spec: str
+    in_nesting: Json
+    out_nesting: Json
     places: Sequence[int | None]
     """As `Captured` has them: how a call's arguments and results are nested around the graph's."""
+    state: Mapping[int, str]
+    """As `Captured` has it: variable inputs that the model keeps for itself. Their first values are with the weights."""
     weights: Sequence[WeightPlace]
     checksums: Mapping[str, str]
     """BLAKE2b (of 32 bytes, hexadecimal) of every other member, by name."""
@@ -75,18 +77,19 @@ class Manifest:
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
         """Rebuild a manifest. Raises ArtefactError for a newer schema, KeyError, TypeError or ValueError for none."""
         schema = data["schema"]
-        if not isinstance(schema, int) or schema > SCHEMA_VERSION:
+        if schema != SCHEMA_VERSION:
             raise ArtefactError(
-                f"it has schema {schema} and this Jumar reads up to {SCHEMA_VERSION}. Update Jumar, or freeze it again."
+                f"it has schema {schema} and this Jumar reads {SCHEMA_VERSION}. Freeze it again, with this Jumar."
             )
-        known = {name: data[name] for name in ("name", "key", "jumar", "created", "in_spec", "out_spec", "places")}
+        names = ("name", "key", "jumar", "created", "in_nesting", "out_nesting", "places")
         return cls(
             plan=Plan.from_json(data["plan"]),
             machine=Machine.from_json(data["machine"]),
             gain=None if data["gain"] is None else Gain.from_json(data["gain"]),
+            state={int(place): str(name) for place, name in data["state"].items()},
             weights=[WeightPlace(**one) for one in data["weights"]],
             checksums=dict(data["checksums"]),
-            **known,
+            **{name: data[name] for name in names},
         )
 
     def to_json(self) -> dict[str, Json]:
@@ -101,9 +104,10 @@ class Manifest:
             "jumar": self.jumar,
             "created": self.created,
             "gain": None if self.gain is None else self.gain.to_json(),
-            "in_spec": self.in_spec,
-            "out_spec": self.out_spec,
+            "in_nesting": self.in_nesting,
+            "out_nesting": self.out_nesting,
             "places": list(self.places),
+            "state": {str(place): name for place, name in self.state.items()},
             "weights": weights,
             "checksums": dict(self.checksums),
         }

@@ -61,13 +61,14 @@ def write(
         )
         build(plan, site, engines)
         files = {SITE + file.relative_to(scratch).as_posix(): file for file in _files(Path(scratch))}
-        places, num_bytes = _places(constants)
+        held = constants | {place: tensors[place] for place in captured.state}
+        places, num_bytes = _places(held)
         manifest = Manifest(
             name=captured.name, key=graph.key, plan=plan, machine=machine, jumar=__version__, created=now(), gain=gain,
-            in_spec=captured.in_spec, out_spec=captured.out_spec, places=list(captured.places), weights=places,
-            checksums={},
+            in_nesting=captured.in_nesting, out_nesting=captured.out_nesting, places=list(captured.places),
+            state=dict(captured.state), weights=places, checksums={},
         )  # fmt: skip
-        _write(path, manifest, json.dumps(graph.to_json()).encode(), _packed(constants, places, num_bytes), files)
+        _write(path, manifest, json.dumps(graph.to_json()).encode(), _packed(held, places, num_bytes), files)
 
 
 def freeze(model: nn.Module, inputs: Sequence[Any], path: str | Path, *, bank: Bank, name: str = "model") -> Manifest:

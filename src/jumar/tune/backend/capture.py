@@ -72,7 +72,7 @@ def take(module: fx.GraphModule, arguments: Sequence[Any], weights: set[int]) ->
         graph=made.graph,
         tensors=made.tensors,
         arguments={place: places[place] for place in made.graph.variables},
-        weights=sorted(weights),
+        weights=sorted(weights - made.written_arguments),
     )
 
 

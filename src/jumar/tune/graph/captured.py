@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jumar.findings import Finding, Severity
+from jumar.findings import Finding, Json, Severity
 from jumar.tune.graph.graph import Graph
 
 
@@ -21,12 +21,17 @@ class Captured:
     """`resnet50`, with the gear or the piece where there are several: `resnet50 8x3x224x224`, `net piece 2`."""
     origin: str = ""
     """Where it comes from, as the user wrote it: `model.pt2`, `models:resnet50`."""
-    in_spec: str = ""
-    """How arguments and keyword arguments are nested around the flat inputs (PyTorch's treespec as JSON)."""
-    out_spec: str = ""
-    """How the model's result is nested around `graph.outputs`."""
+    in_nesting: Json = None
+    """How arguments and keyword arguments are nested around the flat inputs (`jumar.tune.graph.nesting`); None: they
+    are the graph's variable inputs."""
+    out_nesting: Json = None
+    """How the model's result is nested around `graph.outputs`; None: it is the tuple of them."""
     places: Sequence[int | None] = ()
     """For each flat argument of a call the place of the graph's input that it is; None: the graph does not read it."""
+    state: Mapping[int, str] = field(default_factory=dict)
+    """Variable inputs that the model keeps for itself from call to call, by place: the names of its buffers."""
+    is_piece: bool = False
+    """Whether it is a part of a model that is no single graph."""
     findings: Sequence[Finding] = field(default=())
 
     @property

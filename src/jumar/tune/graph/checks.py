@@ -12,6 +12,7 @@ from jumar.findings import Finding
 from jumar.tune.graph.graph import Graph
 from jumar.tune.rules import nan_output, not_deterministic, random_operator
 from jumar.tune.signature import function_of
+from jumar.tune.task import Function
 
 SAME = 1e-4
 """Greatest difference, relative to the greatest value, at which two runs count as the same."""
@@ -23,7 +24,7 @@ def check(
     name: str, graph: Graph, tensors: Mapping[int, torch.Tensor], operators: Sequence[fx.Node],
     expected: Sequence[Any] | None,
 ) -> tuple[Finding, ...]:  # fmt: skip
-    """Run the graph twice on its own inputs. `expected` are the model's outputs, None where they are not known.
+    """Run the graph twice on its own inputs. `expected` are the model's outputs and what it wrote, None: not known.
 
     Raises what PyTorch raises when an operator cannot run.
     """
@@ -31,16 +32,22 @@ def check(
     if drawing:
         return (random_operator.finding(name, drawing),)
     function = function_of(graph, {place: tensors[place] for place in graph.constants})
-    inputs = [tensors[place].clone() for place in graph.variables]
-    with torch.no_grad():
-        first = [None if output is None else output.clone() for output in function(*inputs)]
-        second = function(*inputs)
+    first, second = (_computed(function, graph, tensors) for _ in range(2))
     difference = greatest_difference(first, second)
     if difference > SAME:
         return (not_deterministic.finding(name, difference, "two runs of it"),)
     if expected is not None and (difference := greatest_difference(first, expected)) > SAME:
         return (not_deterministic.finding(name, difference, "the model and its captured graph"),)
-    return tuple(nan_output.findings(name, first))
+    return tuple(nan_output.findings(name, first[: len(graph.outputs)]))
+
+
+def _computed(function: Function, graph: Graph, tensors: Mapping[int, torch.Tensor]) -> list[torch.Tensor | None]:
+    """Return the outputs and what the effects wrote, in memory of their own."""
+    inputs = {place: tensors[place].clone() for place in graph.variables}
+    with torch.no_grad():
+        outputs = function(*inputs.values())
+    written = [next(graph.nodes[value - len(graph.inputs)].references()) for value in graph.effects]
+    return [None if one is None else one.clone() for one in [*outputs, *(inputs[place] for place in written)]]
 
 
 def draws_random_numbers(node: fx.Node) -> bool:

@@ -16,7 +16,7 @@ import torch
 
 from jumar.errors import InputError
 from jumar.tune.errors import TuneError
-from jumar.tune.graph.capture import ControlFlow, graph_of_module
+from jumar.tune.graph.capture import ControlFlow, ModelFails, graph_of_module
 from jumar.tune.graph.captured import Captured
 from jumar.tune.graph.examples import positional, resized
 from jumar.tune.graph.pieces import graphs_of_pieces
@@ -49,17 +49,28 @@ def _captured(
     title = f"{name} {label}".strip()
     try:
         return [graph_of_module(made.model, args, kwargs, folder=folder, name=title, origin=where)]
-    except ControlFlow as error:
-        pieces = graphs_of_pieces(made.model, args, kwargs, folder=folder, name=title, origin=where)
+    except ModelFails:
+        raise
+    except TuneError as error:
+        pieces = _pieces(made, args, kwargs, folder=folder, name=title, origin=where)
         if not pieces:
             raise
         note = graph_break.finding(title, _reason(error), len(pieces))
-        return [replace(one, findings=(*one.findings, note)) for one in pieces]
+        return [replace(one, is_piece=True, findings=(*one.findings, note)) for one in pieces]
 
 
-def _reason(error: ControlFlow) -> str:
-    first = str(error.__cause__).strip().splitlines()[0]
-    return first.partition(" (unhinted")[0].rstrip(".")[:200]
+def _pieces(made: _Made, args: Sequence[Any], kwargs: Mapping[str, Any], **place: Any) -> list[Captured]:
+    """Return the pieces; none where TorchDynamo cannot run the model either: the first reason is told then."""
+    try:
+        return graphs_of_pieces(made.model, args, kwargs, **place)
+    except TuneError:
+        return []
+
+
+def _reason(error: TuneError) -> str:
+    """Return why a model is no single graph: what PyTorch said, else our own sentence without its advice."""
+    text = str(error.__cause__).strip() if isinstance(error, ControlFlow) else str(error).partition(";")[0]
+    return text.splitlines()[0].partition(" (unhinted")[0].rstrip(".")[:200]
 
 
 def _gears(made: _Made, gears: Sequence[Gear], where: str) -> Iterator[tuple[Sequence[Any], Mapping[str, Any], str]]:

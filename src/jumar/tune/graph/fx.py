@@ -67,9 +67,10 @@ class _Reader:
     def read(self) -> tuple[Graph, dict[int, torch.Tensor]]:
         outputs = _flat(self._module.graph.output_node().args[0])
         writers = [node for node in self._module.graph.nodes if self._writes(node)]
-        order = post_order(
-            [node for node in [*outputs, *writers] if node is not None], self._inputs, lambda node: node.all_input_nodes
-        )
+        # What is written is computed first: the first of two writes must not change what the second one reads.
+        sources = [node.args[1] for node in writers]
+        roots = [node for node in [*outputs, *sources, *writers] if isinstance(node, fx.Node)]
+        order = post_order(roots, self._inputs, lambda node: node.all_input_nodes)
         numbers = {node: number for number, node in enumerate([*self._inputs, *order])}
         graph = Graph(
             inputs=list(self._inputs.values()),

@@ -70,6 +70,8 @@ class Graph:
     outputs: Sequence[Reference | None]
     effects: Sequence[Reference] = field(default_factory=list)
     """Nodes that write to an input (`aten::copy_`), in the order in which they run after all others."""
+    gradients: Sequence[Reference] = field(default_factory=list)
+    """Of a training step: the inputs whose gradients are further outputs (`jumar.tune.graph.steps`)."""
     values: Sequence[TensorSpec | None] = field(default_factory=list, compare=False)
     """What each node gives, None for several tensors or no tensor. It follows from the rest: no part of the key."""
 
@@ -81,6 +83,7 @@ class Graph:
             nodes=[Node(operator=name, arguments=rest, keywords=words) for name, rest, words in data["nodes"]],
             outputs=list(data["outputs"]),
             effects=list(data["effects"]),
+            gradients=list(data.get("gradients", ())),
             values=[None if spec is None else TensorSpec.from_json(spec) for spec in data["values"]],
         )
 
@@ -121,12 +124,13 @@ class Graph:
 
     def identity(self) -> dict[str, Json]:
         """Return what makes this graph another than its neighbours."""
-        return {
+        identity: dict[str, Json] = {
             "inputs": [spec.identity() for spec in self.inputs],
             "nodes": [node.to_json() for node in self.nodes],
             "outputs": list(self.outputs),
             "effects": list(self.effects),
         }
+        return identity | ({"gradients": list(self.gradients)} if self.gradients else {})
 
     def to_json(self) -> dict[str, Json]:
         """Return every field as JSON values."""
@@ -160,6 +164,7 @@ class Graph:
             nodes=[node.renumbered(number) for node in self.nodes],
             outputs=[None if value is None else number(value) for value in self.outputs],
             effects=[number(value) for value in self.effects],
+            gradients=[number(value) for value in self.gradients],
         )
 
     def part(self, nodes: Iterable[Reference]) -> Part:
@@ -197,7 +202,7 @@ class Graph:
         """`graph of 161 operators (float32 1×3×224×224)`."""
         given = ", ".join(str(self.inputs[place]) for place in self.variables)
         num = sum(node.operator != GETITEM for node in self.nodes)
-        return f"graph of {num} operators ({given})"
+        return f"training step of {num} operators" if self.gradients else f"graph of {num} operators ({given})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,7 +60,7 @@ def _storages(node: fx.Node) -> Iterator[int]:
     """Yield what identifies the memory that a node's result is in."""
     value: Any = node.meta.get("val")
     for one in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(one, torch.Tensor):
+        if isinstance(one, torch.Tensor) and one.layout is torch.strided:
             yield one.untyped_storage()._cdata
 
 

@@ -12,8 +12,9 @@ import torch
 from torch import fx
 
 from jumar.tune.errors import TuneError
-from jumar.tune.graph.capture import graph_of_module
+from jumar.tune.graph.capture import graph_of_module, silence
 from jumar.tune.graph.captured import Captured
+from jumar.tune.graph.untouched import untouched
 
 
 def graphs_of_pieces(
@@ -64,19 +65,19 @@ def _pieces(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, An
 
         return run
 
-    modes = {one: one.training for one in model.modules()}
-    model.eval()
     try:
-        with torch.no_grad():
-            torch.compile(model, backend=collect, dynamic=False)(*args, **kwargs)
+        with untouched(model), torch.no_grad(), silence():
+            torch.compile(model, backend=collect, dynamic=False)(*_kept_all(args), **_kept_all(kwargs))
     except Exception as error:  # the user's model may raise anything
         reason = str(error).strip().splitlines()[0].rstrip(".")[:300] if str(error).strip() else ""
         raise TuneError(f"the model cannot be run: {type(error).__name__}: {reason}.") from error
     finally:
         torch._dynamo.reset()
-        for one, mode in modes.items():
-            one.training = mode
     return pieces
+
+
+def _kept_all(values: Any) -> Any:
+    return torch.utils._pytree.tree_map(_kept, values)
 
 
 def _kept(value: Any) -> Any:

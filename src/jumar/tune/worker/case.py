@@ -12,7 +12,7 @@ import torch
 from jumar.findings import Json
 from jumar.tune.engines.base import Site
 from jumar.tune.graph import Graph
-from jumar.tune.inputs import REAL_SEED, Values, make_constants, make_inputs, refill
+from jumar.tune.inputs import REAL_SEED, Values, make_constants, make_inputs, refill, repeated
 from jumar.tune.policy import Stack
 from jumar.tune.signature import function_of
 from jumar.tune.task import Function
@@ -53,6 +53,10 @@ class Case:
         """Give the inputs other values; None: the first ones, which are the real ones where there are some."""
         self._seed = self._first_seed if seed is None else seed
         refill(self.tensors, self.work, self._seed, self._values)
+
+    def calling(self, function: Function) -> Callable[[], Any]:
+        """Return a call of `function` on the inputs, to be measured again and again."""
+        return repeated(function, self.tensors, written_inputs(self.work))
 
     def try_out(self) -> None:
         """Run the work once, which raises where it cannot be run; the inputs are as they were afterwards."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -55,8 +54,8 @@ def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], N
         return _disagrees(agreement)
     enter("measure")
     pairs = measure_pairs(
-        partial(incumbent, *case.tensors),
-        partial(candidate, *case.tensors),
+        case.calling(incumbent),
+        case.calling(candidate),
         trial.effort,
         min_gain=trial.min_gain,
         seed=trial.seed,
