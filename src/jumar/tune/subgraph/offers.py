@@ -53,6 +53,8 @@ def whole_plans(graph: Graph, machine: Machine, engines: Sequence[Engine], space
         if space.engines is not None and engine.name not in space.engines:
             continue
         why = engine.unavailable(machine) or engine.unsupported(graph)
+        if graph.gradients and not engine.takes_steps:
+            why = "It computes no gradients."
         if why:
             left_out[engine.name] = why
             continue
@@ -70,7 +72,8 @@ def variants(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[P
     cuts = batch_splits(graph, space)
     found = [replace(plan, batch=sizes, streams=1) for sizes in cuts]
     found += _side_by_side(plan, machine, cuts)[:1]
-    if machine.num_threads > 1 and plan.streams == 1:
+    # The backward of a training step is PyTorch's to call, with its number of threads.
+    if machine.num_threads > 1 and plan.streams == 1 and not graph.gradients:
         counts = [1] if machine.num_threads < 4 else [machine.num_threads // 2, 1]
         found += [replace(plan, num_threads=count) for count in counts]
     if sum(4 * math.prod(spec.shape) for spec in graph.values if spec is not None) >= _MUCH_BYTES:
@@ -96,7 +99,7 @@ def _side_by_side(plan: Plan, machine: Machine, cuts: Sequence[tuple[int, ...]])
 
 def batch_splits(graph: Graph, space: Space) -> list[tuple[int, ...]]:
     """Return the splits to try: halves first, then single rows, then what lies between."""
-    if graph.effects:
+    if graph.effects or graph.gradients:
         return []
     found = splits(batch_of(graph), is_uneven=space.is_uneven)
     return (found[:1] + found[-1:] + found[1:-1])[:MAX_SPLITS] if len(found) > 1 else found

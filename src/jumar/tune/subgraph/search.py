@@ -70,7 +70,7 @@ class GraphSearch:
         try:
             self._whole.explore()
             champion = self._duel()
-            if champion is not None and self.space.can_cut:
+            if champion is not None and self.space.can_cut and not self.trials.graph.gradients:
                 self._stitch(champion)
         except OutOfBudget as error:
             self.outcome.stopped_by = str(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -77,8 +76,9 @@ class Trials:
     """Names of the engines that are slow to build."""
     reserve_s: float = 0.0
     """Seconds kept back for the last measurements."""
-    _overhead_s: float = math.inf
+    _overhead_s: float = _START_S
     """Least time of a screening besides its timed part: process, weights, loading, comparing."""
+    _num_learned: int = 0
     _took_s: dict[str, float] = field(default_factory=dict)
     """Longest screening by engines."""
 
@@ -147,8 +147,7 @@ class Trials:
             return
         effort = final(self.options)
         pair_s = (gain.before_us + gain.after_us) / 1e6
-        overhead_s = self._overhead_s if math.isfinite(self._overhead_s) else _START_S
-        once_s = overhead_s + max(effort.seconds, effort.min_pairs * pair_s) + _COMPARISONS * pair_s
+        once_s = self._overhead_s + max(effort.seconds, effort.min_pairs * pair_s) + _COMPARISONS * pair_s
         self.reserve_s = 2 * _SPARE * once_s
 
     def is_late(self) -> bool:
@@ -156,12 +155,15 @@ class Trials:
         return self.deadline_s is not None and self.measures.elapsed_s() >= self.deadline_s
 
     def _learn(self, plan: Plan, outcome: Outcome, took_s: float) -> None:
-        """Remember how long screenings take."""
+        """Remember how long screenings take; the first one, with which the worker starts, as the guess for others."""
+        self._num_learned += 1
         engines, gain = _engines(plan), outcome.gain
-        self._took_s[engines] = max(self._took_s.get(engines, 0.0), took_s)
+        if self._num_learned > 1:
+            self._took_s[engines] = max(self._took_s.get(engines, 0.0), took_s)
         if gain is not None and took_s > 0:
             timed_s = gain.num_pairs * gain.calls_per_sample * (gain.before_us + gain.after_us) / 1e6
-            self._overhead_s = min(self._overhead_s, max(took_s - timed_s, 0.0))
+            seen_s = max(took_s - timed_s, 0.0)
+            self._overhead_s = seen_s if self._num_learned == 2 else min(self._overhead_s, seen_s)
 
     def _limit_s(self, plan: Plan, share: float) -> float:
         """Return how long a candidate may take: as the options say, longer where it compiles, within its share."""

@@ -18,7 +18,7 @@ from jumar.tune.providers import import_path
 from jumar.tune.providers.base import Provider
 from jumar.tune.worker.messages import Limits, Outcome, Trial
 from jumar.tune.worker.processes import end_process
-from jumar.tune.worker.turns import Turns
+from jumar.tune.worker.turns import NoTurn, Turns
 
 CLOSE_TIMEOUT_S = 10
 _PLANS = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_EMULATOR_PLUGIN")
@@ -49,8 +49,11 @@ class Worker:
         """
         if self._process is None:
             self._start()
-        with self._turns.taken() if self._turns is not None else nullcontext():
-            answer = self._ask({"trial": trial.to_json(), "limits": asdict(limits)})
+        try:
+            with self._turns.taken(limits.time_s) if self._turns is not None else nullcontext():
+                answer = self._ask({"trial": trial.to_json(), "limits": asdict(limits)})
+        except NoTurn:
+            return Outcome(status="busy", phase="measure", detail="another tuning run used the machine all the while")
         if answer is None:
             self.close()
             return Outcome(status="died", detail="the worker process itself was ended")

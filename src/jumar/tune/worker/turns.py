@@ -10,6 +10,7 @@ of by the system when a process is killed. Threads of one process (compilers sid
 
 from __future__ import annotations
 
+import math
 import os
 import tempfile
 import threading
@@ -21,7 +22,7 @@ from types import ModuleType
 
 MACHINE, QUEUE = "jumar-measuring.lock", "jumar-waiting.lock"
 POLL_S = 0.02
-PATIENCE_S = 0.5
+WORTH_TELLING_S = 0.5
 """Waiting longer than this is worth telling."""
 
 Waiting = Callable[[int | None], None]
@@ -30,6 +31,10 @@ Waiting = Callable[[int | None], None]
 _lock = threading.Lock()
 _held: dict[Path, tuple[int, list[int]]] = {}
 """By machine lock: how many threads of this process hold it, and its open files."""
+
+
+class NoTurn(Exception):
+    """Other processes measured all the while."""
 
 
 class Turns:
@@ -42,12 +47,15 @@ class Turns:
         self.waited_s = 0.0
 
     @contextmanager
-    def taken(self) -> Iterator[None]:
-        """Hold the machine's turn; wait for it as long as it takes. Without file locks, nothing is waited for."""
+    def taken(self, patience_s: float = math.inf) -> Iterator[None]:
+        """Hold the machine's turn. Raises NoTurn when it has not come after `patience_s`.
+
+        Where there are no file locks, nothing is waited for.
+        """
         path = self._folder / MACHINE
         with _lock:
             if not self._joined(path):
-                self._take(path)
+                self._take(path, patience_s)
         try:
             yield
         finally:
@@ -60,28 +68,36 @@ class Turns:
             _held[path] = (count + 1, handles)
         return count > 0
 
-    def _take(self, path: Path) -> None:
+    def _take(self, path: Path, patience_s: float) -> None:
         fcntl = _file_locks()
         handles = [] if fcntl is None else [_opened(self._folder / QUEUE), _opened(path)]
         if fcntl is not None and None not in handles:
             queue, machine = (handle for handle in handles if handle is not None)
-            begun, told = time.monotonic(), False
             try:
-                for handle in (queue, machine):
-                    while not _is_locked(fcntl, handle):
-                        if not told and time.monotonic() - begun > PATIENCE_S and self._on_wait is not None:
-                            told = True
-                            self._on_wait(_holder(machine))
-                        time.sleep(POLL_S)
+                self._wait(fcntl, queue, machine, patience_s)
             except BaseException:
-                os.close(queue)
                 os.close(machine)
                 raise
-            self.waited_s += time.monotonic() - begun
+            finally:
+                os.close(queue)
             _sign(machine)
-            os.close(queue)
             handles = [machine]
         _held[path] = (1, [handle for handle in handles if handle is not None])
+
+    def _wait(self, fcntl: ModuleType, queue: int, machine: int, patience_s: float) -> None:
+        begun, told = time.monotonic(), False
+        try:
+            for handle in (queue, machine):
+                while not _is_locked(fcntl, handle):
+                    waited_s = time.monotonic() - begun
+                    if waited_s > patience_s:
+                        raise NoTurn
+                    if not told and waited_s > WORTH_TELLING_S and self._on_wait is not None:
+                        told = True
+                        self._on_wait(_holder(machine))
+                    time.sleep(POLL_S)
+        finally:
+            self.waited_s += time.monotonic() - begun
 
 
 def _leave(path: Path) -> None:
