@@ -12,5 +12,5 @@ from jumar.tune.engines.operators import Operators
 
 __all__ = ["ENGINES", "Engine", "GraphFunction", "Precision", "Settings", "Site"]
 
-ENGINES: tuple[Engine, ...] = (Eager(), Kernels(), OpenVino(), OnnxRuntime(), Inductor(), Operators())
+ENGINES: tuple[Engine, ...] = (Eager(), OpenVino(), OnnxRuntime(), Kernels(), Inductor(), Operators())
 """In the order in which they are tried; those that are slow to build come last."""
