@@ -6,14 +6,18 @@ from jumar.tune.engines.kernels.depthwise import lower_depthwise
 from jumar.tune.engines.kernels.lower import Lowering
 from jumar.tune.engines.kernels.products import lower_product
 from jumar.tune.engines.kernels.steps import Conv
-from jumar.tune.engines.kernels.tiles import lower_winograd, winograd_tile
+from jumar.tune.engines.kernels.tiles import lower_phased, lower_winograd, tiling_of
 
 
 def lower_conv(low: Lowering, step: Conv) -> None:
     """Plan a convolution or linear layer."""
     if step.is_depthwise:
         lower_depthwise(low, step)
-    elif tile := winograd_tile(low, step):
-        lower_winograd(low, step, tile)
+        return
+    way = tiling_of(low, step)
+    if way.phased:
+        lower_phased(low, step, way.m)
+    elif way.m:
+        lower_winograd(low, step, way.m)
     else:
         lower_product(low, step)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 CODES = (
     "LOAD", "STORE", "HALO", "PHASES", "PHASE_PLANES", "PRODUCT", "DEPTHWISE", "WINOGRAD", "FUSED", "POOL", "MEAN",
-    "GATHER", "BINARY",
+    "GATHER", "BINARY", "TILES_IN", "TILES_OUT",
 )  # fmt: skip
 FIELDS = (
     "code", "barrier", "tensor", "images", "channels", "groups", "blocks", "in_blocks",

@@ -1,7 +1,8 @@
 """How each product is fastest, measured in place: whatever is chosen, the result is the same to the bit.
 
-Tried one after the other: the width of panels, the number of pixels whose inputs stay in the cache, and the number of
-terms of a sum that are added before the next pixels are.
+Tried one after the other: the width of panels, then how the work is cut: the number of terms of a sum that are added
+before the next pixels are, and the number of pixels whose inputs stay in the cache. The choices of one question are
+measured in turns, so that a disturbance meets all of them.
 """
 
 from __future__ import annotations
@@ -18,16 +19,20 @@ from jumar.tune.engines.kernels.program import Program
 from jumar.tune.engines.kernels.weights import packed
 
 WIDTHS = (2, 3, 4, 1)
-PARTS = (512, 256)
-CHUNKS = (4, 16, 64)
-"""Divisors of the chunk that `convolutions.py` begins with."""
+PARTS = (128, 256, 512)
+"""Of 128 terms a panel of weights stays in a first-level cache of 32 KiB."""
+CHUNKS = (1, 4, 16)
+"""Divisors of the chunk that the lowering begins with."""
+TURNS = 3
 BUDGET_NS = 80_000_000
 """CPU time that the search may take for a product, about."""
-MIN_GAIN = 0.97
-"""A later choice must take less than this part of the time: less is noise."""
+MIN_GAIN = 0.98
+"""Another choice than the first must take less than this part of the time: less is noise."""
 _NAMES = ("PRODUCT", "FUSED", "WINOGRAD")
 _PRODUCTS = {CODES.index(name): name for name in _NAMES}
 _SHAPE = ("code", "images", "groups", "blocks", "in_blocks", "out_h", "out_w", "depth", "rows", "row", "planes", "kind")
+
+Fields = dict[str, int]
 
 
 def search(program: Program, library: Library, matrices: Mapping[int, Any]) -> None:
@@ -35,7 +40,7 @@ def search(program: Program, library: Library, matrices: Mapping[int, Any]) -> N
     memory = torch.zeros(program.arena_size + 32, dtype=torch.float32)
     arena = -(-memory.data_ptr() // 64) * 64
     bound = Bound(library, program.operations, program.weights, program.tables, arena)
-    known: dict[tuple[int, ...], dict[str, int]] = {}
+    known: dict[tuple[int, ...], Fields] = {}
     for number, row in enumerate(program.operations):
         if int(row[PLACE["code"]]) not in _PRODUCTS:
             continue
@@ -52,20 +57,15 @@ class _Product:
         self._matrix, self._blocks = entry
         self._packed = 0
 
-    def fastest(self) -> dict[str, int]:
+    def fastest(self) -> Fields:
         """Return the fields that it is fastest with."""
-        best = {name: self._bound.field(self._number, name) for name in ("nr", "chunk", "part")}
-        whole, time = best["chunk"], 0
-        best, time = self._better(best, time, [best | {"nr": width} for width in self._widths()])
-        if self._bound.field(self._number, "code") == CODES.index("PRODUCT"):
-            chunks = [max(14, best["chunk"] // divisor) for divisor in CHUNKS]
-            best, time = self._better(best, time, [best | {"chunk": chunk} for chunk in dict.fromkeys(chunks)])
-        depth = self._bound.field(self._number, "depth")
-        parts = [part for part in PARTS if depth >= 2 * part]
-        if parts and self._bound.field(self._number, "code") != CODES.index("WINOGRAD"):
-            more = [best | {"part": part, "chunk": whole * depth // part} for part in parts]
-            best, _ = self._better(best, time, [*more, *(best | {"part": part} for part in parts)])
-        return best
+        first = {name: self._bound.field(self._number, name) for name in ("nr", "chunk", "part")}
+        wide = self._best([first | {"nr": width} for width in self._widths()])
+        cuts = self._best([wide, *self._cuts(wide)])
+        if cuts["part"] == wide["part"]:
+            return cuts
+        # A short part keeps wider panels in the first-level cache as well.
+        return self._best([cuts | {"nr": width} for width in dict.fromkeys((cuts["nr"], *self._widths()))])
 
     def set(self, fields: Mapping[str, int]) -> None:
         """Give it these fields, and pack its weights to its width."""
@@ -83,15 +83,32 @@ class _Product:
             if width <= max(self._blocks, 1) and not (width > 3 and (planes or self._lanes < 16)):
                 yield width
 
-    def _better(self, best: dict[str, int], time: int, choices: Iterable[dict[str, int]]) -> tuple[dict[str, int], int]:
-        for choice in choices:
-            taken = self._time(choice)
-            if not time or taken < MIN_GAIN * time:
-                best, time = choice, taken
-        return best, time
+    def _cuts(self, fields: Fields) -> Iterable[Fields]:
+        code, depth = self._bound.field(self._number, "code"), self._bound.field(self._number, "depth")
+        if code == CODES.index("WINOGRAD"):
+            return
+        for part in [fields["part"], *(part for part in PARTS if depth >= 2 * part)]:
+            # What stays in the cache of a part is less of each pixel, so of more pixels.
+            whole = fields["chunk"] * max(1, depth // part)
+            sizes = CHUNKS if code == CODES.index("PRODUCT") else CHUNKS[:1]
+            for chunk in dict.fromkeys(max(14, whole // divisor) for divisor in sizes):
+                yield fields | {"part": part, "chunk": chunk}
 
-    def _time(self, fields: Mapping[str, int]) -> int:
+    def _best(self, choices: list[Fields]) -> Fields:
+        """Return the first choice, or one that is clearly faster."""
+        if len(choices) < 2:
+            return choices[0]
+        times = [self._time(choice, 1) for choice in choices]
+        fair = [place for place, time in enumerate(times) if time < 1.5 * min(times) or not place]
+        repeats = int(np.clip(BUDGET_NS // (3 * TURNS * sum(times[place] for place in fair)), 1, 10))
+        for turn in range(TURNS):
+            if turn and turn * repeats * sum(times[place] for place in fair) > BUDGET_NS:
+                break
+            for place in fair:
+                times[place] = min(times[place], self._time(choices[place], repeats))
+        fastest = min(fair, key=times.__getitem__)
+        return choices[fastest if times[fastest] < MIN_GAIN * times[0] else 0]
+
+    def _time(self, fields: Mapping[str, int], repeats: int) -> int:
         self.set(fields)
-        first = self._bound.time_ns(self._number, 2)
-        repeats = int(np.clip(BUDGET_NS // 10 // max(first, 1), 3, 30))
-        return min(first, self._bound.time_ns(self._number, repeats))
+        return self._bound.time_ns(self._number, repeats)

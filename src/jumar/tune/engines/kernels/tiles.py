@@ -3,51 +3,127 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from jumar.tune.engines.kernels.fields import CODES
 from jumar.tune.engines.kernels.layout import Buffer
 from jumar.tune.engines.kernels.lower import Fields, Lowering, origin, target
-from jumar.tune.engines.kernels.products import CACHE_FLOATS, WIDTH, addend, with_lines
+from jumar.tune.engines.kernels.products import CACHE_FLOATS, PART, WIDTH, addend, with_lines
 from jumar.tune.engines.kernels.steps import Conv
 from jumar.tune.engines.kernels.weights import folded, lanewise, packed, winograd
 
 BYTES_A_CYCLE = 3.0
-"""Of weights from beyond the second-level cache; with the next two measured on a Xeon with AVX-512 (Cascade Lake)."""
+"""Of weights from beyond the second-level cache; with the next three measured on a Xeon with AVX-512 (Cascade Lake)."""
+TILE_BYTES_A_CYCLE = {2: 3.4, 4: 1.3}
+"""Of tiles moved to their points and back through memory, by tile size."""
 FULL_ROW, ROW_PENALTY = 12, 1.6
 """Rows of fewer pixels leave registers of a direct convolution empty, and it takes so many times as long."""
 
 
-def winograd_tile(low: Lowering, step: Conv) -> int:
-    """Return the tile size of Winograd's algorithm that a convolution is expected to be fastest with; 0: without it.
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """A way of computing a 3x3 convolution: directly (`m` is 0), or tile by tile."""
+
+    m: int
+    phased: bool = False
+    """All tiles to their points, then a product a point, then all tiles back, each through memory; else blocks of
+    tiles that stay in the second-level cache, each of which reads all weights."""
+
+
+def tiling_of(low: Lowering, step: Conv) -> Tiling:
+    """Return how a convolution is expected to be fastest.
 
     A model of the time in cycles, not a measurement: builds with equal settings must compute alike.
     """
     if not step.is_square3 or min(step.channels) < low.choices.lanes:
-        return 0
-    costs = {m: _cost(low, step, m) for m in (0, 2, 4) if m <= low.choices.winograd}
-    return min(costs, key=costs.__getitem__)
+        return Tiling(0)
+    sizes = [m for m in (2, 4) if m <= low.choices.winograd]
+    ways = [Tiling(0), *(Tiling(m, phased) for m in sizes for phased in (False, True))]
+    return min(ways, key=lambda way: _cost(low, step, way))
 
 
-def _cost(low: Lowering, step: Conv, m: int) -> float:
+def _cost(low: Lowering, step: Conv, way: Tiling) -> float:
     """Return the greater of the time to multiply and the time to read the weights, and a part of the smaller."""
     (inside, outside), (images, _, height, width) = step.channels, low.shape(step.output)
-    if m:
-        tiles, points = images * -(-height // m) * -(-width // m), (m + 2) ** 2
-        multiply = tiles * points * (inside * outside + 6 * (inside + outside))
-        read = points * inside * outside * num_tile_blocks(inside, tiles, m)
-    else:
+    moved = 0.0
+    if not way.m:
         products = images * height * width * 9 * inside * outside
         multiply = products if width >= FULL_ROW else round(products * ROW_PENALTY)
         read = 9 * inside * outside
+    else:
+        tiles, points = images * -(-height // way.m) * -(-width // way.m), (way.m + 2) ** 2
+        multiply = tiles * points * inside * outside
+        read = points * inside * outside
+        if way.phased:
+            moved = 4 * tiles * points * (inside + outside) / TILE_BYTES_A_CYCLE[way.m]
+        else:
+            multiply += tiles * points * 6 * (inside + outside)
+            read *= num_tile_blocks(inside, tiles, way.m)
     times = multiply / (2 * low.choices.lanes), read * 4 / BYTES_A_CYCLE
-    return max(times) + 0.3 * min(times)
+    return max(times) + 0.3 * min(times) + moved
 
 
 def num_tile_blocks(inside: int, tiles: int, m: int) -> int:
     """Return into how many blocks tiles are cut, so that the moved inputs of one stay in the second-level cache."""
     return max(1, round((m + 2) ** 2 * inside * tiles / (4 * CACHE_FLOATS / 3)))
+
+
+def lower_phased(low: Lowering, step: Conv, m: int) -> None:
+    """Plan a 3x3 convolution as F(m x m, 3 x 3) in three operations: all tiles in, a product a point, all tiles out."""
+    lanes = low.choices.lanes
+    value, out = low.plain(step.inputs[0]), low.made(step.output)
+    other = None if step.other is None else addend(low, step.other, out)
+    source, (inside, _) = value.one, step.channels
+    weight, bias = folded(step, low.constant)
+    blocks = out.one.blocks
+    matrix = lanewise(winograd(weight, m), blocks, lanes).astype(np.float32)
+    place = low.weights.put(np.concatenate([packed(point, WIDTH, lanes) for point in matrix]))
+    low.matrices[place] = matrix, blocks
+    points, tiles = (m + 2) ** 2, -(-out.one.height // m) * -(-out.one.width // m)
+    count = out.one.images * tiles
+    # One tile more than there are: points at distances of powers of two would share sets of the caches.
+    moved = Buffer(1, points * source.blocks, 1, count + 1, lanes)
+    product = Buffer(1, points * blocks, 1, count + 1, lanes)
+    low.buffers.extend([moved, product])
+    channel = np.arange(inside)
+    ending = low.ending(step)
+    line = low.tables.put(np.arange(count) * lanes)
+    zeros, at_bias = low.weights.put(np.zeros(points * blocks * lanes)), low.weights.put(lanewise(bias, blocks, lanes))
+
+    def read() -> Sequence[Fields]:
+        return [{
+            **target(moved), **origin(source), "code": CODES.index("TILES_IN"), "kind": m, "images": source.images,
+            "blocks": source.blocks, "out_image": tiles * lanes, "plane": source.blocks * moved.block,
+            "out_h": out.one.height, "out_w": out.one.width, "top": step.padding[0], "left": step.padding[1],
+        }]  # fmt: skip
+
+    def multiply() -> Sequence[Fields]:
+        point = np.arange(points)[:, None] * source.blocks * moved.block
+        offsets = point + channel // lanes * moved.block + channel % lanes
+        return [{
+            **target(product), **low.ending(None), "code": CODES.index("PRODUCT"), "in": moved.start, "images": 1,
+            "groups": points, "blocks": blocks, "depth": inside,
+            "offsets": low.tables.put(with_lines(offsets, lanes)), "weight": place, "bias": zeros, "part": PART,
+            "rows": 1, "row": count, "nr": WIDTH, "chunk": max(14, CACHE_FLOATS // inside), "out_at": line,
+        }]  # fmt: skip
+
+    def write() -> Sequence[Fields]:
+        fields = {
+            **origin(product), **target(out.one), **ending, "code": CODES.index("TILES_OUT"), "kind": m,
+            "in_image": tiles * lanes, "plane": blocks * product.block, "bias": at_bias,
+        }  # fmt: skip
+        if other is not None:
+            fields |= {
+                "other": other.one.start, "other_image": other.one.image, "other_block": other.one.block,
+                "other_row": other.one.row,
+            }  # fmt: skip
+        return [fields]
+
+    low.add(read, [source], [moved])
+    low.add(multiply, [moved], [product])
+    low.add(write, [product, *([] if other is None else other.buffers)], [out.one])
 
 
 def lower_winograd(low: Lowering, step: Conv, m: int) -> None:

@@ -46,6 +46,10 @@ void run_one(const Op* op, const Run& run, int thread, int threads) {
     case CODE_PRODUCT: return run_product(*op, run, thread, threads);
     case CODE_DEPTHWISE: return run_depthwise(*op, run, thread, threads);
     case CODE_WINOGRAD: return run_winograd(*op, run, thread, threads);
+    case CODE_TILES_IN:
+      return op->kind == 4 ? tiles_in<4>(*op, run, thread, threads) : tiles_in<2>(*op, run, thread, threads);
+    case CODE_TILES_OUT:
+      return op->kind == 4 ? tiles_out<4>(*op, run, thread, threads) : tiles_out<2>(*op, run, thread, threads);
     case CODE_FUSED: return run_fused(*op, op[1], run, thread, threads);
     case CODE_POOL: return run_pool(*op, run, thread, threads);
     case CODE_MEAN: return run_mean(*op, run, thread, threads);

@@ -46,6 +46,84 @@ template <> struct Transform<4> {
   }
 };
 
+// The tile of (M + 2) x (M + 2) inputs whose first is (y, x) of a plane; zeros beyond the image.
+template <int M>
+static INLINE void read_tile(const Op& op, const float* in, int64_t y, int64_t x, V* d) {
+  constexpr int A = M + 2;
+  if (y >= 0 && x >= 0 && y + A <= op.in_h && x + A <= op.in_w) {
+    for (int i = 0; i < A; i++)
+#pragma GCC unroll 8
+      for (int j = 0; j < A; j++) d[i * A + j] = load(in + (y + i) * op.in_row + (x + j) * VL);
+    return;
+  }
+  static const float zeros[VL] = {};
+  for (int i = 0; i < A; i++) {
+    const bool row = y + i >= 0 && y + i < op.in_h;
+    const float* p = in + (y + i) * op.in_row + x * VL;
+#pragma GCC unroll 8
+    for (int j = 0; j < A; j++) d[i * A + j] = load(row && x + j >= 0 && x + j < op.in_w ? p + j * VL : zeros);
+  }
+}
+
+// Inputs to [point][channel block][image, tile][VL]; points lie op.plane apart.
+template <int M>
+static void tiles_in(const Op& op, const Run& run, int thread, int threads) {
+  constexpr int A = M + 2;
+  const int64_t across = (op.out_w + M - 1) / M, down = (op.out_h + M - 1) / M;
+  Share share(op.images * op.blocks * down, thread, threads);
+  for (int64_t item = share.first; item < share.last; item++) {
+    const int64_t row = item % down, block = item / down % op.blocks, n = item / down / op.blocks;
+    const float* in = run.arena + op.in + n * op.in_image + block * op.in_block;
+    float* to = run.arena + op.out + block * op.out_block + n * op.out_image + row * across * VL;
+    for (int64_t t = 0; t < across; t++) {
+      V d[A * A], e[A * A];
+      read_tile<M>(op, in, row * M - op.top, t * M - op.left, d);
+      
+#pragma GCC unroll 8
+      for (int j = 0; j < A; j++) Transform<M>::input(d + j, A, e + j, A);
+#pragma GCC unroll 8
+      for (int i = 0; i < A; i++) Transform<M>::input(e + i * A, 1, d + i * A, 1);
+      for (int i = 0; i < A * A; i++) store(to + i * op.plane + t * VL, d[i]);
+    }
+  }
+}
+
+// And the products at all points back to outputs, with what follows the convolution.
+template <int M>
+static void tiles_out(const Op& op, const Run& run, int thread, int threads) {
+  constexpr int A = M + 2;
+  const int64_t across = (op.out_w + M - 1) / M, down = (op.out_h + M - 1) / M;
+  const float* limits = run.weights + op.clamp;
+  const V low = splat(limits[0]), high = splat(limits[1]);
+  Share share(op.images * op.blocks * down, thread, threads);
+  for (int64_t item = share.first; item < share.last; item++) {
+    const int64_t row = item % down, block = item / down % op.blocks, n = item / down / op.blocks;
+    const V bias = load(run.weights + op.bias + block * VL);
+    const float* in = run.arena + op.in + block * op.in_block + n * op.in_image + row * across * VL;
+    float* out = run.arena + op.out + n * op.out_image + block * op.out_block + row * M * op.out_row;
+    const float* other = op.other < 0 ? nullptr : run.arena + op.other + n * op.other_image +
+                                                      block * op.other_block + row * M * op.other_row;
+    const int64_t height = op.out_h - row * M < M ? op.out_h - row * M : M;
+    for (int64_t t = 0; t < across; t++) {
+      V d[A * A], e[M * A], f[M * M];
+      for (int i = 0; i < A * A; i++) d[i] = load(in + i * op.plane + t * VL);
+      
+#pragma GCC unroll 8
+      for (int j = 0; j < A; j++) Transform<M>::output(d + j, A, e + j, A);
+#pragma GCC unroll 8
+      for (int i = 0; i < M; i++) Transform<M>::output(e + i * A, 1, f + i * M, 1);
+      const int64_t width = op.out_w - t * M < M ? op.out_w - t * M : M;
+      for (int y = 0; y < height; y++)
+        for (int x = 0; x < width; x++) {
+          V v = f[y * M + x] + bias;
+          if (other) v += load(other + y * op.other_row + (t * M + x) * VL);
+          v = clamp(v, low, high);
+          store(out + y * op.out_row + (t * M + x) * VL, op.post ? post_one(int(op.post), v) : v);
+        }
+    }
+  }
+}
+
 template <int M>
 static void winograd_block(const Op& op, const Run& run, int64_t n, int64_t tile0, int64_t tiles, float* scratch) {
   constexpr int A = M + 2;
@@ -58,18 +136,11 @@ static void winograd_block(const Op& op, const Run& run, int64_t n, int64_t tile
     for (int64_t t = 0; t < tiles; t++) {
       int64_t y = (tile0 + t) / across * M - op.top, x = (tile0 + t) % across * M - op.left;
       V d[A * A], e[A * A];
-      if (y >= 0 && x >= 0 && y + A <= op.in_h && x + A <= op.in_w) {
-        for (int i = 0; i < A; i++)
+      read_tile<M>(op, in, y, x, d);
+      
 #pragma GCC unroll 8
-          for (int j = 0; j < A; j++) d[i * A + j] = load(in + (y + i) * op.in_row + (x + j) * VL);
-      } else {
-        for (int i = 0; i < A; i++)
-          for (int j = 0; j < A; j++) {
-            bool inside = y + i >= 0 && y + i < op.in_h && x + j >= 0 && x + j < op.in_w;
-            d[i * A + j] = inside ? load(in + (y + i) * op.in_row + (x + j) * VL) : splat(0.0f);
-          }
-      }
       for (int j = 0; j < A; j++) Transform<M>::input(d + j, A, e + j, A);
+#pragma GCC unroll 8
       for (int i = 0; i < A; i++) Transform<M>::input(e + i * A, 1, d + i * A, 1);
       float* to = moved + (block * tiles + t) * VL;
       for (int i = 0; i < A * A; i++) store(to + i * op.in_blocks * tiles * VL, d[i]);
@@ -95,8 +166,11 @@ static void winograd_block(const Op& op, const Run& run, int64_t n, int64_t tile
       for (int64_t t = 0; t < tiles; t++) {
         V d[A * A], e[M * A], f[M * M];
         for (int i = 0; i < A * A; i++) d[i] = load(product + ((i * width + j) * tiles + t) * VL);
-        for (int j = 0; j < A; j++) Transform<M>::output(d + j, A, e + j, A);
-        for (int i = 0; i < M; i++) Transform<M>::output(e + i * A, 1, f + i * M, 1);
+        
+#pragma GCC unroll 8
+      for (int j = 0; j < A; j++) Transform<M>::output(d + j, A, e + j, A);
+  #pragma GCC unroll 8
+      for (int i = 0; i < M; i++) Transform<M>::output(e + i * A, 1, f + i * M, 1);
         int64_t y0 = (tile0 + t) / across * M, x0 = (tile0 + t) % across * M;
         for (int y = 0; y < M && y0 + y < op.out_h; y++)
           for (int x = 0; x < M && x0 + x < op.out_w; x++) {
