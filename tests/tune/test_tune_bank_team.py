@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from servers import missing, server
 from tune_builders import MACHINE, gain, measured, mm_task
 
 from jumar.tune.bank import Bank, Tried, stack_of
+from jumar.tune.bank.location import FILE_NAME
 from jumar.tune.bank.tables import Base
 from jumar.tune.errors import BankError
 from jumar.tune.policy import Policy
@@ -108,6 +110,56 @@ def test_a_bank_of_a_newer_schema_is_one_sentence(place) -> None:
     bank.close()
     with pytest.raises(BankError, match=r"has schema 99 and this Jumar reads up to 2\. Update Jumar"):
         Bank.open(place)
+
+
+def engine_of(place: Path | str) -> sa.Engine:
+    is_file = isinstance(place, Path)
+    return sa.create_engine(sa.URL.create("sqlite", database=str(place / FILE_NAME)) if is_file else place)
+
+
+def first_version(place: Path | str) -> None:
+    """Make `bank_v1.sql`, a bank as the first version wrote it, at `place`: its tables and its rows."""
+    Bank.open(place).close()
+    source = sqlite3.connect(":memory:")
+    source.executescript((HERE / "bank_v1.sql").read_text("utf-8"))
+    engine = engine_of(place)
+    with engine.begin() as connection:
+        connection.execute(sa.text("DROP INDEX ix_tasks_structure"))
+        connection.execute(sa.text("ALTER TABLE tasks DROP COLUMN structure"))
+        connection.execute(sa.text("DELETE FROM meta"))
+        for table in Base.metadata.sorted_tables:
+            rows = source.execute(f"SELECT * FROM {table.name}")
+            names = [column[0] for column in rows.description if column[0] != "id"]
+            places = ", ".join(f":{name}" for name in names)
+            insert = sa.text(f"INSERT INTO {table.name} ({', '.join(names)}) VALUES ({places})")
+            for row in rows:
+                known = dict(zip([column[0] for column in rows.description], row, strict=True))
+                connection.execute(insert, {name: known[name] for name in names})
+    engine.dispose()
+    source.close()
+
+
+def test_a_bank_of_the_first_version_is_read_and_migrated_when_it_is_written_to(place) -> None:
+    first_version(place)
+    bank = Bank.open(place, create=False)
+    assert bank.slots(mm_task(), MACHINE)["Format"].policy == FORMAT, "looking changes nothing"
+    assert "structure" not in columns_of(place, "tasks")
+    assert accept(bank, size=16) == "add"
+    assert "structure" in columns_of(place, "tasks")
+    (near,) = bank.nearest(mm_task(8), MACHINE)[:1]
+    assert near.stack[:1] == (FORMAT,), "tasks of the first version have a structure now"
+    assert {entry.task.key for entry in bank.entries()} == {mm_task().key, mm_task(16).key}
+    bank.close()
+    again = Bank.open(place, create=False)
+    assert accept(again, IMPL, (FORMAT,), size=16) == "add"
+    again.close()
+
+
+def columns_of(place: Path | str, table: str) -> set[str]:
+    engine = engine_of(place)
+    found = {column["name"] for column in sa.inspect(engine).get_columns(table)}
+    engine.dispose()
+    return found
 
 
 def test_merging_keeps_the_better_stack_whole(place, tmp_path) -> None:
