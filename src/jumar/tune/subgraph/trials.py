@@ -31,8 +31,9 @@ _COMPARISONS = 12
 """Calls for warming up and for comparing outputs on several inputs, the reference in float64 among them."""
 
 
-SHARE = 0.5
-"""Of the time that is left, one candidate may take this much: a compiler that hangs does not take it all."""
+SHARE, SLOW_SHARE = 0.7, 0.5
+"""Of the time that is left, one candidate may take this much, so that one that hangs does not take it all: of an engine
+that is quick to build, and of one that compiles."""
 SLOW = 5.0
 """Times the usual limit, for engines that compile, where the budget has so much."""
 
@@ -85,7 +86,7 @@ class Trials:
     def prepare(self, plans: Iterable[Plan]) -> None:
         """Let plans that will be screened against eager be compiled at once, where several may be."""
         asked = list(plans)
-        limit_s = min((self._limit_s(plan, SHARE) for plan in asked), default=0.0)
+        limit_s = min(map(self._limit_s, asked), default=0.0)
         self.measures.prepare([self.trial(plan, None, quick(self.options)) for plan in asked], limit_s)
 
     def screen(
@@ -98,7 +99,7 @@ class Trials:
         self._check_time(plan)
         begun = self.measures.elapsed_s()
         trial = self.trial(plan, against, effort or quick(self.options))
-        outcome = self.measures.screen(trial, self._reserve_s(), self._limit_s(plan, share or SHARE))
+        outcome = self.measures.screen(trial, self._reserve_s(), self._limit_s(plan, share))
         self._learn(plan, outcome, self.measures.elapsed_s() - begun)
         return self._noted(plan, against, stage, outcome)
 
@@ -122,7 +123,7 @@ class Trials:
                 error_budget=self.error_budget,
             ),
             self._reserve_s(),
-            self._limit_s(plan, SHARE),
+            self._limit_s(plan),
         )  # fmt: skip
 
     def trial(self, plan: Plan, against: Plan | None, effort: Effort, seed: int = 0) -> Trial:
@@ -165,11 +166,11 @@ class Trials:
             seen_s = max(took_s - timed_s, 0.0)
             self._overhead_s = seen_s if self._num_learned == 2 else min(self._overhead_s, seen_s)
 
-    def _limit_s(self, plan: Plan, share: float) -> float:
+    def _limit_s(self, plan: Plan, share: float | None = None) -> float:
         """Return how long a candidate may take: as the options say, longer where it compiles, within its share."""
-        limit_s = self.options.limits.time_s
-        if any(region.engine in self.slow for region in plan.regions):
-            limit_s *= SLOW
+        is_slow = any(region.engine in self.slow for region in plan.regions)
+        limit_s = self.options.limits.time_s * (SLOW if is_slow else 1.0)
+        share = share or (SLOW_SHARE if is_slow else SHARE)
         if self.deadline_s is None:
             return limit_s
         left_s = self.deadline_s - self.measures.elapsed_s() - self.reserve_s
