@@ -52,15 +52,8 @@ def compiled(source: Path, *, flags: Sequence[str] = (), made: Mapping[str, str]
     CompilerError when there is no compiler or it fails, and OSError when neither the cache nor a temporary folder
     can be written.
     """
-    command = compiler()
-    if not command:
-        raise CompilerError("C++ sources need a C++ compiler and none was found; install g++ or set CXX.")
-    arguments = [*command, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-fno-math-errno", *flags]
+    arguments, cached = _plan(source, flags, made or {})
     made = made or {}
-    texts = [path.read_text("utf-8") for path in sorted(source.parent.glob("*.[ch]pp"))]
-    parts = [source.name, *texts, *made, *made.values(), *arguments, *sorted(features()), platform.machine()]
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-    cached = _cache_folder() / f"{source.stem}-{digest}.so"
     if cached.is_file():
         return cached
     try:
@@ -73,6 +66,24 @@ def compiled(source: Path, *, flags: Sequence[str] = (), made: Mapping[str, str]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return cached
+
+
+def cached_library(source: Path, *, flags: Sequence[str] = (), made: Mapping[str, str] | None = None) -> Path | None:
+    """Return what `compiled` would take from the cache, None when it would compile. Raises CompilerError as it does."""
+    _, cached = _plan(source, flags, made or {})
+    return cached if cached.is_file() else None
+
+
+def _plan(source: Path, flags: Sequence[str], made: Mapping[str, str]) -> tuple[list[str], Path]:
+    """Return the command that compiles `source`, but for its files, and where the library belongs."""
+    command = compiler()
+    if not command:
+        raise CompilerError("C++ sources need a C++ compiler and none was found; install g++ or set CXX.")
+    arguments = [*command, "-O3", "-march=native", "-std=c++17", "-fPIC", "-shared", "-fno-math-errno", *flags]
+    texts = [path.read_text("utf-8") for path in sorted(source.parent.glob("*.[ch]pp"))]
+    parts = [source.name, *texts, *made, *made.values(), *arguments, *sorted(features()), platform.machine()]
+    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
+    return arguments, _cache_folder() / f"{source.stem}-{digest}.so"
 
 
 def _compile(arguments: list[str], source: Path, made: Mapping[str, str], folder: Path) -> Path:

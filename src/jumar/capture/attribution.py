@@ -46,13 +46,14 @@ class Origins:
 
     def enter(self, origin: Origin) -> None:
         """Say that nodes made from now on belong to `origin`."""
-        self._note(_next_number(), origin, "")
+        self.note_at(_next_number(), origin, "")
 
     def note(self, origin: Origin, source: str) -> None:
         """Say that nodes made by the operator under way belong to `origin` and to this line of the user's code."""
-        self._note(_next_number() - 1, origin, source)
+        self.note_at(_next_number() - 1, origin, source)
 
-    def _note(self, number: int, origin: Origin, source: str) -> None:
+    def note_at(self, number: int, origin: Origin, source: str) -> None:
+        """Say that the node with this number, and later ones, belong to `origin` and to this line."""
         numbers = self._numbers
         if not numbers or number > numbers[-1]:
             numbers.append(number)
@@ -106,13 +107,17 @@ class Attribution:
         if self._callers:
             self._callers.pop()
 
-    def find(self, node: Any) -> tuple[Origin, str]:
-        """Return the origin of a node that runs now, and the line of the user's code that made it."""
+    def note(self, number: int, origin: Origin, source: str) -> None:
+        """Say that the node with this number of the calling thread belongs to `origin` and this line."""
+        self.here().note_at(number, origin, source)
+
+    def find(self, number: int) -> tuple[Origin, str]:
+        """Return the origin of the node with this number that runs now, and the line of user code that made it."""
         if self._callers:
             origins = self._by_thread.get(self._callers[-1])
         else:
             origins = self._by_thread.get(threading.get_ident()) or next(iter(self._by_thread.values()), None)
-        found = origins.find(node._sequence_nr()) if origins is not None else None
+        found = origins.find(number) if origins is not None else None
         return found or (self.unknown, "")
 
     def end_step(self) -> None:

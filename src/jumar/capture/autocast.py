@@ -33,13 +33,13 @@ class AutocastWatch:
     """Follows autocast regions from when it is started."""
 
     def __init__(self) -> None:
-        self._stack = _Stack()
+        self.stack = _Stack()
         self._patches = Patches()
 
     @property
     def dtype(self) -> str:
         """`float16` or `bfloat16` inside an enabled region, else empty."""
-        return self._stack.dtypes[-1]
+        return self.stack.dtypes[-1]
 
     def start(self) -> None:
         """Begin to follow."""
@@ -54,10 +54,10 @@ class AutocastWatch:
     def _around_enter(self, region: Any) -> Iterator[None]:
         yield
         enabled = region._enabled
-        self._stack.dtypes.append(str(region.fast_dtype).removeprefix("torch.") if enabled else "")
+        self.stack.dtypes.append(str(region.fast_dtype).removeprefix("torch.") if enabled else "")
 
     @contextmanager
     def _around_exit(self, *_: Any) -> Iterator[None]:
-        if len(self._stack.dtypes) > 1:
-            self._stack.dtypes.pop()
+        if len(self.stack.dtypes) > 1:
+            self.stack.dtypes.pop()
         yield

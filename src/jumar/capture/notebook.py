@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -21,6 +21,9 @@ from jumar.capture.randomness import step_digests
 from jumar.capture.selection import Selection, keep
 from jumar.capture.storages import StorageTable
 from jumar.recording import Kind, Phase, StepInfo
+
+if TYPE_CHECKING:
+    from jumar.capture.fast.watch import FastStorages
 
 Tensor = torch.Tensor
 
@@ -38,7 +41,8 @@ class Notebook:
         self.watch = ModuleWatch()
         self.clock = RunClock()
         self.autocast = AutocastWatch()
-        self.storages = StorageTable()
+        self.storages: StorageTable | FastStorages = StorageTable()
+        self._look: Callable[..., Seen] | None = None
         self.is_open = False
         self.selection: Selection | None = None
         """Rows whose whole tensors are kept whatever the probes take."""
@@ -95,11 +99,15 @@ class Notebook:
 
     def begin_operator(self, origin: Origin, phase: Phase, info: OperatorInfo, source: str) -> Call:
         """Return the note of an operator that is about to run in the module `origin`."""
+        return self._begin(self.site_of(origin, phase, info), source)
+
+    def site_of(self, origin: Origin, phase: Phase, info: OperatorInfo) -> Site:
+        """Return where calls of an operator in the module `origin` are counted."""
         site: Site | None = origin.sites.get((info, phase))
         if site is None:
             site = self._site("op", phase, origin.module_path, origin.module_type, info.name)
             origin.sites[info, phase] = site
-        return self._begin(site, source)
+        return site
 
     def new_call(self, kind: Kind, phase: Phase, path: str, module_type: str, name: str) -> Call:
         """Return the note of a call of a module, an optimizer or a loss, that begins now."""
@@ -140,8 +148,15 @@ class Notebook:
 
     # -- tensors ------------------------------------------------------------------------------
 
+    def use(self, storages: FastStorages | None) -> None:
+        """Follow memory by these storages from the step on that begins; None for our own."""
+        self._look = storages.look if storages is not None else None
+        self.storages = storages or StorageTable()
+
     def see(self, tensor: Tensor, version: int | None = None) -> Seen:
         """Return the note of a tensor as it is now; `version` as in `StorageTable.find`."""
+        if self._look is not None:
+            return self._look(tensor, version)
         seen, is_new = self.storages.find(tensor, version)
         if is_new and self.tensor_probes and not is_wrapper(tensor):
             for probe in self.tensor_probes:
@@ -150,6 +165,8 @@ class Notebook:
 
     def see_copy(self, source: Seen, tensor: Tensor) -> Seen:
         """Return the note of a tensor that was just copied from the one of `source`, whose statistics it has."""
+        if self._look is not None:
+            return self._look(tensor, None, source)
         seen, is_new = self.storages.find(tensor)
         if is_new and self.tensor_probes and not is_wrapper(tensor):
             seen.twin = source.twin or source

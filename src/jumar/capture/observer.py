@@ -12,6 +12,7 @@ from torch import nn
 
 from jumar.capture.attribution import Attribution
 from jumar.capture.calls import Call
+from jumar.capture.fast.watch import FastWatch
 from jumar.capture.gradients import GradientHooks, LossWatch
 from jumar.capture.mode import ObserverMode
 from jumar.capture.modules import ModuleHooks
@@ -85,6 +86,7 @@ class Observer:
         )
         """Runs and notes one operator."""
         self._mode = ObserverMode(self.operators.run)
+        self._fast = FastWatch(self._notebook, self.operators, self._attribution)
         self._calls = CallWatch(
             self._notebook, self._attribution, self._on_root, notes_modules="module" in options.levels
         )
@@ -122,7 +124,7 @@ class Observer:
             self._losses.start()
             self._notebook.autocast.start()
         self._update_recording()
-        self._notebook.begin_step()  # the generators are as the first step finds them
+        self._begin_step()  # the generators are as the first step finds them
 
     def stop(self) -> None:
         """End observing; what was not a complete step is dropped."""
@@ -133,6 +135,7 @@ class Observer:
         self._losses.stop()
         self._notebook.autocast.stop()
         self._calls.gradients.end_step()
+        self._fast.stop()
         self._notebook.begin_step()
 
     def finish(self, *, complete: bool) -> None:
@@ -177,7 +180,18 @@ class Observer:
         self._attribution.end_step()
         self._optimizers.begin_step()
         self._update_recording()
+        self._begin_step()
+
+    def _begin_step(self) -> None:
+        """Begin the notes of a step, and let C++ take them where it can."""
+        notebook = self._notebook
+        if notebook.is_open and self._observes_operators:
+            with notebook.own_work():
+                self._fast.begin_step(self._mode)
+        else:
+            self._fast.pause()
         notebook.begin_step()
+        self._fast.began(notebook.calls, notebook.step_start)
 
     def _update_recording(self) -> None:
         first, end = self._options.steps or (0, sys.maxsize)
@@ -220,4 +234,5 @@ class Observer:
         ] = None
         self._wanted = False
         self._update_recording()
+        self._fast.pause()
         self._notebook.begin_step()

@@ -74,6 +74,8 @@ class TableMaker:
         arguments = call.arguments
         if not arguments:
             return ""
+        if isinstance(arguments, str):
+            return arguments
         written = repr(arguments)  # NOTE: 1 and True are equal, and are not written alike
         text = self._texts.get(written)
         if text is None:

@@ -50,7 +50,7 @@ class OperatorWatch:
         self._names = names
         self._in_optimizer = in_optimizer
         self._optimizers = optimizers
-        self._notes_optimizer_values = notes_optimizer_values
+        self.notes_optimizer_values = notes_optimizer_values
         self._of_parameters: dict[tuple[str, str], Origin] = {}
 
     def run(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -83,7 +83,7 @@ class OperatorWatch:
         notebook = self._notebook
         origin, phase, source = self._origin()
         call = notebook.begin_operator(origin, phase, info, source)
-        see = notebook.see if phase != "optimizer" or self._notes_optimizer_values else notebook.storages.outline
+        see = notebook.see if phase != "optimizer" or self.notes_optimizer_values else notebook.storages.outline
         inputs = call.inputs
         found: list[Any] = []
         for position, value in enumerate(args):
@@ -145,15 +145,20 @@ class OperatorWatch:
             origin = stack[-1].origin
             return origin, "forward" if node is None else "backward", origin.source
         if node is None:
-            if self._in_optimizer():
-                return self._attribution.unknown, "optimizer", self._optimizers.source
-            return self._attribution.unknown, "forward", ""
+            return self.outside()
         if node.name() == "torch::autograd::AccumulateGrad":
-            return self._of_parameter(node.variable), "backward", ""
-        origin, source = self._attribution.find(node)
+            return self.of_parameter(node.variable), "backward", ""
+        origin, source = self._attribution.find(node._sequence_nr())
         return origin, "backward", source or origin.source
 
-    def _of_parameter(self, parameter: Tensor) -> Origin:
+    def outside(self) -> tuple[Origin, Phase, str]:
+        """Return where an operator belongs that runs outside of modules and of a backward pass."""
+        if self._in_optimizer():
+            return self._attribution.unknown, "optimizer", self._optimizers.source
+        return self._attribution.unknown, "forward", ""
+
+    def of_parameter(self, parameter: Tensor) -> Origin:
+        """Return where a parameter belongs."""
         owner = self._names.of_parameter(parameter)
         origin = self._of_parameters.get(owner)
         if origin is None:

@@ -39,17 +39,22 @@ class SourceProbe(Probe):
         """Return `file:line` of the first frame of user code at or outside of `frame`; empty without one."""
         while frame is not None:
             code = frame.f_code
-            known = self._shown.get(id(code))
-            if known is None:
-                known = self._shown[id(code)] = self._show(code.co_filename), code
-            if known[0]:
+            shown = self.shown(code)
+            if shown:
                 place = (id(code), frame.f_lineno)
                 line = self._lines.get(place)
                 if line is None:
-                    line = self._lines[place] = f"{known[0]}:{place[1]}"
+                    line = self._lines[place] = f"{shown}:{place[1]}"
                 return line
             frame = frame.f_back
         return ""
+
+    def shown(self, code: CodeType) -> str:
+        """Return the file name of user code as rows have it; empty for other code."""
+        known = self._shown.get(id(code))
+        if known is None:
+            known = self._shown[id(code)] = self._show(code.co_filename), code
+        return known[0]
 
     def _show(self, name: str) -> str:
         if name.startswith("<") or name.startswith(_NOT_USER_CODE):

@@ -1,0 +1,104 @@
+"""What the C++ of the hot path needs of the observer: the objects it reads and writes, and what it asks Python."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from types import CodeType, FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from jumar.capture.attribution import Attribution, Origin
+from jumar.capture.calls import Call, Layout, Seen, Site, Tally, arguments_text
+from jumar.capture.clock import RunClock
+from jumar.capture.memory import is_wrapper
+from jumar.capture.modules import Frame
+from jumar.capture.operators import OperatorInfo, operator_info
+from jumar.capture.probes import Probe, SketchProbe, SourceProbe, StatsProbe
+from jumar.recording import sketch
+
+if TYPE_CHECKING:
+    from jumar.capture.notebook import Notebook
+    from jumar.capture.watch_operators import OperatorWatch
+
+_NOTHING, _STATISTICS, _SKETCHES, _BY_PYTHON = range(4)
+
+
+class Host:
+    """The attributes of this object are read once, by `set_up`."""
+
+    Call, Clock, Frame, Origin, Seen, Site, Tally = Call, RunClock, Frame, Origin, Seen, Site, Tally
+
+    def __init__(self, notebook: Notebook, operators: OperatorWatch, attribution: Attribution) -> None:
+        self._notebook = notebook
+        self._source = next(probe for probe in notebook.probes if isinstance(probe, SourceProbe))
+        self._elements: dict[Any, int] = {}
+        self._folded = np.ascontiguousarray(sketch.fold().reshape(-1))
+        self.tile, self.fold = sketch.tile().ctypes.data, self._folded.ctypes.data
+        self.watch, self.autocast, self.clock = notebook.watch, notebook.autocast.stack, notebook.clock
+        self.values = kind_of_values(notebook.tensor_probes)
+        self.notes_optimizer_values = operators.notes_optimizer_values
+        self.site_of, self.fail = notebook.site_of, notebook.on_failure
+        self.outside, self.of_parameter = operators.outside, operators.of_parameter
+        self.find_origin = attribution.find
+        self.note_origin = attribution.note
+
+    def describe(self, name: str, overload: str) -> tuple[OperatorInfo, bool, bool, bool, bool, tuple[int, ...]] | None:
+        """Return what is known of an operator; None for one whose calls Python must note."""
+        namespace, _, short = name.partition("::")
+        info = operator_info(getattr(getattr(getattr(torch.ops, namespace), short), overload or "default"))
+        if info.collective or info.is_marker or info.draws:
+            return None
+        return info, info.is_view, info.is_copy, info.is_uninitialised, info.returns_writes, info.writes
+
+    def text_of(self, call: Call) -> str:
+        """Return the arguments of a call, as a row has them, to be shared by calls with equal ones."""
+        return arguments_text(call.arguments)
+
+    def is_users(self, code: CodeType) -> bool:
+        """Tell whether a line of this code is shown."""
+        return bool(self._source.shown(code))
+
+    def line_of(self, frame: FrameType) -> str:
+        """Return the line of a frame of the user's code."""
+        return self._source.find(frame)
+
+    def layout_of(self, tensor: torch.Tensor) -> Layout:
+        """Return how a tensor lies in memory, its `elements` numbered."""
+        layout = Layout(tensor)
+        layout.elements = self._elements.setdefault((tensor.device, layout.addresses), len(self._elements) + 1)
+        return layout
+
+    def look(self, seen: Seen, tensor: torch.Tensor) -> None:
+        """Let the probes look at a tensor that is new."""
+        if not is_wrapper(tensor):
+            for probe in self._notebook.tensor_probes:
+                probe.on_tensor(seen, tensor)
+
+
+def kind_of_values(probes: Sequence[Probe]) -> int:
+    """Return which values the C++ takes by itself for these probes."""
+    kinds = [type(probe) for probe in probes]
+    if not kinds:
+        return _NOTHING
+    if kinds == [StatsProbe]:
+        return _STATISTICS
+    return _SKETCHES if kinds == [SketchProbe, StatsProbe] else _BY_PYTHON
+
+
+def is_fit(notebook: Notebook) -> bool:
+    """Tell whether the notes of the next step are those that the C++ takes."""
+    return (
+        notebook.selection is None
+        and not notebook.skips_views
+        and [type(probe) for probe in notebook.call_probes] == [SourceProbe]
+        and not _device_is_emulated()
+    )
+
+
+def _device_is_emulated() -> bool:
+    """Tell whether an emulated device is up, whose tensors only Python knows how to look at."""
+    state = sys.modules.get("jumar.device.emulator.state")
+    return state is not None and bool(state.STATE.active)
