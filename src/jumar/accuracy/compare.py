@@ -8,13 +8,14 @@ from pathlib import Path
 from jumar.accuracy.collect import ended
 from jumar.accuracy.evidence import Evidenced
 from jumar.accuracy.floor_recordings import measure_floor
-from jumar.accuracy.losses import compare_losses
+from jumar.accuracy.losses import compare_losses, unjudged_after
 from jumar.accuracy.measure import common_values
 from jumar.accuracy.options import CompareOptions
 from jumar.accuracy.rank_walk import RankWalk, tensor_loader
 from jumar.accuracy.ranks import compare_ranks, only_in_target
 from jumar.accuracy.results import Comparison
 from jumar.accuracy.settings import setting_differences
+from jumar.accuracy.skipped_updates import benign_skip
 from jumar.accuracy.source import RecordingLike, opened, rare_collections
 from jumar.accuracy.steps import find_offset, losses_alike, offset_shift, step_pairs
 from jumar.accuracy.verdict import conclude
@@ -115,7 +116,8 @@ def _compare_rank(found: Evidenced, ranks: RankPair, options: CompareOptions, on
     _note_steps(found, ranks, offset)
     walk = RankWalk(found.reference, found.target, ranks, options, floor=found.floor)
     for number, (step, other) in enumerate(steps):
-        if ended(found) and not options.all_steps:
+        apart = benign_skip(found.skipped, ranks[0]) is not None
+        if apart or (ended(found) and not options.all_steps):
             found.notes.append(
                 f"rank {ranks[0]}: the operators of steps {step} to {steps[-1][0]} were not compared after that"
             )
@@ -126,7 +128,8 @@ def _compare_rank(found: Evidenced, ranks: RankPair, options: CompareOptions, on
     mine = found.reference.losses(ranks[0])
     theirs = [(step - offset, loss) for step, loss in found.target.losses(ranks[1])]
     cut = next((shift.counts for shift in found.correspondence.shifts if shift.kind == "micro-steps"), (1, 1))
-    found.losses.extend(compare_losses(mine, losses_alike(mine, theirs, cut), ranks[0], found.coarsest))
+    losses = compare_losses(mine, losses_alike(mine, theirs, cut), ranks[0], found.coarsest)
+    found.losses.extend(unjudged_after(losses, benign_skip(found.skipped, ranks[0])))
 
 
 def _compare_ranks_of_one(found: Evidenced, options: CompareOptions) -> None:

@@ -12,6 +12,7 @@ from jumar.accuracy.leaves import Leaf
 from jumar.accuracy.operators import Operators
 from jumar.accuracy.results import Evidence, LossPair, OperatorDiff, RunSummary, UnmatchedCall
 from jumar.accuracy.settings import SettingDiff
+from jumar.accuracy.skipped_updates import SkippedUpdate
 from jumar.accuracy.source import RecordingLike
 
 
@@ -40,6 +41,8 @@ class Evidenced:
     """Measured from floor recordings; None to estimate it."""
     coarsest: float = 0.0
     kinds: set[str] = field(default_factory=set)
+    skipped: list[SkippedUpdate] = field(default_factory=list)
+    """Updates that only one run made."""
     correspondence: Correspondence = field(default_factory=Correspondence)
     """Structure, names, steps, ranks: what is known beside the values."""
 

@@ -46,10 +46,11 @@ class LossScaling:
         self._factors: dict[Side, dict[int, float]] = {"reference": {}, "target": {}}
 
     def makes(self, call: Call, side: Side) -> bool:
-        """Return whether the call brings the scale in: a product of single elements, one of which is the scale."""
-        if not self.differs or self.scales[side] == 1.0 or call.operator != "mul":
+        """Return whether the call brings the scale in: a product of single elements, one of which is the scale, or the
+        scale itself."""
+        if not self.differs or self.scales[side] == 1.0 or call.operator not in {"mul", "full"}:
             return False
-        tensors = list(call.inputs.values())
+        tensors = list((call.inputs or call.outputs).values())
         single = all(math.prod(tensor.shape) == 1 for tensor in tensors)
         return single and any(tensor.mean == self.scales[side] for tensor in tensors)
 

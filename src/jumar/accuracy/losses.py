@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 from jumar.accuracy.results import LossPair
 from jumar.accuracy.tolerance import EPSILON
@@ -31,6 +32,11 @@ def compare_losses(
         _pair(step, rank, mine.get(step), theirs.get(step), loss_tolerance(step - first, coarsest))
         for step in sorted({*mine, *theirs})
     ]
+
+
+def unjudged_after(losses: Iterable[LossPair], last: int | None) -> list[LossPair]:
+    """Return the pairs with those after step `last` unjudged: the runs are an update apart; None for no such step."""
+    return [pair if last is None or pair.step <= last else replace(pair, agrees=None) for pair in losses]
 
 
 def loss_tolerance(steps: int, coarsest: float) -> float:

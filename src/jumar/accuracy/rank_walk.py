@@ -19,6 +19,7 @@ from jumar.accuracy.modules import ModuleMap, match_modules
 from jumar.accuracy.options import CompareOptions
 from jumar.accuracy.origins import batch_elsewhere, relation, transposed_parameters
 from jumar.accuracy.precision import reduced_products
+from jumar.accuracy.skipped_updates import skipped_update, without_backward
 from jumar.accuracy.source import RecordingLike, TensorReader
 from jumar.accuracy.steps import micro_steps
 from jumar.accuracy.tolerance import EPSILON, epsilon
@@ -55,6 +56,9 @@ class RankWalk:
         """Compare a pair of steps and take what it shows into `found`."""
         rows = self._rows(step, other)
         before = ended(found)
+        skipped = skipped_update((self._reference, self._target), (step, other), self._ranks, rows)
+        if skipped is not None and skipped.benign:
+            rows = without_backward(rows[0]), without_backward(rows[1])
         outcome, aligned = self._compare(*rows)
         if not found.coarsest:
             found.coarsest = max(map(_coarsest, rows))
@@ -66,6 +70,8 @@ class RankWalk:
         if is_first:
             self._note_first(known, step, other, rows)
             known.transposed = known.transposed or transposed_parameters(aligned)
+        if skipped is not None and not before:
+            found.skipped.append(skipped)
         if not before and (found.leaves or found.random):
             self._explain(found, aligned, other)
 

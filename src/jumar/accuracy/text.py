@@ -10,7 +10,7 @@ from jumar.accuracy.diagnosis.results import Diagnosis, StepCurve
 from jumar.accuracy.diagnosis.second_pass import SecondPass
 from jumar.accuracy.results import Comparison, LossPair, OperatorStatus, RunSummary
 from jumar.accuracy.words import number, told_once
-from jumar.findings import Severity
+from jumar.findings import Finding, Severity
 from jumar.words import counted
 
 MAX_LINES = 15
@@ -21,6 +21,9 @@ KINDS = {
     "statistics": "statistics: errors are lower bounds",
     "none": "no values",
 }
+
+ENDS_EARLY = frozenset({"JM316"})
+"""Findings that say why nothing after a step was compared, though they may be no error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,16 @@ def _wrapped(text: str, indent: str = "", max_lines: int = 2) -> list[str]:
 def _decisive(comparison: Comparison) -> list[_Part]:
     """Return the sentence of the finding that decides, and of the next most severe one."""
     parts: list[_Part] = []
-    for finding in [finding for finding in comparison.findings if finding.severity >= Severity.ERROR][:2]:
+    for finding in [finding for finding in comparison.findings if _decides(finding)][:2]:
         if finding.message not in comparison.headline:
             first = not parts
             text = f"{finding.code} {told_once(finding.message, comparison.headline)}"
             parts.append(_Part(1 if first else 8, _wrapped(text, "  ", max_lines=3 if first else 2)))
     return parts
+
+
+def _decides(finding: Finding) -> bool:
+    return finding.severity >= Severity.ERROR or finding.code in ENDS_EARLY
 
 
 def _hypothesis(diagnosis: Diagnosis | None) -> list[_Part]:
@@ -84,7 +91,7 @@ def _hypothesis(diagnosis: Diagnosis | None) -> list[_Part]:
 
 
 def _next(comparison: Comparison, second_pass: SecondPass | None) -> list[_Part]:
-    deciding = next((f for f in comparison.findings if f.severity >= Severity.ERROR), None)
+    deciding = next((f for f in comparison.findings if _decides(f)), None)
     parts = []
     by_values = second_pass is not None and deciding is not None and "--values tensors" in deciding.action
     if deciding is not None and deciding.action and not by_values:

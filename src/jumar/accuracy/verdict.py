@@ -44,6 +44,8 @@ def _status(found: Evidenced) -> ComparisonStatus:
         return "diverge"
     if found.leaves or found.random is not None:
         return "incomparable"
+    if not all(skip.benign for skip in found.skipped):
+        return "diverge"
     return "agree" if first_disagreement(found.losses) is None else "diverge"
 
 
@@ -59,6 +61,8 @@ def _headline(found: Evidenced, status: ComparisonStatus, findings: list[Finding
         return f"The runs cannot be compared: {f'{reason(found)}.' if reason(found) else findings[0].message}"
     if found.first is None and _ranks_differ(found):
         return f"The ranks differ. {next(finding.message for finding in findings if finding.code == 'JM314')}"
+    if found.first is None and not all(skip.benign for skip in found.skipped):
+        return f"The runs diverge at an update. {next(f.message for f in findings if f.code == 'JM316')}"
     if found.first is None:
         return f"The losses diverge. {findings[0].message}"
     return f"The runs diverge first at {found.first.name} in {place(found.first)}."
@@ -66,7 +70,7 @@ def _headline(found: Evidenced, status: ComparisonStatus, findings: list[Finding
 
 def _agreement(found: Evidenced) -> str:
     compared = sum(found.counts[status] for status in ("agree", "inherited"))
-    errors = [pair.error for pair in found.losses if pair.error is not None]
+    errors = [pair.error for pair in found.losses if pair.error is not None and pair.agrees]
     greatest = max(errors, default=None)
     losses = (
         "" if greatest is None else f"; losses agree within {number(greatest, 2)}" if greatest else "; equal losses"
@@ -74,8 +78,15 @@ def _agreement(found: Evidenced) -> str:
     what = "module" if found.kinds == {"module"} else "operator"
     return (
         f"The runs agree: {counted(compared, f'{what} call')} in {counted(len(set(found.steps)), 'step')} "
-        f"differ by no more than rounding explains{losses}."
+        f"differ by no more than rounding explains{losses}{_until(found)}."
     )
+
+
+def _until(found: Evidenced) -> str:
+    if not found.skipped:
+        return ""
+    skip = found.skipped[0]
+    return f"; up to the update of step {skip.step}, which GradScaler skipped in the {skip.side} only"
 
 
 def _agreement_of_ranks(found: Evidenced) -> str:

@@ -137,6 +137,15 @@ def ranks(case: Case) -> Answer | None:
     return Answer(question=question, answer=f"No: {worst.message}", state="attention", evidence=worst.action)
 
 
+def updates(case: Case) -> Answer | None:
+    """Ask whether both runs made the same updates; None where no scaler left one out on one side only."""
+    found = case.of("update-skipped")
+    if not found:
+        return None
+    question = "Did both runs make the same updates?"
+    return Answer(question=question, answer=f"No: {found[0].message}", state="attention", evidence=found[0].why)
+
+
 def nonfinite(case: Case) -> Answer:
     """Ask for NaN and Inf that only the target has, or has in its loss."""
     question = "Does NaN or Inf appear in one run only?"
@@ -277,6 +286,7 @@ QUESTIONS: tuple[Callable[[Case], Answer | None], ...] = (
     parameters,
     random_numbers,
     ranks,
+    updates,
     nonfinite,
     first_loss,
     gradients,

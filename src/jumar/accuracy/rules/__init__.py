@@ -28,6 +28,7 @@ from jumar.accuracy.rules import (
     steps_shifted,
     structure_differs,
     unmatched_operators,
+    update_skipped,
 )
 from jumar.accuracy.rules.overflow import OVERFLOW_RULES
 from jumar.findings import Finding
@@ -40,6 +41,7 @@ _MODULES = (
     random_numbers_differ,
     ranks_differ,
     first_divergence,
+    update_skipped,
     optimizer_settings_differ,
     nonfinite_appears,
     loss_differs,
