@@ -337,3 +337,87 @@ def test_equal_blocks_are_measured_once(tmp_path, bank):
 def test_rows_that_depend_on_each_other_are_found_by_the_gate_not_by_shapes(tmp_path, bank):
     _, clock = run(capture(tmp_path, Centred(), torch.randn(4, 5)), bank, by_engine(fast=0.5))
     assert any("batch" in one for one in clock.asked), "shapes do not show it; building the piece compares values"
+
+
+class Compiling(Scripted):
+    is_slow_to_build = True
+
+
+ORDERED = (EAGER, Compiling("inductor", 2), FAST, SLOW)
+
+
+def plans_asked(clock: Clock) -> list[str]:
+    return [one.removeprefix("screen ").removesuffix(" against eager") for one in clock.asked if "screen" in one]
+
+
+def test_what_is_quick_to_build_is_tried_before_what_compiles(captured, bank):
+    outcome, clock = run(captured, bank, by_engine(inductor=0.6, fast=0.5, slow=0.9), ORDERED)
+    whole = [one for one in plans_asked(clock) if "," not in one]
+    assert whole[:7] == ["fast", "slow", "fast number=1", "slow number=1", "fast number=2", "slow number=2", "inductor"]
+    assert str(outcome.baseline) == "inductor"
+
+
+def test_a_compiler_that_is_not_near_gets_no_further_settings(captured, bank):
+    _, near = run(captured, bank, by_engine(inductor=0.6, fast=0.5, slow=0.9), ORDERED)
+    assert "inductor number=1" in plans_asked(near)
+    _, far = run(captured, bank, by_engine(inductor=0.7, fast=0.4, slow=0.9), ORDERED, repeat=True)
+    assert "inductor number=1" not in plans_asked(far)
+
+
+def test_a_budget_that_ends_before_the_compiler_says_what_plans_were_compared_with(captured, bank):
+    outcome, _ = run(captured, bank, None, ORDERED, clock=Clock(by_engine(fast=0.5), budget=4))
+    assert (outcome.action, str(outcome.plan), outcome.baseline) == ("add", "fast", None)
+    assert outcome.notes == [
+        "Plans were compared with eager only: --trials ended the search before inductor had its turn."
+    ]
+
+
+def test_an_engine_that_is_slow_for_the_batch_is_tried_row_by_row(captured, bank):
+    outcome, clock = run(captured, bank, by_engine(fast=0.5, slow=1.5, _batch=0.2))
+    assert "slow, batch 1+1+1+1" in plans_asked(clock), "three times slower than the leader, and tried all the same"
+    assert "slow, batch 1+1+1+1, 2 at once, 1 threads" in plans_asked(clock)
+    assert outcome.plan.batch
+
+
+def test_what_other_programs_disturbed_is_looked_at_again_and_counts(captured, bank):
+    seen: dict[str, int] = {}
+    busy = Outcome(status="busy", phase="measure", detail="3 of 40 pairs")
+
+    def time_of(plan, task, role):
+        seen[f"{role} {plan}"] = seen.get(f"{role} {plan}", 0) + 1
+        is_first = seen[f"{role} {plan}"] == 1
+        if str(plan) == "fast":
+            return busy if is_first else 0.5
+        return by_engine(fast=0.7, slow=0.9)(plan, task, role)
+
+    outcome, clock = run(captured, bank, time_of)
+    assert (outcome.action, str(outcome.plan), outcome.is_open) == ("add", "fast", False)
+    assert plans_asked(clock).count("fast") == 2
+    assert sum(one.startswith("confirm") for one in clock.asked) == 3, "and so is a confirmation"
+
+
+def test_a_machine_that_is_always_busy_ends_the_search_and_concludes_nothing(captured, bank):
+    busy = Outcome(status="busy", phase="measure", detail="3 of 40 pairs")
+    outcome, clock = run(captured, bank, lambda plan, task, role: busy)
+    assert (outcome.action, outcome.is_open, bank.entries()) == ("unsatisfied", True, [])
+    assert max(map(plans_asked(clock).count, plans_asked(clock))) <= 3
+
+
+def test_what_the_budget_left_too_little_time_for_is_not_remembered(captured, bank):
+    late = Outcome(status="unfinished", phase="candidate", detail="9 s were not enough")
+    outcome, clock = run(captured, bank, by_engine(inductor=late, fast=0.5), ORDERED)
+    assert (outcome.action, outcome.stopped_by) == ("add", "--time-budget")
+    assert "inductor number=1" not in plans_asked(clock), "it would take as long"
+    (entry,) = bank.entries()
+    assert not any("inductor" in str(Plan.of(one.policy)) for one in entry.tried)
+    again, clock = run(captured, bank, by_engine(inductor=0.4, fast=0.5), ORDERED)
+    assert (again.action, again.plan.regions[0].engine) == ("update", "inductor")
+
+
+def test_one_candidate_does_not_get_all_the_time_that_is_left(captured, bank):
+    clock = Clock(by_engine(fast=0.5), trial_s=1.0)
+    run(captured, bank, None, ORDERED, clock=clock, deadline_s=60.0)
+    assert max(clock.limits) < 60.0 * 0.8
+    clock = Clock(by_engine(fast=0.5), trial_s=1.0)
+    run(captured, bank, None, ORDERED, clock=clock, repeat=True)
+    assert set(clock.limits) == {120.0, 600.0}, "without a budget: the usual limit, more for what compiles"

@@ -27,7 +27,7 @@ def transferred(neighbour: Neighbour, graph: Graph, engines: Sequence[Engine], m
         engine = known.get(region.engine)
         if engine is None or engine.unavailable(machine) or (not region.nodes and engine.unsupported(graph)):
             return None
-    regions = [replace(region, version=known[region.engine].version()) for region in plan.regions]
+    regions = tuple(replace(region, version=known[region.engine].version()) for region in plan.regions)
     num_threads = None if plan.num_threads is None else min(plan.num_threads, machine.num_threads)
     return replace(plan, regions=regions, batch=_scaled(plan.batch, graph), num_threads=num_threads)
 
