@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tune"))
+
+from tune_builders import write_recording
 
 from jumar.cli.main import main
 from jumar.cli.tune_setting import check_report, setting_of
@@ -52,6 +58,24 @@ def test_a_variable_outside_its_range_is_one_sentence_and_exit_code_2(name, valu
 )
 def test_an_option_that_cannot_work_is_refused_before_the_run(options, said, capsys, tmp_path):
     assert main(["tune", str(tmp_path / "recording"), *options]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "said"),
+    [
+        ("1", [], "--job-type 1 tunes the graphs of a model"),
+        ("1", ["--job-type", "2"], ""),
+        ("2", [], ""),
+        ("", [], ""),
+        ("3", [], "AOE_MODE must be 1 (subgraphs) or 2 (operators)"),
+        ("2", ["--job-type", "3"], "--job-type must be 1 (subgraphs) or 2 (operators)"),
+    ],
+)
+def test_aoe_mode_chooses_the_job_where_the_command_line_does_not(mode, options, said, monkeypatch, capsys, tmp_path):
+    write_recording(tmp_path / "recording", [[]])
+    monkeypatch.setenv("AOE_MODE", mode)
+    assert main(["tune", str(tmp_path / "recording"), *options]) == (2 if said else 0)
     assert said in capsys.readouterr().err
 
 

@@ -205,6 +205,61 @@ def test_the_time_budget_ends_a_run_without_judging_what_was_under_way():
         measurer.screen(trial())
 
 
+class Hours:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def timed(clock: Hours, budget_s: float, answers=(), **fields):
+    """Return a measurer whose trials take all the time they are given, and what they were given."""
+    given: list[float] = []
+
+    class Slow(Scripted):
+        def run(self, asked, limits):
+            given.append(limits.time_s)
+            clock.now += limits.time_s
+            return Outcome(status="timeout", phase="candidate")
+
+    return Measurer(TuneOptions(time_budget_s=budget_s), Slow(), clock=clock, **fields), given
+
+
+def test_a_candidate_that_had_its_share_of_a_short_budget_is_not_judged_and_the_next_one_has_its_turn():
+    clock = Hours()
+    measurer, given = timed(clock, 60.0)
+    outcome = measurer.screen(trial(), reserve_s=10.0, limit_s=25.0)
+    assert (outcome.status, outcome.detail) == (
+        "unfinished",
+        "25 s, which the time budget leaves for it, were not enough",
+    )
+    with pytest.raises(OutOfBudget, match="--time-budget"):
+        measurer.screen(trial(1), reserve_s=10.0, limit_s=100.0)
+    assert given == [25.0, 25.0], "10 s are kept back"
+
+
+def test_a_candidate_that_had_its_full_time_is_judged():
+    measurer, _ = timed(Hours(), 10_000.0)
+    assert measurer.screen(trial(), limit_s=120.0).status == "timeout"
+    assert measurer.screen(trial(1)).status == "timeout"
+
+
+def test_what_came_before_the_first_candidate_counts_and_a_confirmation_may_end_a_little_late():
+    clock = Hours()
+    measurer, given = timed(clock, 60.0, began=70.0)
+    assert measurer.elapsed_s() == 30.0
+    clock.now = 129.0
+    with pytest.raises(OutOfBudget):
+        measurer.confirm(trial())
+    assert given == [16.0], "a quarter of the budget beyond it"
+    with pytest.raises(OutOfBudget):
+        measurer.screen(trial())
+    assert len(given) == 1
+
+
 def test_candidates_are_built_in_lanes_and_measured_alone():
     runners = []
 
