@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jumar.findings import Json
 from jumar.tune.errors import TuneError
 from jumar.tune.extract import Extraction, LeftOut, TaskUse, classify, name_tasks
-from jumar.tune.graph import Graph, Node
+from jumar.tune.graph import Graph, Node, Reference
 from jumar.tune.graph.graph import GETITEM
 from jumar.tune.subgraph.cuts import work_of
 from jumar.tune.task import Task, TensorSpec
@@ -47,12 +47,22 @@ def extract_graphs(graphs: Sequence[Captured]) -> Extraction:
 
 def task_of_node(graph: Graph, node: Node) -> Task:
     """Return the operator call of a node as a task. Raises TuneError for one that takes a list of tensors."""
-    from jumar.tune.overloads import overload
     from jumar.tune.signature import task_from
 
+    return task_from(node.operator, {name: _argument(graph, node, value) for name, value in _named(node).items()})
+
+
+def named_values(node: Node) -> dict[str, Reference]:
+    """Return the values of a graph that a node reads, by the names of the operator's schema; lists are left out."""
+    named = _named(node).items()
+    return {name: int(str(value["value"])) for name, value in named if isinstance(value, dict) and "value" in value}
+
+
+def _named(node: Node) -> dict[str, Json]:
+    from jumar.tune.overloads import overload
+
     names = [argument.name for argument in overload(node.operator)._schema.arguments]
-    given: dict[str, Json] = dict(zip(names, node.arguments, strict=False)) | dict(node.keywords)
-    return task_from(node.operator, {name: _argument(graph, node, value) for name, value in given.items()})
+    return dict(zip(names, node.arguments, strict=False)) | dict(node.keywords)
 
 
 def _argument(graph: Graph, node: Node, value: Json) -> Any:

@@ -18,6 +18,7 @@ from jumar.tune.policy import Policy, PolicyKind
 from jumar.tune.precision.outcome import PrecisionOutcome
 
 if TYPE_CHECKING:
+    from jumar.tune.composed import ComposedOutcome
     from jumar.tune.preconditions import Conditions
 from jumar.tune.subgraph.outcome import GraphOutcome
 
@@ -108,6 +109,8 @@ class TuneResult:
     """Of job 1."""
     num_graphs: int = 0
     """Graphs of the model, tuned or not."""
+    composed: list[ComposedOutcome] = field(default_factory=list)
+    """Of job 2: a model's graphs with the policies of their operators."""
     precisions: list[PrecisionOutcome] = field(default_factory=list)
     """Of graphs whose precision was searched, in their order."""
     tasks: list[TaskOutcome] = field(default_factory=list)
@@ -185,6 +188,7 @@ class TuneResult:
             "job_type": self.job_type,
             "num_graphs": self.num_graphs,
             "graphs": [graph.to_json() for graph in self.graphs],
+            "composed": [one.to_json() for one in self.composed],
             "precisions": [one.to_json() for one in self.precisions],
             "num_calls": self.num_calls,
             "num_tasks": self.num_tasks,

@@ -8,6 +8,7 @@ model the list alone:
   with `tuning_failed_operators`;
 - the OPAT part is absent when the recording has no operator that can be tuned, the SGAT part when no subgraph could
   be tuned;
+- of a model, the OPAT part has its time before and after, with all policies of its operators (`composed`);
 - improvement is (before − after) / after, of the very numbers that are written;
 - hit = reserved + update, total = hit + add + unsatisfied.
 
@@ -26,10 +27,11 @@ from typing import Any
 
 from jumar.errors import OutputError
 from jumar.recording.files import write_text_atomically
+from jumar.tune.composed import composed_times_us
 from jumar.tune.gate import improvement_percent
 from jumar.tune.options import JOB_OPERATORS, JOB_SUBGRAPHS
 from jumar.tune.outcome import SlotOutcome, TaskOutcome, TuneResult
-from jumar.tune.sgat import sgat, summary
+from jumar.tune.sgat import model_times, sgat, summary
 
 _ENDED = {"successful": "tuning successful", "failed": "tuning failed", "incomplete": "tuning incomplete"}
 
@@ -87,6 +89,8 @@ def _opat(result: TuneResult) -> dict[str, Any]:
         "repo_modified_operators": [entry for task in result.tasks if (entry := _modified(task)) is not None],
         "repo_summary": summary(result.counters()),
     }
+    if (times := composed_times_us(result.composed)) is not None:
+        opat |= model_times(*times)
     if result.status == "failed":
         opat["tuning_failed_operators"] = [task.use.name for task in result.failed()]
     return opat

@@ -22,16 +22,23 @@ def sgat(result: TuneResult) -> dict[str, Any]:
     part: dict[str, Any] = {}
     times = result.model_us()
     if times is not None:
-        before, after = (_ms(time) for time in times)
-        part["model_baseline_performance(ms)"] = before
-        part["model_performance_improvement"] = _improvement(before, after)
-        part["model_result_performance(ms)"] = after
+        part |= model_times(*times)
     part["repo_modified_subgraphs"] = {
         f"{action}_repo_subgraphs": [_performance(graph) for graph in result.graphs if graph.action == action]
         for action in ("add", "update")
     }
     part["repo_summary"] = summary(result.counters())
     return part
+
+
+def model_times(before_us: float, after_us: float) -> dict[str, Any]:
+    """Return the three fields of a model before and after, which both parts of the file have."""
+    before, after = _ms(before_us), _ms(after_us)
+    return {
+        "model_baseline_performance(ms)": before,
+        "model_performance_improvement": _improvement(before, after),
+        "model_result_performance(ms)": after,
+    }
 
 
 def summary(counters: Counters) -> dict[str, int]:

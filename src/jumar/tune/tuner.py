@@ -16,6 +16,7 @@ from jumar.tune.measuring import Measurer, OutOfBudget, PreparingRunner
 from jumar.tune.options import JOB_SUBGRAPHS, TuneOptions
 from jumar.tune.outcome import TaskOutcome, TuneResult
 from jumar.tune.parallel import ParallelBuilders
+from jumar.tune.plan.plan import KIND
 from jumar.tune.policy import PolicyKind
 from jumar.tune.precision.job import PrecisionJob
 from jumar.tune.precision.options import PrecisionOptions
@@ -84,7 +85,9 @@ def tune(
     if precision is not None and precision.is_asked and options.job_type != JOB_SUBGRAPHS:
         raise UsageError("--precision lowers the graphs of a model, which are tuned by --job-type 1; add it.")
     if providers is None:
-        providers = graph_providers() if options.job_type == JOB_SUBGRAPHS else PROVIDERS
+        operators = [] if options.job_type == JOB_SUBGRAPHS else PROVIDERS
+        graphs = graph_providers() if options.job_type == JOB_SUBGRAPHS or opened.graphs else []
+        providers = [*operators, *graphs]
     run = _Run(
         options=options,
         bank=bank,
@@ -160,6 +163,7 @@ class _Run:
                     self._tune_graphs(source)
                 else:
                     self._tune_all(source.extraction)
+                    self._compose(source)
             except OutOfBudget as error:
                 self._result.stopped_by = str(error)
             except KeyboardInterrupt as error:
@@ -203,7 +207,7 @@ class _Run:
             num_tasks=len(extraction.tasks),
             num_calls=extraction.num_calls,
             not_tuned=extraction.not_tuned,
-            providers=[provider.name for provider in self._providers],
+            providers=[one.name for one in self._providers if self._is_of_graphs or one.kind != KIND],
             missing_providers=self._missing,
             load_average=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
             bank=self._bank.name,
@@ -235,6 +239,19 @@ class _Run:
                 self._write()
         if self._on_progress is not None:
             self._on_progress(total, total, "")
+
+    def _compose(self, source: Source) -> None:
+        """Measure a model's graphs with the policies of their operators."""
+        if not source.is_offline or all(provider.kind != KIND for provider in self._providers):
+            return
+        from jumar.tune.composed import Composer
+
+        composer = Composer(bank=self._bank, machine=self._machine, options=self._options, measurer=self._measurer)
+        for captured in source.graphs:
+            if not captured.reason_not_tuned:
+                self._result.composed.append(composer.compose(captured))
+                self._result.notes.append(self._result.composed[-1].told)
+                self._write()
 
     def _tune_graphs(self, source: Source) -> None:
         job = SubgraphJob(

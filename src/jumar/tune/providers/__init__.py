@@ -14,6 +14,7 @@ from jumar.tune.providers.contiguous import Contiguous
 from jumar.tune.providers.engine import OnnxRuntimeOperator, OpenVinoOperator
 from jumar.tune.providers.inductor import Inductor
 from jumar.tune.providers.native import Native
+from jumar.tune.providers.reused import Reused
 from jumar.tune.providers.threads import Threads
 from jumar.tune.task import Function
 
@@ -23,6 +24,7 @@ PROVIDERS: tuple[Provider, ...] = (
     Contiguous(),
     ChannelsLast(),
     Native(),
+    Reused(),
     Inductor(),
     OnnxRuntimeOperator(),
     OpenVinoOperator(),

@@ -1,0 +1,112 @@
+"""PyTorch with each operator under its own policies: what tuning operators one by one found, in one graph."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jumar.findings import Json
+from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
+from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph, Node
+from jumar.tune.graph.graph import GETITEM
+from jumar.tune.machine import Machine
+from jumar.tune.policy import Stack, stack_from_json, stack_to_json
+from jumar.tune.task import Function, Task
+
+if TYPE_CHECKING:
+    import torch
+    from torch import fx
+
+NAME = "operators"
+
+
+class Operators(Engine):
+    """The setting `stacks` holds the policies of operators by the keys of their tasks; all others run in eager.
+
+    Nothing is offered for a search: which policies there are, the tuning of operators says (`settings_of`).
+    """
+
+    name = NAME
+
+    def version(self) -> str:
+        """Return PyTorch's; policies through other packages name the versions of those."""
+        return version("torch")
+
+    def settings(self, graph: Graph, machine: Machine, precision: Precision = "fp32") -> Sequence[Settings]:
+        """Offer nothing."""
+        return []
+
+    def build(self, site: Site, settings: Settings) -> GraphFunction:
+        """Apply the policies to each operator that has some. Raises TuneError as providers do."""
+        from jumar.tune.engines.bound import with_weights
+        from jumar.tune.graph.fx import to_fx
+
+        stacks = stacks_of(settings)
+        module = to_fx(site.graph)
+        values = [node for node in module.graph.nodes if node.op in {"placeholder", "call_function"}]
+        for number, node in enumerate(site.graph.nodes):
+            place = len(site.graph.inputs) + number
+            if stacks and place not in site.graph.effects:
+                _replace(site, node, values, values[place], stacks)
+        run: GraphFunction = with_weights(module, site.graph, site.constants).forward
+        return run
+
+    def load(self, site: Site, settings: Settings) -> GraphFunction:
+        """As `build`; what compilers made is in their caches."""
+        return self.build(site, settings)
+
+
+def settings_of(stacks: Mapping[str, Stack]) -> dict[str, Json]:
+    """Return the settings that apply these stacks, by the keys of their tasks."""
+    return {"stacks": {key: stack_to_json(stack) for key, stack in sorted(stacks.items()) if stack}}
+
+
+def stacks_of(settings: Settings) -> dict[str, Stack]:
+    """Return the stacks that settings hold, by the keys of their tasks."""
+    data: Any = settings.get("stacks", {})
+    return {key: stack_from_json(stack) for key, stack in data.items()}
+
+
+def _replace(site: Site, node: Node, values: Sequence[fx.Node], call: fx.Node, stacks: Mapping[str, Stack]) -> None:
+    """Make `call` compute `node` under the policies of its task, if there are any; `values` make the graph's values."""
+    from jumar.tune.from_graph import named_values, task_of_node
+
+    if node.operator == GETITEM:
+        return
+    try:
+        task = task_of_node(site.graph, node)
+    except TuneError:  # it takes a list of tensors: it is no task, and has no policy
+        return
+    stack = stacks.get(task.key)
+    if stack is None:
+        return
+    known = named_values(node)
+    read = [known[name] for name in task.tensors]
+    weights = {place: site.constants[value] for place, value in enumerate(read) if value in site.constants}
+    folder = site.folder / call.name
+    folder.mkdir(parents=True, exist_ok=True)
+    call.target = _under_policies(task, weights, stack, folder, site.num_threads)
+    call.args = tuple(values[value] for place, value in enumerate(read) if place not in weights)
+    call.kwargs = {}
+
+
+def _under_policies(
+    task: Task, weights: Mapping[int, torch.Tensor], stack: Stack, folder: Path, num_threads: int
+) -> Function:
+    import torch
+
+    from jumar.tune.graph.operators import graph_of
+    from jumar.tune.inputs import make_inputs
+    from jumar.tune.providers import PROVIDERS, apply_stack
+    from jumar.tune.signature import function_of
+
+    example = make_inputs(task, 0)
+    plain = function_of(task, weights)
+    with torch.no_grad():
+        made = plain(*example)
+    graph = graph_of(task, [made] if isinstance(made, torch.Tensor) else list(made))
+    site = Site(graph=graph, constants=weights, example=example, folder=folder, num_threads=num_threads)
+    return apply_stack(stack, plain, site, PROVIDERS)
