@@ -24,6 +24,10 @@ from jumar.accuracy.tolerance import epsilon
 LEFT_BY_CHANCE = 4.0
 """Multiples of its inputs' errors by which a running statistic may be off."""
 
+OF_DRIFT = 16.0
+"""By how much a module may enlarge the difference that the step before left in its parameters. Operators read their
+parameters, modules do not."""
+
 Load = Callable[[Call, Call], tuple[Loader, Loader] | None]
 """Gives the loaders of the whole tensors of a pair, or None when only statistics were recorded."""
 
@@ -71,6 +75,8 @@ class Judge:
         writes_silently = reference.operator in SILENT_WRITES
         earlier = self._written_before(reference, target, load) if writes_silently else None
         inputs = read_inputs(reference, target, load, self._flow, self._parameters, self._strict, measured)
+        if reference.row.kind == "module":
+            inputs.noise += OF_DRIFT * self._memory.drift(reference.path)
         if reference.operator == REGION:
             _trust_only_certain(inputs, reference)
         self._note_scales(reference, target)

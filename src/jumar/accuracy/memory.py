@@ -12,6 +12,7 @@ from jumar.accuracy.calls import Call
 from jumar.accuracy.floors import NoiseFloor
 from jumar.accuracy.loss_scaling import LossScaling
 from jumar.accuracy.results import ArgumentDiff, OperatorDiff
+from jumar.accuracy.tolerance import EPSILON, epsilon
 from jumar.recording.schema import CallRow
 
 OF_IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "params"})
@@ -57,9 +58,15 @@ class Memory:
     optimizers: Optimizers = field(default_factory=Optimizers)
     scaling: LossScaling = field(default_factory=lambda: LossScaling((), ()))
     num_steps: int = 0
+    coarsest: float = 0.0
+    """Coarsest epsilon in which either run calculates in this step."""
+    _drift: dict[str, float] = field(default_factory=dict)
+    _next_drift: dict[str, float] = field(default_factory=dict)
 
     def begin_step(self, reference: Sequence[CallRow], target: Sequence[CallRow]) -> None:
         """Read what the rows of a step say of it as a whole."""
+        self.coarsest = coarsest_epsilon((*reference, *target))
+        self._drift, self._next_drift = self._next_drift, {}
         self.scaling = LossScaling(reference, target)
         self.optimizers = optimizers_of(reference, target)
         self.num_steps += 1
@@ -68,6 +75,17 @@ class Memory:
     def is_first_step(self) -> bool:
         """Whether no step was compared before the one under way."""
         return self.num_steps <= 1
+
+    def note_value(self, path: str, noise: float) -> None:
+        """Note by how much a parameter of the module `path` differs after the step, relative to its own norm."""
+        parts = path.split(".") if path else []
+        for depth in range(len(parts) + 1):
+            inside = ".".join(parts[:depth])
+            self._next_drift[inside] = max(noise, self._next_drift.get(inside, 0.0))
+
+    def drift(self, path: str) -> float:
+        """Return the greatest relative difference of a parameter inside the module, as the step before left it."""
+        return self._drift.get(path, 0.0)
 
     def remember(self, call: Call, name: str, diff: OperatorDiff, allowed: float) -> None:
         """Note a tensor that `call` writes without returning it."""
@@ -82,6 +100,12 @@ class Memory:
         greatest = max(noise, self.gradient_noise.get(parameter, 0.0))
         self.gradient_noise[parameter] = greatest
         return greatest
+
+
+def coarsest_epsilon(rows: Iterable[CallRow]) -> float:
+    """Return the coarsest epsilon in which a run calculates, from the outputs of its calls."""
+    dtypes = {tensor.dtype for row in rows for tensor in row.outputs} | {row.autocast for row in rows}
+    return max((epsilon(dtype) for dtype in dtypes), default=0.0) or EPSILON["float32"]
 
 
 def key_of(call: Call, name: str) -> Key:

@@ -18,6 +18,10 @@ from jumar.accuracy.tolerance import STATISTICS_FLOOR, ErrorModel, epsilon, orig
 CHAOTIC, CHAOS = 0.5, 2.0
 """Noise of the inputs from which outputs are free to be anything: a relative error cannot exceed 2."""
 
+OF_COARSE = 4.0
+"""Epsilons of the coarsest type of the step that a module may be off by: what it calculates in does not show in what
+it returns."""
+
 MEASURED = "measured noise floor"
 """Where a tolerance comes from that floor recordings gave."""
 
@@ -88,6 +92,8 @@ class OutputJudge:
         A cast to fewer bits turns noise below one unit in the last place into a whole unit here and there.
         """
         own = rounding(self.model, m.reference, m.target)
+        if self.call.row.kind == "module":
+            own += OF_COARSE * self.memory.coarsest
         own += product_epsilon(self.call.operator, (m.reference, m.target), self.memory.reduced)
         eps = epsilon(m.reference.dtype, m.target.dtype)
         if own == 0 and m.exact is None and eps:

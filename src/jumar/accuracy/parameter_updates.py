@@ -82,6 +82,8 @@ class ParameterJudge:
             inputs.suspects = tuple(call for call in self._flow.suspects(gradient) if call.row.phase != "optimizer")
             inputs.out_of_line = self._out_of_line(gradient)
         value = self._measured(reference, target, VALUE, "outputs", load)
+        if value is not None and value.known and not value.nonfinite_differs:
+            self._memory.note_value(reference.path, value.relative_noise())
         return Judgement(self._judged(reference, target, inputs, gradient, value), inputs)
 
     def _measured(self, reference: Call, target: Call, name: str, side: str, load: Any) -> Measure | None:

@@ -22,7 +22,6 @@ from jumar.accuracy.precision import reduced_products
 from jumar.accuracy.skipped_updates import skipped_update, without_backward
 from jumar.accuracy.source import RecordingLike, TensorReader
 from jumar.accuracy.steps import micro_steps
-from jumar.accuracy.tolerance import EPSILON, epsilon
 from jumar.accuracy.walk import StepOutcome, compare_step
 from jumar.recording.schema import CallRow, StepInfo
 
@@ -61,7 +60,7 @@ class RankWalk:
             rows = without_backward(rows[0]), without_backward(rows[1])
         outcome, aligned = self._compare(*rows)
         if not found.coarsest:
-            found.coarsest = max(map(_coarsest, rows))
+            found.coarsest = self._memory.coarsest
         judge_gradients(outcome, aligned, self._memory.num_steps - 1, found.coarsest)
         collect(found, outcome, step, is_first=is_first, options=self._options)
         known = found.correspondence
@@ -143,12 +142,6 @@ def _generators(recording: RecordingLike, step: int, rank: int) -> dict[str, str
 
 def _state(calls: Sequence[Call], seq: int | None) -> str:
     return next((call.row.rng for call in calls if call.row.seq == seq), "")
-
-
-def _coarsest(rows: Sequence[CallRow]) -> float:
-    """Return the coarsest epsilon in which a run calculates, from the outputs of its operators."""
-    dtypes = {tensor.dtype for row in rows for tensor in row.outputs} | {row.autocast for row in rows}
-    return max((epsilon(dtype) for dtype in dtypes), default=EPSILON["float32"])
 
 
 def tensor_loader(reference: RecordingLike, target: RecordingLike) -> Load:

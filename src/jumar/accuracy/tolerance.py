@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from jumar.accuracy.calls import Call
-from jumar.accuracy.canonical import EXACT, SELECTIVE
+from jumar.accuracy.canonical import EXACT, SELECTIVE, names
 from jumar.accuracy.scales import accumulation_length
 from jumar.recording.schema import TensorRow
 
@@ -50,6 +50,9 @@ STATISTICS_FLOOR = 2.0**-22
 MODULE_LENGTH = float(1 << 16)
 """A module is many operators: its rounding is that of a sum of this length."""
 
+ELEMENTWISE = names("CELU ELU GELU Hardswish LogSigmoid Mish SELU SiLU Sigmoid Softplus Softsign Tanh")
+"""Classes of `torch.nn` that are one smooth function of each element."""
+
 
 @dataclass(frozen=True, slots=True)
 class ErrorModel:
@@ -72,7 +75,8 @@ def epsilon(*dtypes: str) -> float:
 def error_model(call: Call) -> ErrorModel:
     """Return the error model of a call, from its operator and shapes."""
     if call.row.kind != "op" or call.homes:  # a module, or a region of operators
-        return _model(MODULE_LENGTH, False, True)
+        elementwise = call.row.kind == "module" and call.row.module_type in ELEMENTWISE
+        return _model(1.0 if elementwise else MODULE_LENGTH, False, not elementwise)
     exact = call.operator in EXACT
     length = 1.0 if exact else accumulation_length(call)
     return _model(length, exact, call.operator in SELECTIVE)

@@ -192,6 +192,66 @@ def in_a_kernel() -> Iterator[Case]:
                 yield Case(name=name, model=model, operator=operator, kernel=kernel, phase=phase)
 
 
+LATER: dict[str, tuple[tuple[Any, str, str], ...]] = {
+    "cnn": (
+        (faults.wrong_tail, "aten::convolution", "forward"),
+        (faults.scaled(1.01), "aten::gelu_backward", "backward"),
+    ),
+    "gpt": ((faults.wrong_tail, "aten::addmm", "forward"), (faults.scaled(1.01), "aten::mm", "backward")),
+    "seq2seq": ((faults.wrong_tile, "aten::bmm", "forward"), (faults.scaled(1.01), "aten::gelu_backward", "backward")),
+    "recurrent": (
+        (faults.wrong_tail, "aten::addmm", "forward"),
+        (faults.scaled(1.01), "aten::tanh_backward", "backward"),
+    ),
+}
+
+
+def in_a_later_step() -> Iterator[Case]:
+    """Yield kernels that are right at first: from the third step on they are not. Below other kernels, too, where the
+    runs have drifted apart by then."""
+    steps = (("num_steps", 4),)
+    for model, entries in LATER.items():
+        for kernel, operator, phase in entries:
+            for name, drift in (("", ()), (", other thread count", (("threads", 2),))):
+                yield Case(
+                    name=f"from the third step{name}",
+                    model=model,
+                    operator=operator,
+                    kernel=kernel,
+                    phase=phase,
+                    from_step=2,
+                    reference=steps,
+                    target=(*steps, *drift),
+                )
+
+
+def through_modules() -> Iterator[Case]:
+    """Yield faults in runs that were recorded without their operators: the module is to be named."""
+    levels = (("levels", ("module",)),)
+    for model in ALL:
+        for name, fault, path in (
+            ("GELU variant", "wrong GELU", ACT[model]),
+            ("epsilon", "wrong epsilon", _of_norm(model).path),
+        ):
+            yield Case(
+                name=f"modules only: {name}",
+                model=model,
+                reference=levels,
+                target=(*levels, ("fault", fault)),
+                truth=Truth(path=path),
+            )
+        for kernel, operator, phase in LATER[model]:
+            yield Case(
+                name=f"modules only: {phase}",
+                model=model,
+                operator=operator,
+                kernel=kernel,
+                phase=phase,
+                reference=levels,
+                target=levels,
+            )
+
+
 def around_the_model() -> Iterator[Case]:
     """Yield faults of the optimizer, the data and the start."""
     # either the optimizer, or its operator that is called with the other number
@@ -251,12 +311,18 @@ def healthy() -> Iterator[Case]:
         "float16 autocast with GradScaler": {"autocast": "float16", "scaler": True, "mkldnn": False},
         "emulated NPU, exact": {"device": "npu", "numerics": "exact"},
         "emulated NPU, strict": {"device": "npu", "numerics": "strict"},
+        "GradScaler that skips a step": {"autocast": "float16", "scaler": True, "scale": 2.0**26, "mkldnn": False},
         "list optimizer": {"foreach": True, "mkldnn": False},
         "renamed module tree": {"renamed": True, "mkldnn": False},
     }
     for model in ALL:
         for name, settings in everywhere.items():
             yield Case(name=name, model=model, target=tuple(sorted(settings.items())), healthy=True)
+    modules = (("levels", ("module",)),)
+    for model in ALL:
+        for name, settings in (("other kernels", {"mkldnn": False}), ("bfloat16 autocast", {"autocast": "bfloat16"})):
+            target = (*modules, *settings.items())
+            yield Case(name=f"modules only: {name}", model=model, reference=modules, target=target, healthy=True)
     for model in ("gpt", "seq2seq"):
         yield Case(name="fused attention", model=model, target=(("sdpa", True),), healthy=True)
         yield Case(name="hand-written GELU", model=model, target=(("fault", "hand-written GELU"),), healthy=True)
@@ -269,4 +335,12 @@ def healthy() -> Iterator[Case]:
 
 def all_cases() -> list[Case]:
     """Return every case."""
-    return [*in_the_model(), *in_a_kernel(), *around_the_model(), *over_ranks(), *healthy()]
+    return [
+        *in_the_model(),
+        *in_a_kernel(),
+        *in_a_later_step(),
+        *through_modules(),
+        *around_the_model(),
+        *over_ranks(),
+        *healthy(),
+    ]

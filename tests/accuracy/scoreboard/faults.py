@@ -16,6 +16,7 @@ class Truth:
     """The right answer: an operator (any of `operators` at this place), or a finding's code, or agreement."""
 
     operators: tuple[str, ...] = ()
+    """Empty where no operators were recorded: the module is the answer."""
     path: str | tuple[str, ...] = ""
     """Module path, or those that would be right: a fault between two modules may show in either."""
     phase: str = "forward"
@@ -45,6 +46,8 @@ class Case:
     """Where in the step the call is: 0 the first of this operator, 1 the last."""
     phase: str = ""
     """Only calls of this phase count."""
+    from_step: int = 0
+    """First step in which the kernel is wrong."""
     healthy: bool = False
 
 

@@ -63,13 +63,18 @@ class Runner:
             self._references[training] = _recorded(folder, training)
         return self._references[training]
 
+    def _operators(self, case: Case, values: str, seed: int) -> Recording:
+        """Return a recording of the reference's operators, also where the case records none."""
+        settings = tuple(setting for setting in case.reference if setting[0] != "levels")
+        return self.reference(replace(case, reference=settings), values, seed)
+
     def run(self, case: Case, values: str, seed: int) -> Result:
         """Record both runs, compare them, and judge the answer."""
         reference = self.reference(case, values, seed)
         truth, below = case.truth, None
         if case.kernel is not None:
-            truth, call = _place(reference.rows(0), case)
-            below = KernelFault(case.operator, case.kernel, call)
+            truth, call = _place(self._operators(case, values, seed).rows(0), case)
+            below = KernelFault(case.operator, case.kernel, call, case.from_step)
         with TemporaryDirectory(dir=self._folder) as folder:
             target = _recorded(Path(folder) / "target", _training(case, case.target, values, seed), below)
             comparison = compare(reference, target)
@@ -107,7 +112,10 @@ def _place(rows: list[CallRow], case: Case) -> tuple[Truth, int]:
     counted = [number for number, row in enumerate(calls) if row.phase == case.phase]
     call = counted[round(case.share * (len(counted) - 1))]
     row = calls[call]
-    return Truth(operators=(row.name,), path=row.module_path, phase=row.phase, occurrence=row.occurrence), call
+    if "levels" in dict(case.reference):
+        return Truth(path=row.module_path, phase=row.phase, step=case.from_step), call
+    at = {"path": row.module_path, "phase": row.phase, "step": case.from_step, "occurrence": row.occurrence}
+    return Truth(operators=(row.name,), **at), call
 
 
 def _healthy(comparison: Comparison) -> Outcome:
@@ -124,7 +132,7 @@ def _faulty(comparison: Comparison, truth: Truth, reference: Recording, target: 
     places = (truth.path,) if isinstance(truth.path, str) else truth.path
     names = {first.reference_name, first.target_name} & set(truth.operators)
     at = first.module_path in places and first.phase == truth.phase and first.step == truth.step
-    if names and at and truth.occurrence in {None, first.occurrence}:
+    if (names or not truth.operators) and at and truth.occurrence in {None, first.occurrence}:
         return "exact"
     sides = ((target, first.target_seq), (reference, first.reference_seq))
     return "near" if any(_is_near(rec.rows(first.step), seq, truth) for rec, seq in sides) else "false alarm"
@@ -158,4 +166,6 @@ def _answer(comparison: Comparison) -> str:
 def _told(truth: Truth, healthy: bool) -> str:
     if healthy:
         return "agree"
-    return truth.code or f"{'/'.join(truth.operators)} in {truth.path or '-'}, {truth.phase} #{truth.occurrence}"
+    what = "/".join(truth.operators) or "module"
+    later = f" of step {truth.step}" if truth.step else ""
+    return truth.code or f"{what} in {truth.path or '-'}, {truth.phase}{later} #{truth.occurrence}"

@@ -56,6 +56,7 @@ class Training:
     sdpa: bool = False
     eval_norm: bool = False
     values: str = "stats"
+    levels: tuple[str, ...] = ("module", "op")
     num_steps: int = 3
     seed: int = 0
     data_seed: int = 1
@@ -66,6 +67,7 @@ class Training:
     autocast: str = ""
     dtype: str = "float32"
     scaler: bool = False
+    scale: float = 2.0**10
     device: str = "cpu"
     numerics: str = "exact"
     optimizer: str = "AdamW"
@@ -92,7 +94,7 @@ def recorded(folder: Path, training: Training, below: KernelFault | None = None)
         if training.swapped:
             data[0], data[1] = data[1], data[0]
         stack.enter_context(below or nullcontext())
-        stack.enter_context(record(str(folder), model=model, values=training.values))  # type: ignore[arg-type]
+        stack.enter_context(record(str(folder), model=model, values=training.values, levels=training.levels))  # type: ignore[arg-type]
         _train(training, model, optimizer, data, below)
     return Recording.open(folder)
 
@@ -112,7 +114,7 @@ def _train(
     device = next(model.parameters()).device
     dtype = getattr(torch, training.dtype)
     autocast = getattr(torch, training.autocast) if training.autocast else torch.bfloat16
-    scaler = torch.amp.GradScaler(device.type, enabled=training.scaler, init_scale=2.0**10)
+    scaler = torch.amp.GradScaler(device.type, enabled=training.scaler, init_scale=training.scale)
     on_device = [(x.to(device, dtype if x.is_floating_point() else None), y.to(device)) for x, y in data]
     for inputs, targets in on_device:
         if below is not None:
