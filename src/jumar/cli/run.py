@@ -30,10 +30,22 @@ SCRIPT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": Fa
     is_flag=True,
     help="Compile the script's models with the policies of the bank, as torch.compile(model, backend='jumar') does.",
 )
+@click.option(
+    "--budget",
+    metavar="ERROR",
+    help="With --tuned: allow this error (1e-2, 1%), for which `jumar tune --precision auto --budget` chose plans.",
+)
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
 def command(
-    *, npu: Npu, steps: int | None, wants_summary: bool, tuned: bool, script: Path, arguments: tuple[str, ...]
+    *,
+    npu: Npu,
+    steps: int | None,
+    wants_summary: bool,
+    tuned: bool,
+    budget: str | None,
+    script: Path,
+    arguments: tuple[str, ...],
 ) -> int:
     """Run SCRIPT as `python SCRIPT ARGS` would, with an NPU present.
 
@@ -61,10 +73,15 @@ def command(
     os.environ.update(plan.to_environment())
     if wants_summary and active.description != "npu (emulated)":
         raise UsageError(f'"--summary" needs the emulated NPU; this run has {active.description}. Leave it out.')
+    if budget is not None and not tuned:
+        raise UsageError('"--budget" is the error that a tuned model may have; add --tuned, or leave it out.')
     if tuned:
         from jumar.capture.plugin import ENVIRONMENT
+        from jumar.tune.precision.options import ERROR_BUDGET, parse_error
         from jumar.tune.script import PLUGIN
 
+        if budget is not None:
+            os.environ[ERROR_BUDGET] = str(parse_error(budget, "--budget"))
         os.environ[ENVIRONMENT] = PLUGIN  # also for processes that the script starts
     with _summary(wants_summary) as on_step:
         end = run_script(script, arguments, plan=None, stop_after=steps, on_step=on_step)

@@ -265,7 +265,7 @@ class _Run:
             write=self._write,
             precision=PrecisionJob(
                 precision=self._precision, machine=self._machine, options=self._options, measures=self._measurer,
-                result=self._result, folder=self._file.path.parent,
+                result=self._result, folder=self._file.path.parent, bank=self._bank,
             ),
         )  # fmt: skip
         with sharing_builds():

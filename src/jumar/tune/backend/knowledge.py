@@ -7,19 +7,25 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
 from jumar.errors import JumarError
 from jumar.tune.backend.notes import say
-from jumar.tune.bank import Bank, bank_place, built_in_place
+from jumar.tune.bank import AskedPrecision, Bank, bank_place, built_in_place
 from jumar.tune.bank.database import Database
 from jumar.tune.bank.location import Place, data_folder
+from jumar.tune.bank.precisions import keys_of
 from jumar.tune.bank.tables import SlotRow
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine, this_machine
 from jumar.tune.plan import Plan
 from jumar.tune.plan.plan import KIND
+from jumar.tune.precision.options import ERROR_BUDGET, parse_error
+
+if TYPE_CHECKING:
+    import torch
 
 PLANS_FOLDER = "plans"
 """Beside the bank's file: plans that were built, so that the next process only loads them."""
@@ -35,17 +41,36 @@ class Knowledge:
     """Of the graphs for which the bank has a plan on this machine."""
     folder: Path
     """Where built plans are kept."""
+    error_budget: float | None = None
+    """The error that the user allows: what was chosen within it is taken; None: no precision is given up."""
 
-    def plan(self, graph: Graph) -> Plan | None:
-        """Return the bank's plan for a graph; None when it has none, or cannot be read any more."""
+    def plan(self, graph: Graph, weights: Mapping[int, torch.Tensor] | None = None) -> Plan | None:
+        """Return the bank's plan for a graph; None when it has none, or cannot be read any more.
+
+        With an error budget and the graph's weights it is the plan that was chosen for those within the budget,
+        where there is one.
+        """
         if graph.key not in self.keys:
             return None
         try:
+            if self.error_budget is not None and weights is not None:
+                lowered = self._within_budget(graph, weights, self.error_budget)
+                if lowered is not None:
+                    return lowered
             entry = self.bank.slots(graph, self.machine).get(KIND)
         except JumarError as error:
             say(f"the bank is not used: {error}")
             return None
         return None if entry is None or entry.policy is None else Plan.of(entry.policy)
+
+    def _within_budget(self, graph: Graph, weights: Mapping[int, torch.Tensor], budget: float) -> Plan | None:
+        from jumar.tune.backend.built import fingerprint
+
+        asked = AskedPrecision(
+            graph_key=graph.key, machine_key=self.machine.key, weights=fingerprint(weights), budget=budget
+        )
+        known = self.bank.precision(asked)
+        return None if known is None else known.plan
 
 
 def knowledge(device: str, place: str | None = None) -> Knowledge | None:
@@ -64,7 +89,7 @@ def forget() -> None:
 
 
 def _environment(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    names = ("TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "XDG_DATA_HOME", "HOME", "JUMAR_BUILT_IN_BANK")
+    names = ("TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "XDG_DATA_HOME", "HOME", "JUMAR_BUILT_IN_BANK", ERROR_BUDGET)
     return tuple((name, environ[name]) for name in names if name in environ)
 
 
@@ -78,24 +103,30 @@ def _knowledge(
         beneath = built_in_place(environ)
         layers = [layer for layer in (where, beneath) if layer is not None]
         machine = replace(this_machine(device), num_threads=num_threads)
-        keys = frozenset(key for layer in layers for key in _graph_keys(layer, machine))
+        budget = parse_error(environ[ERROR_BUDGET]) if environ.get(ERROR_BUDGET) else None
+        keys = frozenset(key for layer in layers for key in _graph_keys(layer, machine, lowered=budget is not None))
         below = Bank.open(beneath, create=False) if beneath is not None else None
         bank = Bank.open(where, create=False, beneath=below)
     except JumarError as error:
         say(f"models are compiled untuned: {error}")
         return None
-    return Knowledge(bank=bank, machine=machine, keys=keys, folder=plans_folder(where, environ))
+    folder = plans_folder(where, environ)
+    return Knowledge(bank=bank, machine=machine, keys=keys, folder=folder, error_budget=budget)
 
 
-def _graph_keys(place: Place, machine: Machine) -> list[str]:
-    """Return the keys of the graphs that have a plan for `machine`, without reading the plans."""
+def _graph_keys(place: Place, machine: Machine, *, lowered: bool) -> list[str]:
+    """Return the keys of the graphs that have a plan for `machine`, without reading the plans.
+
+    With `lowered` also of those that have one in fewer bits only.
+    """
     database = Database.open(place, create=False)
     try:
         with database.reading() as session:
+            fewer = keys_of(session, machine.key) if lowered else []
             query = sa.select(SlotRow.task_key, SlotRow.policy).where(
                 SlotRow.kind == KIND, SlotRow.machine_key == machine.key
             )
-            return [key for key, policy in session.execute(query).all() if policy]
+            return [*fewer, *(key for key, policy in session.execute(query).all() if policy)]
     finally:
         database.close()
 

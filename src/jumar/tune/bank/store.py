@@ -15,12 +15,13 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from jumar.tune.bank import rows
+from jumar.tune.bank import precisions, rows
 from jumar.tune.bank.database import Database, now
 from jumar.tune.bank.entry import Entry, Tried, by_task, stack_of
 from jumar.tune.bank.location import Place
 from jumar.tune.bank.merging import Merged, merged
 from jumar.tune.bank.neighbours import Neighbour, neighbours
+from jumar.tune.bank.precisions import AskedPrecision, KnownPrecision
 from jumar.tune.bank.tables import SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
@@ -110,6 +111,22 @@ class Bank:
             entries = {entry.kind: entry for entry in self._slots(session, task, machine)}
             if kind not in entries or entries[kind].policy is None:
                 self._put(session, _new(task, machine, kind, incumbent, min_gain, tried))
+
+    def keep_precision(self, known: KnownPrecision) -> None:
+        """Write what was chosen for a graph under an error budget, in the place of what was chosen for it before."""
+        with self._database.writing() as session:
+            precisions.put(session, known)
+
+    def precision(self, asked: AskedPrecision) -> KnownPrecision | None:
+        """Return the fastest that was chosen for a graph, its weights and machine, with an error within the budget."""
+        with self._database.reading() as session:
+            found = precisions.find(session, asked)
+        return found if found is not None or self._beneath is None else self._beneath.precision(asked)
+
+    def precisions(self) -> list[KnownPrecision]:
+        """Return everything of this layer that was chosen under an error budget, the newest first."""
+        with self._database.reading() as session:
+            return precisions.everything(session)
 
     def merge(self, entries: Iterable[Entry]) -> Merged:
         """Take over what another bank knows; see `jumar.tune.bank.merging` for what is kept."""

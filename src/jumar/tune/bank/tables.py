@@ -74,3 +74,27 @@ class SlotRow(Base):
     updated: Mapped[str]
     task: Mapped[TaskRow] = relationship(lazy="joined", innerjoin=True)
     machine: Mapped[MachineRow] = relationship(lazy="joined", innerjoin=True)
+
+
+class PrecisionRow(Base):
+    """A graph in fewer bits, chosen under an error budget, for one set of weights on one machine.
+
+    Banks that were made before there was this table get it when the first row is written.
+    """
+
+    __tablename__ = "precisions"
+    __table_args__ = (UniqueConstraint("graph_key", "machine_key", "weights", "metric", "budget"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    graph_key: Mapped[str] = mapped_column(index=True)
+    machine_key: Mapped[str]
+    weights: Mapped[str]
+    """Digest of the weights' values: ranges and errors hold for them only."""
+    metric: Mapped[str]
+    """`module:callable`; empty: the outputs' own error."""
+    budget: Mapped[float]
+    error: Mapped[float]
+    """What was measured, at most the budget."""
+    point: Mapped[dict[str, Any]]
+    """Plan, gain against the best plan in the graph's own precision, errors."""
+    updated: Mapped[str]

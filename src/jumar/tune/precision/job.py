@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jumar.tune.bank import AskedPrecision, Bank, KnownPrecision
+from jumar.tune.bank.database import now
 from jumar.tune.ending import reason
 from jumar.tune.machine import Machine
 from jumar.tune.options import TuneOptions
 from jumar.tune.precision.files import write_files
+from jumar.tune.precision.front import Point
 from jumar.tune.precision.options import PrecisionOptions
 from jumar.tune.precision.outcome import PrecisionOutcome
 from jumar.tune.precision.search import tune_precision
@@ -36,6 +39,8 @@ class PrecisionJob:
     result: TuneResult
     folder: Path
     """Where precision files are written."""
+    bank: Bank | None = None
+    """Keeps what was chosen for who asks for that budget; None: nobody does."""
 
     def first_deadline_s(self, deadline_s: float | None) -> float | None:
         """Return until when a graph may be tuned in its own precision, of a deadline for both."""
@@ -74,4 +79,22 @@ class PrecisionJob:
             outcome.stopped_by = reason(error)
             raise
         if outcome.chosen is not None:
+            self._keep(captured, outcome.chosen)
             outcome.files = write_files(captured.graph, outcome.chosen, self.folder, captured.name)
+
+    def _keep(self, captured: Captured, chosen: Point) -> None:
+        """Write the chosen point into the bank, for these weights and this budget. Raises BankError."""
+        if self.bank is None:
+            return
+        from jumar.tune.backend.built import fingerprint
+        from jumar.tune.graph.data import load
+
+        values = load(captured.data)
+        weights = {place: values[place] for place in captured.graph.constants}
+        asked = AskedPrecision(
+            graph_key=captured.graph.key, machine_key=self.machine.key, weights=fingerprint(weights),
+            budget=self.precision.budget, metric=self.precision.metric,
+        )  # fmt: skip
+        self.bank.keep_precision(
+            KnownPrecision(asked=asked, error=chosen.error, plan=chosen.plan, gain=chosen.gain, updated=now())
+        )

@@ -11,6 +11,8 @@ from jumar.errors import UsageError
 
 KEEP, AUTO = "keep", "auto"
 DEFAULT_BUDGET = 1e-2
+ERROR_BUDGET = "JUMAR_ERROR_BUDGET"
+"""Environment variable: the error that a tuned model may have where the bank's plans are applied."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +47,15 @@ class PrecisionOptions:
 
 def parse_budget(text: str) -> float:
     """Return the number in `1e-2` or `1%`. Raises UsageError for anything else."""
+    return parse_error(text, "--budget")
+
+
+def parse_error(text: str, name: str = ERROR_BUDGET) -> float:
+    """Return the error in `1e-2` or `1%`, above 0. Raises UsageError, which names the setting, for anything else."""
     try:
-        return float(text[:-1]) / 100 if text.endswith("%") else float(text)
-    except ValueError as error:
-        raise UsageError(f'"--budget {text}" must be an error such as 1e-2 or 1%.') from error
+        error = float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError as wrong:
+        raise UsageError(f'"{name} {text}" must be an error such as 1e-2 or 1%.') from wrong
+    if not (math.isfinite(error) and error > 0):
+        raise UsageError(f"{name} must be an error above 0, such as 1e-2; got {text}.")
+    return error
