@@ -128,12 +128,12 @@ def project_flat(flat: Vector) -> Vector:
     """Return the projection of contiguous float32 elements in one dimension."""
     with np.errstate(invalid="ignore", over="ignore"):
         found = _project(flat)
-        if math.isfinite(found.sum()):
-            return found
-        flat = _finite(flat)
-        found = _project(flat)
-        # Sums beyond float32 are taken in float64 and saturate.
-        return found if math.isfinite(found.sum()) else _project(flat.astype(np.float64))
+        if not math.isfinite(found.sum()):
+            flat = _finite(flat)
+            found = _project(flat)
+        if not math.isfinite(found.sum()):
+            found = _project(flat.astype(np.float64))
+        return narrow(found)
 
 
 def project_shard(array: npt.NDArray[Any], whole: Sequence[int], start: Sequence[int]) -> Vector:
@@ -165,20 +165,25 @@ def fold_lanes(sums: npt.NDArray[np.float64]) -> Vector:
 
     The sum of a bucket is taken in float64 and in the order of lanes, so that many rows and one give the same.
     """
-    return narrow(sums[:, fold()].sum(1))
+    return narrow(_folded(sums))
 
 
-def _project(flat: npt.NDArray[Any]) -> Vector:
-    """Return the projection of values whose signed sums are finite in their dtype."""
+def _folded(sums: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    found: npt.NDArray[np.float64] = sums[:, fold()].sum(1)
+    return found
+
+
+def _project(flat: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """Return the projection of values whose signed sums are finite in their dtype; others show as not finite."""
     return _fold_blocks(flat[place : place + BLOCK] for place in range(0, flat.size, BLOCK))
 
 
-def _fold_blocks(blocks: Iterable[npt.NDArray[Any]]) -> Vector:
+def _fold_blocks(blocks: Iterable[npt.NDArray[Any]]) -> npt.NDArray[np.float64]:
     """Return the projection of values that come block by block; all but the last one are whole."""
     sums = np.zeros((1, NUM_SUMS))
     for number, values in enumerate(blocks):
         add_block(sums[0], values, number)
-    found: Vector = fold_lanes(sums)[0]
+    found: npt.NDArray[np.float64] = _folded(sums)[0]
     return found
 
 
@@ -253,7 +258,7 @@ def sketch_of_parts(read: Callable[[int, int], npt.NDArray[Any]], size: int) -> 
     if size <= BLOCK or np.iscomplexobj(read(0, 1)):
         return sketch_of(read(0, size))
     parts = (read(start, min(size, start + BLOCK)) for start in range(0, size, BLOCK))
-    return pack(_fold_blocks(_finite(_as_float32(part)) for part in parts))
+    return pack(narrow(_fold_blocks(_finite(_as_float32(part)) for part in parts)))
 
 
 def add(*sketches: bytes) -> bytes:

@@ -49,6 +49,28 @@ struct Carried {
   c10::weak_intrusive_ptr<c10::StorageImpl> reference;
 };
 
+// Sizes and strides; without a sketch in mind elements that are repeated (`expand`) count once.
+struct Shape {
+  c10::SmallVector<int64_t, 6> sizes, steps;
+  int64_t size = 1, repeats = 1;
+
+  static Shape of(const at::Tensor& tensor, bool is_whole) {
+    Shape shape;
+    for (int64_t i = 0; i < tensor.dim(); i++) {
+      const int64_t num = tensor.sizes()[i], step = tensor.strides()[i];
+      if (step == 0 && !is_whole) {
+        shape.repeats *= num;
+        continue;
+      }
+      if (num == 1) continue;
+      shape.sizes.push_back(num);
+      shape.steps.push_back(step);
+      shape.size *= num;
+    }
+    return shape;
+  }
+};
+
 class Storages {
  public:
   bool set_up(PyObject* host) {
@@ -63,7 +85,11 @@ class Storages {
     looks_ = kind != 0, takes_ = kind == 1 || kind == 2, sketches_ = kind == 2;
     signs_.tile = reinterpret_cast<const float*>(PyLong_AsLongLong(tile.get()));
     signs_.fold = reinterpret_cast<const int64_t*>(PyLong_AsLongLong(fold.get()));
-    return !PyErr_Occurred();
+    if (PyErr_Occurred()) return false;
+    bits_.assign(TILE / 8 + 8, 0);
+    for (int64_t i = 0; i < TILE; i++) bits_[i >> 3] |= static_cast<uint8_t>(signs_.tile[i] < 0) << (i & 7);
+    signs_.bits = bits_.data();
+    return true;
   }
 
   void take_down() {
@@ -257,7 +283,7 @@ class Storages {
   bool take(PyObject* seen, const at::Tensor& tensor) {
     const Lies* lies = takes_ && is_followed(tensor) ? lies_of(tensor) : nullptr;
     if (PyErr_Occurred()) return false;
-    if (!lies || !lies->is_plain || !lies->is_gapless) return look_by_python(seen, tensor);
+    if (!lies || !lies->is_plain) return look_by_python(seen, tensor);
     PyObject* twin = slots_.twin.of(seen);
     if (twin != Py_None) {
       PyObject* known = slots_.statistics.of(twin);
@@ -270,32 +296,57 @@ class Storages {
       if (slots_.sketch.of(sketch_twin) == Py_None) return look_by_python(seen, tensor);
       slots_.sketch.share(seen, slots_.sketch.of(sketch_twin));
     }
-    if (wants_sketch && !lies->is_contiguous) return look_by_python(seen, tensor);
     const bool wants_statistics = slots_.statistics.of(seen) == Py_None;
     if (!wants_sketch && !wants_statistics) return true;
     const auto* data = static_cast<const float*>(tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get()) + tensor.storage_offset();
+    const auto shape = Shape::of(tensor, wants_sketch);
+    if (!lies->is_contiguous && (wants_sketch || !lies->is_gapless)) data = gathered(data, shape);
     Values values;
     float numbers[BUCKETS];
     if (wants_sketch) {
-      if (!statistics_and_sketch(data, tensor.numel(), signs_, values, numbers)) return look_by_python(seen, tensor);
+      if (!statistics_and_sketch(data, shape.size, signs_, values, numbers)) return look_by_python(seen, tensor);
       PyObject* bytes = PyBytes_FromStringAndSize(reinterpret_cast<const char*>(numbers), sizeof numbers);
       if (!bytes) return false;
       slots_.sketch.put(seen, bytes);
     } else {
-      values = statistics(data, tensor.numel());
+      values = statistics(data, shape.size);
     }
     if (!wants_statistics) return true;
-    PyObject* found = as_tuple(values, tensor.numel());
+    PyObject* found = as_tuple(values, shape.size, shape.repeats);
     if (found) slots_.statistics.put(seen, found);
     return found;
   }
 
-  static PyObject* as_tuple(const Values& values, int64_t size) {
+  static PyObject* as_tuple(const Values& values, int64_t size, int64_t repeats) {
     const int64_t num_finite = size - values.num_nan - values.num_inf;
-    if (!num_finite)
-      return Py_BuildValue("OOOOLL", Py_None, Py_None, Py_None, Py_None, static_cast<long long>(values.num_nan), static_cast<long long>(values.num_inf));
-    return Py_BuildValue("ddddLL", values.minimum, values.maximum, values.sum / num_finite, std::sqrt(values.squares),
-                         static_cast<long long>(values.num_nan), static_cast<long long>(values.num_inf));
+    const long long num_nan = values.num_nan * repeats, num_inf = values.num_inf * repeats;
+    if (!num_finite) return Py_BuildValue("OOOOLL", Py_None, Py_None, Py_None, Py_None, num_nan, num_inf);
+    const double norm = std::sqrt(values.squares * static_cast<double>(repeats));
+    return Py_BuildValue("ddddLL", values.minimum, values.maximum, values.sum / num_finite, norm, num_nan, num_inf);
+  }
+
+  // The elements in logical order, which are valid until the next call.
+  const float* gathered(const float* data, const Shape& shape) {
+    if (buffer_.size() < static_cast<size_t>(shape.size)) buffer_.resize(shape.size);
+    float* end = buffer_.data();
+    gather(data, shape, 0, end);
+    return buffer_.data();
+  }
+
+  static void gather(const float* from, const Shape& shape, size_t dimension, float*& to) {
+    if (dimension == shape.sizes.size()) {
+      *to++ = *from;
+      return;
+    }
+    const int64_t num = shape.sizes[dimension], step = shape.steps[dimension];
+    if (dimension + 1 < shape.sizes.size()) {
+      for (int64_t i = 0; i < num; i++) gather(from + i * step, shape, dimension + 1, to);
+    } else if (step == 1) {
+      std::memcpy(to, from, sizeof(float) * num);
+      to += num;
+    } else {
+      for (int64_t i = 0; i < num; i++) *to++ = from[i * step];
+    }
   }
 
   // Whether the elements have a sketch, in this order or in another; `twin` is whose it is where it is the same one.
@@ -331,6 +382,8 @@ class Storages {
   std::unordered_map<const void*, Memory> memories_;
   std::unordered_map<const void*, Carried> carried_, to_carry_;
   std::vector<PyObject*> held_;
+  std::vector<float> buffer_;
+  std::vector<uint8_t> bits_;
 };
 
 static Storages* storages = new Storages;
