@@ -125,7 +125,7 @@ class CachedKeys(nn.Module):
         self.keys.index_copy_(2, place, key)
         self.values.index_copy_(2, place, value)
         mask = (torch.arange(16) <= self.length).view(1, 1, 1, 16)
-        self.length += 1
+        self.length.add_(1)
         made = nn.functional.scaled_dot_product_attention(query, self.keys, self.values, attn_mask=mask)
         return made.transpose(1, 2).reshape(1, 1, 8)
 

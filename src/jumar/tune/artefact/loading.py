@@ -57,7 +57,7 @@ class Loaded:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the model's result. Raises UsageError for arguments of another number, size or dtype."""
-        given = self._take(args, kwargs)
+        given, flat = self._take(args, kwargs)
         tensors = list(given)
         for number, (tensor, (shape, dtype, stride)) in enumerate(zip(tensors, self._specs, strict=True)):
             if not isinstance(tensor, torch.Tensor) or tensor.shape != shape or tensor.dtype != dtype:
@@ -70,7 +70,7 @@ class Loaded:
         for number, tensor in self._kept:
             tensors.insert(number, tensor)
         with torch.no_grad():
-            result = self._give(self._function(*tensors))
+            result = self._give(self._function(*tensors), flat)
             for number, place in self._written:
                 if given[number] is not tensors[place]:
                     given[number].copy_(tensors[place])
@@ -158,10 +158,10 @@ def _stale(manifest: Manifest, engines: Sequence[Engine] | None) -> str:
 
 def _nesting(
     manifest: Manifest, variables: Sequence[int]
-) -> tuple[Callable[[Any, Any], Sequence[Any]], Callable[[tuple[Any, ...]], Any]]:
-    """Return what takes a call's arguments apart, and what nests results as the model did."""
+) -> tuple[Callable[[Any, Any], tuple[Sequence[Any], Sequence[Any]]], Callable[[tuple[Any, ...], Sequence[Any]], Any]]:
+    """Return what takes a call's arguments apart, and what nests results (and arguments) as the model did."""
     if manifest.in_nesting is None:
-        return lambda args, _kwargs: args, lambda outputs: outputs
+        return lambda args, _kwargs: (args, args), lambda outputs, _arguments: outputs
     from torch.utils import _pytree as pytree
 
     from jumar.tune.graph.nesting import Nesting
@@ -170,7 +170,7 @@ def _nesting(
     places = {place: number for number, place in enumerate(manifest.places) if place is not None}
     numbers = [places[place] for place in variables]
 
-    def take(args: Any, kwargs: Any) -> Sequence[Any]:
+    def take(args: Any, kwargs: Any) -> tuple[Sequence[Any], Sequence[Any]]:
         if kwargs:
             from torch.export._tree_utils import reorder_kwargs
 
@@ -187,7 +187,7 @@ def _nesting(
                     f"argument {number} must be {value!r}, as the model was frozen; got {_told(flat[number])}. "
                     "Freeze it for this value, too."
                 )
-        return [flat[number] for number in numbers]
+        return [flat[number] for number in numbers], flat
 
     return take, given.filled
 

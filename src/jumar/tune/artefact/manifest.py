@@ -68,7 +68,7 @@ class Manifest:
     places: Sequence[int | None]
     """As `Captured` has them: how a call's arguments and results are nested around the graph's."""
     state: Mapping[int, str]
-    """As `Captured` has it: variable inputs that the model keeps for itself. Their first values are with the weights."""
+    """As `Captured` has it: variable inputs that the model keeps itself. Their first values are with the weights."""
     weights: Sequence[WeightPlace]
     checksums: Mapping[str, str]
     """BLAKE2b (of 32 bytes, hexadecimal) of every other member, by name."""

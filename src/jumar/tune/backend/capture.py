@@ -21,6 +21,9 @@ from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.capture import exported, read_program
 from jumar.tune.graph.checks import draws_random_numbers
+from jumar.tune.graph.dynamo import constant_arguments
+
+__all__ = ["DEVICES", "NotTunable", "Taken", "constant_arguments", "refuse_random", "take"]
 
 DEVICES = ("cpu", "cuda")
 """Whose plans can be measured."""
@@ -74,17 +77,6 @@ def take(module: fx.GraphModule, arguments: Sequence[Any], weights: set[int]) ->
         arguments={place: places[place] for place in made.graph.variables},
         weights=sorted(weights - made.written_arguments),
     )
-
-
-def constant_arguments(module: fx.GraphModule, arguments: Sequence[Any]) -> set[int]:
-    """Return which arguments are parameters or buffers of the user's modules; known while the module is compiled."""
-    found = set()
-    for number, (node, value) in enumerate(zip(module.graph.find_nodes(op="placeholder"), arguments, strict=True)):
-        source = getattr(node.meta.get("grapharg"), "source", None)
-        guard = getattr(source, "guard_source", None)
-        if isinstance(value, torch.nn.Parameter) or (guard is not None and guard.is_unspecialized_nn_module()):
-            found.add(number)
-    return found
 
 
 def refuse_random(nodes: Sequence[fx.Node]) -> None:

@@ -16,6 +16,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.graph import data
 from jumar.tune.graph.captured import Captured
 from jumar.tune.graph.checks import check
+from jumar.tune.graph.fastpath import without_fast_path
 from jumar.tune.graph.nesting import flat, register_dataclasses
 from jumar.tune.graph.reading import Read, read_program
 from jumar.tune.graph.untouched import Run, ran, untouched
@@ -77,6 +78,8 @@ def graph_of_program(
 
 def exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.export.ExportedProgram:
     """Return the model exported on these inputs. Raises ControlFlow or TuneError."""
+    if isinstance(model, torch.fx.GraphModule):
+        model = without_fast_path(model)
     try:
         with torch.no_grad(), silence():
             return torch.export.export(model, args, kwargs, strict=False)
@@ -111,7 +114,7 @@ def _write(made: Read, folder: Path, name: str, origin: str, run: Run | None) ->
 
 def _expected(made: Read, run: Run) -> list[Any]:
     """Return what the model returned and what it wrote, as the graph returns and writes it."""
-    results = [value for place, value in enumerate(flat(run.result)) if place not in made.fixed]
+    results = [value for place, value in enumerate(flat(run.result)) if place not in made.known_results]
     arguments = {place: argument for argument, place in enumerate(made.places) if place is not None}
     written = [next(made.graph.nodes[value - len(made.graph.inputs)].references()) for value in made.graph.effects]
     own = [

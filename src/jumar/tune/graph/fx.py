@@ -66,7 +66,7 @@ class _Reader:
 
     def read(self) -> tuple[Graph, dict[int, torch.Tensor]]:
         outputs = _flat(self._module.graph.output_node().args[0])
-        writers = [node for node in self._module.graph.nodes if self._writes(node)]
+        writers = self._in_order([node for node in self._module.graph.nodes if self._writes(node)], outputs)
         # What is written is computed first: the first of two writes must not change what the second one reads.
         sources = [node.args[1] for node in writers]
         roots = [node for node in [*outputs, *sources, *writers] if isinstance(node, fx.Node)]
@@ -80,6 +80,18 @@ class _Reader:
             values=[_value_spec(node) for node in order],
         )
         return graph, self._held
+
+    def _in_order(self, writers: list[fx.Node], outputs: Sequence[fx.Node | None]) -> list[fx.Node]:
+        """Return the writes in the order in which the outputs first need what they write to.
+
+        Tracers write them down in orders of their own; each writes to another input, so that none matters.
+        """
+        needed = post_order(
+            [node for node in outputs if node is not None], self._inputs, lambda node: node.all_input_nodes
+        )
+        read = dict.fromkeys(source for node in needed for source in node.all_input_nodes if source in self._inputs)
+        ranks = {node: rank for rank, node in enumerate(read)}
+        return sorted(writers, key=lambda node: ranks.get(node.args[0], len(ranks)))  # type: ignore[arg-type]
 
     def _writes(self, node: fx.Node) -> bool:
         """Tell whether a node writes to an input. Raises TuneError for one that writes to something else."""

@@ -3,7 +3,8 @@
 PyTorch's own description of a nesting names Python classes, which another process may not have. Here it is JSON:
 
     null                                  a flat value
-    {"value": 3}                          a number or text that is the same in every call
+    {"value": 3}                          a number, text or nothing, the same in every call
+    {"argument": 0}                       a flat argument, handed back as it is
     {"tuple": […]}  {"list": […]}         further nestings
     {"dict": ["key", …], "items": […]}
     {"named": ["module", "Class"], "fields": ["name", …], "items": […]}
@@ -19,7 +20,7 @@ import dataclasses
 import functools
 import sys
 from collections import OrderedDict, namedtuple
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -36,15 +37,27 @@ class Nesting:
 
     def __init__(self, described: Json) -> None:
         self._described = described
-        self.fixed: list[tuple[int, Any]] = []
+        leaves: list[Json] = []
+        self.spec = pytree.tree_flatten(_example(described, leaves))[1]
+        known = [(place, leaf) for place, leaf in enumerate(leaves) if isinstance(leaf, dict)]
+        self.fixed = [(place, leaf["value"]) for place, leaf in known if "value" in leaf]
         """Places and values of the flat values that are the same in every call."""
-        self.spec = pytree.tree_flatten(_example(described, self.fixed, iter(range(_count(described)))))[1]
+        self._passed = {place: int(str(leaf["argument"])) for place, leaf in known if "argument" in leaf}
+        self._known = dict(self.fixed)
 
-    def filled(self, values: Iterable[Any]) -> Any:
-        """Return the nesting of these values, in order."""
-        leaves = list(values)
-        for place, value in self.fixed:
-            leaves.insert(place, value)
+    def filled(self, values: Iterable[Any], arguments: Sequence[Any] = ()) -> Any:
+        """Return the nesting of these values, in order, and of what is known without them."""
+        if not self._known and not self._passed:
+            return pytree.tree_unflatten(list(values), self.spec)
+        others = iter(values)
+        leaves = [
+            arguments[self._passed[place]]
+            if place in self._passed
+            else self._known[place]
+            if place in self._known
+            else next(others)
+            for place in range(self.spec.num_leaves)
+        ]
         return pytree.tree_unflatten(leaves, self.spec)
 
     def fits(self, spec: pytree.TreeSpec) -> bool:
@@ -52,12 +65,20 @@ class Nesting:
         return bool(spec == self.spec) or _bare(describe(spec)) == _bare(self._described)
 
 
-def describe(spec: pytree.TreeSpec, fixed: Mapping[int, Any] | None = None) -> Json:
-    """Return a nesting of PyTorch's as JSON; `fixed` are flat values, by place, that are the same in every call.
+def describe(
+    spec: pytree.TreeSpec, fixed: Mapping[int, Any] | None = None, passed: Mapping[int, int] | None = None
+) -> Json:
+    """Return a nesting of PyTorch's as JSON.
 
+    `fixed` are flat values, by place, that are the same in every call, `passed` the arguments that are handed back.
     Raises TuneError for a class that can neither be described nor is registered for it.
     """
-    return _described(spec, iter(range(spec.num_leaves)), fixed or {})
+    leaves: list[Json] = [None] * spec.num_leaves
+    for place, value in (fixed or {}).items():
+        leaves[place] = {"value": value}
+    for place, argument in (passed or {}).items():
+        leaves[place] = {"argument": argument}
+    return _described(spec, iter(leaves))
 
 
 def flat(value: Any) -> list[Any]:
@@ -82,28 +103,28 @@ def register_dataclasses(value: Any) -> None:
 
 def _bare(described: Json) -> Json:
     """Return a nesting without its values and the homes of its classes."""
-    if not isinstance(described, dict) or "value" in described:
+    if _is_leaf(described):
         return None
+    assert isinstance(described, dict)
     if "other" in described:
-        return described
+        return described["other"]
     items: list[Json] = [_bare(item) for item in _items(described)]
     kind = next(iter(described))
-    kept = {name: described[name] for name in ("dict", "fields", "empty") if name in described}
-    return {"kind": kind, "items": items} | kept
+    names: list[Json] = [described.get(name) for name in ("dict", "fields", "empty")]
+    return {"kind": kind, "items": items, "names": names}
 
 
 def _is_dataclass(value: Any) -> bool:
     return dataclasses.is_dataclass(value) and not isinstance(value, type)
 
 
-def _described(spec: pytree.TreeSpec, places: Any, fixed: Mapping[int, Any]) -> Json:
+def _described(spec: pytree.TreeSpec, leaves: Iterator[Json]) -> Json:
     if spec.is_leaf():
-        place = next(places)
-        return {"value": fixed[place]} if place in fixed else None
+        return next(leaves)
     kind, context = spec.type, spec.context
     if _is_other(kind):
-        return _serialised(spec, places)
-    items: list[Json] = [_described(child, places, fixed) for child in spec.children()]
+        return _serialised(spec, leaves)
+    items: list[Json] = [_described(child, leaves) for child in spec.children()]
     if kind in {tuple, list}:
         return {kind.__name__: items}
     if kind in {dict, OrderedDict}:
@@ -115,12 +136,13 @@ def _described(spec: pytree.TreeSpec, places: Any, fixed: Mapping[int, Any]) -> 
 
 
 def _is_other(kind: Any) -> bool:
-    return kind not in {tuple, list, dict, OrderedDict, namedtuple} and not (
-        dataclasses.is_dataclass(kind) and not issubclass(kind, Mapping)
-    )
+    if kind in {tuple, list, dict, OrderedDict, namedtuple}:
+        return False
+    return issubclass(kind, Mapping) or not dataclasses.is_dataclass(kind)
 
 
-def _serialised(spec: pytree.TreeSpec, places: Any) -> Json:
+def _serialised(spec: pytree.TreeSpec, leaves: Iterator[Json]) -> Json:
+    inside = [next(leaves) for _ in range(spec.num_leaves)]
     try:
         text = pytree.treespec_dumps(spec)
     except (NotImplementedError, ValueError, TypeError) as error:
@@ -128,23 +150,11 @@ def _serialised(spec: pytree.TreeSpec, places: Any) -> Json:
             f"the model takes or returns a {getattr(spec.type, '__name__', spec.type)}, of which no description can be "
             "kept; use tuples, lists, dictionaries or dataclasses."
         ) from error
-    for _ in range(spec.num_leaves):
-        next(places)
-    return {"other": text}
+    return {"other": text, "leaves": inside}
 
 
 def _home(kind: type) -> Json:
     return [kind.__module__, kind.__qualname__]
-
-
-def _count(described: Json) -> int:
-    if not isinstance(described, dict):
-        return 1
-    if "other" in described:
-        return int(pytree.treespec_loads(str(described["other"])).num_leaves)
-    if "value" in described:
-        return 1
-    return sum(map(_count, _items(described)))
 
 
 def _items(described: Mapping[str, Json]) -> Sequence[Json]:
@@ -153,20 +163,28 @@ def _items(described: Mapping[str, Json]) -> Sequence[Json]:
     return found
 
 
-def _example(described: Json, fixed: list[tuple[int, Any]], places: Any) -> Any:
-    """Return values that are nested like this, and note the places of those that never change."""
-    if not isinstance(described, dict):
-        next(places)
+def _example(described: Json, leaves: list[Json]) -> Any:
+    """Return values that are nested like this, and note what is known of each flat one, in order."""
+    if _is_leaf(described):
+        leaves.append(described)
         return _LEAF
-    if "value" in described:
-        fixed.append((next(places), described["value"]))
-        return _LEAF
+    assert isinstance(described, dict)
     if "other" in described:
+        leaves.extend(_names(described["leaves"]))
         spec = pytree.treespec_loads(str(described["other"]))
-        return pytree.tree_unflatten([next(places) for _ in range(spec.num_leaves)], spec)
-    items = [_example(item, fixed, places) for item in _items(described)]
-    if "tuple" in described or "list" in described:
-        return tuple(items) if "tuple" in described else items
+        return pytree.tree_unflatten([_LEAF] * spec.num_leaves, spec)
+    return _nested(described, [_example(item, leaves) for item in _items(described)])
+
+
+def _is_leaf(described: Json) -> bool:
+    return not isinstance(described, dict) or "value" in described or "argument" in described
+
+
+def _nested(described: Mapping[str, Json], items: list[Any]) -> Any:
+    if "tuple" in described:
+        return tuple(items)
+    if "list" in described:
+        return items
     if "dict" in described:
         return dict(zip(_names(described["dict"]), items, strict=True))
     fields = tuple(map(str, _names(described["fields"])))
@@ -192,7 +210,7 @@ def _pair(value: Json) -> tuple[str, str]:
 @functools.cache
 def _named(module: str, name: str, fields: tuple[str, ...]) -> Any:
     found = _imported(module, name)
-    return found if getattr(found, "_fields", None) == fields else namedtuple(name.rpartition(".")[2], fields)  # noqa: PYI024 - its fields are data
+    return found if getattr(found, "_fields", None) == fields else namedtuple(name.rpartition(".")[2], fields)
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from torch import fx
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.capture import graph_of_module, silence
 from jumar.tune.graph.captured import Captured
+from jumar.tune.graph.dynamo import constant_arguments
 from jumar.tune.graph.untouched import untouched
 
 
@@ -53,13 +54,12 @@ class _Piece:
 def _pieces(model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[_Piece]:
     pieces: list[_Piece] = []
 
-    def collect(module: fx.GraphModule, _inputs: list[Any]) -> Callable[..., Any]:
-        piece = _Piece(module)
+    def collect(module: fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        piece = _Piece(module, weights=sorted(constant_arguments(module, examples)))
 
         def run(*inputs: Any) -> Any:
             if not piece.inputs:
                 piece.inputs = [_kept(value) for value in inputs]
-                piece.weights = [place for place, value in enumerate(inputs) if isinstance(value, torch.nn.Parameter)]
                 pieces.append(piece)
             return module(*inputs)
 

@@ -22,6 +22,7 @@ from jumar.tune.graph.nesting import describe
 from jumar.tune.graph.normal import in_order, simplify
 from jumar.tune.task import TensorSpec
 
+_GIVEN = torch.export.graph_signature.InputKind.USER_INPUT
 _Outputs = torch.export.graph_signature.OutputKind
 _MUTATIONS = {_Outputs.BUFFER_MUTATION, _Outputs.USER_INPUT_MUTATION, _Outputs.PARAMETER_MUTATION}
 
@@ -42,8 +43,8 @@ class Read:
     written_arguments: frozenset[int]
     """Flat arguments that a call writes to."""
     operators: Sequence[fx.Node]
-    fixed: Mapping[int, Any]
-    """Flat results that are no tensors and the same in every call, by their place."""
+    known_results: frozenset[int]
+    """Places of flat results that the graph has not: what is no tensor, and arguments that are handed back."""
 
 
 def read_program(
@@ -68,6 +69,7 @@ class _Reader:
         self._flat = _flat_inputs(self._program, args, kwargs)
         self._constants = constants
         self._fixed: dict[int, Any] = {}
+        self._passed: dict[int, int] = {}
 
     def read(self) -> Read:
         written = self._bring_writes_inside()
@@ -91,7 +93,7 @@ class _Reader:
             graph=replace(graph, inputs=[_scaled(spec, tensors[place]) for place, spec in enumerate(graph.inputs)]),
             tensors=tensors,
             in_nesting=describe(spec_in, self._settings()),
-            out_nesting=describe(spec_out, self._fixed),
+            out_nesting=describe(spec_out, self._fixed, self._passed),
             places=[arguments.get(argument) for argument in range(len(self._flat))],
             state={
                 numbers[places[node]]: one.name
@@ -102,16 +104,12 @@ class _Reader:
                 one.argument for node, one in inputs.items() if node in written and one.argument is not None
             ),
             operators=operators,
-            fixed=self._fixed,
+            known_results=frozenset({*self._fixed, *self._passed}),
         )
 
     def _settings(self) -> dict[int, Any]:
         """Return the flat arguments that are no tensors: the graph holds for these values."""
-        return {
-            place: value
-            for place, value in enumerate(self._flat)
-            if value is None or isinstance(value, (bool, int, float, str))
-        }
+        return {place: value for place, value in enumerate(self._flat) if _is_plain(value)}
 
     def _inputs(self) -> dict[fx.Node, _Input]:
         """Return what each placeholder is; those that are no tensors go."""
@@ -120,7 +118,7 @@ class _Reader:
         argument = -1
         nodes = list(self._module.graph.find_nodes(op="placeholder"))
         for node, spec in zip(nodes, self._program.graph_signature.input_specs, strict=True):
-            given = spec.kind is torch.export.graph_signature.InputKind.USER_INPUT
+            given = spec.kind is _GIVEN
             if given:
                 argument += 1
             value = self._flat[argument] if given else known.get(str(spec.target))
@@ -143,7 +141,7 @@ class _Reader:
         """
         output = self._module.graph.output_node()
         signature = self._program.graph_signature
-        values = list(output.args[0])  # type: ignore[arg-type]
+        values = list(output.args[0])
         placeholders = self._written_by_name()
         results: list[Any] = []
         written: set[fx.Node] = set()
@@ -157,22 +155,33 @@ class _Reader:
                 results.append(value)
             else:
                 raise TuneError(f"the model returns a {spec.kind.name.lower()}, which is not tuned; return tensors.")
-        self._fixed = {
-            place: value for place, value in enumerate(results) if value is not None and not isinstance(value, fx.Node)
-        }
-        if strange := [value for value in self._fixed.values() if not isinstance(value, (bool, int, float, str))]:
+        output.args = (self._computed(results, written),)
+        return written
+
+    def _computed(self, results: Sequence[Any], written: set[fx.Node]) -> list[Any]:
+        """Return the results that the graph computes; note the others, which are known without it."""
+        self._fixed = {place: value for place, value in enumerate(results) if not isinstance(value, fx.Node)}
+        if strange := [value for value in self._fixed.values() if not _is_plain(value)]:
             raise TuneError(
                 f"the graph returns {type(strange[0]).__name__}, and only tensors are tuned; return tensors."
             )
-        output.args = ([value for place, value in enumerate(results) if place not in self._fixed],)
-        return written
+        nodes = self._module.graph.find_nodes(op="placeholder")
+        given = [spec.kind is _GIVEN for spec in self._program.graph_signature.input_specs]
+        arguments = {node: sum(given[:place]) for place, node in enumerate(nodes) if given[place]}
+        passed = {
+            place: arguments[value]
+            for place, value in enumerate(results)
+            if value in arguments and value not in written and arguments[value] not in self._constants
+        }
+        if len(passed) + len(self._fixed) < len(results) or written:
+            self._passed = passed
+        return [value for place, value in enumerate(results) if place not in {*self._fixed, *self._passed}]
 
     def _written_by_name(self) -> dict[tuple[bool, str], fx.Node]:
         """Return the placeholders by whether the caller hands them in, and name."""
         nodes = list(self._module.graph.find_nodes(op="placeholder"))
-        given = torch.export.graph_signature.InputKind.USER_INPUT
         return {
-            (spec.kind is given, node.name if spec.kind is given else str(spec.target)): node
+            (spec.kind is _GIVEN, node.name if spec.kind is _GIVEN else str(spec.target)): node
             for node, spec in zip(nodes, self._program.graph_signature.input_specs, strict=True)
         }
 
@@ -218,6 +227,10 @@ def _origin(node: fx.Node) -> fx.Node:
             break
         node = node.args[0]
     return node
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, str))
 
 
 def _refuse_layout(name: str, value: torch.Tensor) -> None:

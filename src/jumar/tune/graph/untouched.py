@@ -31,7 +31,7 @@ def ran(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Run
     """
     given, words = pytree.tree_map(_copied, (tuple(args), dict(kwargs)))
     again, words_again = pytree.tree_map(_copied, (tuple(args), dict(kwargs)))
-    with untouched(model), torch.no_grad():
+    with untouched(model), _without_fast_path(), torch.no_grad():
         with _unwritten(model):
             model(*again, **words_again)
         result = model(*given, **words)
@@ -44,24 +44,31 @@ def ran(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Run
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[None]:
-    """Put every module into evaluation mode, and back afterwards what the modules' attributes and buffers were.
-
-    PyTorch's fast path for encoder layers is left aside: it skips padding, so that it returns other values there than
-    the operators that every compiler sees.
-    """
+    """Put every module into evaluation mode, and back afterwards what the modules' attributes and buffers were."""
     modules = [(module, dict(vars(module))) for module in model.modules()]
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
     try:
         with _unwritten(model):
             if any(module.training for module, _ in modules):
                 model.eval()
             yield
     finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
         for module, attributes in modules:
             vars(module).clear()
             vars(module).update(attributes)
+
+
+@contextmanager
+def _without_fast_path() -> Iterator[None]:
+    """Leave aside PyTorch's fast path for encoder layers.
+
+    It skips padding, so that it returns other values there than the operators that every compiler sees.
+    """
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 @contextmanager
