@@ -6,6 +6,7 @@ import copy
 import logging
 import sqlite3
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +263,7 @@ def test_collecting_leaves_the_run_as_it_is_and_writes_each_graph_once(
     monkeypatch.setenv("JUMAR_TUNE_COLLECT", str(tmp_path / "graphs"))
     actual = train(model, torch.compile(model, backend="jumar"))
     assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(expected, actual, strict=True))
-    assert [one.origin.phase for one in read_collected(tmp_path / "graphs")] == ["backward", "forward"]
+    assert [one.origin.phase for one in read_collected(tmp_path / "graphs")] == ["training"]
     torch._dynamo.reset()
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "graphs").iterdir()}
     train(model, torch.compile(model, backend="jumar"))
@@ -275,20 +276,85 @@ def test_a_collected_inference_is_the_graph_of_offline_tuning(tmp_path: Path, mo
     assert found["inference"] == offline(model, net_inputs(), tmp_path).key
 
 
-def test_forward_and_backward_are_computed_by_their_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+FORMED = Plan(regions=(Region(nodes=(), engine="eager", settings={"layout": "channels_last", "products": True}),))
+
+
+@pytest.mark.parametrize("plan", [EAGER, FORMED, replace(FORMED, memory="keep")])
+def test_a_training_step_is_computed_by_its_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untuned: list[Compilation], plan: Plan
+) -> None:
+    monkeypatch.setattr("jumar.tune.backend.training.keep_from_now_on", lambda: None)  # it is for good
     model = Net()
-    graphs = collected(model, tmp_path / "graphs", monkeypatch)
-    fill_bank(tmp_path, [one.graph for one in graphs]).close()
+    steps = [one.graph for one in collected(model, tmp_path / "graphs", monkeypatch) if one.graph.gradients]
+    fill_bank(tmp_path, steps, plan).close()
     knowledge.forget()
-
-    def compile_inner(*_arguments: Any, **_settings: Any) -> None:
-        raise AssertionError("both graphs are in the bank")
-
-    monkeypatch.setattr("torch._inductor.compile_fx.compile_fx_inner", compile_inner)
     plain = copy.deepcopy(model)
     expected, actual = train(plain, plain), train(model, torch.compile(model, backend="jumar"))
     assert all(torch.allclose(one, other, atol=1e-5) for one, other in zip(expected, actual, strict=True))
-    assert len(list((tmp_path / "plans").iterdir())) == 2
+    assert (len(steps), untuned) == (1, [])
+
+
+def test_a_step_is_captured_once_a_bank(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untuned: list[Compilation]
+) -> None:
+    model = Net()
+    steps = [one.graph for one in collected(model, tmp_path / "graphs", monkeypatch)]
+    fill_bank(tmp_path, steps).close()
+    knowledge.forget()
+    train(model, torch.compile(model, backend="jumar"))
+    torch._dynamo.reset()
+
+    def take_step(_compilation: object) -> None:
+        raise AssertionError("it was captured already")
+
+    monkeypatch.setattr("jumar.tune.backend.training.take_step", take_step)
+    train(model, torch.compile(model, backend="jumar"))
+    assert not untuned
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda x: x.detach() * x, "stops gradients"),
+        (lambda x: nn.functional.dropout(x, 0.5, True) * 0 + x, "draws random numbers"),
+    ],
+)
+def test_a_step_that_is_not_tuned_says_why_each_time(
+    tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture, change: Any, reason: str
+) -> None:
+    net_in_bank(tmp_path)
+    x = torch.ones(3, requires_grad=True)
+    for number in range(2):
+        torch._dynamo.reset()
+        notes.forget()
+        change(x).sum().backward()
+        expected, x.grad = x.grad, None
+        torch.compile(change, backend="jumar")(x).sum().backward()
+        assert torch.equal(x.grad, expected)
+        x.grad = None
+        assert caplog.text.count(reason) == number + 1
+    assert len(untuned) == 2
+
+
+@pytest.mark.parametrize(
+    ("plan", "sentence"),
+    [
+        (Plan(regions=(Region(nodes=(), engine="eager"),), num_threads=1), "is of no training step"),
+        (Plan(regions=(Region(nodes=(), engine="openvino"),)), "computes no gradients"),
+    ],
+)
+def test_a_plan_that_is_of_no_step_is_said_and_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, untuned: list[Compilation], caplog: pytest.LogCaptureFixture,
+    plan: Plan, sentence: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("jumar.tune.backend.built.unusable", lambda *_: "")
+    model = Net()
+    steps = [one.graph for one in collected(model, tmp_path / "graphs", monkeypatch)]
+    fill_bank(tmp_path, steps, plan).close()
+    knowledge.forget()
+    train(model, torch.compile(model, backend="jumar"))
+    assert sentence in caplog.text
+    assert len(untuned) == 1
 
 
 def test_collecting_where_nothing_can_be_written_lets_the_model_run(

@@ -75,7 +75,10 @@ def function_of(work: Work, constants: Mapping[int, torch.Tensor] | None = None)
 
 def _function_of_graph(graph: Graph) -> Function:
     from jumar.tune.graph.fx import to_fx
+    from jumar.tune.graph.steps import stepped
 
+    if graph.gradients:
+        return stepped(graph, to_fx(graph).forward)
     # Not the module itself: its hooks and `__call__` cost microseconds, and small graphs are measured too.
     return to_fx(graph).forward
 

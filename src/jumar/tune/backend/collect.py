@@ -1,6 +1,6 @@
 """Collecting graphs for tuning: each with its weights and one set of real inputs, in a folder.
 
-    <folder>/<key>.json    the graph, its name, phase, and how it is connected to others of the same module
+    <folder>/<key>.json    the graph, its name and phase
     <folder>/<key>.pt      weights and inputs, by place (`jumar.tune.graph.data`)
 
 A graph that is there already is not written again: that removes duplicates, also between processes. The data file
@@ -10,9 +10,10 @@ is written first and both by renaming, so that what has a description is whole.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 
@@ -25,22 +26,16 @@ from jumar.tune.graph.captured import Captured
 ENVIRONMENT = "JUMAR_TUNE_COLLECT"
 """The folder to collect into; unset: nothing is collected."""
 NOT_TUNED = "not-tuned.jsonl"
+Phase = Literal["inference", "training"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a graph was met, and how it is connected."""
+    """Where a graph was met."""
 
     name: str
-    """For people: `ResNet` or `ResNet, backward`."""
-    phase: str
-    """`inference`, `forward` or `backward`."""
-    step: str = ""
-    """The same for the forward and backward of one module: the forward's key."""
-    inputs: Sequence[str] = ()
-    """Names of the graph's inputs, by place."""
-    outputs: Sequence[str] = ()
-    """Names of the graph's outputs."""
+    """For people: `forward (net.py:12)`, with `, training step` behind it for one."""
+    phase: Phase
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -59,20 +59,6 @@ class Compilation:
 
         return cast(Compiled, compile_fx(self.module, list(self.arguments), config_patches=dict(self.patches)))
 
-    def with_inner(self, inner: Callable[..., Any]) -> Compiled:
-        """Compile with another function in the place of `compile_fx_inner`.
-
-        PyTorch's cache of whole compilations is left aside: it would answer before the graphs are looked up.
-        """
-        from torch._functorch import config
-        from torch._inductor.compile_fx import compile_fx
-
-        with config.patch(enable_autograd_cache=False):
-            compiled = compile_fx(
-                self.module, list(self.arguments), inner_compile=inner, config_patches=dict(self.patches)
-            )
-        return cast(Compiled, compiled)
-
 
 def inductor_settings(mode: str | None, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return TorchInductor's settings for a mode and options, as `torch.compile` would."""

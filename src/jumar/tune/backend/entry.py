@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import torch
 from torch import fx
 
 from jumar.tune.backend.capture import constant_arguments, take
@@ -16,9 +15,8 @@ from jumar.tune.backend.compilation import Compilation, Compiled, inductor_setti
 from jumar.tune.backend.inference import Ready, tuned
 from jumar.tune.backend.knowledge import Knowledge, knowledge
 from jumar.tune.backend.notes import say, tell
-from jumar.tune.backend.training import Lowered, Phase, Replaced, lower, phase_of
 from jumar.tune.errors import TuneError
-from jumar.tune.graph import Graph
+from jumar.tune.graph.graph import Graph
 
 
 def jumar(
@@ -46,7 +44,7 @@ def jumar(
         return compilation.untuned()
     if compilation.is_inference:
         return _inference(compilation, known)
-    return compilation.with_inner(_lookup(known))
+    return _training(compilation, known)
 
 
 def _inference(compilation: Compilation, known: Knowledge) -> Compiled:
@@ -68,7 +66,7 @@ def _ready(compilation: Compilation, weights: set[int], known: Knowledge) -> Rea
     name = compilation.name
     try:
         taken = take(compilation.module, compilation.arguments, weights)
-        plan = known.plan(taken.graph)
+        plan = known.plan(taken.graph, taken.constants)
         if plan is None:
             tell(f"the bank has no plan for {name} ({taken.graph}, {taken.graph.key[:12]}); it is compiled untuned.")
             return None
@@ -84,50 +82,42 @@ def _ready(compilation: Compilation, weights: set[int], known: Knowledge) -> Rea
     return function, taken
 
 
-def _lookup(known: Knowledge) -> Callable[..., Any]:
-    """Return an inner compiler that gives graphs the bank knows to their plans."""
-    from torch._inductor.compile_fx import compile_fx_inner
+def _training(compilation: Compilation, known: Knowledge) -> Compiled:
+    from jumar.tune.backend.built import unusable
+    from jumar.tune.backend.training import applied
 
-    def inner(module: fx.GraphModule, example_inputs: Sequence[Any], **settings: Any) -> Any:
-        phase = phase_of(settings)
-        lowered = _lowered(module, phase)
-        made = _replaced(lowered, phase, known) if lowered is not None else None
-        return made if made is not None else compile_fx_inner(module, example_inputs, **settings)
-
-    return inner
-
-
-def _lowered(module: fx.GraphModule, phase: Phase) -> Lowered | None:
+    name = f"{compilation.name}, training step,"
     try:
-        return lower(module)
-    except TuneError as error:
-        say(f"a {phase} graph is compiled untuned: {reason_of(error)}")
-        return None
+        step = _step(compilation, known)
+        plan = known.plan(step)
+        if plan is None:
+            tell(f"the bank has no plan for {name} {step.key[:12]}; it is compiled untuned.")
+            return compilation.untuned()
+        if why := unusable(plan, known.machine):
+            raise TuneError(why)
+        made = applied(compilation, plan)
+    except Exception as error:  # noqa: BLE001 - torch.export and engines may raise anything, and the model must run
+        say(f"{name} is compiled untuned: {reason_of(error)}")
+        return compilation.untuned()
+    tell(f"{name} is computed as the bank says: {plan}.")
+    return made
 
 
-def _replaced(lowered: Lowered, phase: Phase, known: Knowledge) -> Replaced | None:
-    """Return the bank's plan for a training graph; None when it has none or it cannot be built."""
-    plan = known.plan(lowered.graph)
-    if plan is None:
-        tell(f"the bank has no plan for a {phase} graph ({lowered.graph}); it is compiled untuned.")
-        return None
-    from jumar.tune.backend.built import Request, function_of
+def _step(compilation: Compilation, known: Knowledge) -> Graph:
+    """Return a module's training step, which is captured once a bank. Raises TuneError for one that is not tuned."""
+    from jumar.tune.backend.seen import Seen
+    from jumar.tune.backend.training import source_digest, take_step
 
-    example = stand_ins(lowered.graph)
-    request = Request(graph=lowered.graph, plan=plan, weights={}, example=example, machine=known.machine)
+    seen = Seen(folder=known.folder / "steps")
+    source = source_digest(compilation)
+    found = seen.step(source)
+    if found is not None:
+        return found
     try:
         with outside():
-            return Replaced(function_of(request, known.folder), lowered)
-    except Exception as error:  # noqa: BLE001 - an engine may raise anything, and the model must run
-        say(f"a {phase} graph is compiled untuned: {reason_of(error)}")
-        return None
-
-
-def stand_ins(graph: Graph) -> list[torch.Tensor]:
-    """Return zeros of the shapes of a graph's variable inputs, for engines that want to see some."""
-    made = []
-    for spec in (graph.inputs[place] for place in graph.variables):
-        last = sum((size - 1) * stride for size, stride in zip(spec.shape, spec.stride, strict=True))
-        memory = torch.zeros(max(last, 0) + 1, dtype=getattr(torch, spec.dtype))
-        made.append(memory.as_strided(list(spec.shape), list(spec.stride)))
-    return made
+            found = take_step(compilation).graph
+    except TuneError as error:
+        seen.refuse(source, str(error))
+        raise
+    seen.keep(source, found)
+    return found

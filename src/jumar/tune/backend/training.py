@@ -1,121 +1,118 @@
-"""Training: the forward and backward graphs that AOTAutograd hands to TorchInductor, looked up one by one.
+"""Training: the forward that TorchDynamo hands over, in the form that the bank has for its step.
 
-A graph that the bank has a plan for is computed by it; every other goes to `compile_fx_inner` unchanged. Weights are
-variable inputs here: they change with every step. What a graph only passes on (weights that the backward needs) is
-no part of what is tuned.
+What is looked up is the step (`jumar.tune.graph.steps`): forward and backward were measured together. What runs is
+the user's own module in that form: buffers are written, gradients stop, and hooks see what they see without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from operator import itemgetter
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import fx
 
-from jumar.tune.backend.capture import DEVICES, NotTunable, refuse_random
-from jumar.tune.backend.order import in_order_of_use
-from jumar.tune.engines import GraphFunction
-from jumar.tune.graph import Graph
-from jumar.tune.graph.fx import from_fx
+from jumar import __version__
+from jumar.tune.backend.capture import NotTunable, take
+from jumar.tune.backend.compilation import Compilation, Compiled
+from jumar.tune.engines.step_forms import in_form, name_of
+from jumar.tune.errors import TuneError
+from jumar.tune.graph.graph import Graph, Reference
+from jumar.tune.graph.steps import as_step
+from jumar.tune.plan.memory import can_keep, keep_from_now_on
+from jumar.tune.task import digest
 
-Inner = Callable[..., Any]
-"""`compile_fx_inner`: a graph, example inputs and keywords in; a function of a list of tensors out."""
-Phase = Literal["forward", "backward", "inference"]
+if TYPE_CHECKING:
+    from jumar.tune.plan import Plan
+
+_STATISTICS = ("running_mean", "running_var")
+_NAMES_OF_BATCH_NORM = ("input", *_STATISTICS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lowered:
-    """A graph at TorchInductor's level, and how it stands among the inputs and outputs that AOTAutograd knows."""
+class TakenStep:
+    """A step and the tensors of its forward, by place."""
 
     graph: Graph
-    arguments: Sequence[int]
-    """For each input of the graph, which of AOTAutograd's inputs it is."""
-    results: Sequence[tuple[Literal["argument", "output"], int] | None]
-    """For each of AOTAutograd's outputs, the input it passes on, the graph's output it is, or None for none."""
-    input_names: Sequence[str]
-    """Names of AOTAutograd's inputs."""
-    output_names: Sequence[str]
-    """Names of AOTAutograd's outputs; a backward's inputs have the names of the forward's outputs."""
-
-    def variables(self, inputs: Sequence[Any]) -> list[Any]:
-        """Return the graph's inputs of one call."""
-        return [inputs[number] for number in self.arguments]
-
-    def made_names(self) -> list[str]:
-        """Return the names of the graph's own outputs."""
-        places = {result[1]: place for place, result in enumerate(self.results) if result and result[0] == "output"}
-        return [self.output_names[places[number]] for number in range(len(self.graph.outputs))]
+    tensors: Mapping[Reference, torch.Tensor]
 
 
-def lower(module: fx.GraphModule) -> Lowered:
-    """Return the graph of a module at TorchInductor's level. Raises TuneError, which says why it is not tuned."""
-    graph, held = from_fx(module)
-    if held:
-        raise NotTunable("it holds tensors of its own")
-    refuse_random(list(module.graph.nodes))
-    _refuse_devices(module)
-    num_inputs = len(graph.inputs)
-    made = list(dict.fromkeys(value for value in graph.outputs if value is not None and value >= num_inputs))
-    if not made and not graph.effects:
-        raise NotTunable("it computes nothing")
-    ordered, kept = in_order_of_use(replace(graph, outputs=made))
-    return Lowered(
-        graph=ordered,
-        arguments=kept,
-        results=[_result(value, num_inputs, made) for value in graph.outputs],
-        input_names=[node.name for node in module.graph.find_nodes(op="placeholder")],
-        output_names=[node.name if isinstance(node, fx.Node) else "" for node in _outputs(module)],
-    )
+def take_step(compilation: Compilation) -> TakenStep:
+    """Return the training step of a module. Raises TuneError, which says why it is not tuned."""
+    module = _without_statistics(compilation.module)
+    stopping = sorted({name for node in module.graph.nodes if (name := name_of(node)) in {"detach", "detach_"}})
+    if stopping:
+        raise NotTunable(f"it stops gradients ({stopping[0]})")
+    taken = take(module, compilation.arguments, set())
+    if taken.graph.effects:
+        raise NotTunable("it writes to its inputs")
+    wanted = [
+        place for place, argument in taken.arguments.items() if compilation.arguments[argument].requires_grad
+    ]  # fmt: skip
+    if not wanted:
+        raise NotTunable("no gradient reaches its inputs")
+    return TakenStep(graph=as_step(taken.graph, sorted(wanted)), tensors=taken.tensors)
 
 
-def _refuse_devices(module: fx.GraphModule) -> None:
-    values = [node.meta.get("val") for node in module.graph.find_nodes(op="placeholder")]
-    others = {value.device.type for value in values if isinstance(value, torch.Tensor)} - set(DEVICES)
-    if others:
-        raise NotTunable(f"it runs on {others.pop()}, for which plans are not measured")
+def applied(compilation: Compilation, plan: Plan) -> Compiled:
+    """Return the module as the plan of its step says. Raises TuneError for a plan that is of no step."""
+    (region, *others) = plan.regions
+    if others or region.nodes or plan.batch or plan.num_threads or plan.streams > 1 or plan.lowering:
+        raise TuneError(f"the plan ({plan}) is of no training step; tune again.")
+    if region.engine not in {"eager", "inductor"}:
+        raise TuneError(f"the plan's engine {region.engine} computes no gradients; tune again.")
+    if plan.memory == "keep" and not can_keep():
+        raise TuneError("memory is kept with glibc only, which this process does not use.")
+    formed = replace(compilation, module=in_form(compilation.module, region.settings))
+    compiled = formed.untuned() if region.engine == "inductor" else cast(Compiled, formed.module.forward)
+    if plan.memory == "keep":
+        keep_from_now_on()
+    return compiled
 
 
-def _outputs(module: fx.GraphModule) -> list[Any]:
-    (outputs,) = module.graph.output_node().args
-    return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+def source_digest(compilation: Compilation) -> str:
+    """Return a digest of a module as TorchDynamo wrote it, which is quicker to have than its step's key.
+
+    Equal modules with equal arguments have equal steps; the reverse does not hold.
+    """
+    described = [_described(value) for value in compilation.arguments]
+    return digest([compilation.module.code, described, torch.__version__, __version__])[:40]
 
 
-def _result(
-    value: int | None, num_inputs: int, made: Sequence[int]
-) -> tuple[Literal["argument", "output"], int] | None:
-    if value is None:
-        return None
-    return ("argument", value) if value < num_inputs else ("output", made.index(value))
+def _described(value: Any) -> str:
+    if not isinstance(value, torch.Tensor):
+        return repr(type(value))
+    layout = value.stride() if value.layout is torch.strided else value.layout
+    return f"{value.dtype} {tuple(value.shape)} {layout} {value.device} {value.requires_grad}"
 
 
-def phase_of(settings: dict[str, Any]) -> Phase:
-    """Return the phase of a graph from the keywords that `compile_fx_inner` is given."""
-    if settings.get("is_backward"):
-        return "backward"
-    return "inference" if settings.get("is_inference") else "forward"
+def _without_statistics(module: fx.GraphModule) -> fx.GraphModule:
+    """Return the module without what batch normalisation writes down for evaluation: no part of what is measured."""
+    made = fx.Graph()
+    made.output(made.graph_copy(module.graph, {}))
+    made_module = fx.GraphModule(module, made)
+    for node in made.nodes:
+        if name_of(node) == "batch_norm":
+            _leave_statistics(node)
+    for node in list(made.nodes):
+        if name_of(node) == "add_" and not node.users and _is_counter(node.args[0]):
+            made.erase_node(node)
+    made_module.recompile()
+    return made_module
 
 
-class Replaced:
-    """A plan in the place of what TorchInductor would have compiled."""
+def _leave_statistics(node: fx.Node) -> None:
+    call = dict(zip((*_NAMES_OF_BATCH_NORM, "weight", "bias", "training"), node.args, strict=False)) | node.kwargs
+    if call.get("training") is not True:
+        return
+    node.args = tuple(
+        None if place in (1, 2) else argument for place, argument in enumerate(node.args)
+    )  # fmt: skip
+    node.kwargs = {name: None if name in _STATISTICS else value for name, value in node.kwargs.items()}
 
-    def __init__(self, function: GraphFunction, lowered: Lowered) -> None:
-        self._boxed_call = True  # of the instance: torch.compiler.disable copies its dictionary only
-        self._function = function
-        numbers = list(lowered.arguments)
-        self._pick = itemgetter(*numbers) if len(numbers) > 1 else lambda inputs: [inputs[n] for n in numbers]
-        self._results = lowered.results
-        self._passes_on = any(result is not None and result[0] == "argument" for result in lowered.results)
 
-    def __call__(self, inputs: list[Any]) -> list[Any]:
-        """Compute the outputs. The list is emptied, as AOTAutograd wants it, so that memory can be freed."""
-        chosen = self._pick(inputs)
-        given = tuple(inputs) if self._passes_on else ()
-        inputs.clear()
-        made = self._function(*chosen)
-        return [
-            None if result is None else given[result[1]] if result[0] == "argument" else made[result[1]]
-            for result in self._results
-        ]
+def _is_counter(node: Any) -> bool:
+    """Tell whether a node is an input of one whole number: how many batches were seen."""
+    value = node.meta.get("example_value") if isinstance(node, fx.Node) and node.op == "placeholder" else None
+    return isinstance(value, torch.Tensor) and not value.dim() and not value.is_floating_point()

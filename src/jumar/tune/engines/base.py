@@ -63,6 +63,8 @@ class Engine(ABC):
     """Modules that the worker imports once, before it forks for each candidate."""
     is_slow_to_build: ClassVar[bool] = False
     """Whether building a network takes tens of seconds rather than a few: a search tries the others first."""
+    takes_steps: ClassVar[bool] = False
+    """Whether it computes training steps (`Graph.gradients`); such a graph is offered to no other engine."""
 
     def unavailable(self, machine: Machine) -> str:
         """Return why this engine cannot work on `machine`, as one sentence; empty when it can."""

@@ -37,6 +37,13 @@ PACKED = frozenset({"conv2d", "conv3d", "linear"})
 """Operators whose weights oneDNN packs."""
 
 
+def step_settings(graph: Graph) -> list[Settings]:
+    """Return the forms of a training step (`jumar.tune.engines.steps`): as it stands, and the layouts."""
+    if not {base_name(node.operator) for node in graph.nodes} & SPATIAL:
+        return [{}]
+    return [{}, {"layout": CHANNELS_LAST, "products": True}, {"layout": CHANNELS_LAST}]
+
+
 class Eager(Engine):
     """Nothing is compiled: a build takes milliseconds.
 
@@ -47,6 +54,7 @@ class Eager(Engine):
     """
 
     name = "eager"
+    takes_steps = True
 
     def version(self) -> str:
         """Return PyTorch's."""
@@ -57,6 +65,11 @@ class Eager(Engine):
         if precision != "fp32":
             return []
         names = {base_name(node.operator) for node in graph.nodes}
+        if graph.gradients:
+            found = step_settings(graph)
+            if machine.compiler and "batch_norm" in names and len(found) > 1:
+                found.insert(1, {**found[1], "norms": True})
+            return found
         found: list[Settings] = [{}]
         if names & SPATIAL:
             found.append({"layout": CHANNELS_LAST})
@@ -68,6 +81,10 @@ class Eager(Engine):
         """Return a function that runs the operators in order. Raises TuneError where nothing can be packed."""
         from jumar.tune.engines.bound import bound
 
+        if site.graph.gradients:
+            from jumar.tune.engines.steps import eager_step
+
+            return eager_step(site, settings)
         if settings.get("layout") == CHANNELS_LAST:
             return _channels_last(site)
         if settings.get("prepack"):

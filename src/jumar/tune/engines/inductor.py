@@ -9,7 +9,7 @@ from typing import Any
 
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
 from jumar.tune.engines.cut import base_name
-from jumar.tune.engines.eager import CHANNELS_LAST, SPATIAL
+from jumar.tune.engines.eager import CHANNELS_LAST, SPATIAL, step_settings
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
 from jumar.tune.threads import threads
@@ -22,19 +22,20 @@ PRODUCTS = frozenset(
 class Inductor(Engine):
     """Settings, each of which may be left out:
 
-    - `form`: `aot` (default), a library with a C++ wrapper, which is loaded without Python's compiler stack;
-      `inner`, for graphs of training: no decomposition, called through Python, loaded from a cache folder;
     - `freezing`: weights are packed and folded;
     - `layout`: `channels_last`, converted at the borders;
     - `max_autotune`: products from templates, chosen by measuring (CPP and ATEN on the CPU, Triton on CUDA);
     - `coordinate_descent`: tiles of Triton kernels, tuned one parameter after the other.
 
-    Kernels are made for the site's number of threads.
+    Kernels are made for the site's number of threads. A graph for inference becomes a library with a C++ wrapper,
+    which is loaded without Python's compiler stack; a training step is called through Python and loaded from a cache
+    folder, in the forms of `jumar.tune.engines.steps`.
     """
 
     name = "inductor"
     preload = ("torch._dynamo", "torch._inductor.compile_fx")
     is_slow_to_build = True
+    takes_steps = True
 
     def unavailable(self, machine: Machine) -> str:
         """Say that it needs a C++ compiler."""
@@ -50,6 +51,8 @@ class Inductor(Engine):
         """Offer freezing where there are weights, layouts and templates where operators have them."""
         if precision != "fp32":  # a lower precision is written into the graph, not set here
             return []
+        if graph.gradients:
+            return step_settings(graph)
         names = {base_name(node.operator) for node in graph.nodes}
         base: dict[str, Any] = {"freezing": True} if graph.constants else {}
         found: list[Settings] = [base]
@@ -62,24 +65,22 @@ class Inductor(Engine):
             found.append(base | {"max_autotune": True})
         if base:
             found.append({})
-        if not graph.constants:
-            found.append({"form": "inner"})
         return found
 
     def build(self, site: Site, settings: Settings) -> GraphFunction:
         """Compile it. Raises whatever TorchInductor raises."""
         with _configured(site, settings):
-            if settings.get("form") == "inner":
-                from jumar.tune.engines.inductor_inner import compiled
+            if site.graph.gradients:
+                from jumar.tune.engines.steps import compiled_step
 
-                return compiled(site)
+                return compiled_step(site, settings)
             from jumar.tune.engines.inductor_aot import built
 
             return built(site, layout=str(settings.get("layout", "")))
 
     def load(self, site: Site, settings: Settings) -> GraphFunction:
         """Return the library's function, or what the cache folder holds."""
-        if settings.get("form") == "inner":
+        if site.graph.gradients:
             return self.build(site, settings)
         from jumar.tune.engines.inductor_aot import loaded
 

@@ -5,10 +5,14 @@ faults its pages in anew. While a function of the policy `keep` runs, blocks com
 their size, and the heap is never trimmed.
 
 The thresholds belong to the process. Outside such functions the largest blocks (more than 32 MiB, the limit of
-glibc's own growing threshold) are mapped as before; the heap stays untrimmed for good, because trimming it between
-two calls would undo what the policy is for. A plan without the policy that runs in the same process gives the kept
-memory back first, once, so that a comparison of the two is one of each as it runs alone; the plan that keeps memory
-then pays for its pages again in its next call, so that such comparisons take several calls a sample.
+glibc's own growing threshold) are mapped as before; the heap stays untrimmed, because trimming it between two calls
+would undo what the policy is for. A plan without the policy that runs in the same process gives the kept memory back
+first, once, and has the heap trimmed from then on as glibc would, so that a comparison of the two is one of each as
+it runs alone; the plan that keeps memory then pays for its pages again in its next call, so that such comparisons
+take several calls a sample.
+
+A training step has no function around it: its backward is called by PyTorch. A process whose step is to keep memory
+keeps it for good (`keep_from_now_on`).
 """
 
 from __future__ import annotations
@@ -70,6 +74,16 @@ def kept() -> Iterator[None]:
                 _set(_MMAP_MAX, _DEFAULT_MMAP_MAX)
 
 
+def keep_from_now_on() -> None:
+    """Let freed memory stay with this process for good; nothing gives it back."""
+    global _depth, _is_kept  # noqa: PLW0603 - malloc's thresholds are the process's, and so is their state
+    with _lock:
+        _depth += 1
+        _is_kept = True
+        _set(_TRIM_THRESHOLD, _NEVER)
+        _set(_MMAP_MAX, 0)
+
+
 def give_back() -> None:
     """Give what `kept` kept back to the system, if anything; nothing while a function keeps memory."""
     global _is_kept  # noqa: PLW0603 - as above
@@ -78,6 +92,7 @@ def give_back() -> None:
     with _lock:
         if _depth == 0:
             _is_kept = False
+            _set(_TRIM_THRESHOLD, 2 * _LARGEST_DYNAMIC)  # what glibc's own growing threshold comes to
             ctypes.CDLL(None).malloc_trim(ctypes.c_size_t(0))
 
 

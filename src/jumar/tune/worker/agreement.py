@@ -33,6 +33,7 @@ from jumar.tune.worker.reference import Exact, widening
 FACTOR_OF_DEFAULT = 4.0
 UNITS_OF_EPSILON = 8.0
 GREATEST_OF_DEPTH = 1e-3
+_MOST_GRADIENTS = 0.9
 _NUM_POISONED = 3
 """Blocks of each output's size: a candidate may keep intermediate results in some of them."""
 
@@ -77,6 +78,8 @@ class Rule:
     """Places, among the variable inputs, of those that a call writes to."""
     may_reuse: bool = False
     """The candidate may return the same memory in every call."""
+    num_gradients: int = 0
+    """So many outputs, the last ones, are gradients, which are judged together (`_Among`)."""
 
 
 @dataclass(slots=True)
@@ -105,8 +108,15 @@ class Judge:
         if not self._kept():
             return Agreement(0.0, 0.0, "it writes over the outputs of an earlier call")
         self._hold(held, outputs)
-        compared = zip(outputs, default, reference, strict=True)
-        return worst([_compare_one(self.rule, *three) for three in compared])
+        compared = list(zip(outputs, default, reference, strict=True))
+        first = len(compared) - self.rule.num_gradients
+        among = _among(compared[first:])
+        return worst(
+            [
+                _compare_one(self.rule, *three, _ALONE if place < first else among)
+                for place, three in enumerate(compared)
+            ]
+        )
 
     def _expected(self, before: Sequence[torch.Tensor]) -> Expected:
         default, _ = self._run(self.plain, before)
@@ -158,7 +168,37 @@ def _poison(outputs: Sequence[Output]) -> None:
     del blocks
 
 
-def _compare_one(rule: Rule, output: Output, default: Output, reference: Output) -> Agreement:
+@dataclass(frozen=True, slots=True)
+class _Among:
+    """What gradients are judged by besides their own values.
+
+    Where an activation is as good as zero, rounding decides whether a ReLU lets its gradient through, so that one
+    gradient jumps and the next does not: what the default shows on some of them is allowed on all. A gradient that
+    is zero but for rounding is judged by the size of the others.
+    """
+
+    usual: float = 0.0
+    """Error of the default that one gradient in ten exceeds."""
+    least_scale: float = 0.0
+    """Values below this are rounding errors of the greatest ones."""
+
+
+_ALONE = _Among()
+
+
+def _among(gradients: Sequence[tuple[Output, Output, Output]]) -> _Among:
+    known = [(two, three.to(torch.float64)) for _, two, three in gradients if two is not None and three is not None]
+    pairs = [(default, exact) for default, exact in known if exact.numel() and bool(torch.isfinite(exact).all())]
+    scales = [(exact.abs().max().item(), torch.finfo(default.dtype).eps) for default, exact in pairs]
+    least = max((UNITS_OF_EPSILON * eps * scale for scale, eps in scales), default=0.0)
+    errors = [
+        _error(default, exact, max(scale, least)) for (default, exact), (scale, _) in zip(pairs, scales, strict=True)
+    ]
+    usual = sorted(errors)[math.ceil(_MOST_GRADIENTS * len(errors)) - 1] if errors else 0.0
+    return _Among(usual, least)
+
+
+def _compare_one(rule: Rule, output: Output, default: Output, reference: Output, among: _Among = _ALONE) -> Agreement:
     if output is None or default is None or reference is None:
         fine = output is None and default is None
         return Agreement(0.0, 0.0, "" if fine else "it returns nothing where a tensor must be, or the reverse")
@@ -174,7 +214,7 @@ def _compare_one(rule: Rule, output: Output, default: Output, reference: Output)
     finite = torch.isfinite(default)
     if not _same(output[~finite], default[~finite]) or not bool(torch.isfinite(output[finite]).all()):
         return Agreement(float("inf"), 0.0, "it has NaN or Inf where the operator has none, or the reverse")
-    return _by_error(rule, output[finite], default[finite], reference[finite])
+    return _by_error(rule, output[finite], default[finite], reference[finite], among)
 
 
 def _strides(tensor: torch.Tensor) -> list[int]:
@@ -192,11 +232,13 @@ def _by_equality(output: torch.Tensor, default: torch.Tensor, budget: float | No
     return Agreement(share, budget or 0.0, "its integers differ")
 
 
-def _by_error(rule: Rule, output: torch.Tensor, default: torch.Tensor, reference: torch.Tensor) -> Agreement:
+def _by_error(
+    rule: Rule, output: torch.Tensor, default: torch.Tensor, reference: torch.Tensor, among: _Among
+) -> Agreement:
     exact = reference.to(torch.float64)
-    scale = exact.abs().max().item() if exact.numel() else 0.0
+    scale = max(exact.abs().max().item() if exact.numel() else 0.0, among.least_scale)
     error, usual = (_error(values, exact, scale) for values in (output, default))
-    allowed = _allowed(usual, torch.finfo(output.dtype).eps, rule)
+    allowed = _allowed(max(usual, among.usual), torch.finfo(output.dtype).eps, rule)
     if error <= allowed:
         return Agreement(error, allowed)
     return Agreement(error, allowed, f"its error is {error:.3g} of the greatest value and may be {allowed:.3g}")

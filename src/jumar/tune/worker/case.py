@@ -72,6 +72,7 @@ class Case:
             error_budget=self._error_budget,
             num_operators=len(self.work.nodes) if isinstance(self.work, Graph) else 1,
             written=written_inputs(self.work),
+            num_gradients=len(self.work.gradients) if isinstance(self.work, Graph) else 0,
             may_reuse=any(_reuses(dict(policy.settings)) for policy in stack),
         )
         return Judge(self.plain, candidate, self.tensors, rule)

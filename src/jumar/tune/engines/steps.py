@@ -1,0 +1,53 @@
+"""Training steps: the forward in another form, differentiated by PyTorch, run by it or compiled by TorchInductor.
+
+- `{}`: as it stands;
+- `{"layout": "channels_last"}`: images and filters with their channels last (`step_forms`);
+- `{"layout": "channels_last", "products": True}`: convolutions of one pixel as matrix products as well;
+- `{…, "norms": True}`: batch normalisation by a kernel of our own as well, not for TorchInductor, which has its own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from jumar.tune.engines.base import GraphFunction, Settings, Site
+from jumar.tune.engines.batch_norm import check_library
+from jumar.tune.engines.step_forms import in_form
+from jumar.tune.graph.steps import stepped
+from jumar.tune.graph.values import annotated
+
+
+def eager_step(site: Site, settings: Settings) -> GraphFunction:
+    """Return the step run operator by operator. Raises TuneError for a graph that does not take the form."""
+    if settings.get("norms"):
+        check_library()
+    return stepped(site.graph, in_form(annotated(site.graph), settings).forward)
+
+
+def compiled_step(site: Site, settings: Settings) -> GraphFunction:
+    """Compile the step as `torch.compile` does, or take it from TorchInductor's cache, which the caller has set."""
+    from torch._inductor.compile_fx import compile_fx
+
+    module = in_form(annotated(site.graph), settings)
+    example = _example(site)
+    with torch.enable_grad():
+        run: Any = compile_fx(_plain(module), example)
+    return stepped(site.graph, run)
+
+
+def _example(site: Site) -> list[torch.Tensor]:
+    made = []
+    for place, spec in enumerate(site.graph.inputs):
+        tensor = torch.empty_strided(spec.shape, spec.stride, dtype=getattr(torch, spec.dtype))
+        made.append(tensor.requires_grad_(place in site.graph.gradients))
+    return made
+
+
+def _plain(module: fx.GraphModule) -> fx.GraphModule:
+    """Return the module without the values of another tracing, which TorchInductor would take for its own."""
+    for node in module.graph.nodes:
+        node.meta.pop("val", None)
+    return module
