@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate, chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from jumar.capture.calls import Call, Layout, Named, Seen, arguments_text
+from jumar.capture.calls import Call, Layout, Named, Seen, Site, arguments_text
 from jumar.recording.rows import ROW_TYPES, TABLE_SCHEMA, TENSOR_TYPES, TENSORS, shape_column
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from jumar.recording.views import ArrayView
 
 _OF_SITE = ("kind", "phase", "module_path", "module_type", "name")
-_OF_CALL = ("occurrence", "source", "autocast", "rng")
+_REPEATING = ("occurrence", "source", "autocast", "rng", "arguments")
+_OF_CALL = ("site", *_REPEATING, "start_us", "duration_us", "inputs", "outputs")
+_fields_of = attrgetter(*_OF_CALL)
 _OF_LAYOUT = ("shape", "dtype", "device", "stride", "storage_offset", "contiguous", "format")
 _STATISTICS = ("minimum", "maximum", "mean", "l2", "num_nan", "num_inf")
 _UNKNOWN = (None,) * len(_STATISTICS)
@@ -39,12 +42,17 @@ class TableMaker:
 
     def make(self, calls: Sequence[Call], step: int) -> pa.Table:
         """Return the rows of a step, in the order in which the calls finished."""
-        columns = {name: self._as_before(name, values, _plain(name)) for name, values in self._repeating(calls)}
+        fields = dict(zip(_OF_CALL, zip(*map(_fields_of, calls), strict=True), strict=True)) if calls else {}
+        columns = dict(zip(_OF_SITE, self._as_before("sites", fields.pop("site", ()), _site_columns), strict=True))
+        columns["rank"] = self._as_before("rank", [self._rank] * len(calls), _plain("rank"))
+        columns["seq"] = self._as_before("seq", range(len(calls)), _plain("seq"))
         columns["step"] = pa.array(np.full(len(calls), step, np.int32))
+        fields["arguments"] = tuple(map(self._arguments, fields.get("arguments", ())))
+        for name in _REPEATING:
+            columns[name] = self._as_before(name, fields.get(name, ()), _plain(name))
         for name in ("start_us", "duration_us"):
-            columns[name] = pa.array([getattr(call, name) for call in calls], pa.float64())
-        columns["arguments"] = pa.array([self._arguments(call) for call in calls], pa.string())
-        sides = {"inputs": [call.inputs for call in calls], "outputs": [call.outputs for call in calls]}
+            columns[name] = pa.array(np.array(fields.get(name, ()), np.float64))
+        sides = {side: fields.get(side, ()) for side in ("inputs", "outputs")}
         flat = {side: list(chain.from_iterable(named)) for side, named in sides.items()}
         distinct = dict.fromkeys(chain(flat["inputs"][1::2], flat["outputs"][1::2]))
         numbers = {seen: number for number, seen in enumerate(distinct)}
@@ -60,18 +68,8 @@ class TableMaker:
             kept = self._kept[name] = values, make(values)
         return kept[1]
 
-    def _repeating(self, calls: Sequence[Call]) -> Iterable[tuple[str, Any]]:
-        yield "rank", [self._rank] * len(calls)
-        yield "seq", range(len(calls))
-        sites = [call.site for call in calls]
-        for name in _OF_SITE:
-            yield name, [getattr(site, name) for site in sites]
-        for name in _OF_CALL:
-            yield name, [getattr(call, name) for call in calls]
-
-    def _arguments(self, call: Call) -> str:
+    def _arguments(self, arguments: Any) -> str:
         """Return the JSON of a call's arguments; of equal ones it is made once."""
-        arguments = call.arguments
         if not arguments:
             return ""
         if isinstance(arguments, str):
@@ -124,6 +122,10 @@ def to_arrays(
 
 def _plain(name: str) -> Callable[[Any], pa.Array]:
     return lambda values: pa.array(values, ROW_TYPES[name])
+
+
+def _site_columns(sites: Sequence[Site]) -> list[pa.Array]:
+    return [pa.array([getattr(site, name) for site in sites], ROW_TYPES[name]) for name in _OF_SITE]
 
 
 def _tensor_plain(name: str) -> Callable[[Any], pa.Array]:
