@@ -18,8 +18,10 @@ from torch.nn import functional as F
 from jumar.native import compiler
 from jumar.tune.engines import ENGINES
 from jumar.tune.engines.base import Site
-from jumar.tune.engines.kernels import Kernels
+from jumar.tune.engines.kernels import Kernels, convolutions
 from jumar.tune.engines.kernels.compiler import widths
+from jumar.tune.engines.kernels.fields import CODES, PLACE
+from jumar.tune.engines.kernels.tiles import Tiling
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.fx import from_fx
 
@@ -141,6 +143,85 @@ def test_winograd_tiles_of_any_image(folders, m, inside, outside, batch, size, p
 def shuffled(x: torch.Tensor, groups: int) -> torch.Tensor:
     n, c, h, w = x.shape
     return x.view(n, groups, c // groups, h, w).transpose(1, 2).contiguous().view(n, c, h, w)
+
+
+@pytest.mark.parametrize("m", [2, 4])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_winograd_point_by_point(folders, monkeypatch, m, batch, num_threads) -> None:
+    monkeypatch.setattr(convolutions, "tiling_of", lambda low, step: Tiling(m, phased=True))
+    torch.manual_seed(batch)
+    model = Net(
+        lambda one, two, x: F.silu(two(torch.relu(one(x))) + x),
+        nn.Conv2d(40, 20, 3, padding=1),
+        nn.Conv2d(20, 40, 3, padding=1),
+    )
+    x = torch.randn(batch, 40, 9, 11)
+    function = build(model, [x], folders(), num_threads, winograd=m)
+    assert error_of(model, function, [x]) < 4e-6
+
+
+@pytest.mark.parametrize(
+    ("batch", "winograd", "phased"), [(1, 0, False), (1, 2, True), (8, 4, True)], ids=["never", "one", "batch"]
+)
+def test_large_weights_go_point_by_point(folders, batch, winograd, phased) -> None:
+    model, x = nn.Conv2d(256, 256, 3, padding=1), torch.randn(batch, 256, 14, 14)
+    codes = build(model, [x], folders(), winograd=winograd).bound._operations[:, PLACE["code"]]
+    assert (CODES.index("TILES_IN") in codes) == phased
+
+
+@given(
+    channels=st.integers(2, 20), kernel=st.tuples(st.sampled_from([1, 3, 5]), st.sampled_from([1, 3, 5])),
+    stride=st.tuples(sizes, sizes), dilation=st.tuples(st.integers(1, 2), st.integers(1, 2)), batch=sizes,
+    padding=st.tuples(st.integers(0, 3), st.integers(0, 3)), size=st.tuples(st.integers(11, 40), st.integers(27, 70)),
+    num_threads=st.sampled_from([1, 2]), is_last=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=15, **SLOW_SETTINGS)
+def test_a_depthwise_convolution_between_tensors_goes_plane_by_plane(
+    folders, channels, kernel, stride, dilation, batch, padding, size, num_threads, is_last
+) -> None:
+    torch.manual_seed(channels)
+    depthwise = nn.Conv2d(channels, channels, kernel, stride, padding, dilation, channels)
+    model = Net(lambda one, x: F.hardswish(one(x)) if is_last else one(x), depthwise)
+    x = torch.randn(batch, channels, *size).transpose(2, 3).contiguous().transpose(2, 3)
+    assert error_of(model, build(model, [x], folders(), num_threads), [x]) < 2e-6
+
+
+def test_strided_planes_are_taken_where_rows_are_long(folders) -> None:
+    function = build(nn.Conv2d(3, 3, 3, 2, 1, groups=3), [torch.randn(1, 3, 60, 60)], folders())
+    assert CODES.index("DEPTHWISE_PLANES") in function.bound._operations[:, PLACE["code"]]
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 17), (2, 3, 5, 16), (4, 100)])
+def test_gelu_by_tanh_of_any_shape(folders, shape) -> None:
+    torch.manual_seed(0)
+    x = torch.randn(shape) * 5
+    assert error_of(nn.GELU(approximate="tanh"), build(nn.GELU(approximate="tanh"), [x], folders()), [x]) < 1e-6
+
+
+@pytest.mark.parametrize("rows", [1, 7, 40])
+@pytest.mark.parametrize("kind", ["mm", "addmm", "matmul"])
+def test_products_with_a_constant_matrix_and_a_gelu_after_them(folders, rows, kind) -> None:
+    torch.manual_seed(rows)
+    model = nn.Module()
+    model.matrix, model.row = nn.Parameter(torch.randn(70, 50)), nn.Parameter(torch.randn(50))
+    compute = {
+        "mm": lambda x: torch.mm(x, model.matrix),
+        "addmm": lambda x: torch.addmm(model.row, x, model.matrix),
+        "matmul": lambda x: torch.matmul(x, model.matrix),
+    }
+    model.forward = lambda x: F.gelu(compute[kind](x), approximate="tanh")
+    x = torch.randn(rows, 70)
+    assert error_of(model, build(model, [x], folders()), [x]) < 2e-6
+
+
+@pytest.mark.parametrize("panel", [1, 2, 3, 4])
+def test_the_width_of_panels_changes_no_bit(folders, panel) -> None:
+    torch.manual_seed(0)
+    model, x = nn.Conv2d(30, 70, 1), torch.randn(1, 30, 9, 9)
+    given_width, free = (build(model, [x], folders(), **chosen) for chosen in ({"panel": panel}, {}))
+    assert given_width.bound.field(1, "nr") == min(panel, 4 if widths()[0] == 16 else 3)
+    assert torch.equal(given_width(x)[0], free(x)[0])
 
 
 NETS: dict[str, Any] = {

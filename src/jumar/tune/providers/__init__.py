@@ -13,6 +13,7 @@ from jumar.tune.providers.channels_last import ChannelsLast
 from jumar.tune.providers.contiguous import Contiguous
 from jumar.tune.providers.engine import OnnxRuntimeOperator, OpenVinoOperator
 from jumar.tune.providers.inductor import Inductor
+from jumar.tune.providers.kernels import KernelsOperator, KernelsSchedule
 from jumar.tune.providers.native import Native
 from jumar.tune.providers.reused import Reused
 from jumar.tune.providers.threads import Threads
@@ -28,6 +29,8 @@ PROVIDERS: tuple[Provider, ...] = (
     Inductor(),
     OnnxRuntimeOperator(),
     OpenVinoOperator(),
+    KernelsOperator(),
+    KernelsSchedule(),
     Threads(),
 )
 """In the order in which candidates of a kind are tried."""

@@ -61,6 +61,10 @@ SIGNATURES: Mapping[str, Mapping[str, Any]] = {
     "aten::add.Tensor": {"input": _REQUIRED, "other": _REQUIRED, "alpha": 1},
     "aten::sub.Tensor": {"input": _REQUIRED, "other": _REQUIRED, "alpha": 1},
     "aten::mul.Tensor": {"input": _REQUIRED, "other": _REQUIRED},
+    "aten::mm": {"input": _REQUIRED, "mat2": _REQUIRED},
+    "aten::matmul": {"input": _REQUIRED, "mat2": _REQUIRED},
+    "aten::addmm": {"bias": _REQUIRED, "input": _REQUIRED, "mat2": _REQUIRED, "beta": 1, "alpha": 1},
+    "aten::gelu": {"input": _REQUIRED, "approximate": "none"},
     "getitem": {"input": _REQUIRED, "index": _REQUIRED},
 }  # fmt: skip
 

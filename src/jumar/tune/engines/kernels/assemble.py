@@ -46,6 +46,7 @@ def assemble(graph: Graph, constants: Mapping[int, Any], choices: Choices) -> tu
     script = {
         "externals": list(low.externals),
         "stored": low.written,
+        "contiguous": low.contiguous,
         "shapes": {str(value): list(low.shape(value)) for value in low.externals if _is_image(graph, value)},
         "outputs": list(graph.outputs),
         "items": [_placed(item, starts) for item in items],

@@ -12,13 +12,19 @@ from jumar.tune.engines.kernels.lower import Fields, Lowering, origin, pixels, t
 from jumar.tune.engines.kernels.products import MAX_WIDTH, WIDTH
 from jumar.tune.engines.kernels.steps import Conv
 from jumar.tune.engines.kernels.weights import folded
+from jumar.tune.task import contiguous_stride
 
+MAX_TAPS = 64
+"""As native/planes.hpp has it."""
 BAND_FLOATS = 32 * 1024
 """Of a band between a product and a depthwise convolution: 128 KiB."""
 
 
 def lower_depthwise(low: Lowering, step: Conv) -> None:
     """Plan a depthwise convolution; with several outputs a channel, the inputs are repeated first."""
+    if _is_between_tensors(low, step):
+        _lower_planes(low, step)
+        return
     inside, outside = step.channels
     shape = low.shape(step.inputs[0])
     if inside == outside:
@@ -55,6 +61,38 @@ def lower_depthwise(low: Lowering, step: Conv) -> None:
     if not _in_bands(low, step, source, out.one, emit):
         source.widen(step.padding)
         low.add(emit, [source], [out.one])
+
+
+def _is_between_tensors(low: Lowering, step: Conv) -> bool:
+    """Tell whether it reads a tensor that nothing else has loaded, and only makes a contiguous one of the graph's."""
+    spec, (height, width) = low.graph.spec_of(step.output), step.kernel
+    if step.inputs[0] in low.values or step.channels[0] != step.channels[1] or height * width > MAX_TAPS:
+        return False
+    if 2 * low.shape(step.output)[3] <= low.choices.lanes:
+        return False  # more than half of a vector of neighbouring pixels would be empty; of channels it is not
+    is_last = low.uses[step.output] == 1 and step.output in low.graph.outputs
+    return is_last and spec is not None and spec.stride == contiguous_stride(spec.shape)
+
+
+def _lower_planes(low: Lowering, step: Conv) -> None:
+    """Plan a depthwise convolution plane by plane, from one ordinary tensor to another."""
+    (images, channels, in_h, in_w), (_, _, out_h, out_w) = low.shape(step.inputs[0]), low.shape(step.output)
+    weight, bias = folded(step, low.constant)
+    (kh, kw), (sy, sx), (dy, dx), lanes = step.kernel, step.stride, step.dilation, low.choices.lanes
+    # Whole vectors of outputs are computed, so rows have room for the last one's inputs.
+    row = -(-out_w // lanes) * lanes + ((kw - 1) * dx) // sx
+    rows = (out_h - 1) * sy + (kh - 1) * dy + 1
+    scratch = Buffer(1, low.choices.num_threads, 1, -(-sx * rows * row // lanes) + 1, lanes)
+    low.buffers.append(scratch)
+    fields = {
+        "code": CODES.index("DEPTHWISE_PLANES"), "images": images, "channels": channels,
+        "tensor": low.external(step.inputs[0]), "tensor_out": low.external(step.output), **low.ending(step),
+        "weight": low.weights.put(weight), "bias": low.weights.put(bias), "in_h": in_h, "in_w": in_w, "in_row": row,
+        "in_blocks": rows, "plane": rows * row, "out_h": out_h, "out_w": out_w, "kh": kh, "kw": kw, "sy": sy, "sx": sx,
+        "dy": dy, "dx": dx, "top": step.padding[0], "left": step.padding[1],
+    }  # fmt: skip
+    low.written.append(step.output)
+    low.add(lambda: [fields | {"scratch": scratch.start, "scratch_size": scratch.block}], [], [scratch])
 
 
 def _in_bands(low: Lowering, step: Conv, source: Buffer, out: Buffer, emit: Callable[[], Sequence[Fields]]) -> bool:

@@ -9,7 +9,7 @@ from jumar.native import compiler
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
 from jumar.tune.engines.kernels.compiler import build_library, source_digest, widths
 from jumar.tune.engines.kernels.recognise import recognise
-from jumar.tune.engines.kernels.steps import Aten, Conv
+from jumar.tune.engines.kernels.steps import Aten, Conv, Gelu
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
@@ -35,7 +35,7 @@ class Kernels(Engine):
         if not graph.variables or any(graph.inputs[place].dtype != "float32" for place in graph.variables):
             return "the kernels take float32 inputs only."
         steps = recognise(graph).steps
-        if not any(isinstance(step, Conv) for step in steps):
+        if not any(isinstance(step, Conv) for step in steps) and not all(isinstance(step, Gelu) for step in steps):
             return "the graph has no convolution or linear layer with constant weights, which is what the kernels are."
         num_aten = sum(isinstance(step, Aten) for step in steps)
         if 2 * num_aten > len(steps):
@@ -68,7 +68,7 @@ class Kernels(Engine):
             fuse=bool(settings.get("fuse", True)),
         )
         program, matrices = assemble(site.graph, site.constants, choices)
-        search(program, library, matrices)
+        search(program, library, matrices, panel=int(str(settings.get("panel", 0))))
         program.save(site.folder)
         return _runner(program, library, site, settings)
 

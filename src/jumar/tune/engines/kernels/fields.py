@@ -4,10 +4,11 @@ from __future__ import annotations
 
 CODES = (
     "LOAD", "STORE", "HALO", "PHASES", "PHASE_PLANES", "PRODUCT", "DEPTHWISE", "WINOGRAD", "FUSED", "POOL", "MEAN",
-    "GATHER", "BINARY", "TILES_IN", "TILES_OUT",
+    "GATHER", "BINARY", "TILES_IN", "TILES_OUT", "DEPTHWISE_PLANES",
+    "GELU",
 )  # fmt: skip
 FIELDS = (
-    "code", "barrier", "tensor", "images", "channels", "groups", "blocks", "in_blocks",
+    "code", "barrier", "tensor", "tensor_out", "images", "channels", "groups", "blocks", "in_blocks",
     "in", "in_image", "in_block", "in_row", "in_h", "in_w",
     "out", "out_image", "out_block", "out_row", "out_h", "out_w", "out_at",
     "other", "other_image", "other_block", "other_row", "other_step", "other_at",

@@ -64,6 +64,8 @@ class Lowering:
     """Values that are ordinary tensors, by their number in `Run.given`."""
     written: list[Reference] = field(default_factory=list)
     """Values of the kernels that are written to ordinary tensors."""
+    contiguous: list[Reference] = field(default_factory=list)
+    """Ordinary tensors that are read as contiguous ones."""
     run_start: int = 0
     """Where in the plan the run begins that is being planned."""
     uses: Counter[Reference] = field(default_factory=Counter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 from jumar.tune.engines.kernels.fields import CODES
 from jumar.tune.engines.kernels.layout import Value, joined
 from jumar.tune.engines.kernels.lower import Fields, Lowering, origin, target
-from jumar.tune.engines.kernels.steps import Affine, Binary, Channels, Mean, Pool, Step
+from jumar.tune.engines.kernels.steps import Affine, Binary, Channels, Gelu, Mean, Pool, Step
 from jumar.tune.engines.kernels.weights import scale_and_shift
 
 _KINDS = ("add", "mul", "sub")
@@ -80,6 +81,22 @@ def lower_channels(low: Lowering, step: Channels) -> None:
     low.values[step.output] = whole.pick(np.array([starts[number] + channel for number, channel in step.picks]))
 
 
+def lower_gelu(low: Lowering, step: Gelu) -> None:
+    """Plan a GELU from one ordinary tensor to another."""
+    source, spec = step.inputs[0], low.graph.spec_of(step.inputs[0])
+    assert spec is not None
+    if source in low.values and source not in low.externals:
+        low.stored(source)
+    fields = {
+        "code": CODES.index("GELU"), "row": math.prod(spec.shape), "tensor": low.external(source),
+        "tensor_out": low.external(step.output),
+    }  # fmt: skip
+    low.written.append(step.output)
+    low.contiguous.append(source)
+    low.add(lambda: [fields], [], [])
+
+
 OTHERS: dict[type[Step], Callable[[Lowering, Any], None]] = {
     Pool: lower_pool, Mean: lower_mean, Affine: lower_affine, Binary: lower_binary, Channels: lower_channels,
+    Gelu: lower_gelu,
 }  # fmt: skip

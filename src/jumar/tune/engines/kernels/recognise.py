@@ -7,13 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from jumar.tune.engines.kernels.arguments import named, pair, value_of
-from jumar.tune.engines.kernels.context import Context
+from jumar.tune.engines.kernels.layers import Layers
 from jumar.tune.engines.kernels.steps import (
     Affine,
     Aten,
     Binary,
     Channels,
     Conv,
+    Gelu,
     Mean,
     Norm,
     Pool,
@@ -21,12 +22,15 @@ from jumar.tune.engines.kernels.steps import (
     Steps,
 )  # fmt: skip
 from jumar.tune.graph import Graph, Node, Reference
+from jumar.tune.task import contiguous_stride
 
 Arguments = dict[str, Any]
 _POSTS: dict[str, Post] = {
     "aten::silu": "silu", "aten::sigmoid": "sigmoid", "aten::hardswish": "hardswish",
     "aten::hardsigmoid": "hardsigmoid",
 }  # fmt: skip
+MAX_RANK = 4
+"""Of ordinary tensors: the library is given so many strides of each."""
 _BINARY = {"aten::add.Tensor": "add", "aten::mul.Tensor": "mul", "aten::sub.Tensor": "sub"}
 
 
@@ -38,7 +42,7 @@ def recognise(graph: Graph) -> Steps:
     return reader.steps
 
 
-class _Reader(Context):
+class _Reader(Layers):
     def read(self, place: Reference, node: Node) -> None:
         """Add a node's step."""
         if place in self.done:
@@ -48,38 +52,18 @@ class _Reader(Context):
         if arguments is None or reader is None or not reader(self, place, node, arguments):
             self.add(Aten(inputs=[self.steps.value(value) for value in node.references()], output=place))
 
-    def conv(self, place: Reference, node: Node, given: Arguments) -> bool:
-        """Read a convolution of two dimensions."""
-        source, weight, bias = value_of(given["input"]), value_of(given["weight"]), value_of(given["bias"])
-        if source is None or weight is None or given.get("transposed") or not self.is_constant(weight):
+    def gelu(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a GELU by tanh; PyTorch's own GELU by erf is as fast."""
+        source = value_of(given["input"])
+        if source is None or given["approximate"] != "tanh" or source in self.steps.aliases:
             return False
-        if not self.is_constant(bias) or len(self.shape(source)) != 4 or not self.shape(place):
-            return False
-        out, _, height, width = self.shape(weight)
-        dilation = pair(given["dilation"])
-        sides = _padding(given["padding"], (height, width), dilation)
-        source = self.steps.value(source)
-        if source in self.pads:
-            source, more = self.pads[source]
-            sides = tuple(a + b for a, b in zip(sides, more, strict=True))  # type: ignore[assignment]
-        return self.add(
-            Conv(
-                inputs=[source], output=place, weight=weight, bias=bias, stride=pair(given["stride"]), padding=sides,
-                dilation=dilation, groups=int(given["groups"]), kernel=(height, width),
-                channels=(self.shape(source)[1], out),
-            )
-        )  # fmt: skip
+        return self._is_ordinary(source) and self._is_ordinary(place) and self.add(Gelu(inputs=[source], output=place))
 
-    def linear(self, place: Reference, node: Node, given: Arguments) -> bool:
-        """Read a linear layer of rows."""
-        source, weight, bias = value_of(given["input"]), value_of(given["weight"]), value_of(given["bias"])
-        if source is None or weight is None or not self.is_constant(weight) or not self.is_constant(bias):
+    def _is_ordinary(self, value: Reference) -> bool:
+        spec = self.graph.spec_of(value)
+        if spec is None or not 0 < len(self.shape(value)) <= MAX_RANK or self.is_constant(value):
             return False
-        if len(self.shape(source)) != 2 or not self.shape(place):
-            return False
-        out, features = self.shape(weight)
-        source = self.steps.value(source)
-        return self.add(Conv(inputs=[source], output=place, weight=weight, bias=bias, channels=(features, out)))
+        return spec.stride == contiguous_stride(spec.shape)
 
     def norm(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read a batch normalization with fixed statistics, into the convolution before it where there is one."""
@@ -315,16 +299,6 @@ class _Reader(Context):
         return self.add(Channels(inputs=[self.steps.value(source)], output=place, picks=picks))
 
 
-def _padding(padding: Any, kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int, int, int]:
-    if padding == "valid":
-        return 0, 0, 0, 0
-    if padding == "same":
-        whole = [step * (size - 1) for size, step in zip(kernel, dilation, strict=True)]
-        return whole[0] // 2, whole[1] // 2, whole[0] - whole[0] // 2, whole[1] - whole[1] // 2
-    top, left = pair(padding)
-    return top, left, top, left
-
-
 def _limits(operator: str, given: Arguments) -> tuple[float, float] | None:
     if operator in _POSTS:
         return -math.inf, math.inf
@@ -353,6 +327,8 @@ def _is_pixel_of(small: tuple[int, ...], large: tuple[int, ...]) -> bool:
 _READERS: dict[str, Callable[[_Reader, Reference, Node, Arguments], bool]] = {
     **dict.fromkeys(("aten::conv2d", "aten::conv2d.padding", "aten::convolution"), _Reader.conv),
     "aten::linear": _Reader.linear,
+    **dict.fromkeys(("aten::mm", "aten::matmul", "aten::addmm"), _Reader.product),
+    "aten::gelu": _Reader.gelu,
     **dict.fromkeys(("aten::batch_norm", "aten::_native_batch_norm_legit_no_training"), _Reader.norm),
     **dict.fromkeys(
         (*_POSTS, "aten::relu", "aten::relu6", "aten::hardtanh", "aten::clamp", "aten::clamp_min"), _Reader.activation

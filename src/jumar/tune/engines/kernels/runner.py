@@ -43,6 +43,7 @@ class Runner:
         self._externals: list[Reference] = script["externals"]
         self._stored: list[Reference] = script["stored"]
         self._outputs: list[Reference | None] = script["outputs"]
+        self._contiguous = set(script["contiguous"])
         self._kept: Tensors = {}
         self._strides = np.zeros((max(1, len(self._externals)), 4), np.int64)
         self._pointers = (ctypes.c_void_p * max(1, len(self._externals)))()
@@ -67,6 +68,8 @@ class Runner:
         for number, reference in enumerate(self._externals):
             value = values.get(reference)
             if value is not None:
+                if reference in self._contiguous:
+                    value = values[reference] = value.contiguous()
                 self._point(number, value)
             elif reference in self._constants:
                 self._point(number, self._constants[reference])
@@ -128,9 +131,9 @@ class Runner:
                 if spec is not None
             ]
             for value, made in zip(part.given, module(*taken), strict=True):
-                values[value] = made
+                values[value] = made.contiguous() if value in self._contiguous else made
                 if value in self._externals:
-                    self._point(self._externals.index(value), made)
+                    self._point(self._externals.index(value), values[value])
 
         return call
 

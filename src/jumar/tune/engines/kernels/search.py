@@ -35,8 +35,11 @@ _SHAPE = ("code", "images", "groups", "blocks", "in_blocks", "out_h", "out_w", "
 Fields = dict[str, int]
 
 
-def search(program: Program, library: Library, matrices: Mapping[int, Any]) -> None:
-    """Choose for every product, and pack its weights; products of one shape are measured once."""
+def search(program: Program, library: Library, matrices: Mapping[int, Any], *, panel: int = 0) -> None:
+    """Choose for every product, and pack its weights; products of one shape are measured once.
+
+    `panel` is the width that all panels have that can, in vectors; 0: whatever is fastest.
+    """
     memory = torch.zeros(program.arena_size + 32, dtype=torch.float32)
     arena = -(-memory.data_ptr() // 64) * 64
     bound = Bound(library, program.operations, program.weights, program.tables, arena)
@@ -44,7 +47,7 @@ def search(program: Program, library: Library, matrices: Mapping[int, Any]) -> N
     for number, row in enumerate(program.operations):
         if int(row[PLACE["code"]]) not in _PRODUCTS:
             continue
-        one = _Product(bound, program, number, matrices[int(row[PLACE["weight"]])], library.lanes)
+        one = _Product(bound, program, number, matrices[int(row[PLACE["weight"]])], library.lanes, panel)
         shape = (*(int(row[PLACE[name]]) for name in _SHAPE), int(row[PLACE["other"]] >= 0))
         if shape not in known:
             known[shape] = one.fastest()
@@ -52,10 +55,12 @@ def search(program: Program, library: Library, matrices: Mapping[int, Any]) -> N
 
 
 class _Product:
-    def __init__(self, bound: Bound, program: Program, number: int, entry: tuple[Any, int], lanes: int) -> None:
+    def __init__(
+        self, bound: Bound, program: Program, number: int, entry: tuple[Any, int], lanes: int, panel: int
+    ) -> None:
         self._bound, self._program, self._number, self._lanes = bound, program, number, lanes
         self._matrix, self._blocks = entry
-        self._packed = 0
+        self._packed, self._panel = 0, panel
 
     def fastest(self) -> Fields:
         """Return the fields that it is fastest with."""
@@ -77,11 +82,10 @@ class _Product:
             values = np.concatenate([packed(group, self._packed, self._lanes) for group in self._matrix])
             self._program.weights[place : place + values.size] = values
 
-    def _widths(self) -> Iterable[int]:
+    def _widths(self) -> list[int]:
         planes = self._bound.field(self._number, "planes")
-        for width in WIDTHS:
-            if width <= max(self._blocks, 1) and not (width > 3 and (planes or self._lanes < 16)):
-                yield width
+        most = min(max(self._blocks, 1), 3 if planes or self._lanes < 16 else 4)
+        return [min(self._panel, most)] if self._panel else [width for width in WIDTHS if width <= most]
 
     def _cuts(self, fields: Fields) -> Iterable[Fields]:
         code, depth = self._bound.field(self._number, "code"), self._bound.field(self._number, "depth")

@@ -58,6 +58,8 @@ class Conv(Step):
     dilation: tuple[int, int] = (1, 1)
     groups: int = 1
     kernel: tuple[int, int] = (1, 1)
+    turned: bool = False
+    """The weight of a product is [in, out]."""
     channels: tuple[int, int] = (1, 1)
     """In and out."""
     norm: Norm | None = None
@@ -106,6 +108,11 @@ class Binary(Step):
     """Two values, element by element."""
 
     kind: Literal["add", "mul", "sub"]
+
+
+@dataclass(slots=True, kw_only=True)
+class Gelu(Step):
+    """GELU by tanh, from one ordinary, contiguous tensor to another."""
 
 
 @dataclass(slots=True, kw_only=True)

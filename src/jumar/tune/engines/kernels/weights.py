@@ -31,6 +31,8 @@ def scale_and_shift(norm: Norm, constant: Constant) -> tuple[Doubles, Doubles]:
 def folded(step: Conv, constant: Constant) -> tuple[Doubles, Doubles]:
     """Return weight [out, in / groups, height, width] and bias [out] with the normalization folded in, in float64."""
     weight = constant(step.weight)
+    if step.turned:
+        weight = weight.T
     weight = weight.reshape(weight.shape[0], -1, *step.kernel)
     bias = np.zeros(len(weight)) if step.bias is None else constant(step.bias)
     if step.norm is None:

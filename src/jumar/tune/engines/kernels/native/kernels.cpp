@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "fused.hpp"
+#include "planes.hpp"
 #include "simple.hpp"
 #include "winograd.hpp"
 
@@ -46,6 +47,8 @@ void run_one(const Op* op, const Run& run, int thread, int threads) {
     case CODE_PRODUCT: return run_product(*op, run, thread, threads);
     case CODE_DEPTHWISE: return run_depthwise(*op, run, thread, threads);
     case CODE_WINOGRAD: return run_winograd(*op, run, thread, threads);
+    case CODE_DEPTHWISE_PLANES: return run_depthwise_planes(*op, run, thread, threads);
+    case CODE_GELU: return run_gelu(*op, run, thread, threads);
     case CODE_TILES_IN:
       return op->kind == 4 ? tiles_in<4>(*op, run, thread, threads) : tiles_in<2>(*op, run, thread, threads);
     case CODE_TILES_OUT:

@@ -6,16 +6,24 @@
 static void run_load(const Op& op, const Run& run, int thread, int threads) {
   const float* from = run.given[op.tensor];
   const int64_t* stride = run.strides + op.tensor * 4;
+  if (stride[1] == 1 && op.channels % VL == 0) {  // channels last, or rows
+    Share share(op.images * op.out_h, thread, threads);
+    for (int64_t item = share.first; item < share.last; item++) {
+      const int64_t y = item % op.out_h, n = item / op.out_h;
+      const float* in = from + n * stride[0] + y * stride[2];
+      float* out = run.arena + op.out + n * op.out_image + y * op.out_row;
+      for (int64_t block = 0; block < op.blocks; block++)
+        for (int64_t x = 0; x < op.out_w; x++)
+          store(out + block * op.out_block + x * VL, load(in + block * VL + x * stride[3]));
+    }
+    return;
+  }
   Share share(op.images * op.blocks * op.out_h, thread, threads);
   for (int64_t item = share.first; item < share.last; item++) {
     int64_t y = item % op.out_h, block = item / op.out_h % op.blocks, n = item / op.out_h / op.blocks;
     float* out = run.arena + op.out + n * op.out_image + block * op.out_block + y * op.out_row;
     const float* in = from + n * stride[0] + block * VL * stride[1] + y * stride[2];
     int64_t width = op.channels - block * VL < VL ? op.channels - block * VL : VL;
-    if (stride[1] == 1 && width == VL) {
-      for (int64_t x = 0; x < op.out_w; x++) store(out + x * VL, load(in + x * stride[3]));
-      continue;
-    }
     for (int64_t c = 0; c < width; c++)
       for (int64_t x = 0; x < op.out_w; x++) out[x * VL + c] = in[c * stride[1] + x * stride[3]];
     for (int64_t c = width; c < VL; c++)
@@ -23,10 +31,35 @@ static void run_load(const Op& op, const Run& run, int thread, int threads) {
   }
 }
 
+// Whether VL channels follow each other.
+static INLINE bool is_run(const int32_t* channel) {
+  bool yes = true;
+  for (int i = 1; i < VL; i++) yes &= channel[i] == channel[0] + i;
+  return yes;
+}
+
 static void run_store(const Op& op, const Run& run, int thread, int threads) {
   float* to = run.given[op.tensor];
   const int64_t* stride = run.strides + op.tensor * 4;
   const int32_t* channel = run.tables + op.offsets;  // where each logical channel starts
+  if (stride[1] == 1) {  // channels last, or rows
+    Share share(op.images * op.out_h, thread, threads);
+    for (int64_t item = share.first; item < share.last; item++) {
+      const int64_t y = item % op.out_h, n = item / op.out_h;
+      const float* in = run.arena + op.in + n * op.in_image + y * op.in_row;
+      float* out = to + n * stride[0] + y * stride[2];
+      for (int64_t c = 0; c < op.channels; c += VL) {
+        const int64_t width = op.channels - c < VL ? op.channels - c : VL;
+        const bool together = width == VL && is_run(channel + c);
+        for (int64_t x = 0; x < op.out_w; x++) {
+          float* at = out + x * stride[3] + c;
+          if (together) store(at, load(in + channel[c] + x * VL));
+          else for (int64_t i = 0; i < width; i++) at[i] = in[channel[c + i] + x * VL];
+        }
+      }
+    }
+    return;
+  }
   Share share(op.images * op.channels, thread, threads);
   for (int64_t item = share.first; item < share.last; item++) {
     int64_t c = item % op.channels, n = item / op.channels;
