@@ -105,3 +105,10 @@ def test_progress_goes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.startswith("Running: 0 of 1\nRunning: done")
+
+
+def test_a_task_that_ends_before_its_total_without_an_error_is_done() -> None:
+    console = log()
+    with progress(console=console) as bars:
+        bars.advance(bars.add_task("Compare", total=3))
+    assert lines(console) == ["Compare: 0 of 3", "Compare: done after 1 of 3, T s"]

@@ -27,7 +27,7 @@ from jumar.errors import UsageError
 from jumar.recording import Values
 
 if TYPE_CHECKING:
-    from jumar.accuracy.overflow import Mode
+    from jumar.accuracy.overflow import Mode, OverflowReport
     from jumar.device import DevicePlan
 
 
@@ -83,6 +83,9 @@ def _is_script(target: Path) -> bool:
     show_default=True,
     help="Device that a SCRIPT runs on, as in `jumar record`.",
 )
+@click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Also write an HTML page."
+)
 @npu_options
 @force_option
 @fail_on_option
@@ -97,6 +100,7 @@ def command(
     out: Path | None,
     values: Values,
     device: str,
+    report: Path | None,
     npu: Npu,
     force: bool,
     fail_on: str,
@@ -127,22 +131,33 @@ def command(
             raise UsageError(f"{target} is no script, so ARGS and -o have no meaning. Leave them out.")
         with progress() as bars:
             task = bars.add_task("Look", total=None)
-            report = find_overflow(
+            found = find_overflow(
                 folder,
                 options=options,
                 on_progress=lambda done, total: bars.update(task, completed=done, total=total),
             )
         if folder not in (target, out):
-            report = dataclasses.replace(report, path=str(target))  # the recording is gone when this ends
+            found = dataclasses.replace(found, path=str(target))  # the recording is gone when this ends
+        if report is not None:
+            _write_page(report, found, folder, force=force)
     if as_json:
-        body = report.to_json()
+        body = found.to_json()
         del body["findings"]
-        click.echo(json_text(findings_document(report.findings, **body)), nl=False)
+        click.echo(json_text(findings_document(found.findings, **body)), nl=False)
     else:
-        click.echo(overflow_text(report))
+        click.echo(overflow_text(found))
         if frames is not None:
-            click.echo(f"\n{frames_text(report.frames)}")
-    return exit_code(report.findings, fail_on)
+            click.echo(f"\n{frames_text(found.frames)}")
+    return exit_code(found.findings, fail_on)
+
+
+def _write_page(file: Path, found: OverflowReport, recording: Path, *, force: bool) -> None:
+    from jumar.accuracy.source import opened
+    from jumar.pages.overflow import overflow_page
+    from jumar.report import render_html, write_text
+
+    write_text(file, render_html(overflow_page(found, opened(recording))), force=force)
+    click.echo(f"Wrote {file}.", err=True)
 
 
 def _plan(device: str, npu: Npu) -> DevicePlan:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from jumar import __version__
 from jumar.accuracy.replay import Replayed
 from jumar.accuracy.replay.findings import ranked
 from jumar.accuracy.replay.text import headline
@@ -45,7 +44,6 @@ def replay_page(replayed: Sequence[Replayed], findings: Sequence[Finding]) -> Pa
         ),
         actions=[Action(title=finding.action, detail=str(finding.where)) for finding in findings[:3] if finding.action],
         sections=[section for section in sections if section is not None],
-        footer=f"Made by jumar {__version__}.",
     )
 
 

@@ -25,8 +25,8 @@ def progress(*, console: Console | None = None) -> Iterator[Progress]:
     """Yield a rich `Progress` on stderr (or on `console`).
 
     In a terminal it shows spinner, description, bar, count and time; elsewhere it prints one plain
-    line when a task begins and one when it ends. A task without a total ends when it is removed,
-    stopped, or when the context is left.
+    line when a task begins and one when it ends. A task ends when its total is reached, when it is removed or
+    stopped, or when the context is left: before its total without an error, it is done after what it counted.
     """
     console = console or Console(stderr=True, highlight=False)
     if not console.is_terminal:
@@ -77,8 +77,8 @@ class _Lines(Progress):
 
     def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
         for task in self.tasks:
-            complete = _is_complete(task) and error_type is None
-            self._end(task.id, "done" if complete else "stopped")
+            early = "done" if _is_complete(task) else "done after"  # the caller had its answer
+            self._end(task.id, early if error_type is None else "stopped")
         super().__exit__(error_type, error, traceback)
 
     def _end_if_finished(self, task_id: TaskID) -> None:
@@ -91,7 +91,8 @@ class _Lines(Progress):
                 return
             self._ended.add(task_id)
         task = self._tasks[task_id]
-        count = f", {_count(task)}" if task.total else ""
+        joint = " " if how == "done after" else ", "
+        count = f"{joint}{_count(task)}" if task.total else ""
         self._say(f"{task.description}: {how}{count}, {task.elapsed or 0.0:.1f} s")
 
     def _say(self, text: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jumar.accuracy.canonical import TRANSPORT
+from jumar.accuracy.canonical import OVERWRITING, TRANSPORT, UNINITIALISED, is_inplace
 from jumar.accuracy.overflow import semantics
 from jumar.accuracy.overflow.causes import cause_of
 from jumar.accuracy.overflow.results import Fate, Frame, Origin, Skip, sighting
@@ -61,25 +61,27 @@ def _place(row: CallRow) -> str:
 
 
 def frames_before(rows: Sequence[CallRow], seq: int, roles: Roles, number: int) -> list[Frame]:
-    """Return the last `number` operators up to the one with this `seq`, views and copies left out."""
+    """Return the last `number` operators up to the one with this `seq`; views, copies and empty memory left out."""
     before = [
         row
         for row in rows
         if row.seq <= seq
         and row.kind == roles.level
-        and (row.seq == seq or semantics.operator_of(row.name) not in TRANSPORT)
+        and (row.seq == seq or semantics.operator_of(row.name) not in TRANSPORT | UNINITIALISED)
     ]
     return [_frame(row) for row in before[-number:]]
 
 
 def _frame(row: CallRow) -> Frame:
+    overwrites = is_inplace(row.name) and semantics.operator_of(row.name) in OVERWRITING
+    read = row.inputs[1:] if overwrites else row.inputs
     return Frame(
         seq=row.seq,
         operator=row.name,
         phase=row.phase,
         module_path=row.module_path,
         source=row.source,
-        greatest_input=max((m for t in row.inputs if (m := semantics.magnitude(t)) is not None), default=None),
+        greatest_input=max((m for t in read if (m := semantics.magnitude(t)) is not None), default=None),
         greatest_output=max((m for t in row.outputs if (m := semantics.magnitude(t)) is not None), default=None),
         num_nonfinite=sum(semantics.num_nonfinite(tensor) for tensor in row.outputs),
     )

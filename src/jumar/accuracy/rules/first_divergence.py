@@ -99,6 +99,9 @@ def _figures(diff: OperatorDiff) -> str:
     figure = f"error {at_least}{number(diff.error)}"
     if diff.tolerance == 0:
         return f"{figure}, where equal inputs must give equal outputs"
+    if not (diff.reference_name and diff.target_name):
+        explained = f", where the calls before account for {number(diff.tolerance)}"
+        return figure + (explained if diff.error > diff.tolerance else "")
     if diff.error <= diff.tolerance:
         return f"{figure}, within the tolerance of {number(diff.tolerance)}"
     floor = diff.floor or diff.tolerance / MULTIPLES

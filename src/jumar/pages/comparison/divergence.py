@@ -8,7 +8,7 @@ from jumar.accuracy import Comparison, OperatorDiff, Spot, TensorDiff
 from jumar.accuracy.replay import Replayed
 from jumar.accuracy.source import RecordingLike
 from jumar.pages.comparison.pictures import pictures
-from jumar.pages.comparison.sources import excerpts
+from jumar.pages.sources import excerpts
 from jumar.report.page import Block, Cell, Column, KeyValues, Section, Table
 
 

@@ -1,4 +1,4 @@
-"""The lines of the script at which the runs part, when the file is at hand."""
+"""The lines of a script to which a page points, when the file is at hand."""
 
 from __future__ import annotations
 
@@ -25,17 +25,28 @@ def excerpts(diff: OperatorDiff, recordings: tuple[RecordingLike, RecordingLike]
         ("reference", diff.reference_source, recordings[0]),
         ("target", diff.source, recordings[1]),
     ):
-        path, line = split_source(source)
-        file = _file(path, recording) if path and line else None
-        if file is None or line is None:
+        where = _located(source, recording)
+        if where is None:
             continue
-        if (excerpt := _excerpt(file, line, str(path), side, recording)) is not None:
-            found.setdefault((file, line), excerpt)
+        if (lines := _excerpt(*where, source, f"Source, {side}", recording)) is not None:
+            found.setdefault(where, lines)
     shown = list(found.values())
     if len(shown) == 1 and diff.reference_name and diff.target_name:
         only = shown[0]
         shown = [Excerpt(path=only.path, first_line=only.first_line, lines=only.lines, marked=only.marked)]
     return list(shown)
+
+
+def excerpt(source: str, recording: RecordingLike, title: str = "Source") -> Excerpt | None:
+    """Return the lines around a recorded place (`model.py:41`); None where the file is not at hand."""
+    where = _located(source, recording)
+    return None if where is None else _excerpt(*where, source, title, recording)
+
+
+def _located(source: str, recording: RecordingLike) -> tuple[Path, int] | None:
+    path, line = split_source(source)
+    file = _file(path, recording) if path and line else None
+    return None if file is None or line is None else (file, line)
 
 
 def _file(path: str, recording: RecordingLike) -> Path | None:
@@ -51,7 +62,7 @@ def _file(path: str, recording: RecordingLike) -> Path | None:
     return None
 
 
-def _excerpt(file: Path, line: int, name: str, side: str, recording: RecordingLike) -> Excerpt | None:
+def _excerpt(file: Path, line: int, source: str, title: str, recording: RecordingLike) -> Excerpt | None:
     try:
         lines = file.read_text("utf-8", errors="replace").splitlines()
     except OSError:
@@ -60,11 +71,11 @@ def _excerpt(file: Path, line: int, name: str, side: str, recording: RecordingLi
         return None
     first = max(1, line - AROUND)
     return Excerpt(
-        path=f"{name}{_age(file, recording)}",
+        path=f"{split_source(source)[0]}{_age(file, recording)}",
         first_line=first,
         lines=[text[:MOST_WIDTH] for text in lines[first - 1 : line + AROUND]],
         marked=[line],
-        title=f"Source, {side}",
+        title=title,
     )
 
 
