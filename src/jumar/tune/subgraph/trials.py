@@ -25,6 +25,7 @@ _SPARE = 1.5
 """The last measurements are given this much more time than they are expected to take."""
 _KEPT_CALLS = 6
 _LEAST_S = 1.0
+_TAKEN_OVER_S = 0.05
 _START_S = 6.0
 """For a fresh process that reads weights and loads two plans, before any was measured."""
 _COMPARISONS = 12
@@ -34,6 +35,8 @@ _COMPARISONS = 12
 SHARE, SLOW_SHARE = 0.7, 0.5
 """Of the time that is left, one candidate may take this much, so that one that hangs does not take it all: of an engine
 that is quick to build, and of one that compiles."""
+MOST_RESERVED = 0.35
+"""Of a graph's time, kept back for the last measurements at most: on a busy machine they seem to take all of it."""
 SLOW = 5.0
 """Times the usual limit, for engines that compile, where the budget has so much."""
 
@@ -80,6 +83,11 @@ class Trials:
     _overhead_s: float = _START_S
     """Least time of a screening besides its timed part: process, weights, loading, comparing."""
     _num_learned: int = 0
+    _began_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._began_s = self.measures.elapsed_s()
+
     _took_s: dict[str, float] = field(default_factory=dict)
     """Longest screening by engines."""
 
@@ -150,6 +158,8 @@ class Trials:
         pair_s = (gain.before_us + gain.after_us) / 1e6
         once_s = self._overhead_s + max(effort.seconds, effort.min_pairs * pair_s) + _COMPARISONS * pair_s
         self.reserve_s = 2 * _SPARE * once_s
+        if self.deadline_s is not None:
+            self.reserve_s = min(self.reserve_s, MOST_RESERVED * (self.deadline_s - self._began_s))
 
     def is_late(self) -> bool:
         """Tell whether the graph's time is over."""
@@ -157,11 +167,13 @@ class Trials:
 
     def _learn(self, plan: Plan, outcome: Outcome, took_s: float) -> None:
         """Remember how long screenings take; the first one, with which the worker starts, as the guess for others."""
+        if took_s < _TAKEN_OVER_S:
+            return  # it was measured by an earlier run
         self._num_learned += 1
         engines, gain = _engines(plan), outcome.gain
         if self._num_learned > 1:
             self._took_s[engines] = max(self._took_s.get(engines, 0.0), took_s)
-        if gain is not None and took_s > 0:
+        if gain is not None:
             timed_s = gain.num_pairs * gain.calls_per_sample * (gain.before_us + gain.after_us) / 1e6
             seen_s = max(took_s - timed_s, 0.0)
             self._overhead_s = seen_s if self._num_learned == 2 else min(self._overhead_s, seen_s)

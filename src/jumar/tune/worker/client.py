@@ -20,7 +20,6 @@ from jumar.tune.worker.messages import Limits, Outcome, Trial
 from jumar.tune.worker.processes import end_process
 from jumar.tune.worker.turns import NoTurn, Turns
 
-CLOSE_TIMEOUT_S = 10
 _PLANS = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_EMULATOR_PLUGIN")
 """Wishes of an outer `jumar run` that a measurement must not inherit."""
 
