@@ -58,6 +58,8 @@ def graph_of_module(
     register_dataclasses((args, keywords))
     try:
         run = ran(model, args, keywords)
+    except TuneError:  # of a model that is ours, such as an ONNX file's
+        raise
     except Exception as error:  # the user's model may raise anything
         raise ModelFails(f"the model cannot be run: {type(error).__name__}: {_first_line(error)}.") from error
     register_dataclasses(run.result)

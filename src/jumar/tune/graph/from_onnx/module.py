@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,13 @@ import torch
 from onnx import numpy_helper
 
 from jumar.tune.errors import TuneError
-from jumar.tune.graph.from_onnx import elementwise, layers, layout, reduce, resize
+from jumar.tune.graph.from_onnx import elementwise, layers, layout, recurrent, reduce, resize
 from jumar.tune.graph.from_onnx.call import HANDLERS, Call, Value, as_tensor, dtype_of
+from jumar.tune.graph.from_onnx.control import RUNNERS, Body
 
 __all__ = ["OnnxModule"]
 
-_REGISTERED = (elementwise, layers, layout, reduce, resize)
+_REGISTERED = (elementwise, layers, layout, recurrent, reduce, resize)
 _KNOWN_ELEMENTS = 1 << 12
 """Weights of so many elements or fewer may be shapes or settings and are kept as NumPy arrays, too."""
 _DOMAINS = ("", "ai.onnx")
@@ -30,67 +32,119 @@ class OnnxModule(torch.nn.Module):
 
     def __init__(self, model: onnx.ModelProto) -> None:
         super().__init__()
-        _refuse_unknown(model)
-        self._nodes = list(model.graph.node)
+        if names := sorted(set(_unknown(model.graph))):
+            raise TuneError(
+                f"the ONNX model has operators that are not converted to PyTorch's: {', '.join(names)}; "
+                "export it from its source (a module:callable or a .pt2 file) in place of the .onnx file."
+            )
         self._opset = next((one.version for one in model.opset_import if one.domain in _DOMAINS), 1)
-        self._known: dict[str, np.ndarray] = {}
-        self._held: dict[str, str] = {}
-        for number, one in enumerate(model.graph.initializer):
-            array = numpy_helper.to_array(one)
-            self._held[one.name] = f"weight_{number}"
-            self.register_buffer(self._held[one.name], _held_tensor(one, array))
-            if array.size <= _KNOWN_ELEMENTS:
-                self._known[one.name] = array
-        self.inputs = [one for one in model.graph.input if one.name not in self._held]
-        self._outputs = [one.name for one in model.graph.output]
+        self._scope = self._scope_of(model.graph)
+        self.inputs = [one for one in model.graph.input if one.name not in self._scope.held]
 
     def forward(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Compute the model's outputs."""
-        values: dict[str, Value] = {"": None, **self._known}
-        values.update(zip((one.name for one in self.inputs), inputs, strict=True))
-        for node in self._nodes:
-            values.update(zip(node.output, self._compute(node, values), strict=False))
-        return tuple(self._tensor(name, values) for name in self._outputs)
+        given = dict(zip((one.name for one in self.inputs), inputs, strict=True))
+        made = self._run(self._scope, given, _Surroundings({}, {}))
+        return tuple(
+            as_tensor(_there(name, value)) for name, value in zip(self._scope.outputs, made, strict=True)
+        )  # fmt: skip
 
-    def _compute(self, node: onnx.NodeProto, values: Mapping[str, Value]) -> Sequence[Value]:
+    def _scope_of(self, graph: onnx.GraphProto) -> _Scope:
+        """Return a graph as it is run; its weights, and those of the graphs in its nodes, become buffers."""
+        known: dict[str, np.ndarray] = {}
+        held: dict[str, str] = {}
+        for one in graph.initializer:
+            array = numpy_helper.to_array(one)
+            held[one.name] = f"weight_{len(self._buffers)}"
+            self.register_buffer(held[one.name], _held_tensor(one, array))
+            if array.size <= _KNOWN_ELEMENTS:
+                known[one.name] = array
+        nodes = list(graph.node)
+        inner = {
+            (number, one.name): self._scope_of(one.g)
+            for number, node in enumerate(nodes)
+            for one in node.attribute
+            if one.type == onnx.AttributeProto.GRAPH
+        }
+        inputs = [one.name for one in graph.input if one.name not in held]
+        return _Scope(nodes, inputs, [one.name for one in graph.output], known, held, inner)
+
+    def _run(self, scope: _Scope, given: Mapping[str, Value], around: _Surroundings) -> list[Value]:
+        """Compute a graph's outputs, within what surrounds it."""
+        values: dict[str, Value] = {**around.values, "": None, **scope.known, **given}
+        held = {**{name: one for name, one in around.held.items() if name not in given}, **scope.held}
+        for number, node in enumerate(scope.nodes):
+            here = _Surroundings(values, held)
+            for name, made in zip(node.output, self._compute(scope, number, here), strict=False):
+                values[name] = made
+                held.pop(name, None)
+        return [values[name] if values.get(name) is not None else self._weight(name, held) for name in scope.outputs]
+
+    def _compute(self, scope: _Scope, number: int, here: _Surroundings) -> Sequence[Value]:
+        node = scope.nodes[number]
         attributes = {one.name: _attribute(one) for one in node.attribute}
         if node.op_type == "Constant":
             return [_constant(attributes)]
-        inputs = [values.get(name) for name in node.input]
+        inputs = [here.values.get(name) for name in node.input]
+        held = [self._weight(name, here.held) for name in node.input]
+        call = Call(node.op_type, node.name, attributes, inputs, held, self._opset, len(node.output))
+        if node.op_type in RUNNERS:
+            return RUNNERS[node.op_type](call, self._bodies(scope, number, here))
         known = {name: one for name, one in zip(node.input, inputs, strict=True) if isinstance(one, np.ndarray)}
         if known and len(known) == len({name for name in node.input if name}):
             return _evaluated(node, known, self._opset)
-        held = [self._weight(name) for name in node.input]
-        made = HANDLERS[node.op_type](
-            Call(node.op_type, node.name, attributes, inputs, held, self._opset, len(node.output))
-        )
+        made = HANDLERS[node.op_type](call)
         return made if isinstance(made, tuple) else (made,)
 
-    def _weight(self, name: str) -> torch.Tensor | None:
-        found = self._held.get(name)
+    def _bodies(self, scope: _Scope, number: int, here: _Surroundings) -> dict[str, Body]:
+        def body(inner: _Scope) -> Body:
+            return lambda given: self._run(inner, dict(zip(inner.inputs, given, strict=True)), here)
+
+        return {name: body(inner) for (place, name), inner in scope.inner.items() if place == number}
+
+    def _weight(self, name: str, held: Mapping[str, str]) -> torch.Tensor | None:
+        found = held.get(name)
         return None if found is None else self.get_buffer(found)
 
-    def _tensor(self, name: str, values: Mapping[str, Value]) -> torch.Tensor:
-        value = values.get(name)
-        if value is None:
-            value = self._weight(name)
-        if value is None:
-            raise TuneError(f"the ONNX model has no value called {name}, its output; it is damaged.")
-        return as_tensor(value)
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """A graph, of the model or in one of its nodes."""
+
+    nodes: Sequence[onnx.NodeProto]
+    inputs: Sequence[str]
+    outputs: Sequence[str]
+    known: Mapping[str, np.ndarray]
+    held: Mapping[str, str]
+    """Names of buffers by names of weights."""
+    inner: Mapping[tuple[int, str], _Scope]
+    """Graphs in its nodes, by the node's number and the attribute's name."""
 
 
-def _refuse_unknown(model: onnx.ModelProto) -> None:
-    """Raise TuneError, which names them, when there are operators that are not converted."""
-    names = {
-        node.op_type if node.domain in _DOMAINS else f"{node.domain}.{node.op_type}"
-        for node in model.graph.node
-        if node.domain not in _DOMAINS or node.op_type not in {*HANDLERS, "Constant"}
-    }
-    if names:
-        raise TuneError(
-            f"the ONNX model has operators that are not converted to PyTorch's: {', '.join(sorted(names))}; "
-            "export it from its source (a module:callable or a .pt2 file) in place of the .onnx file."
-        )
+@dataclass(frozen=True, slots=True)
+class _Surroundings:
+    """What a graph in a node can read of the graphs around it."""
+
+    values: Mapping[str, Value]
+    held: Mapping[str, str]
+
+
+def _there(name: str, value: Value) -> torch.Tensor | np.ndarray:
+    if value is None:
+        raise TuneError(f"the ONNX model has no value called {name}, its output; it is damaged.")
+    return value
+
+
+def _unknown(graph: onnx.GraphProto) -> Iterator[str]:
+    """Yield the operators that are not converted, also those of the graphs in nodes."""
+    for node in graph.node:
+        if node.domain not in _DOMAINS:
+            yield f"{node.domain}.{node.op_type}"
+        elif node.op_type not in {*HANDLERS, *RUNNERS, "Constant"}:
+            yield node.op_type
+        for one in node.attribute:
+            if one.type == onnx.AttributeProto.GRAPH:
+                yield from _unknown(one.g)
 
 
 def _held_tensor(tensor: onnx.TensorProto, array: np.ndarray) -> torch.Tensor:
@@ -104,6 +158,8 @@ def _attribute(attribute: onnx.AttributeProto) -> Any:
     value = onnx.helper.get_attribute_value(attribute)
     if isinstance(value, bytes):
         return value.decode()
+    if attribute.type == onnx.AttributeProto.STRINGS:
+        return [one.decode() for one in value]
     return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
 
 
