@@ -204,6 +204,17 @@ def test_kept_memory_is_tried_for_graphs_of_large_values_in_samples_of_several_c
     assert not any(is_raw for _, is_of_both, is_raw in clock.efforts if is_of_both), "eager gives memory back first"
 
 
+def test_kept_memory_is_tried_for_every_engine_that_is_quick_to_build(tmp_path, bank):
+    class Large(torch.nn.Module):
+        def forward(self, x):
+            return torch.softmax(x, -1) + 1
+
+    clock = Clock(by_engine(eager=1.0, fast=0.4, slow=0.9, _memory=0.1))
+    run(capture(tmp_path, Large(), torch.randn(2, 1 << 21)), bank, None, clock=clock)
+    kept = [one.split(" against")[0] for one in clock.asked if "memory keep against" in one and "screen" in one]
+    assert {"screen fast, memory keep", "screen slow, memory keep", "screen eager, memory keep"} <= set(kept)
+
+
 def test_a_batch_that_does_not_come_apart_is_not_measured(tmp_path, bank):
     class Sum(torch.nn.Module):
         def forward(self, x):

@@ -58,8 +58,14 @@ def command(**given: Any) -> int:
 
     Example: jumar tune train.py --job-type 1 -- --epochs 1
     """
+    from jumar.tune.ending import Terminated
+
     request = Request(**given)
-    result = _tuned(request, began=time.monotonic())
+    try:
+        result = _tuned(request, began=time.monotonic())
+    except Terminated:
+        click.echo("jumar: ended by SIGTERM before anything was measured.", err=True)
+        return EXIT_TERMINATED
     return _told(request, result)
 
 

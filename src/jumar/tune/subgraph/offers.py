@@ -76,18 +76,24 @@ def variants(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[P
     if machine.num_threads > 1 and plan.streams == 1 and not graph.gradients:
         counts = [1] if machine.num_threads < 4 else [machine.num_threads // 2, 1]
         found += [replace(plan, num_threads=count) for count in counts]
-    if sum(4 * math.prod(spec.shape) for spec in graph.values if spec is not None) >= _MUCH_BYTES:
-        found.append(replace(plan, memory="keep"))
-    return [one for one in found if one != plan]
+    return [one for one in [*found, *_keeping(plan, graph)] if one != plan]
 
 
-def finest(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[Plan]:
-    """Return `plan` with the batch in single rows (many rows: in the most pieces), one by one and side by side."""
+def forms(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[Plan]:
+    """Return what may turn an engine that is slow into a fast one: single rows, one by one and side by side; memory.
+
+    A batch of many rows is cut into the most pieces instead.
+    """
     cuts = [sizes for sizes in batch_splits(graph, space) if len(sizes) <= _MOST_PIECES]
-    if not cuts:
-        return []
-    most = max(cuts, key=len)
-    return [replace(plan, batch=most), *_side_by_side(plan, machine, [most])]
+    most = [max(cuts, key=len)] if cuts else []
+    in_pieces = [replace(plan, batch=sizes) for sizes in most]
+    return [*in_pieces, *_side_by_side(plan, machine, most), *_keeping(plan, graph)]
+
+
+def _keeping(plan: Plan, graph: Graph) -> list[Plan]:
+    """Return `plan` with memory kept, for a graph whose values are large."""
+    is_large = sum(4 * math.prod(spec.shape) for spec in graph.values if spec is not None) >= _MUCH_BYTES
+    return [replace(plan, memory="keep")] if is_large else []
 
 
 def _side_by_side(plan: Plan, machine: Machine, cuts: Sequence[tuple[int, ...]]) -> list[Plan]:

@@ -2,7 +2,8 @@
 
 What is expected to be fast and is quick to try comes first, so that a search that is cut short has seen it:
 
-    quick engines    the first settings of each, then the second of each, …; then each with its batch in pieces
+    quick engines    the first settings of each, then the second of each, …; then each with its batch in
+                     single rows, and with memory kept
     baseline         what every plan must beat: the bank's plan, else the faster of eager and TorchInductor's default
     slow engines     those that compile for tens of seconds; further settings only of one that is near the best
     variants         of the leaders: pieces of the batch, streams, threads, kept memory
@@ -21,7 +22,7 @@ from jumar.tune.engines.base import Engine
 from jumar.tune.errors import TuneError
 from jumar.tune.gate import Gain
 from jumar.tune.plan import Plan, Region
-from jumar.tune.subgraph.offers import Space, finest, mixed, variants, whole_plans
+from jumar.tune.subgraph.offers import Space, forms, mixed, variants, whole_plans
 from jumar.tune.subgraph.outcome import GraphOutcome, Stage, plan_id
 from jumar.tune.subgraph.standings import FAR_BEHIND, Standings, same
 from jumar.tune.subgraph.trials import Trials
@@ -71,7 +72,7 @@ class WholePlans:
         for plan in self.sensible(self.hints):
             self.look(plan, "engines")
         self._try_engines([plan for plan in self.offers if not self._is_slow(plan)], FAR_BEHIND)
-        self._try_pieces()
+        self._try_forms()
         if self.known is None and (default := self._inductor_default()) is not None:
             self._find_baseline(default)
         slow = [plan for plan in self.offers if self._is_slow(plan)]
@@ -155,17 +156,20 @@ class WholePlans:
         own = [plan for plan in self.offers if plan.regions[0].engine == engine]
         return bool(own) and plan_id(own[0]) not in self._looks
 
-    def _try_pieces(self) -> None:
-        """Cut the batch for every quick engine: one that is slow for the whole batch may be fast row by row."""
+    def _try_forms(self) -> None:
+        """Cut the batch, and keep memory, for every quick engine: one that is slow as it is may be the fastest then."""
         machine, graph = self.trials.machine, self.trials.graph
-        for name, plan in self.standings.best_of_engines().items():
-            if self._is_slow(plan) or plan.batch or same(plan, self.standings.eager):
+        for plan in self.standings.best_of_engines().values():
+            if self._is_slow(plan) or self._is_varied(plan):
                 continue
-            for piece in self.sensible(finest(plan, graph, machine, self.space)):
-                gain = self.look(piece, "variants")
+            for form in self.sensible(forms(plan, graph, machine, self.space)):
+                gain = self.look(form, "variants")
                 if gain is None and self.trials.attempts[-1].outcome.status not in {"measured", "busy"}:
-                    break  # what does not build in pieces does not build in other ones
-            self.on_step(f"{name} in pieces")
+                    break  # what does not build in one form does not build in the next
+
+    @staticmethod
+    def _is_varied(plan: Plan) -> bool:
+        return plan != Plan(regions=plan.regions)
 
     def _try_variants(self, leaders: Iterable[Plan]) -> None:
         for leader in leaders:
