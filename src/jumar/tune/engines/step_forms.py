@@ -53,7 +53,7 @@ _VIEWS = frozenset(
         "expand_as",
         "view_as",
         "contiguous",
-    }  # fmt: skip
+    }
 )
 _STRIDED = frozenset({"as_strided", "stride", "is_contiguous", "storage_offset", "data_ptr", "untyped_storage"})
 

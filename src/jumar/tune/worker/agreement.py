@@ -33,7 +33,6 @@ from jumar.tune.worker.reference import Exact, widening
 FACTOR_OF_DEFAULT = 4.0
 UNITS_OF_EPSILON = 8.0
 GREATEST_OF_DEPTH = 1e-3
-_MOST_GRADIENTS = 0.9
 _NUM_POISONED = 3
 """Blocks of each output's size: a candidate may keep intermediate results in some of them."""
 
@@ -111,12 +110,10 @@ class Judge:
         compared = list(zip(outputs, default, reference, strict=True))
         first = len(compared) - self.rule.num_gradients
         among = _among(compared[first:])
-        return worst(
-            [
-                _compare_one(self.rule, *three, _ALONE if place < first else among)
-                for place, three in enumerate(compared)
-            ]
-        )
+        found = [
+            _compare_one(self.rule, *three, _ALONE if place < first else among) for place, three in enumerate(compared)
+        ]
+        return worst([*found, _together(self.rule, compared[first:])])
 
     def _expected(self, before: Sequence[torch.Tensor]) -> Expected:
         default, _ = self._run(self.plain, before)
@@ -173,12 +170,13 @@ class _Among:
     """What gradients are judged by besides their own values.
 
     Where an activation is as good as zero, rounding decides whether a ReLU lets its gradient through, so that one
-    gradient jumps and the next does not: what the default shows on some of them is allowed on all. A gradient that
-    is zero but for rounding is judged by the size of the others.
+    gradient jumps and the next does not: what the default shows on any of them is allowed on all, and all of them
+    together are compared once more (`_together`). A gradient that is zero but for rounding is judged by the size of
+    the others.
     """
 
     usual: float = 0.0
-    """Error of the default that one gradient in ten exceeds."""
+    """Greatest error of the default."""
     least_scale: float = 0.0
     """Values below this are rounding errors of the greatest ones."""
 
@@ -194,8 +192,33 @@ def _among(gradients: Sequence[tuple[Output, Output, Output]]) -> _Among:
     errors = [
         _error(default, exact, max(scale, least)) for (default, exact), (scale, _) in zip(pairs, scales, strict=True)
     ]
-    usual = sorted(errors)[math.ceil(_MOST_GRADIENTS * len(errors)) - 1] if errors else 0.0
-    return _Among(usual, least)
+    return _Among(max(errors, default=0.0), least)
+
+
+def _together(rule: Rule, gradients: Sequence[tuple[Output, Output, Output]]) -> Agreement:
+    """Compare all gradients as one long vector, by the length of what they differ by: jumps of few even out there."""
+    known = [
+        (one, two, three)
+        for one, two, three in gradients
+        if one is not None and two is not None and three is not None and one.shape == two.shape
+    ]
+    if not known:
+        return Agreement(0.0, 0.0)
+    lengths = [0.0, 0.0, 0.0]
+    for output, default, reference in known:
+        exact = reference.to(torch.float64)
+        differences = (output - exact, default - exact, exact)
+        for place, difference in enumerate(differences):
+            lengths[place] += difference.square().sum().item()
+    error, usual, scale = (math.sqrt(length) for length in lengths)
+    eps = max(torch.finfo(default.dtype).eps for _, default, _ in known)
+    allowed = _allowed(usual / (scale or 1.0), eps, rule)
+    if not math.isfinite(scale) or error / (scale or 1.0) <= allowed:
+        return Agreement(error / (scale or 1.0) if math.isfinite(scale) else 0.0, allowed)
+    return Agreement(
+        error / (scale or 1.0), allowed,
+        f"its gradients together are off by {error / (scale or 1.0):.3g} of their length and may be by {allowed:.3g}",
+    )  # fmt: skip
 
 
 def _compare_one(rule: Rule, output: Output, default: Output, reference: Output, among: _Among = _ALONE) -> Agreement:
