@@ -61,7 +61,7 @@ SCAN = """
     <float[2] w = {0.5, 2.0}>
     {
         h, y = Scan <num_scan_inputs = 1, scan_input_directions = [1],
-            body = step (float[2] a, float[2] b) => (float[2] c, float[2] d) 
+            body = step (float[2] a, float[2] b) => (float[2] c, float[2] d)
             { m = Mul (a, w)  c = Add (m, b)  d = Tanh (c) }
         > (h0, x)
     }

@@ -90,6 +90,8 @@ def refuse_random(nodes: Sequence[fx.Node]) -> None:
 
 def _refuse(module: fx.GraphModule, arguments: Sequence[Any]) -> None:
     for value in arguments:
+        if type(value) is int:  # a size, of a graph for several
+            continue
         if not isinstance(value, torch.Tensor) or any(type(size) is not int for size in value.shape):
             raise NotTunable(
                 "a size varies from call to call, and plans are for fixed sizes; compile with dynamic=False"
@@ -102,15 +104,7 @@ def _refuse(module: fx.GraphModule, arguments: Sequence[Any]) -> None:
             raise NotTunable(f"it runs on {value.device.type}, for which plans are not measured")
     if torch._C._is_any_autocast_enabled():
         raise NotTunable("autocast is on")
-    if any(type(size) is not int for node in module.graph.find_nodes(op="placeholder") for size in _sizes(node)):
-        raise NotTunable("a size varies from call to call, and plans are for fixed sizes; compile with dynamic=False")
     _refuse_aliases(module)
-
-
-def _sizes(node: fx.Node) -> Iterator[Any]:
-    value = node.meta.get("example_value")
-    if isinstance(value, torch.Tensor):
-        yield from (*value.shape, *value.stride())
 
 
 def _refuse_aliases(module: fx.GraphModule) -> None:

@@ -12,6 +12,7 @@ from torch import fx
 from jumar.tune.backend.capture import constant_arguments, take
 from jumar.tune.backend.collect import Collector
 from jumar.tune.backend.compilation import Compilation, Compiled, inductor_settings, outside, reason_of
+from jumar.tune.backend.gears import by_size, sizes_vary
 from jumar.tune.backend.inference import Ready, tuned
 from jumar.tune.backend.knowledge import Knowledge, knowledge
 from jumar.tune.backend.notes import say, tell
@@ -53,6 +54,8 @@ def _inference(compilation: Compilation, known: Knowledge) -> Compiled:
     def prepare(arguments: Sequence[Any]) -> Ready | None:
         return _ready(replace(compilation, arguments=arguments), weights, known)
 
+    if sizes_vary(compilation.module):
+        return by_size(compilation, prepare)
     ready = prepare(compilation.arguments)
     if ready is None:
         return compilation.untuned()
