@@ -185,9 +185,9 @@ class Observer:
     def _begin_step(self) -> None:
         """Begin the notes of a step, and let C++ take them where it can."""
         notebook = self._notebook
-        if notebook.is_open and self._observes_operators:
+        if notebook.is_open:
             with notebook.own_work():
-                self._fast.begin_step(self._mode)
+                self._fast.begin_step(self._mode if self._observes_operators else None)
         else:
             self._fast.pause()
         notebook.begin_step()

@@ -6,7 +6,7 @@ times and values, goes from arrays straight into columns, once for each tensor h
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any

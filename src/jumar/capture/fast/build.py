@@ -13,7 +13,7 @@ import torch
 
 from jumar.native import cached_library, compiled, features
 
-_SOURCE = Path(__file__).with_name("observe.cpp")
+_SOURCE = Path(__file__).parent / "native" / "observe.cpp"
 _TORCH = Path(torch.__file__).parent
 _METHOD = re.compile(r"virtual\s+([^;~]*?)\b(\w+)\s*\(([^;]*?)\)\s*const\s*=\s*0\s*;", re.DOTALL)
 

@@ -29,9 +29,9 @@ _NOTHING, _STATISTICS, _SKETCHES, _BY_PYTHON = range(4)
 class Host:
     """The attributes of this object are read once, by `set_up`."""
 
-    Call, Clock, Frame, Origin, Seen, Site, Tally = Call, RunClock, Frame, Origin, Seen, Site, Tally
-
     def __init__(self, notebook: Notebook, operators: OperatorWatch, attribution: Attribution) -> None:
+        self.Call, self.Clock, self.Seen, self.Site, self.Tally = Call, RunClock, Seen, Site, Tally
+        self.Frame, self.Origin = Frame, Origin
         self._notebook = notebook
         self._source = next(probe for probe in notebook.probes if isinstance(probe, SourceProbe))
         self._elements: dict[Any, int] = {}

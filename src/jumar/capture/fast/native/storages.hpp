@@ -5,7 +5,6 @@
 
 #include <Python.h>
 
-#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -14,18 +13,13 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include "objects.hpp"
+#include "shapes.hpp"
 #include "values.hpp"
 
 namespace jumar {
 
 constexpr int64_t NO_VERSION = -1;
 constexpr size_t MOST_LAYOUTS = 50000;
-
-struct Lies {
-  PyObject* layout;  // owned
-  int64_t number, elements;
-  bool is_contiguous, is_gapless, is_plain;
-};
 
 struct Note {
   int64_t layout, elements, version;
@@ -47,28 +41,6 @@ struct Carried {
   PyObject* seen;  // owned
   int64_t version;
   c10::weak_intrusive_ptr<c10::StorageImpl> reference;
-};
-
-// Sizes and strides; without a sketch in mind elements that are repeated (`expand`) count once.
-struct Shape {
-  c10::SmallVector<int64_t, 6> sizes, steps;
-  int64_t size = 1, repeats = 1;
-
-  static Shape of(const at::Tensor& tensor, bool is_whole) {
-    Shape shape;
-    for (int64_t i = 0; i < tensor.dim(); i++) {
-      const int64_t num = tensor.sizes()[i], step = tensor.strides()[i];
-      if (step == 0 && !is_whole) {
-        shape.repeats *= num;
-        continue;
-      }
-      if (num == 1) continue;
-      shape.sizes.push_back(num);
-      shape.steps.push_back(step);
-      shape.size *= num;
-    }
-    return shape;
-  }
 };
 
 class Storages {
@@ -300,7 +272,7 @@ class Storages {
     if (!wants_sketch && !wants_statistics) return true;
     const auto* data = static_cast<const float*>(tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks().get()) + tensor.storage_offset();
     const auto shape = Shape::of(tensor, wants_sketch);
-    if (!lies->is_contiguous && (wants_sketch || !lies->is_gapless)) data = gathered(data, shape);
+    if (!lies->is_contiguous && (wants_sketch || !lies->is_gapless)) data = gathered(data, shape, buffer_);
     Values values;
     float numbers[BUCKETS];
     if (wants_sketch) {
@@ -315,38 +287,6 @@ class Storages {
     PyObject* found = as_tuple(values, shape.size, shape.repeats);
     if (found) slots_.statistics.put(seen, found);
     return found;
-  }
-
-  static PyObject* as_tuple(const Values& values, int64_t size, int64_t repeats) {
-    const int64_t num_finite = size - values.num_nan - values.num_inf;
-    const long long num_nan = values.num_nan * repeats, num_inf = values.num_inf * repeats;
-    if (!num_finite) return Py_BuildValue("OOOOLL", Py_None, Py_None, Py_None, Py_None, num_nan, num_inf);
-    const double norm = std::sqrt(values.squares * static_cast<double>(repeats));
-    return Py_BuildValue("ddddLL", values.minimum, values.maximum, values.sum / num_finite, norm, num_nan, num_inf);
-  }
-
-  // The elements in logical order, which are valid until the next call.
-  const float* gathered(const float* data, const Shape& shape) {
-    if (buffer_.size() < static_cast<size_t>(shape.size)) buffer_.resize(shape.size);
-    float* end = buffer_.data();
-    gather(data, shape, 0, end);
-    return buffer_.data();
-  }
-
-  static void gather(const float* from, const Shape& shape, size_t dimension, float*& to) {
-    if (dimension == shape.sizes.size()) {
-      *to++ = *from;
-      return;
-    }
-    const int64_t num = shape.sizes[dimension], step = shape.steps[dimension];
-    if (dimension + 1 < shape.sizes.size()) {
-      for (int64_t i = 0; i < num; i++) gather(from + i * step, shape, dimension + 1, to);
-    } else if (step == 1) {
-      std::memcpy(to, from, sizeof(float) * num);
-      to += num;
-    } else {
-      for (int64_t i = 0; i < num; i++) *to++ = from[i * step];
-    }
   }
 
   // Whether the elements have a sketch, in this order or in another; `twin` is whose it is where it is the same one.
@@ -387,74 +327,5 @@ class Storages {
 };
 
 static Storages* storages = new Storages;
-
-// -- what Python calls ------------------------------------------------------------------------
-
-static const at::Tensor* tensor_of(PyObject* object) {
-  if (THPVariable_Check(object)) return &THPVariable_Unpack(object);
-  PyErr_SetString(PyExc_TypeError, "a tensor is needed");
-  return nullptr;
-}
-
-static PyObject* see(PyObject*, PyObject* arguments) {
-  PyObject *object, *version = Py_None, *source = Py_None;
-  if (!PyArg_ParseTuple(arguments, "O|OO", &object, &version, &source)) return nullptr;
-  const at::Tensor* tensor = tensor_of(object);
-  if (!tensor) return nullptr;
-  return storages->see(*tensor, version == Py_None ? NO_VERSION : PyLong_AsLongLong(version), source == Py_None ? nullptr : source);
-}
-
-static PyObject* find(PyObject*, PyObject* arguments) {
-  PyObject *object, *version = Py_None;
-  if (!PyArg_ParseTuple(arguments, "O|O", &object, &version)) return nullptr;
-  const at::Tensor* tensor = tensor_of(object);
-  if (!tensor) return nullptr;
-  bool is_new = false;
-  PyObject* seen = storages->find(*tensor, version == Py_None ? NO_VERSION : PyLong_AsLongLong(version), is_new);
-  return seen ? Py_BuildValue("NO", seen, is_new ? Py_True : Py_False) : nullptr;
-}
-
-static PyObject* locate(PyObject*, PyObject* object) {
-  const at::Tensor* tensor = tensor_of(object);
-  return tensor ? storages->locate(*tensor) : nullptr;
-}
-
-static PyObject* outline(PyObject*, PyObject* object) {
-  const at::Tensor* tensor = tensor_of(object);
-  return tensor ? storages->outline(*tensor) : nullptr;
-}
-
-static PyObject* note_write(PyObject*, PyObject* object) {
-  const at::Tensor* tensor = tensor_of(object);
-  if (!tensor) return nullptr;
-  storages->note_write(*tensor);
-  Py_RETURN_NONE;
-}
-
-static PyObject* note_result(PyObject*, PyObject* object) {
-  const at::Tensor* tensor = tensor_of(object);
-  if (!tensor) return nullptr;
-  storages->note_result(*tensor);
-  Py_RETURN_NONE;
-}
-
-static PyObject* carry(PyObject*, PyObject* arguments) {
-  PyObject *object, *seen;
-  if (!PyArg_ParseTuple(arguments, "OO", &object, &seen)) return nullptr;
-  const at::Tensor* tensor = tensor_of(object);
-  if (!tensor) return nullptr;
-  storages->carry(*tensor, seen);
-  Py_RETURN_NONE;
-}
-
-static PyObject* clear(PyObject*, PyObject* carries) {
-  storages->clear(carries == Py_True);
-  Py_RETURN_NONE;
-}
-
-static PyObject* forget_values(PyObject*, PyObject*) {
-  storages->forget_values();
-  Py_RETURN_NONE;
-}
 
 }  // namespace jumar
