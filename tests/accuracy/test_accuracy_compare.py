@@ -348,3 +348,33 @@ def test_every_rule_is_documented_under_the_headings() -> None:
     for rule in registry:
         lines = rule.doc.splitlines()
         assert [line[3:] for line in lines if line.startswith("## ")] == list(HEADINGS), rule.code
+
+
+def masked_attention(least: float, *, device: str = "cpu", values: str = "stats", wrong: float = 1.0) -> Run:
+    """Return scores that are masked with `least`, and what a softmax makes of them."""
+    run = Run(device=device, values=values)
+    scores = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+    sentinel = run.call("aten::scalar_tensor", [], [np.asarray(least, np.float32)], arguments={"s": least})
+    above = np.triu(np.ones((8, 8), bool), 1)
+    mask = run.call("aten::where.self", [above, sentinel], [np.where(above, sentinel, np.float32(0))])
+    masked = run.call("aten::add.Tensor", [scores, mask], [scores + mask])
+    shares = np.exp(masked - masked.max(-1, keepdims=True))
+    shares = (wrong * shares / shares.sum(-1, keepdims=True)).astype(np.float32)
+    run.call("aten::_softmax", [masked], [shares])
+    return run
+
+
+@pytest.mark.parametrize("values", ["stats", "tensors"])
+def test_masks_of_minus_infinity_and_of_the_least_number_agree(values) -> None:
+    least = float(np.finfo(np.float32).min)
+    sides = masked_attention(-np.inf, values=values), masked_attention(least, device="npu", values=values)
+    for comparison in (compare(*sides), compare(*reversed(sides))):
+        assert comparison.status == "agree", comparison.headline
+        assert comparison.num_operators == {"not-compared": 3, "agree": 1}
+
+
+def test_a_softmax_that_differs_behind_such_masks_is_seen() -> None:
+    least = float(np.finfo(np.float32).min)
+    comparison = compare(masked_attention(-np.inf), masked_attention(least, device="npu", wrong=1.01))
+    assert comparison.status == "diverge"
+    assert comparison.first_divergence.name == "aten::_softmax"

@@ -36,6 +36,11 @@ HUGE = 1e30
 
 LOWER_BOUNDS = "from statistics: the figures are lower bounds; cosine and greatest difference are not known"
 
+OTHER_MASK = "a mask of -Inf on one side, of the least number of the type on the other; who reads it is compared"
+
+LEAST = {"float64": -(2.0**1023), "float32": -(2.0**127), "bfloat16": -(2.0**127), "float16": -(2.0**15)}
+"""Half the least finite number by type: what lies below is there to be added to, not to be calculated with."""
+
 NOT_EQUAL = "the hashes differ: not equal, by how much is not known"
 
 Loader = Callable[[TensorRow], np.ndarray | Stored | None]
@@ -132,6 +137,9 @@ def measure(reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader]
     if reference.shape != target.shape:
         result.note = f"shapes differ: {list(reference.shape)} against {list(target.shape)}"
         return result
+    if masks_by_other_numbers(reference, target) or masks_by_other_numbers(target, reference):
+        result.note = OTHER_MASK
+        return result
     sketches = reference.sketch, target.sketch
     if load is not None:
         arrays = _arrays(reference, target, load)
@@ -144,6 +152,13 @@ def measure(reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader]
     elif not result.known and reference.hash and target.hash:
         _from_hashes(result)
     return result
+
+
+def masks_by_other_numbers(one: TensorRow, other: TensorRow) -> bool:
+    """Return whether one side masks with -Inf what the other masks with (about) the least number of its type."""
+    if not one.num_inf or one.num_nan or other.num_inf or other.num_nan or other.minimum is None:
+        return False
+    return other.minimum <= LEAST.get(other.dtype, -math.inf)
 
 
 def no_tensor(_tensor: TensorRow) -> None:
