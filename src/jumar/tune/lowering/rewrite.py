@@ -34,11 +34,10 @@ class Source:
     """What an input of the lowered graph is made of: an input of the graph that was lowered."""
 
     place: Reference
-    how: Literal["same", "cast", "scales", "zeros", "order"] = "same"
-    """`scales` and `zeros`: of a weight's steps, one for each index of `axis`; `order`: no input, `order` itself."""
+    how: Literal["same", "cast", "scales", "zeros"] = "same"
+    """`scales` and `zeros`: of a weight's steps, one for each index of `axis`."""
     dtype: str = ""
     axis: int = 0
-    order: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +146,7 @@ class _Rewriter:
         assert self._groups is not None
         shuffle = shuffle_of(self._graph, value)
         if shuffle is not None:
-            written = self._gather(shuffle)
+            written = self._turn(shuffle)
         else:
             moved = set(self._groups.moved_by(node))
             written = node.renumbered(lambda read: self._scaled(read) if read in moved else self._as_it_was(read))
@@ -155,15 +154,13 @@ class _Rewriter:
         self._learn(value, _dtype(self._graph, value), handle)
         self._handles[value, "int8"] = handle
 
-    def _gather(self, shuffle: Shuffle) -> Node:
-        """Return the node that gathers rows by their order."""
-        key = (shuffle.source, f"order {shuffle.axis} {shuffle.num_groups}")
-        if key not in self._handles:
-            num = len(shuffle.order)
-            spec = TensorSpec(shape=(num,), dtype="int64", stride=(1,), constant=True)
-            self._handles[key] = self._draft.input(spec, Source(place=-1, how="order", order=shuffle.order))
-        arguments: list[Json] = [{"value": self._scaled(shuffle.source)}, shuffle.axis, {"value": self._handles[key]}]
-        return Node(operator="aten::index_select", arguments=arguments)
+    def _turn(self, shuffle: Shuffle) -> Node:
+        """Write the shuffle's first two operators, and return the last one."""
+        read = self._scaled(shuffle.source)
+        for operator, arguments, shape, stride in shuffle.steps():
+            node = Node(operator=operator, arguments=[{"value": read}, *arguments])
+            read = self._draft.node(node, TensorSpec(shape=shape, dtype="float32", stride=stride))
+        return Node(operator="aten::reshape", arguments=[{"value": read}, [*shuffle.shape]])
 
     def _write_int8(self, value: Reference, node: Node) -> None:
         operands = operands_of(self._graph, value)
@@ -246,11 +243,16 @@ class _Rewriter:
 _PER_CHANNEL: tuple[tuple[Literal["scales", "zeros"], str], ...] = (("scales", "float32"), ("zeros", "int32"))
 
 
+_LEAST_SCALE = 2.0**-126
+
+
 def steps_of(observed: Range) -> tuple[float, int]:
     """Return (scale, zero) of 256 steps over a range widened to hold 0, which is then a step: padding stays exact."""
     low, high = min(observed[0], 0.0), max(observed[1], 0.0)
     first, last = VALUE_STEPS
-    scale = (high - low) / (last - first) or 1.0
+    scale = (high - low) / (last - first)
+    if scale < _LEAST_SCALE:  # its inverse, which kernels multiply by, would be infinite
+        return 1.0, first
     return scale, min(max(round(first - low / scale), first), last)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import torch
@@ -25,17 +24,14 @@ def lowered_site(site: Site, lowering: Lowering) -> Site:
         return site
     made = lowered(site.graph, lowering)
     constants = {
-        place: _tensor(source, site.constants)
+        place: _tensor(source, site.constants[source.place])
         for place, source in enumerate(made.sources)
         if made.graph.inputs[place].constant
     }
     return replace(site, graph=made.graph, constants=constants)
 
 
-def _tensor(source: Source, constants: Mapping[int, torch.Tensor]) -> torch.Tensor:
-    if source.how == "order":
-        return torch.tensor(source.order)
-    weight = constants[source.place]
+def _tensor(source: Source, weight: torch.Tensor) -> torch.Tensor:
     if source.how == "same":
         return weight
     if source.how == "cast":
