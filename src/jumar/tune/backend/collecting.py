@@ -5,8 +5,6 @@ Nothing is compiled for a run that is not measured.
 
 from __future__ import annotations
 
-from typing import cast
-
 from jumar.tune.backend.capture import constant_arguments, take
 from jumar.tune.backend.collect import Collector, Origin, Phase
 from jumar.tune.backend.compilation import Compilation, Compiled, reason_of
@@ -29,4 +27,5 @@ def collect(compilation: Compilation, collector: Collector) -> Compiled:
         collector.leave_out(name, reason_of(error))
     else:
         collector.write(graph, tensors, Origin(name=name, phase=phase))
-    return cast(Compiled, compilation.module.forward)
+    run: Compiled = compilation.module.forward
+    return run

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import fx
+from torch.nn import functional
 
 from jumar import __version__
+from jumar.findings import Json
 from jumar.tune.backend.capture import NotTunable, take
 from jumar.tune.backend.compilation import Compilation, Compiled
 from jumar.tune.engines.step_forms import in_form, name_of
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from jumar.tune.plan import Plan
 
 _STATISTICS = ("running_mean", "running_var")
+_STOPPING = frozenset({"detach", "detach_", "_set_grad_enabled"})
 _NAMES_OF_BATCH_NORM = ("input", *_STATISTICS)
 
 
@@ -41,15 +44,13 @@ class TakenStep:
 def take_step(compilation: Compilation) -> TakenStep:
     """Return the training step of a module. Raises TuneError, which says why it is not tuned."""
     module = _without_statistics(compilation.module)
-    stopping = sorted({name for node in module.graph.nodes if (name := name_of(node)) in {"detach", "detach_"}})
+    stopping = sorted({name for node in module.graph.nodes if (name := name_of(node)) in _STOPPING})
     if stopping:
         raise NotTunable(f"it stops gradients ({stopping[0]})")
     taken = take(module, compilation.arguments, set())
     if taken.graph.effects:
         raise NotTunable("it writes to its inputs")
-    wanted = [
-        place for place, argument in taken.arguments.items() if compilation.arguments[argument].requires_grad
-    ]  # fmt: skip
+    wanted = [place for place, argument in taken.arguments.items() if compilation.arguments[argument].requires_grad]
     if not wanted:
         raise NotTunable("no gradient reaches its inputs")
     return TakenStep(graph=as_step(taken.graph, sorted(wanted)), tensors=taken.tensors)
@@ -65,7 +66,7 @@ def applied(compilation: Compilation, plan: Plan) -> Compiled:
     if plan.memory == "keep" and not can_keep():
         raise TuneError("memory is kept with glibc only, which this process does not use.")
     formed = replace(compilation, module=in_form(compilation.module, region.settings))
-    compiled = formed.untuned() if region.engine == "inductor" else cast(Compiled, formed.module.forward)
+    compiled = formed.untuned() if region.engine == "inductor" else formed.module.forward
     if plan.memory == "keep":
         keep_from_now_on()
     return compiled
@@ -76,7 +77,7 @@ def source_digest(compilation: Compilation) -> str:
 
     Equal modules with equal arguments have equal steps; the reverse does not hold.
     """
-    described = [_described(value) for value in compilation.arguments]
+    described: list[Json] = [_described(value) for value in compilation.arguments]
     return digest([compilation.module.code, described, torch.__version__, __version__])[:40]
 
 
@@ -93,7 +94,7 @@ def _without_statistics(module: fx.GraphModule) -> fx.GraphModule:
     made.output(made.graph_copy(module.graph, {}))
     made_module = fx.GraphModule(module, made)
     for node in made.nodes:
-        if name_of(node) == "batch_norm":
+        if node.target is functional.batch_norm:
             _leave_statistics(node)
     for node in list(made.nodes):
         if name_of(node) == "add_" and not node.users and _is_counter(node.args[0]):
@@ -106,9 +107,7 @@ def _leave_statistics(node: fx.Node) -> None:
     call = dict(zip((*_NAMES_OF_BATCH_NORM, "weight", "bias", "training"), node.args, strict=False)) | node.kwargs
     if call.get("training") is not True:
         return
-    node.args = tuple(
-        None if place in (1, 2) else argument for place, argument in enumerate(node.args)
-    )  # fmt: skip
+    node.args = tuple(None if place in {1, 2} else argument for place, argument in enumerate(node.args))
     node.kwargs = {name: None if name in _STATISTICS else value for name, value in node.kwargs.items()}
 
 

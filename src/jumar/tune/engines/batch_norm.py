@@ -7,6 +7,7 @@ batch its statistics lose two digits against those of the usual layout. This one
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ def batch_norm(
     if not fitting or not x.is_contiguous(memory_format=torch.channels_last):
         made = functional.batch_norm(x, running_mean, running_var, weight, bias, True, momentum, eps)
         return functional.relu(made) if relu else made
-    out, mean, variance = _Normalised.apply(x, weight, bias, eps, relu)
+    apply: Callable[..., tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = _Normalised.apply
+    out, mean, variance = apply(x, weight, bias, eps, relu)
     if running_mean is not None and running_var is not None:
         count = x.numel() // x.shape[1]
         with torch.no_grad():

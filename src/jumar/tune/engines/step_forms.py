@@ -170,7 +170,7 @@ def _as_last_shuffle(graph: fx.Graph, last: fx.Node) -> None:
     found = _shuffle_before(last)
     if found is None:
         return
-    before = last.args[0]
+    before: Any = last.args[0]
     source, (batch, groups, each, height, width) = found
     with graph.inserting_before(last):
         rows = graph.call_function(torch.permute, (source, (0, 2, 3, 1)))
@@ -188,13 +188,13 @@ def _shuffle_before(last: fx.Node) -> tuple[fx.Node, Sequence[int]] | None:
     """Return the images whose channels are shuffled, and the five sizes of the view; None for another computation."""
     if name_of(last) != "reshape" or not isinstance(last.args[0], fx.Node):
         return None
-    turned = last.args[0]
+    turned: Any = last.args[0]
     if name_of(turned) in {"contiguous", "clone"} and not turned.kwargs and len(turned.args) == 1:
         turned = turned.args[0]
-    parts = turned.args[0] if isinstance(turned, fx.Node) and _exchanges_channels(turned) else None
+    parts: Any = turned.args[0] if isinstance(turned, fx.Node) and _exchanges_channels(turned) else None
     if not isinstance(parts, fx.Node) or name_of(parts) != "reshape":
         return None
-    source = parts.args[0]
+    source: Any = parts.args[0]
     images, divided, result = value_of(source), value_of(parts), value_of(last)
     if images is None or divided is None or result is None or images.dim() != _IMAGE or divided.dim() != _IMAGE + 1:
         return None
@@ -207,7 +207,7 @@ def _exchanges_channels(node: fx.Node) -> bool:
     value = value_of(node)
     if value is None or value.dim() != _IMAGE + 1:
         return False
-    numbers = [*node.args[1:], *node.kwargs.values()]
+    numbers: list[Any] = [*node.args[1:], *node.kwargs.values()]
     if name_of(node) == "transpose":
         return sorted(numbers) == [1, 2]
     flat = numbers[0] if len(numbers) == 1 else numbers
