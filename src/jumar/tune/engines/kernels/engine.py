@@ -60,15 +60,16 @@ class Kernels(Engine):
 
         build_library(site.folder, int(str(settings["vector"])))
         library = Library(site.folder)
+        images = int(str(settings.get("images", 0)))
         choices = Choices(
             lanes=library.lanes,
-            num_threads=site.num_threads,
+            num_threads=1 if images else site.num_threads,
             winograd=int(str(settings.get("winograd", 0))),
-            images=int(str(settings.get("images", 0))),
+            images=images,
             fuse=bool(settings.get("fuse", True)),
         )
         program, matrices = assemble(site.graph, site.constants, choices)
-        search(program, library, matrices, panel=int(str(settings.get("panel", 0))))
+        search(program, library, matrices, choices.num_threads, panel=int(str(settings.get("panel", 0))))
         program.save(site.folder)
         return _runner(program, library, site, settings)
 

@@ -33,7 +33,7 @@ class Library:
         ]  # fmt: skip
         self._images.restype = None
         self._time = self._library.jumar_time
-        self._time.argtypes = [pointer, pointer, pointer, pointer, short]
+        self._time.argtypes = [pointer, pointer, pointer, pointer, short, short]
         self._time.restype = whole
 
     @property
@@ -67,9 +67,9 @@ class Bound:
             ctypes.addressof(pointers), len(given), strides, images, num_threads,
         )  # fmt: skip
 
-    def time_ns(self, number: int, repeats: int) -> int:
-        """Return the least CPU time of operation `number`, which must read and write no external tensor."""
-        return int(self._library._time(self._first + number * _ROW_BYTES, *self._common, repeats))
+    def time_ns(self, number: int, num_threads: int, repeats: int) -> int:
+        """Return the least CPU time of the longest share of operation `number`, which must use no external tensor."""
+        return int(self._library._time(self._first + number * _ROW_BYTES, *self._common, num_threads, repeats))
 
     def field(self, number: int, name: str) -> int:
         """Return a field of an operation."""

@@ -27,6 +27,7 @@ class Choices:
 
     lanes: int
     num_threads: int
+    """That share each operation; 1 when every thread takes whole images."""
     winograd: int = 0
     """Tile size of Winograd's algorithm: 0 (never), 2 or 4."""
     images: int = 0

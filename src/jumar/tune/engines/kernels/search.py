@@ -35,10 +35,11 @@ _SHAPE = ("code", "images", "groups", "blocks", "in_blocks", "out_h", "out_w", "
 Fields = dict[str, int]
 
 
-def search(program: Program, library: Library, matrices: Mapping[int, Any], *, panel: int = 0) -> None:
+def search(program: Program, library: Library, matrices: Mapping[int, Any], num_threads: int, panel: int = 0) -> None:
     """Choose for every product, and pack its weights; products of one shape are measured once.
 
-    `panel` is the width that all panels have that can, in vectors; 0: whatever is fastest.
+    What counts is the longest share among `num_threads`. `panel` is the width that all panels have that can, in
+    vectors; 0: whatever is fastest.
     """
     memory = torch.zeros(program.arena_size + 32, dtype=torch.float32)
     arena = -(-memory.data_ptr() // 64) * 64
@@ -47,7 +48,8 @@ def search(program: Program, library: Library, matrices: Mapping[int, Any], *, p
     for number, row in enumerate(program.operations):
         if int(row[PLACE["code"]]) not in _PRODUCTS:
             continue
-        one = _Product(bound, program, number, matrices[int(row[PLACE["weight"]])], library.lanes, panel)
+        entry = matrices[int(row[PLACE["weight"]])]
+        one = _Product(bound, program, number, entry, lanes=library.lanes, panel=panel, num_threads=num_threads)
         shape = (*(int(row[PLACE[name]]) for name in _SHAPE), int(row[PLACE["other"]] >= 0))
         if shape not in known:
             known[shape] = one.fastest()
@@ -56,21 +58,21 @@ def search(program: Program, library: Library, matrices: Mapping[int, Any], *, p
 
 class _Product:
     def __init__(
-        self, bound: Bound, program: Program, number: int, entry: tuple[Any, int], lanes: int, panel: int
-    ) -> None:
-        self._bound, self._program, self._number, self._lanes = bound, program, number, lanes
+        self, bound: Bound, program: Program, number: int, entry: tuple[Any, int], *, lanes: int, panel: int,
+        num_threads: int,
+    ) -> None:  # fmt: skip
+        self._bound, self._program, self._number = bound, program, number
+        self._lanes, self._panel, self._num_threads = lanes, panel, num_threads
         self._matrix, self._blocks = entry
-        self._packed, self._panel = 0, panel
+        self._packed = 0
 
     def fastest(self) -> Fields:
         """Return the fields that it is fastest with."""
-        first = {name: self._bound.field(self._number, name) for name in ("nr", "chunk", "part")}
+        given = {name: self._bound.field(self._number, name) for name in ("nr", "chunk", "part")}
+        # Where sums are long, short parts are nearly always faster: panels of any width stay in the cache.
+        first = next(iter(self._cuts(given)), given)
         wide = self._best([first | {"nr": width} for width in self._widths()])
-        cuts = self._best([wide, *self._cuts(wide)])
-        if cuts["part"] == wide["part"]:
-            return cuts
-        # A short part keeps wider panels in the first-level cache as well.
-        return self._best([cuts | {"nr": width} for width in dict.fromkeys((cuts["nr"], *self._widths()))])
+        return self._best([wide, *(given | cut | {"nr": wide["nr"]} for cut in self._cuts(given))])
 
     def set(self, fields: Mapping[str, int]) -> None:
         """Give it these fields, and pack its weights to its width."""
@@ -91,7 +93,7 @@ class _Product:
         code, depth = self._bound.field(self._number, "code"), self._bound.field(self._number, "depth")
         if code == CODES.index("WINOGRAD"):
             return
-        for part in [fields["part"], *(part for part in PARTS if depth >= 2 * part)]:
+        for part in [*(part for part in PARTS if depth >= 2 * part), fields["part"]]:
             # What stays in the cache of a part is less of each pixel, so of more pixels.
             whole = fields["chunk"] * max(1, depth // part)
             sizes = CHUNKS if code == CODES.index("PRODUCT") else CHUNKS[:1]
@@ -115,4 +117,4 @@ class _Product:
 
     def _time(self, fields: Mapping[str, int], repeats: int) -> int:
         self.set(fields)
-        return self._bound.time_ns(self._number, repeats)
+        return self._bound.time_ns(self._number, self._num_threads, repeats)

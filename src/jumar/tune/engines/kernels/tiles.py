@@ -53,21 +53,27 @@ def _cost(low: Lowering, step: Conv, way: Tiling) -> float:
         multiply = products if width >= FULL_ROW else round(products * ROW_PENALTY)
         read = 9 * inside * outside
     else:
-        tiles, points = images * -(-height // way.m) * -(-width // way.m), (way.m + 2) ** 2
+        image, points = -(-height // way.m) * -(-width // way.m), (way.m + 2) ** 2
+        tiles = images * image
         multiply = tiles * points * inside * outside
         read = points * inside * outside
         if way.phased:
             moved = 4 * tiles * points * (inside + outside) / TILE_BYTES_A_CYCLE[way.m]
         else:
             multiply += tiles * points * 6 * (inside + outside)
-            read *= num_tile_blocks(inside, tiles, way.m)
+            read *= images * num_tile_blocks(low, step, image, way.m)
     times = multiply / (2 * low.choices.lanes), read * 4 / BYTES_A_CYCLE
     return max(times) + 0.3 * min(times) + moved
 
 
-def num_tile_blocks(inside: int, tiles: int, m: int) -> int:
-    """Return into how many blocks tiles are cut, so that the moved inputs of one stay in the second-level cache."""
-    return max(1, round((m + 2) ** 2 * inside * tiles / (4 * CACHE_FLOATS / 3)))
+def num_tile_blocks(low: Lowering, step: Conv, tiles: int, m: int) -> int:
+    """Return into how many blocks an image's tiles are cut: the moved inputs of one stay in the second-level cache.
+
+    A single image is cut into equally many for every thread.
+    """
+    threads = low.choices.num_threads if low.shape(step.output)[0] == 1 else 1
+    count = max(1, round((m + 2) ** 2 * step.channels[0] * tiles / (4 * CACHE_FLOATS / 3)))
+    return min(tiles, -(-count // threads) * threads)
 
 
 def lower_phased(low: Lowering, step: Conv, m: int) -> None:
@@ -138,10 +144,7 @@ def lower_winograd(low: Lowering, step: Conv, m: int) -> None:
     place = low.weights.put(packed(matrix, WIDTH, lanes))
     low.matrices[place] = matrix[None], blocks
     points, tiles = (m + 2) ** 2, -(-out.one.height // m) * -(-out.one.width // m)
-    count = num_tile_blocks(inside, tiles, m)
-    if out.one.images == 1:
-        count = -(-count // low.choices.num_threads) * low.choices.num_threads
-    count = min(count, tiles)
+    count = num_tile_blocks(low, step, tiles, m)
     least, most = tiles // count, -(-tiles // count)
     scratch = Buffer(1, low.choices.num_threads, 1, points * most * (source.blocks + 4), lanes)
     low.buffers.append(scratch)

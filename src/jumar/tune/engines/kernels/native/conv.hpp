@@ -49,15 +49,42 @@ struct Product {
   int64_t panels() const { return (op.blocks + op.nr - 1) / op.nr; }
 };
 
+// How the work is shared out: images and groups where there are enough of them, else rows or pixels, or the panels
+// where weights are more than inputs, so that no thread reads what another has.
+struct Cuts {
+  int64_t rows, pixels, panels;  // into how many pieces each
+  Cuts(const Op& op, int64_t all_panels, int threads) {
+    pixels = (op.row + op.chunk - 1) / op.chunk;
+    const int64_t rows_chunk = op.chunk / op.row > 1 ? op.chunk / op.row : 1;
+    rows = (op.rows + rows_chunk - 1) / rows_chunk;
+    panels = 1;
+    if (threads == 1 || even(op.images * op.groups, threads)) return;
+    const bool by_panels = even(all_panels, threads), by_rows = even(op.rows, threads);
+    const bool by_pixels = op.rows == 1 && op.row >= 8 * threads;
+    if (by_panels && (op.blocks * VL > op.rows * op.row || !(by_rows || by_pixels))) panels = all_panels;
+    else if (by_rows) rows = up(rows, op.rows, threads);
+    else if (by_pixels) pixels = up(pixels, op.row, threads);
+    else {
+      panels = all_panels;
+      rows = op.rows;
+    }
+  }
+  // Whether so many pieces of equal size give every thread nearly the same.
+  static bool even(int64_t pieces, int threads) { return pieces % threads == 0 || pieces >= 8 * threads; }
+  static int64_t up(int64_t pieces, int64_t most, int threads) {
+    pieces = (pieces + threads - 1) / threads * threads;
+    return pieces > most ? most : pieces;
+  }
+};
+
 // Work is cut into chunks of pixels whose inputs stay in the second-level cache; over each chunk all panels pass.
 static void run_product(const Op& op, const Run& run, int thread, int threads) {
   Product product(op, run);
-  int64_t panels = product.panels(), chunk = op.chunk;
-  int64_t chunks_row = (op.row + chunk - 1) / chunk, rows_chunk = chunk / op.row > 1 ? chunk / op.row : 1;
-  int64_t row_chunks = (op.rows + rows_chunk - 1) / rows_chunk;
-  int64_t chunks = op.images * op.groups * row_chunks * chunks_row;
-  // Few chunks: share out the panels too, so that every thread has work.
-  int64_t parts = chunks >= 4 * threads ? 1 : (panels < threads ? panels : threads);
+  const int64_t panels = product.panels();
+  const Cuts cuts(op, panels, threads);
+  const int64_t chunks_row = cuts.pixels, row_chunks = cuts.rows;
+  const int64_t chunks = op.images * op.groups * row_chunks * chunks_row;
+  const int64_t parts = cuts.panels < threads ? cuts.panels : threads;
   Share share(chunks * parts, thread, threads);
   for (int64_t item = share.first; item < share.last; item++) {
     int64_t part = item / chunks, rest = item % chunks;

@@ -44,9 +44,12 @@ static void run_fused(const Op& expand, const Op& depth, const Run& run, int thr
   const float* limits = run.weights + depth.clamp;
   const V low = splat(limits[0]), high = splat(limits[1]);
   const int64_t span = (depth.kh - 1) * depth.dy + 1, panels = product.panels();
-  const int64_t bands = (depth.out_h + expand.band - 1) / expand.band;
+  int64_t bands = (depth.out_h + expand.band - 1) / expand.band, splits = 1;
   // With few panels the bands are shared out as well; a share then begins without the rows of its predecessor.
-  int64_t splits = expand.images * panels >= 3 * threads || threads == 1 ? 1 : (bands < threads ? bands : threads);
+  if (threads > 1 && !Cuts::even(expand.images * panels, threads)) {
+    splits = depth.out_h < threads ? depth.out_h : threads;
+    bands = Cuts::up(bands, depth.out_h, int(splits));
+  }
   Share share(expand.images * panels * splits, thread, threads);
   work.zero_borders(expand.nr);
   for (int64_t item = share.first; item < share.last; item++) {
