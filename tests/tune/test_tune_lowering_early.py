@@ -113,21 +113,20 @@ def test_what_looks_like_a_shuffle_and_is_none_is_left() -> None:
     assert [shuffle_of(graph, value) for value in graph.outputs if value is not None] == [None, None]
 
 
-def test_a_group_is_what_movers_connect_and_indices_are_not_moved() -> None:
-    class Picked(nn.Module):
+def test_a_group_is_what_movers_connect() -> None:
+    class Joined(nn.Module):
         def forward(self, x: torch.Tensor, y: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-            return torch.cat([x, y.t()]).index_select(0, index).exp() + x
+            return torch.cat([x, y.t()]).flip(0).index_select(0, index).exp() + x
 
-    graph, _ = graph_of(Picked(), torch.randn(2, 3), torch.randn(3, 2), torch.tensor([1, 0]))
+    graph, _ = graph_of(Joined(), torch.randn(2, 3), torch.randn(3, 2), torch.tensor([1, 0]))
     groups = Groups(graph)
-    picked = next(
-        len(graph.inputs) + number for number, node in enumerate(graph.nodes) if "index_select" in node.operator
-    )
+    made = {node.operator: len(graph.inputs) + number for number, node in enumerate(graph.nodes)}
     floats = [place for place, spec in enumerate(graph.inputs) if spec.dtype == "float32"]
     (index,) = set(graph.variables) - set(floats)
-    assert list(groups.sources(picked)) == floats
+    assert list(groups.sources(made["aten::flip"])) == floats
+    assert groups.sources(made["aten::index_select"]) == (made["aten::index_select"],)
     assert groups.sources(index) == (index,)
-    assert groups.is_moved(picked)
+    assert groups.is_moved(made["aten::flip"])
 
 
 def test_rounding_early_is_tried_where_it_is_another_thing() -> None:

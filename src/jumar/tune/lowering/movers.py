@@ -13,12 +13,13 @@ from jumar.tune.graph import Graph, Node, Reference
 from jumar.tune.graph.graph import GETITEM
 from jumar.tune.lowering.kinds import base_of
 
+# NOTE: not `index_select` and its like: OpenVINO 2026.4 gathers 8-bit values wrongly (measured).
 MOVERS = frozenset(
     {
         "view", "_unsafe_view", "reshape", "flatten", "unflatten", "permute", "transpose", "t", "contiguous", "clone",
         "expand", "repeat", "squeeze", "unsqueeze", "slice", "select", "narrow", "movedim", "flip", "roll", "cat",
         "stack", "chunk", "split", "split_with_sizes", "unbind", "channel_shuffle", "native_channel_shuffle",
-        "pixel_shuffle", "dropout", "index_select", "max_pool1d", "max_pool2d", "max_pool3d", "upsample_nearest2d",
+        "pixel_shuffle", "dropout", "max_pool1d", "max_pool2d", "max_pool3d", "upsample_nearest2d",
     }
 )  # fmt: skip
 

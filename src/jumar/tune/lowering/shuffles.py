@@ -1,8 +1,8 @@
 """Shuffles of channels, written so that rows are moved.
 
 OpenVINO knows the three operators view, transpose, view as a shuffle of its own, which in 8 bits it takes element by
-element: of ShuffleNetV2 more than a third (measured). With the pixels in one dimension, the last, it transposes rows. As one
-gathering it would be as fast, and wrong: 2026.4 gives other numbers for it in 8 bits (measured).
+element: of ShuffleNetV2 more than a third (measured). With the pixels in one dimension, the last, it transposes rows.
+As one gathering it would be as fast, and wrong: 2026.4 gives other numbers for it in 8 bits (measured).
 """
 
 from __future__ import annotations
