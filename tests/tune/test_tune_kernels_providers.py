@@ -10,6 +10,8 @@ from provider_contract import ProviderContract
 from tune_builders import MACHINE, spec
 
 from jumar.native import compiler
+from jumar.tune.engines.kernels.compiler import widths
+from jumar.tune.providers import kernels
 from jumar.tune.providers.base import Provider
 from jumar.tune.providers.kernels import KernelsOperator, KernelsSchedule
 from jumar.tune.task import Task, TensorSpec
@@ -21,6 +23,8 @@ pytestmark = pytest.mark.skipif(not compiler(), reason="no C++ compiler is insta
 def _compiled_once(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        # One library in place of one for each width of vectors: those are tests of the engine.
+        patch.setattr(kernels, "widths", lambda: widths()[:1])
         yield
 
 
@@ -54,7 +58,7 @@ def gelu(approximate: str) -> Task:
 class KernelsContract(ProviderContract):
     @pytest.fixture
     def tasks(self) -> list[Task]:
-        return [convolution(), convolution(groups=20, batch=1), linear(8), gelu("tanh")]
+        return [convolution(), linear(8)]
 
     @pytest.mark.parametrize(
         "task",
@@ -76,6 +80,10 @@ class KernelsContract(ProviderContract):
 
 class TestKernelsOperator(KernelsContract):
     @pytest.fixture
+    def tasks(self) -> list[Task]:
+        return [convolution(), convolution(groups=20, batch=1), linear(8), gelu("tanh")]
+
+    @pytest.fixture
     def provider(self) -> Provider:
         return KernelsOperator()
 
@@ -87,6 +95,10 @@ class TestKernelsSchedule(KernelsContract):
 
     def settings_of(self, provider: Provider, task: Task) -> list[dict[str, Any]]:
         return [dict(policy.settings) for policy in provider.candidates(task, MACHINE)]
+
+    def test_narrower_vectors_are_offered(self, provider: Provider, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(kernels, "widths", lambda: [16, 8, 4])
+        assert [one.get("vector") for one in self.settings_of(provider, gelu("tanh"))] == [8, 4]
 
     def test_tiles_are_offered_for_filters_of_three_only(self, provider: Provider) -> None:
         tiles = [one.get("winograd") for one in self.settings_of(provider, convolution())]
