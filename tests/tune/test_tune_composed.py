@@ -21,6 +21,7 @@ from jumar.tune.from_graph import extract_graphs
 from jumar.tune.graph.capture import graph_of_module
 from jumar.tune.graph.captured import Captured
 from jumar.tune.graph.data import load
+from jumar.tune.machine import Machine
 from jumar.tune.measuring import OutOfBudget
 from jumar.tune.outcome import TuneResult
 from jumar.tune.plan import Plan
@@ -73,7 +74,7 @@ def with_policies(bank: Bank, captured: Captured) -> int:
     return len(stacks)
 
 
-def composer(bank: Bank, answer: Callable[[Trial], Outcome], machine=ONE) -> tuple[Composer, Measurer]:
+def composer(bank: Bank, answer: Callable[[Trial], Outcome], machine: Machine = ONE) -> tuple[Composer, Measurer]:
     measurer = Measurer(answer)
     return Composer(bank=bank, machine=machine, options=TuneOptions(), measurer=measurer), measurer  # type: ignore[arg-type]
 

@@ -12,7 +12,7 @@ from jumar.tune.engines.openvino import OpenVino
 from jumar.tune.errors import TuneError
 from jumar.tune.machine import Machine
 from jumar.tune.operators import ATTENTION, PRODUCTS
-from jumar.tune.policy import Policy
+from jumar.tune.policy import Policy, PolicyKind
 from jumar.tune.providers.base import Provider
 from jumar.tune.task import Function, Task, TensorSpec
 
@@ -29,7 +29,7 @@ class EngineProvider(Provider):
     may take longer than a call of the engine.
     """
 
-    kind = "Impl"
+    kind: ClassVar[PolicyKind] = "Impl"
     engine: ClassVar[Engine]
     call_us: ClassVar[float]
     """What one call of the engine costs at least."""
