@@ -207,6 +207,14 @@ def test_the_cosine_follows_from_the_norms_and_the_distance() -> None:
     assert sketch.cosine(sketch.sketch_of(a), sketch.sketch_of(a), 0.0, norms[0]) is None
 
 
+@pytest.mark.parametrize("size", [8, 65, 5000, 300_000])
+def test_a_single_infinity_fills_no_bucket(size: int) -> None:
+    values = np.ones(size, np.float32)
+    values[size // 2] = -np.inf
+    zeroed = np.where(np.isfinite(values), values, 0)
+    assert sketch.sketch_of(zeroed) == sketch.sketch_of(values)
+
+
 def test_values_that_are_not_finite_count_as_zero() -> None:
     values = draw(9, 3, sketch.LANES)
     broken = values.copy()

@@ -16,7 +16,7 @@ namespace jumar {
 struct Lies {
   PyObject* layout;  // owned
   int64_t number, elements;
-  bool is_contiguous, is_gapless, is_plain;
+  bool is_contiguous, is_gapless, is_plain, is_repeated;
 };
 
 // Sizes and strides; without a sketch in mind elements that are repeated (`expand`) count once.

@@ -230,9 +230,11 @@ class Storages {
     Object elements(layout ? PyObject_GetAttrString(layout.get(), "elements") : nullptr);
     if (!elements) return nullptr;
     const bool is_plain = tensor.is_cpu() && tensor.scalar_type() == c10::kFloat && !tensor.is_neg() && tensor.numel() > 0 && !tensor.is_quantized();
+    bool is_repeated = false;
+    for (const int64_t step : strides) is_repeated |= step == 0;
     return &layouts_
                 .emplace(std::move(own_key), Lies{Py_NewRef(layout.get()), ++num_layouts_, PyLong_AsLongLong(elements.get()),
-                                                  tensor.is_contiguous(), tensor.is_non_overlapping_and_dense(), is_plain})
+                                                  tensor.is_contiguous(), tensor.is_non_overlapping_and_dense(), is_plain, is_repeated})
                 .first->second;
   }
 
@@ -298,7 +300,7 @@ class Storages {
     Memory& memory = known->second;
     const int64_t version = tensor._version(), size = tensor.numel();
     if (version != memory.last && version != 0) memory.last = version, memory.largest = 0;
-    if (!lies.is_contiguous && size <= memory.largest) return true;
+    if (!lies.is_contiguous && (size <= memory.largest || (memory.largest && lies.is_repeated))) return true;
     memory.largest = size > memory.largest ? size : memory.largest;
     const int64_t state = PyLong_AsLongLong(slots_.version.of(seen));
     if (!lies.is_contiguous || state < 0) return false;
