@@ -20,7 +20,7 @@ Inputs that a graph writes to are compared as outputs and put back.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,9 @@ from jumar.tune.worker.reference import Exact, widening
 FACTOR_OF_DEFAULT = 4.0
 UNITS_OF_EPSILON = 8.0
 GREATEST_OF_DEPTH = 1e-3
+NOT_FINITE = "it has NaN or Inf where the operator has none, or the reverse"
+PIECE = 1 << 20
+"""Elements that are compared at once."""
 _NUM_POISONED = 3
 """Blocks of each output's size: a candidate may keep intermediate results in some of them."""
 
@@ -234,9 +237,17 @@ def _compare_one(rule: Rule, output: Output, default: Output, reference: Output,
         output, default, reference = (torch.view_as_real(one.resolve_conj()) for one in (output, default, reference))
     if not output.is_floating_point():
         return _by_equality(output, default, rule.error_budget)
+    judged = _by_error if _is_finite(default) else _by_finite
+    return judged(rule, output, default, reference, among)
+
+
+def _by_finite(
+    rule: Rule, output: torch.Tensor, default: torch.Tensor, reference: torch.Tensor, among: _Among
+) -> Agreement:
+    """Compare where the default is finite; elsewhere, both must be the same."""
     finite = torch.isfinite(default)
-    if not _same(output[~finite], default[~finite]) or not bool(torch.isfinite(output[finite]).all()):
-        return Agreement(float("inf"), 0.0, "it has NaN or Inf where the operator has none, or the reverse")
+    if not _same(output[~finite], default[~finite]):
+        return Agreement(float("inf"), 0.0, NOT_FINITE)
     return _by_error(rule, output[finite], default[finite], reference[finite], among)
 
 
@@ -258,9 +269,10 @@ def _by_equality(output: torch.Tensor, default: torch.Tensor, budget: float | No
 def _by_error(
     rule: Rule, output: torch.Tensor, default: torch.Tensor, reference: torch.Tensor, among: _Among
 ) -> Agreement:
-    exact = reference.to(torch.float64)
-    scale = max(exact.abs().max().item() if exact.numel() else 0.0, among.least_scale)
-    error, usual = (_error(values, exact, scale) for values in (output, default))
+    if not _is_finite(output):
+        return Agreement(float("inf"), 0.0, NOT_FINITE)
+    scale = max(_greatest(reference) if reference.numel() else 0.0, among.least_scale)
+    error, usual = (_error(values, reference, scale) for values in (output, default))
     allowed = _allowed(max(usual, among.usual), torch.finfo(output.dtype).eps, rule)
     if error <= allowed:
         return Agreement(error, allowed)
@@ -275,9 +287,33 @@ def _allowed(usual: float, eps: float, rule: Rule) -> float:
 
 
 def _error(values: torch.Tensor, exact: torch.Tensor, scale: float) -> float:
-    if not values.numel():
-        return 0.0
-    return (values.to(torch.float64) - exact).abs().max().item() / (scale or 1.0)
+    return _greatest(values, exact) / (scale or 1.0) if values.numel() else 0.0
+
+
+def _greatest(values: torch.Tensor, exact: torch.Tensor | None = None) -> float:
+    """Return the greatest absolute value, or difference from `exact`, in float64; NaN where there is one."""
+    if exact is None:
+        found = [piece.abs().max().to(torch.float64) for (piece,) in _in_pieces(values)]
+    else:
+        pairs = _in_pieces(values, exact)
+        found = [(one.to(torch.float64) - other.to(torch.float64)).abs_().max() for one, other in pairs]
+    return torch.stack(found).max().item()
+
+
+def _is_finite(tensor: torch.Tensor) -> bool:
+    return all(bool(torch.isfinite(piece).all()) for (piece,) in _in_pieces(tensor))
+
+
+def _in_pieces(*tensors: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
+    """Yield tensors of one shape piece by piece.
+
+    NOTE: temporary tensors of a piece stay in the caches and in the heap; those of a whole 85 MB output are mapped
+    and faulted in afresh each, which took most of a comparison's time.
+    """
+    if tensors[0].numel() <= PIECE or not all(tensor.is_contiguous() for tensor in tensors):
+        yield tensors
+        return
+    yield from zip(*(torch.split(tensor.view(-1), PIECE) for tensor in tensors), strict=True)
 
 
 def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
@@ -286,7 +322,10 @@ def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
         left, right = torch.view_as_real(left.resolve_conj()), torch.view_as_real(right.resolve_conj())
     if not left.is_floating_point():
         return torch.equal(left, right)
-    return bool(((left == right) | (left.isnan() & right.isnan())).all())
+    return all(
+        torch.equal(one, other) or bool(((one == other) | (one.isnan() & other.isnan())).all())
+        for one, other in _in_pieces(left, right)
+    )
 
 
 def worst(agreements: Sequence[Agreement]) -> Agreement:
