@@ -24,7 +24,15 @@ from jumar.native import CompilerError, compiler
 from jumar.recording import CallRow, Recording, TensorRow, sketch
 
 TIMES = {"start_us", "duration_us"}
-FILLS = {"aten::copy_", "aten::fill_.Scalar", "aten::fill_.Tensor", "aten::zero_", "aten::normal_", "aten::uniform_"}
+FILLS = {
+    "aten::bernoulli_.float",
+    "aten::copy_",
+    "aten::fill_.Scalar",
+    "aten::fill_.Tensor",
+    "aten::normal_",
+    "aten::uniform_",
+    "aten::zero_",
+}
 """What they write may never have been written before: its values differ from run to run."""
 
 
