@@ -53,10 +53,12 @@ def main() -> None:
     chosen = [case for case in (healthy() if options.calibrate else all_cases()) if _is_chosen(case, options)]
     run = calibrated if options.calibrate else answered
     started = time.monotonic()
-    found = list(run(chosen, options.values.split(","), options.seeds))
+    found = []
+    for result in run(chosen, options.values.split(","), options.seeds):
+        found.append(result)
+        if options.json:  # after each: a run that is cut short leaves what it found
+            options.json.write_text(json.dumps({"calibration" if options.calibrate else "results": found}, indent=1))
     print(f"{len(found)} results in {time.monotonic() - started:.0f} s")
-    if options.json:
-        options.json.write_text(json.dumps({"calibration" if options.calibrate else "results": found}, indent=1))
 
 
 def _is_chosen(case: Case, options: argparse.Namespace) -> bool:

@@ -194,4 +194,6 @@ def _should_have_one_shape(reference: Call, target: Call) -> bool:
     """Return whether the pair is one calculation on inputs of one shape each; else it may be a pair by name alone."""
     if reference.row.kind != "op" or reference.layout_only or not same_operator(reference, target):
         return False
+    if reference.operator == REGION:
+        return False  # each side may hold its result in the shape of its own calculation
     return all(a.shape == b.shape for _, a, b in paired(reference, target, "inputs"))

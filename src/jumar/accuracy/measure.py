@@ -20,6 +20,7 @@ D less its bound, or the statistics' bound where that is greater; what excuses (
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -42,6 +43,11 @@ LEAST = {"float64": -(2.0**1023), "float32": -(2.0**127), "bfloat16": -(2.0**127
 """Half the least finite number by type: what lies below is there to be added to, not to be calculated with."""
 
 NOT_EQUAL = "the hashes differ: not equal, by how much is not known"
+
+CRC_DIGITS = 8
+"""Hexadecimal digits of the hash that msprobe writes (CRC-32 of the bytes); Jumar's own has 16."""
+
+OTHER_HASHES = "the recordings hold hashes of two kinds (Jumar's and msprobe's), which tell nothing of each other"
 
 Loader = Callable[[TensorRow], np.ndarray | Stored | None]
 
@@ -141,6 +147,7 @@ def measure(reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader]
         result.note = OTHER_MASK
         return result
     sketches = reference.sketch, target.sketch
+    arrays: tuple[np.ndarray | Stored | None, np.ndarray | Stored | None] = (None, None)
     if load is not None:
         arrays = _arrays(reference, target, load)
         if arrays[0] is not None and arrays[1] is not None and arrays[0].shape == arrays[1].shape:
@@ -151,6 +158,8 @@ def measure(reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader]
         _estimate(result, sketches[0], sketches[1])
     elif not result.known and reference.hash and target.hash:
         _from_hashes(result)
+    elif not result.known and load is not None and (crc := _checksums(reference, target, arrays)):
+        _from_hashes(result, *crc)
     return result
 
 
@@ -168,10 +177,10 @@ def no_tensor(_tensor: TensorRow) -> None:
 def _arrays(
     reference: TensorRow, target: TensorRow, load: tuple[Loader, Loader]
 ) -> tuple[np.ndarray | Stored | None, np.ndarray | Stored | None]:
-    """Return the whole tensors that serve: both, or one beside a sketch."""
-    if load[0] is no_tensor and reference.sketch is None:
+    """Return the whole tensors that serve: both, or one beside a sketch or a checksum."""
+    if load[0] is no_tensor and reference.sketch is None and len(reference.hash) != CRC_DIGITS:
         return None, None
-    if load[1] is no_tensor and target.sketch is None:
+    if load[1] is no_tensor and target.sketch is None and len(target.hash) != CRC_DIGITS:
         return None, None
     return load[0](reference), load[1](target)
 
@@ -198,9 +207,29 @@ def _estimate(result: Measure, reference: bytes, target: bytes) -> None:
         result.peak = at_most
 
 
-def _from_hashes(result: Measure) -> None:
+def _checksums(
+    reference: TensorRow, target: TensorRow, arrays: tuple[np.ndarray | Stored | None, np.ndarray | Stored | None]
+) -> tuple[str, str] | None:
+    """Return the CRC-32 of both sides, of the whole tensor where the other side has msprobe's; None without.
+
+    msprobe takes it over the elements' bytes, so that bfloat16, which is read as float32, has none here.
+    """
+    found = []
+    for tensor, array in zip((reference, target), arrays, strict=True):
+        if len(tensor.hash) == CRC_DIGITS:
+            found.append(tensor.hash.lower())
+        elif array is not None and (values := np.asarray(array)).dtype.name == tensor.dtype:
+            found.append(f"{zlib.crc32(np.ascontiguousarray(values).tobytes()):08x}")
+    return (found[0], found[1]) if len(found) == len(arrays) and reference.dtype == target.dtype else None
+
+
+def _from_hashes(result: Measure, mine: str = "", theirs: str = "") -> None:
+    mine, theirs = mine or result.reference.hash, theirs or result.target.hash
+    if len(mine) != len(theirs):
+        result.note = OTHER_HASHES
+        return
     result.known = result.hashed = True
-    result.nonfinite_differs = result.reference.hash != result.target.hash
+    result.nonfinite_differs = mine != theirs
     result.note = NOT_EQUAL if result.nonfinite_differs else ""
 
 

@@ -50,6 +50,13 @@ class Suspicion:
             self.open -= read
             self._taint(call)
 
+    def hand_on(self, call: Call) -> None:
+        """Take in a call that only the reference has: what it makes of a suspicious value is no less so."""
+        read = {tensor.storage for tensor in call.inputs.values()} & self._touched
+        if read:
+            self.open -= read
+            self._taint(call)
+
     def _taint(self, call: Call) -> None:
         storages = {tensor.storage for tensor in call.outputs.values()}
         self._touched |= storages

@@ -120,6 +120,8 @@ class _Walk:
         if call.row.kind != "parameter":
             side: Side = "target" if pair.reference is None else "reference"
             self.operators.alone(call, side, certain=pair.certain)
+            if self.suspicion is not None and pair.target is None:
+                self.suspicion.hand_on(call)
         if pair.region:
             return  # inside a region that is compared at its border
         outcome = self.outcome
