@@ -15,10 +15,11 @@ import sqlalchemy as sa
 from servers import missing, server
 from tune_builders import MACHINE, gain, measured, mm_task
 
-from jumar.tune.bank import Bank, Tried, stack_of
+from jumar.tune.bank import AskedPrecision, Bank, KnownPrecision, Tried, stack_of
 from jumar.tune.bank.location import FILE_NAME
 from jumar.tune.bank.tables import Base
 from jumar.tune.errors import BankError
+from jumar.tune.plan import Plan, Region
 from jumar.tune.policy import Policy
 
 HERE = Path(__file__).parent
@@ -81,6 +82,7 @@ import sys
 from pathlib import Path
 from tune_builders import MACHINE, gain, measured, mm_task
 from jumar.tune.bank import Bank
+from jumar.tune.plan import Plan, Region
 from jumar.tune.policy import Policy
 place = sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1])
 policy = Policy(kind="Format", provider=sys.argv[2])
@@ -127,7 +129,10 @@ def first_version(place: Path | str) -> None:
         connection.execute(sa.text("DROP INDEX ix_tasks_structure"))
         connection.execute(sa.text("ALTER TABLE tasks DROP COLUMN structure"))
         connection.execute(sa.text("DELETE FROM meta"))
+        connection.execute(sa.text("DROP TABLE precisions"))
         for table in Base.metadata.sorted_tables:
+            if table.name == "precisions":  # came later
+                continue
             rows = source.execute(f"SELECT * FROM {table.name}")
             names = [column[0] for column in rows.description if column[0] != "id"]
             places = ", ".join(f":{name}" for name in names)
@@ -149,10 +154,19 @@ def test_a_bank_of_the_first_version_is_read_and_migrated_when_it_is_written_to(
     (near,) = bank.nearest(mm_task(8), MACHINE)[:1]
     assert near.stack[:1] == (FORMAT,), "tasks of the first version have a structure now"
     assert {entry.task.key for entry in bank.entries()} == {mm_task().key, mm_task(16).key}
+    assert bank.precisions() == []
+    bank.keep_precision(precision())
+    assert bank.precisions() == [precision()]
     bank.close()
     again = Bank.open(place, create=False)
     assert accept(again, IMPL, (FORMAT,), size=16) == "add"
     again.close()
+
+
+def precision() -> KnownPrecision:
+    asked = AskedPrecision(graph_key="g", machine_key="m", weights="w", budget=1e-2)
+    plan = Plan(regions=(Region(nodes=(), engine="eager"),))
+    return KnownPrecision(asked=asked, error=5e-3, plan=plan, gain=gain(1.5), updated="2026-01-01T00:00:00.000+00:00")
 
 
 def columns_of(place: Path | str, table: str) -> set[str]:
