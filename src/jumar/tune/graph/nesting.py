@@ -207,21 +207,29 @@ def _pair(value: Json) -> tuple[str, str]:
     return str(module), str(name)
 
 
-@functools.cache
 def _named(module: str, name: str, fields: tuple[str, ...]) -> Any:
     found = _imported(module, name)
-    return found if getattr(found, "_fields", None) == fields else namedtuple(name.rpartition(".")[2], fields)
+    return found if getattr(found, "_fields", None) == fields else _named_like(name.rpartition(".")[2], fields)
 
 
 @functools.cache
+def _named_like(name: str, fields: tuple[str, ...]) -> Any:
+    return namedtuple(name, fields)
+
+
 def _data(module: str, name: str, fields: tuple[str, ...], empty: tuple[str, ...]) -> Any:
     found = _imported(module, name)
     if not dataclasses.is_dataclass(found) or not {*fields, *empty} <= {one.name for one in dataclasses.fields(found)}:
-        found = dataclasses.make_dataclass(name.rpartition(".")[2], [*fields, *empty])
+        found = _data_like(name.rpartition(".")[2], (*fields, *empty))
     assert isinstance(found, type)
     if found not in pytree.SUPPORTED_NODES:
         torch.export.register_dataclass(found)
     return found
+
+
+@functools.cache
+def _data_like(name: str, fields: tuple[str, ...]) -> Any:
+    return dataclasses.make_dataclass(name, fields)
 
 
 def _imported(module: str, name: str) -> Any:
