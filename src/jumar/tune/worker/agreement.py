@@ -38,6 +38,9 @@ PIECE = 1 << 20
 """Elements that are compared at once."""
 _NUM_POISONED = 3
 """Blocks of each output's size: a candidate may keep intermediate results in some of them."""
+_ALIGNMENT_BYTES = 128
+"""NOTE: as many blocks are smaller by this: memory is asked for with room to align it, so that a block of the very size
+does not fit where an output has just been, with the right values still in it."""
 
 Output = torch.Tensor | None
 
@@ -159,10 +162,12 @@ def outputs_of(outputs: Any) -> list[Output]:
 
 
 def _poison(outputs: Sequence[Output]) -> None:
+    sizes = [output.untyped_storage().nbytes() for output in outputs if output is not None]
+    device = next((output.device for output in outputs if output is not None), None)
     blocks = [
-        torch.full((output.untyped_storage().nbytes(),), 0xFF, dtype=torch.uint8, device=output.device)
-        for output in outputs
-        if output is not None
+        torch.full((max(size - less, 0),), 0xFF, dtype=torch.uint8, device=device)
+        for size in sizes
+        for less in (_ALIGNMENT_BYTES, 0)
         for _ in range(_NUM_POISONED)
     ]
     del blocks
