@@ -378,3 +378,15 @@ def test_a_softmax_that_differs_behind_such_masks_is_seen() -> None:
     comparison = compare(masked_attention(-np.inf), masked_attention(least, device="npu", wrong=1.01))
     assert comparison.status == "diverge"
     assert comparison.first_divergence.name == "aten::_softmax"
+
+
+def test_recordings_of_other_ranks_are_told_how_to_be_paired() -> None:
+    sides = Run(), Run(device="npu")
+    x = np.ones((2, 2), np.float32)
+    for rank, run in zip((0, 3), sides, strict=True):
+        run.call("aten::mul.Tensor", [x], [x * 2], rank=rank)
+    comparison = compare(*sides)
+    assert comparison.status == "incomparable"
+    assert "no rank in common (reference 0, target 3)" in comparison.headline
+    assert "--ranks 0:3" in comparison.findings[0].action
+    assert compare(*sides, options=CompareOptions(rank_pairs=((0, 3),))).status == "agree"

@@ -44,6 +44,8 @@ def reason(found: Evidenced) -> str:
     """Return why nothing could be compared, or an empty string."""
     if found.correspondence.ranks_only:
         return "" if found.steps else "the ranks have no step in common"
+    if not found.steps and not found.kinds and (ranks := _other_ranks(found)):
+        return ranks
     if not found.steps:
         return f"the recordings have no {'level in common (operators or modules)' if found.kinds else 'step in common'}"
     compared = sum(found.counts[status] for status in ("agree", "inherited", "diverge", "random"))
@@ -66,6 +68,17 @@ def reason(found: Evidenced) -> str:
     return next((words for holds, words in reasons if holds), "")
 
 
+def _other_ranks(found: Evidenced) -> str:
+    mine, theirs = sorted(found.reference.ranks), sorted(found.target.ranks)
+    if not mine or not theirs or set(mine) & set(theirs):
+        return ""
+    return f"the recordings have no rank in common (reference {_listed(mine)}, target {_listed(theirs)})"
+
+
+def _listed(ranks: list[int]) -> str:
+    return f"{', '.join(map(str, ranks[:4]))}{', …' if len(ranks) > 4 else ''}"
+
+
 def find(found: Evidenced) -> list[Finding]:
     """Return an error when nothing could be compared."""
     why = reason(found)
@@ -75,10 +88,17 @@ def find(found: Evidenced) -> list[Finding]:
         RULE.finding(
             f"Nothing could be compared: {why}.",
             evidence={"reference": str(found.reference.path), "target": str(found.target.path)},
-            action="Record the same program and steps on both sides with --values stats or tensors.",
+            action=_action(found, why),
             severity=Severity.ERROR,
         )
     ]
+
+
+def _action(found: Evidenced, why: str) -> str:
+    if why and why == _other_ranks(found):
+        pair = f"{min(found.reference.ranks)}:{min(found.target.ranks)}"
+        return f"Say which ranks belong together (--ranks {pair}), or record the same rank on both sides."
+    return "Record the same program and steps on both sides with --values stats or tensors."
 
 
 def find_gaps(found: Evidenced) -> list[Finding]:
