@@ -13,8 +13,9 @@ VALUES = ("sketch", "stats", "tensors")
 HEAD = """# Scoreboard: injected faults, and what `jumar compare` names
 
 Written by `python benchmarks/accuracy_scoreboard.py`; not to be edited. Four small models (a CNN with batch norm, a
-GPT, an encoder-decoder with padding masks, an LSTM with a GRU cell) train for two steps (healthy pairs: three) under
-the observer, once as the reference and once with something changed. `compare` runs with its default settings.
+GPT, an encoder-decoder with padding masks, an LSTM with a GRU cell) train for two steps (healthy pairs: three, faults
+that begin in the third step: four) under the observer, once as the reference and once with something changed.
+`compare` runs with its default settings. `modules only`: recorded without operators; the module is to be named.
 
 - **named exactly**: operator, module path, phase and step of the first divergence are the ones where the fault sits;
   or, where no operator is at fault, the finding is the right one (other data, other weights, other random numbers).
