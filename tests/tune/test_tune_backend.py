@@ -208,9 +208,7 @@ def test_what_is_not_tuned_runs_and_is_told(
     assert len(untuned) == 1
 
 
-def test_autocast_runs_untuned(
-    tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_autocast_runs_untuned(tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture) -> None:
     net_in_bank(tmp_path)
     layer = nn.Linear(4, 4)
     compiled = torch.compile(layer, backend="jumar")

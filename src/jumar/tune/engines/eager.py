@@ -65,12 +65,11 @@ class Eager(Engine):
         if precision != "fp32":
             return []
         names = {base_name(node.operator) for node in graph.nodes}
+        found: list[Settings] = step_settings(graph) if graph.gradients else [{}]
         if graph.gradients:
-            found = step_settings(graph)
             if machine.compiler and "batch_norm" in names and len(found) > 1:
                 found.insert(1, {**found[1], "norms": True})
             return found
-        found: list[Settings] = [{}]
         if names & SPATIAL:
             found.append({"layout": CHANNELS_LAST})
         if machine.device == "cpu" and names & PACKED and graph.constants:
