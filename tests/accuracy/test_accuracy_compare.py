@@ -9,6 +9,7 @@ from recording_builder import Run, mlp
 
 from jumar.accuracy import CompareOptions, Comparison, compare, summary_text
 from jumar.accuracy.rules import RULES
+from jumar.errors import UsageError
 from jumar.findings import Severity
 from jumar.recording import RunEnd
 from jumar.rules import HEADINGS, Registry
@@ -390,3 +391,5 @@ def test_recordings_of_other_ranks_are_told_how_to_be_paired() -> None:
     assert "no rank in common (reference 0, target 3)" in comparison.headline
     assert "--ranks 0:3" in comparison.findings[0].action
     assert compare(*sides, options=CompareOptions(rank_pairs=((0, 3),))).status == "agree"
+    with pytest.raises(UsageError, match=r"the target .* holds no rank 0; name one of \[3\]"):
+        compare(*sides, options=CompareOptions(rank_pairs=((0, 0),)))

@@ -19,6 +19,7 @@ from jumar.accuracy.skipped_updates import benign_skip
 from jumar.accuracy.source import RecordingLike, opened, rare_collections
 from jumar.accuracy.steps import find_offset, losses_alike, offset_shift, step_pairs
 from jumar.accuracy.verdict import conclude
+from jumar.errors import UsageError
 
 Progress = Callable[[int, int], None]
 RankPair = tuple[int, int]
@@ -38,10 +39,12 @@ def compare(
     One step is held in memory at a time; `on_progress` is called with the steps done and to do. `floors` are
     further recordings of the reference made under other conditions, from which the noise floor is measured.
     What a recording lacks (steps, ranks, values) is said in the result. Raises RecordingError when one is
-    missing, foreign, of a newer schema, or as a floor not of the reference.
+    missing, foreign, of a newer schema, or as a floor not of the reference, UsageError when a rank that the options
+    name is in neither.
     """
     options = options or CompareOptions()
     found = Evidenced(opened(reference), opened(target))
+    _check_ranks(found, options.rank_pairs)
     _note_coverage(found)
     if options.rank_pairs and _is_one_recording(found):
         _compare_ranks_of_one(found, options)
@@ -63,6 +66,18 @@ def compare(
             f"{without:,} of {found.counts.total():,} pairs of calls hold no values that could be compared"
         )
     return conclude(found)
+
+
+def _check_ranks(found: Evidenced, pairs: Sequence[RankPair]) -> None:
+    for side, recording, named in (
+        ("reference", found.reference, {mine for mine, _ in pairs}),
+        ("target", found.target, {theirs for _, theirs in pairs}),
+    ):
+        missing = sorted(named - set(recording.ranks))
+        if missing:
+            raise UsageError(
+                f"the {side} {recording.path} holds no rank {missing[0]}; name one of {sorted(recording.ranks)}."
+            )
 
 
 def _note_coverage(found: Evidenced) -> None:

@@ -45,7 +45,7 @@ def findings(result: TuneResult) -> Iterator[Finding]:
     for group in by_provider(result, LOST):
         yield RULE.finding(
             f"`{group.provider}` was lost on {group.num_lost} of {group.num_tried} candidates ({group.status}), "
-            f"first on {group.first_name}: {group.detail}.",
+            f"first on {group.first_name}: {group.detail.removesuffix('.')}.",
             where=group.where,
             evidence={"num_lost": group.num_lost, "num_tried": group.num_tried, "status": group.status},
             why="Each candidate has a process of its own, so the others are not touched.",
