@@ -49,7 +49,7 @@ class Where:
             return self._attribution.unknown
         if node.name() == "torch::autograd::AccumulateGrad":
             return Origin(*self._names.of_parameter(node.variable))
-        return self._attribution.find(node)[0]
+        return self._attribution.find(node._sequence_nr())[0]
 
     def on_root(self, module: nn.Module) -> None:
         """See `ModuleListener`."""
