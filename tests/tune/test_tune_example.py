@@ -41,7 +41,7 @@ def test_its_metric_is_the_share_of_digits_that_change(digits) -> None:
 
 def test_the_factory_is_a_model_for_tuning(digits, tmp_path: Path) -> None:
     state = torch.random.get_rng_state()
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         (captured,) = load_graphs(f"{FOLDER / 'digits.py'}:network", folder=tmp_path)
     assert torch.equal(torch.random.get_rng_state(), state)
     assert captured.graph.inputs[captured.graph.variables[0]].shape == (16, 1, 28, 28)

@@ -7,9 +7,11 @@ would fail or would not know logical devices are answered here.
 from __future__ import annotations
 
 import re
+from types import FunctionType
 from typing import Any
 
 import torch
+from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
 
 from jumar.device.emulator import devices, npu
 from jumar.device.emulator.state import CURRENT
@@ -54,3 +56,14 @@ def install() -> None:
     for name, answer in _answers().items():
         if hasattr(torch._C, name):
             setattr(torch._C, name, answer)
+            _leave_to_python(answer)
+
+
+def _leave_to_python(answer: Any) -> None:
+    """Keep TorchDynamo from compiling a function that stands for one of C++.
+
+    Its guards ask for the current stream: compiled, the answer would be guarded by itself, without end.
+    """
+    if isinstance(answer, FunctionType):
+        skip = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP)
+        set_code_exec_strategy(answer.__code__, skip)

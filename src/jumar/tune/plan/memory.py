@@ -18,10 +18,11 @@ keeps it for good (`keep_from_now_on`).
 from __future__ import annotations
 
 import ctypes
-import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+
+from jumar.tune.malloc import mallopt
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4
 _NEVER = 2**31 - 1
@@ -35,23 +36,9 @@ _is_kept = False
 """Whether memory may be kept that nobody has given back since."""
 
 
-@functools.cache
-def _mallopt() -> Callable[[int, int], int] | None:
-    """Return glibc's mallopt; None for another C library."""
-    try:
-        library = ctypes.CDLL(None)
-        library.gnu_get_libc_version  # noqa: B018 - only glibc has it
-        found = library.mallopt
-    except (OSError, AttributeError, TypeError):
-        return None
-    found.argtypes, found.restype = [ctypes.c_int, ctypes.c_int], ctypes.c_int
-    result: Callable[[int, int], int] = found
-    return result
-
-
 def can_keep() -> bool:
     """Tell whether this process can keep freed memory: with glibc only."""
-    return _mallopt() is not None
+    return mallopt() is not None
 
 
 @contextmanager
@@ -97,6 +84,6 @@ def give_back() -> None:
 
 
 def _set(what: int, value: int) -> None:
-    mallopt = _mallopt()
-    if mallopt is not None:
-        mallopt(what, value)
+    call = mallopt()
+    if call is not None:
+        call(what, value)

@@ -27,6 +27,7 @@ from typing import Any
 import torch
 
 from jumar.tune.inputs import overwrite
+from jumar.tune.malloc import perturbed
 from jumar.tune.task import Function
 from jumar.tune.worker.reference import Exact, widening
 
@@ -38,9 +39,6 @@ PIECE = 1 << 20
 """Elements that are compared at once."""
 _NUM_POISONED = 3
 """Blocks of each output's size: a candidate may keep intermediate results in some of them."""
-_ALIGNMENT_BYTES = 128
-"""NOTE: as many blocks are smaller by this: memory is asked for with room to align it, so that a block of the very size
-does not fit where an output has just been, with the right values still in it."""
 
 Output = torch.Tensor | None
 
@@ -101,10 +99,12 @@ class Judge:
     def compare(self) -> Agreement:
         """Run both and compare every output; also check that the inputs were left as they are."""
         before = [tensor.clone() for tensor in self.tensors]
-        expected = self.rule.expected(lambda: self._expected(before))
-        default, reference = expected.default, expected.reference
-        _poison(default)
-        outputs, held = self._run(self.candidate, before)
+        with perturbed() as forgets:
+            expected = self.rule.expected(lambda: self._expected(before))
+            default, reference = expected.default, expected.reference
+            if not forgets:
+                _poison(default)
+            outputs, held = self._run(self.candidate, before)
         if len(outputs) != len(default):
             num, must = len(outputs) - len(self.rule.written), len(default) - len(self.rule.written)
             return Agreement(0.0, 0.0, f"it returns {num} tensors where the operator returns {must}")
@@ -162,13 +162,11 @@ def outputs_of(outputs: Any) -> list[Output]:
 
 
 def _poison(outputs: Sequence[Output]) -> None:
+    """Fill memory that the candidate's outputs will probably lie in."""
     sizes = [output.untyped_storage().nbytes() for output in outputs if output is not None]
     device = next((output.device for output in outputs if output is not None), None)
     blocks = [
-        torch.full((max(size - less, 0),), 0xFF, dtype=torch.uint8, device=device)
-        for size in sizes
-        for less in (_ALIGNMENT_BYTES, 0)
-        for _ in range(_NUM_POISONED)
+        torch.full((size,), 0xFF, dtype=torch.uint8, device=device) for size in sizes for _ in range(_NUM_POISONED)
     ]
     del blocks
 
