@@ -16,7 +16,6 @@ from tune_builders import QUICK, mm_task, pool_task
 
 from jumar.errors import UsageError
 from jumar.tune.cluster.address import parse_address
-from jumar.tune.cluster.member import alone
 from jumar.tune.machine import this_machine
 from jumar.tune.policy import Policy
 from jumar.tune.worker import Limits, Trial
@@ -40,35 +39,6 @@ def test_without_ray_the_extra_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install .jumar\[cluster\]"):
         parse_address("local")
-
-
-HOLD = """
-import sys, time
-from jumar.tune.cluster.member import alone
-with alone():
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-def test_one_measurement_at_a_time_on_a_machine_also_after_a_kill(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr("tempfile.tempdir", None)
-    holder = subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE, text=True)
-    assert holder.stdout.readline() == "held\n"
-    entered = threading.Event()
-
-    def enter():
-        with alone():
-            entered.set()
-
-    waiting = threading.Thread(target=enter)
-    waiting.start()
-    assert not entered.wait(0.3)
-    holder.kill()
-    holder.communicate()
-    assert entered.wait(20)
-    waiting.join()
 
 
 def trial(provider, task=None, seed=0) -> Trial:
