@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -22,6 +23,10 @@ QUICK = (
     ("float16 autocast with GradScaler", "cnn"),
     ("emulated NPU, strict", "cnn"),
 )
+
+
+MISSED = {("from the third step, other thread count", "cnn")}
+"""What docs/accuracy-scoreboard.md publishes as missed: the other threads' rounding hides the fault."""
 
 
 def known(case: Case) -> str:
@@ -51,8 +56,16 @@ def test_the_answer_is_right(runner, case) -> None:
     check(runner, case, "sketch")
 
 
+def every_case() -> Iterator[Any]:
+    for case in all_cases():
+        if case.model != "gpt, two ranks":
+            is_missed = (case.name, case.model) in MISSED
+            marks = [pytest.mark.xfail(strict=True, reason="published as missed")] if is_missed else []
+            yield pytest.param(case, id=known(case), marks=marks)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("case", [case for case in all_cases() if case.model != "gpt, two ranks"], ids=known)
+@pytest.mark.parametrize("case", list(every_case()))
 def test_every_answer_is_right(runner, case) -> None:
     """At the default values; benchmarks/accuracy_scoreboard.py takes the others, too."""
     check(runner, case, "sketch")
