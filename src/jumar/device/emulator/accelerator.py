@@ -11,7 +11,7 @@ from types import FunctionType
 from typing import Any
 
 import torch
-from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
+from torch._C._dynamo import eval_frame
 
 from jumar.device.emulator import devices, npu
 from jumar.device.emulator.state import CURRENT
@@ -62,8 +62,9 @@ def install() -> None:
 def _leave_to_python(answer: Any) -> None:
     """Keep TorchDynamo from compiling a function that stands for one of C++.
 
-    Its guards ask for the current stream: compiled, the answer would be guarded by itself, without end.
+    Its guards ask for the current stream: compiled, the answer would be guarded by itself, without end. Earlier
+    releases, which cannot be told so, have no such guards.
     """
-    if isinstance(answer, FunctionType):
-        skip = _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP)
-        set_code_exec_strategy(answer.__code__, skip)
+    if isinstance(answer, FunctionType) and hasattr(eval_frame, "set_code_exec_strategy"):
+        skip = eval_frame._FrameAction.SKIP
+        eval_frame.set_code_exec_strategy(answer.__code__, eval_frame._FrameExecStrategy(skip, skip))
