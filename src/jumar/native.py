@@ -34,14 +34,23 @@ def compiler() -> list[str]:
     return next(([found] for name in ("g++", "clang++", "c++") if (found := shutil.which(name))), [])
 
 
+def cpuinfo() -> str:
+    """Return what Linux says of the processors; empty elsewhere."""
+    try:
+        return Path("/proc/cpuinfo").read_text("utf-8")
+    except OSError:
+        return ""
+
+
 @cache
 def features() -> frozenset[str]:
     """Return what this processor can do, in the words of /proc/cpuinfo; empty where that cannot be read."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return frozenset()
-    named = (line.partition(":")[2] for line in lines if line.startswith(("flags", "Features")))
+    return features_in(cpuinfo())
+
+
+def features_in(text: str) -> frozenset[str]:
+    """Return what the first processor of a /proc/cpuinfo can do."""
+    named = (line.partition(":")[2] for line in text.splitlines() if line.startswith(("flags", "Features")))
     return frozenset(next(named, "").split())
 
 
@@ -52,8 +61,8 @@ def compiled(source: Path, *, flags: Sequence[str] = (), made: Mapping[str, str]
     CompilerError when there is no compiler or it fails, and OSError when neither the cache nor a temporary folder
     can be written.
     """
-    arguments, cached = _plan(source, flags, made or {})
     made = made or {}
+    arguments, cached = _plan(source, flags, made)
     if cached.is_file():
         return cached
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -101,9 +101,14 @@ def npu_options(command: Callable[..., Any]) -> Callable[..., Any]:
         own = {name: given.pop(name) for name in ("soc", "numerics", "unsupported", "single_device")}
         return command(npu=Npu(memory_bytes=size, **own), **given)
 
-    for option in reversed(_NPU_OPTIONS):
-        call = option(call)
-    return call
+    return with_options(call, _NPU_OPTIONS)
+
+
+def with_options(command: Callable[..., Any], options: Sequence[Callable[..., Any]]) -> Callable[..., Any]:
+    """Give a command options, which its help shows in this order."""
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 _UNITS = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}

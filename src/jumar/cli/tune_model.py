@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jumar.cli.options import with_options
 from jumar.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
@@ -45,9 +46,7 @@ _OPTIONS = (
 
 def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command `--input-shape`, `--output`, `--Fdeeper_opat` and `--Fnonhomo_split`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 def space_of(config: AoeConfig | None, *, is_deep: bool, is_uneven: bool) -> Space:

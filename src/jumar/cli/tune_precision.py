@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jumar.cli.options import with_options
+
 if TYPE_CHECKING:
     from jumar.report.page import Cell, Section
     from jumar.tune import TuneResult
@@ -36,9 +38,7 @@ _OPTIONS = (
 
 def precision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command `--precision`, `--budget` and `--metric`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 def precision_of(precision: str, budget: str, metric: str) -> PrecisionOptions:

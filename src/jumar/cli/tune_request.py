@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jumar.cli.options import with_options
 from jumar.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,9 +52,7 @@ _OPTIONS = (
 
 def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command what is searched, for how long, and where."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jumar.cli.options import with_options
+
 if TYPE_CHECKING:
     from jumar.report.page import Verdict
     from jumar.tune import TuneOptions, TuneResult
@@ -46,9 +48,7 @@ _OPTIONS = (
 
 def setting_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command `--aoe-config-file`, `--cluster` and `--report`."""
-    for option in reversed(_OPTIONS):
-        command = option(command)
-    return command
+    return with_options(command, _OPTIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
-from jumar.accuracy.overflow import Frame, Origin, OverflowReport, Skip
+from jumar.accuracy.overflow import Frame, Origin, OverflowReport, Saturation, Skip
 from jumar.accuracy.overflow.skips import step_info_of
 from jumar.accuracy.rules import RULES
 from jumar.accuracy.source import RecordingLike
@@ -30,6 +30,13 @@ from jumar.report.page import (
 
 MAX_ROWS = 400
 TITLES = {rule.code: rule.summary for rule in RULES}
+PLACE = (
+    Column(title="phase"),
+    Column(title="operator", code=True),
+    Column(title="module", code=True),
+    Column(title="source", code=True),
+)
+"""Columns of `_place`."""
 
 ABOUT = (
     "An operator makes NaN or Inf of its own when its inputs cannot account for them. They do harm when they reach the "
@@ -112,10 +119,7 @@ def _frames(frames: Sequence[Frame]) -> Section | None:
         return None
     columns = [
         Column(title="call", number=True),
-        Column(title="phase"),
-        Column(title="operator", code=True),
-        Column(title="module", code=True),
-        Column(title="source", code=True),
+        *PLACE,
         Column(title="input", number=True),
         Column(title="output", number=True),
         Column(title="not finite", number=True),
@@ -123,10 +127,7 @@ def _frames(frames: Sequence[Frame]) -> Section | None:
     rows: list[list[Cell]] = [
         [
             frame.seq,
-            frame.phase,
-            frame.operator,
-            frame.module_path,
-            frame.source,
+            *_place(frame),
             frame.greatest_input,
             frame.greatest_output,
             frame.num_nonfinite,
@@ -148,16 +149,17 @@ def _frames(frames: Sequence[Frame]) -> Section | None:
     return Section(title="The calls before it", blocks=blocks)
 
 
+def _place(call: Frame | Origin | Saturation) -> list[Cell]:
+    return [call.phase, call.operator, call.module_path, call.source]
+
+
 def _listed(title: str, origins: Sequence[Origin], *, collapsed: bool = False) -> Section | None:
     if not origins:
         return None
     columns = [
         Column(title="step", number=True),
         Column(title="rank", number=True),
-        Column(title="phase"),
-        Column(title="operator", code=True),
-        Column(title="module", code=True),
-        Column(title="source", code=True),
+        *PLACE,
         Column(title="NaN", number=True),
         Column(title="Inf", number=True),
         Column(title="reaches" if not collapsed else "why harmless"),
@@ -167,10 +169,7 @@ def _listed(title: str, origins: Sequence[Origin], *, collapsed: bool = False) -
         [
             origin.step,
             origin.rank,
-            origin.phase,
-            origin.operator,
-            origin.module_path,
-            origin.source,
+            *_place(origin),
             origin.num_nan,
             origin.num_inf,
             origin.reaches if not collapsed else _why(origin),
@@ -194,10 +193,7 @@ def _saturations(report: OverflowReport) -> Section | None:
         return None
     columns = [
         Column(title="step", number=True),
-        Column(title="phase"),
-        Column(title="operator", code=True),
-        Column(title="module", code=True),
-        Column(title="source", code=True),
+        *PLACE,
         Column(title="type"),
         Column(title="value", number=True, digits=7),
         Column(title="certain"),
@@ -207,10 +203,7 @@ def _saturations(report: OverflowReport) -> Section | None:
     rows: list[list[Cell]] = [
         [
             item.step,
-            item.phase,
-            item.operator,
-            item.module_path,
-            item.source,
+            *_place(item),
             item.dtype,
             item.value,
             item.certain,

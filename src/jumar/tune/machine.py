@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import platform
-import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from jumar.errors import UsageError
+from jumar.native import compiler, cpuinfo
 from jumar.tune.task import digest
 
 COMPILER_TIMEOUT_S = 20
@@ -68,27 +66,18 @@ def this_machine(device: str = "cpu", *, with_compiler: bool = True) -> Machine:
 
 def compiler_version() -> str:
     """Return the first line of `$CXX --version` (or g++, clang++, c++); empty without a working compiler."""
-    command = next((found for name in _compilers() if (found := shutil.which(name))), None)
-    if command is None:
+    command = compiler()
+    if not command:
         return ""
     try:
         answer = subprocess.run(
-            [command, "--version"], capture_output=True, text=True, timeout=COMPILER_TIMEOUT_S, check=True
+            [*command, "--version"], capture_output=True, text=True, timeout=COMPILER_TIMEOUT_S, check=True
         )
     except (OSError, subprocess.SubprocessError):
         return ""
     return answer.stdout.partition("\n")[0].strip()
 
 
-def _compilers() -> list[str]:
-    """Return the compilers in the order in which TorchInductor looks for them."""
-    return [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "c++"]
-
-
 def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    names = (line.partition(":")[2].strip() for line in cpuinfo().splitlines() if line.startswith("model name"))
     return next(names, "") or platform.processor() or platform.machine()

@@ -6,12 +6,11 @@ one takes the type of the whole region from it, whatever casts are in the graph.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
 
+from jumar.native import features, features_in
 from jumar.tune.engines.base import Engine, Precision, Settings
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.lowering import Lowering, LowPrecision, Range, lowered, rounded
@@ -155,25 +154,14 @@ def arithmetic(cpuinfo: str | None = None) -> dict[LowPrecision, str]:
     `cpuinfo` is the content of /proc/cpuinfo (None: this machine's). Without the instructions each operation
     converts there and back, which is slower than float32.
     """
-    text = _cpuinfo() if cpuinfo is None else cpuinfo
-    lines = [line for line in text.splitlines() if line.lower().startswith(("flags", "features"))]
-    if not lines:
+    flags = features() if cpuinfo is None else features_in(cpuinfo)
+    if not flags:
         return {}
-    flags = set(lines[0].partition(":")[2].split())
     return {
         precision: f"this processor has no {precision} arithmetic ({' or '.join(sorted(names))})"
         for precision, names in _FLAGS.items()
         if not flags & names
     }
-
-
-def _cpuinfo() -> str:
-    if platform.system() != "Linux":
-        return ""
-    try:
-        return Path("/proc/cpuinfo").read_text("utf-8")
-    except OSError:
-        return ""
 
 
 def _region(nodes: tuple[Reference, ...], engine: Engine, settings: Settings) -> Region:

@@ -120,16 +120,17 @@ def lower_phased(low: Lowering, step: Conv, m: int) -> None:
             **origin(product), **target(out.one), **ending, "code": CODES.index("TILES_OUT"), "kind": m,
             "in_image": tiles * lanes, "plane": blocks * product.block, "bias": at_bias,
         }  # fmt: skip
-        if other is not None:
-            fields |= {
-                "other": other.one.start, "other_image": other.one.image, "other_block": other.one.block,
-                "other_row": other.one.row,
-            }  # fmt: skip
-        return [fields]
+        return [fields if other is None else fields | _of_addend(other.one)]
 
     low.add(read, [source], [moved])
     low.add(multiply, [moved], [product])
     low.add(write, [product, *([] if other is None else other.buffers)], [out.one])
+
+
+def _of_addend(buffer: Buffer) -> Fields:
+    return {
+        "other": buffer.start, "other_image": buffer.image, "other_block": buffer.block, "other_row": buffer.row,
+    }  # fmt: skip
 
 
 def lower_winograd(low: Lowering, step: Conv, m: int) -> None:
@@ -164,11 +165,6 @@ def lower_winograd(low: Lowering, step: Conv, m: int) -> None:
             **origin(source), **target(out.one), **ending, **fixed, "scratch": scratch.start,
             "scratch_size": scratch.block,
         }  # fmt: skip
-        if other is not None:
-            fields |= {
-                "other": other.one.start, "other_image": other.one.image, "other_block": other.one.block,
-                "other_row": other.one.row,
-            }  # fmt: skip
-        return [fields]
+        return [fields if other is None else fields | _of_addend(other.one)]
 
     low.add(emit, [source, *([] if other is None else other.buffers)], [out.one, scratch])
