@@ -55,7 +55,7 @@ class Measurer:
         self.trials: list[Trial] = []
         self._answer = answer
 
-    def confirm(self, trial: Trial) -> Outcome:
+    def confirm(self, trial: Trial, limit_s: float | None = None) -> Outcome:
         self.trials.append(trial)
         return self._answer(trial)
 

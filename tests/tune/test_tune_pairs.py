@@ -114,3 +114,27 @@ def test_waking_up_is_the_operators_own_and_waiting_for_a_core_is_not():
 def test_without_the_kernels_counters_nothing_is_left_out(monkeypatch, tmp_path):
     monkeypatch.setattr(waits, "TASKS", tmp_path / "absent")
     assert read_waits() == {}
+
+
+def test_what_the_first_call_of_a_turn_pays_is_not_timed(monkeypatch):
+    """Two sides that give memory back when they take turns: the pages are paid for in the call that settles."""
+    machine = Machine()
+    last = [""]
+
+    def paying(name: str, duration_us: float):
+        plain = machine.function(name, duration_us)
+
+        def call() -> None:
+            if last[0] != name:
+                machine.now_ns += 5_000_000
+            last[0] = name
+            plain()
+
+        return call
+
+    monkeypatch.setattr(pairs_module, "read_waits", machine.read_waits)
+    effort = Effort(seconds=0.1, min_pairs=15, max_pairs=41, sample_us=500.0, settling_calls=1)
+    sides = paying("before", 1000.0), paying("after", 500.0)
+    pairs = measure_pairs(*sides, effort, min_gain=0.02, seed=0, clock=machine.clock)
+    assert gain_of(pairs.before_us, pairs.after_us).ratio == pytest.approx(2.0)
+    assert {round(us) for us in pairs.before_us} == {1000}

@@ -104,7 +104,7 @@ class MadeUp:
             raise OutOfBudget("--trials")
         return self.confirm(trial)
 
-    def confirm(self, trial: Trial) -> Outcome:
+    def confirm(self, trial: Trial, limit_s: float | None = None) -> Outcome:
         self.trials.append(trial)
         lowering = self.lowering(Plan.of(trial.candidate[0]))
         speed = {"int8": 4.0, "bf16": 2.0, "fp16": 2.0}

@@ -52,7 +52,7 @@ class Scripted:
             raise OutOfBudget("--trials")
         return self._answer("screen", trial, self.speeds)
 
-    def confirm(self, trial):
+    def confirm(self, trial, limit_s=None):
         return self._answer("confirm", trial, self.speeds | self.confirmed)
 
     def _answer(self, step, trial, speeds):
@@ -205,7 +205,7 @@ def test_when_the_budget_ends_before_anything_is_promising_the_slot_stays_open(b
 
 def test_a_policy_that_another_process_wrote_meanwhile_becomes_the_incumbent(bank):
     class Meddling(Scripted):
-        def confirm(self, trial):
+        def confirm(self, trial, limit_s=None):
             if len(self.trials) == 1:
                 layout = policy("layout", "Format")
                 bank.accept(mm_task(), MACHINE, layout, incumbent=(), gain=gain(1.4), min_gain=0.02, tried=[])

@@ -100,6 +100,27 @@ def test_a_compiled_step_agrees_with_it(settings: dict[str, Any], tmp_path: Path
     assert compare(function_of(graph), candidate, make_inputs(graph, 3), rule).detail == ""
 
 
+@pytest.mark.slow
+@needs_compiler
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("settings", [{}, FORM])
+def test_a_compiled_step_is_found_again_forward_and_backward(settings: dict[str, Any], tmp_path: Path) -> None:
+    """As another process finds it that loads a plan: the folder was renamed when all was in it."""
+    from torch._dynamo.utils import counters
+
+    draft, place = tmp_path / "draft", tmp_path / "place"
+    draft.mkdir()
+    Inductor().build(site(step(), draft), settings)
+    draft.rename(place)
+    counters.clear()
+    loaded = Inductor().load(site(step(), place), settings)
+    before = {file for file in place.rglob("*") if file.is_file()}
+    assert not compare(function_of(step(), {}), loaded, make_inputs(step(), 1), Rule(num_gradients=4)).detail
+    assert counters["aot_autograd"]["autograd_cache_hit"] == 1
+    assert counters["inductor"]["fxgraph_cache_hit"] == 2
+    assert {file for file in place.rglob("*") if file.is_file()} == before
+
+
 def test_the_form_has_products_its_own_normalisation_and_no_copy_between_them() -> None:
     from jumar.tune.graph.values import annotated
 

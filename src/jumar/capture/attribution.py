@@ -35,14 +35,17 @@ class Origin:
 
 
 class Origins:
-    """Origins of autograd nodes by number, for one thread. Numbers only grow."""
+    """Origins of autograd nodes by number, for one thread. Numbers only grow.
 
-    __slots__ = ("_numbers", "_origins", "_sources")
+    Item by item, `numbers`, `origins` and `sources` belong together; the C++ of the hot path adds to them, too.
+    """
+
+    __slots__ = ("numbers", "origins", "sources")
 
     def __init__(self) -> None:
-        self._numbers: list[int] = []
-        self._origins: list[Origin] = []
-        self._sources: list[str] = []
+        self.numbers: list[int] = []
+        self.origins: list[Origin] = []
+        self.sources: list[str] = []
 
     def enter(self, origin: Origin) -> None:
         """Say that nodes made from now on belong to `origin`."""
@@ -54,24 +57,24 @@ class Origins:
 
     def note_at(self, number: int, origin: Origin, source: str) -> None:
         """Say that the node with this number, and later ones, belong to `origin` and to this line."""
-        numbers = self._numbers
+        numbers = self.numbers
         if not numbers or number > numbers[-1]:
             numbers.append(number)
-            self._origins.append(origin)
-            self._sources.append(source)
-        elif number == numbers[-1] and not self._sources[-1]:
-            self._origins[-1] = origin
-            self._sources[-1] = source
+            self.origins.append(origin)
+            self.sources.append(source)
+        elif number == numbers[-1] and not self.sources[-1]:
+            self.origins[-1] = origin
+            self.sources[-1] = source
 
     def find(self, number: int) -> tuple[Origin, str] | None:
         """Return the origin and the line of the node with this number; None when it is older than all."""
-        position = bisect_right(self._numbers, number) - 1
-        return (self._origins[position], self._sources[position]) if position >= 0 else None
+        position = bisect_right(self.numbers, number) - 1
+        return (self.origins[position], self.sources[position]) if position >= 0 else None
 
     def forget(self, num_kept: int) -> None:
         """Drop all but the latest `num_kept` entries (graphs of earlier steps may still be alive)."""
-        if len(self._numbers) > num_kept:
-            del self._numbers[:-num_kept], self._origins[:-num_kept], self._sources[:-num_kept]
+        if len(self.numbers) > num_kept:
+            del self.numbers[:-num_kept], self.origins[:-num_kept], self.sources[:-num_kept]
 
 
 class Attribution:
@@ -87,40 +90,36 @@ class Attribution:
     def __init__(self) -> None:
         self.unknown = Origin()
         """The origin of what belongs to no module."""
-        self._by_thread: dict[int, Origins] = {}
-        self._callers: list[int] = []
+        self.by_thread: dict[int, Origins] = {}
+        self.callers: list[int] = []
 
     def here(self) -> Origins:
         """Return the origins of the calling thread."""
         thread = threading.get_ident()
-        origins = self._by_thread.get(thread)
+        origins = self.by_thread.get(thread)
         if origins is None:
-            origins = self._by_thread[thread] = Origins()
+            origins = self.by_thread[thread] = Origins()
         return origins
 
     def enter_backward(self) -> None:
         """Note that the calling thread starts a backward pass."""
-        self._callers.append(threading.get_ident())
+        self.callers.append(threading.get_ident())
 
     def leave_backward(self) -> None:
         """Note that the innermost backward pass is over."""
-        if self._callers:
-            self._callers.pop()
-
-    def note(self, number: int, origin: Origin, source: str) -> None:
-        """Say that the node with this number of the calling thread belongs to `origin` and this line."""
-        self.here().note_at(number, origin, source)
+        if self.callers:
+            self.callers.pop()
 
     def find(self, number: int) -> tuple[Origin, str]:
         """Return the origin of the node with this number that runs now, and the line of user code that made it."""
-        if self._callers:
-            origins = self._by_thread.get(self._callers[-1])
+        if self.callers:
+            origins = self.by_thread.get(self.callers[-1])
         else:
-            origins = self._by_thread.get(threading.get_ident()) or next(iter(self._by_thread.values()), None)
+            origins = self.by_thread.get(threading.get_ident()) or next(iter(self.by_thread.values()), None)
         found = origins.find(number) if origins is not None else None
         return found or (self.unknown, "")
 
     def end_step(self) -> None:
         """Bound the memory that origins take."""
-        for origins in self._by_thread.values():
+        for origins in self.by_thread.values():
             origins.forget(self.NUM_KEPT)

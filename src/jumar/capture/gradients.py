@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from jumar.capture.patches import Patches
+
+if TYPE_CHECKING:
+    from jumar.capture.calls import Site
+    from jumar.capture.fast.watch import FastStorages
 
 Tensor = torch.Tensor
 
@@ -21,10 +25,10 @@ Tensor = torch.Tensor
 class Pending:
     """The backward of one module call: which gradients have arrived."""
 
-    __slots__ = ("call", "missing", "module_path", "module_type", "names")
+    __slots__ = ("call", "missing", "names", "site")
 
-    def __init__(self, module_path: str, module_type: str, names: set[str]) -> None:
-        self.module_path, self.module_type = module_path, module_type
+    def __init__(self, site: Site, names: set[str]) -> None:
+        self.site = site
         self.names = frozenset(names)
         self.missing = set(names)
         self.call: Any = None
@@ -33,18 +37,32 @@ class Pending:
 class GradientHooks:
     """Puts hooks on the tensors of module calls; `on_gradient` is told each gradient as it arrives."""
 
-    def __init__(self, on_gradient: Callable[[Pending, str, Tensor], None]) -> None:
+    def __init__(
+        self, on_gradient: Callable[[Pending, str, Tensor], None], site_of: Callable[[str, str], Site]
+    ) -> None:
+        """`site_of` gives the site of a module's backward rows, by its path and class."""
         self._on_gradient = on_gradient
+        self._site_of = site_of
         self._leaf_handles: list[Any] = []
 
-    def attach(self, path: str, kind: str, inputs: list[tuple[str, Tensor]], outputs: list[tuple[str, Tensor]]) -> None:
-        """Watch the gradients of these tensors of a call of module `path` (names `input.0`, `output.0`)."""
+    def attach(
+        self,
+        path: str,
+        kind: str,
+        inputs: list[tuple[str, Tensor]],
+        outputs: list[tuple[str, Tensor]],
+        fast: FastStorages | None = None,
+    ) -> None:
+        """Watch the gradients of these tensors of a call of module `path` (names `input.0`, `output.0`).
+
+        With `fast` C++ notes them, and `on_gradient` is told of those alone that it does not take.
+        """
         watched = [(f"grad_{name}", tensor) for name, tensor in (*outputs, *inputs) if tensor.requires_grad]
         if not any(name.startswith("grad_output") for name, _ in watched):
             return
-        pending = Pending(path, kind, {name for name, _ in watched})
+        pending = Pending(self._site_of(path, kind), {name for name, _ in watched})
         for name, tensor in watched:
-            self._hook(pending, name, tensor)
+            self._hook(pending, name, tensor, fast)
 
     def end_step(self) -> None:
         """Take the hooks off tensors that outlive their graph (leaves); others go with their graph."""
@@ -52,8 +70,11 @@ class GradientHooks:
             handle.remove()
         self._leaf_handles = []
 
-    def _hook(self, pending: Pending, name: str, tensor: Tensor) -> None:
+    def _hook(self, pending: Pending, name: str, tensor: Tensor, fast: FastStorages | None) -> None:
         on_gradient = self._on_gradient
+        if fast is not None and not tensor.is_leaf:
+            fast.await_gradient(tensor, pending, name, on_gradient)
+            return
 
         def hook(gradient: Tensor) -> None:
             on_gradient(pending, name, gradient)

@@ -100,12 +100,11 @@ class ModuleHooks:
         if torch.compiler.is_compiling():
             return
         stack = self.watch.stack
-        if not any(frame.module is module for frame in stack):
+        if not stack or (stack[-1].module is not module and not any(frame.module is module for frame in stack)):
             return  # the observer was started inside this call
-        while stack:
+        frame = stack.pop()
+        while frame.module is not module:
             frame = stack.pop()
-            if frame.module is module:
-                break
         kwargs, output = rest if len(rest) == 2 else ({}, None)
         if frame.call is not None:
             self._listener.on_leave(frame, kwargs, output, stack[-1] if stack else None)

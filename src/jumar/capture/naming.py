@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import torch
 from torch import nn
-from torch.utils.weak import WeakIdKeyDictionary
 
 _WRAPPED_IN = {
     "DistributedDataParallel": "module",
@@ -39,9 +38,9 @@ class ModuleNames:
     """
 
     def __init__(self, model: nn.Module | None = None) -> None:
-        self._paths = WeakIdKeyDictionary()  # a module may define `==` and then has no hash
+        self._paths: dict[int, tuple[weakref.ref[nn.Module], str]] = {}
+        """By `id`: a module may define `==` and then has no hash."""
         self._parameters: dict[int, tuple[weakref.ref[torch.Tensor], str, str, str]] = {}
-        self._by_number: dict[int, weakref.ref[nn.Module]] = {}
         self._num_of_class: dict[str, int] = {}
         self._has_model = False
         if model is not None:
@@ -51,17 +50,15 @@ class ModuleNames:
     def path(self, module: nn.Module, *, outermost: bool, parent: str) -> str | None:
         """Return the path of `module`, or None for a wrapper; `outermost` when no module is being called."""
         inner = unwrap(module)
-        path: str | None = self._paths.get(inner)  # type: ignore[no-untyped-call]
+        path = self.of_number(id(inner))
         if path is None:
             path = self._name_root(inner) if outermost else self._name_late(inner, parent)
         return path if inner is module else None
 
     def of_number(self, number: int) -> str | None:
         """Return the path of the module with this `id`; None when it has none yet, or lives no more."""
-        reference = self._by_number.get(number)
-        module = reference() if reference is not None else None
-        path: str | None = self._paths.get(module) if module is not None else None  # type: ignore[no-untyped-call]
-        return path
+        reference, path = self._paths.get(number, (None, None))
+        return path if reference is not None and reference() is not None else None
 
     def of_parameter(self, parameter: torch.Tensor) -> tuple[str, str]:
         """Return path and class of the module that owns `parameter`; empty when it is not known."""
@@ -94,8 +91,7 @@ class ModuleNames:
     def _adopt(self, root: nn.Module, path: str) -> None:
         for below, module in named_modules(root):
             full = ".".join(part for part in (path, below) if part)
-            self._paths[module] = full
-            self._by_number[id(module)] = weakref.ref(module)
+            self._paths[id(module)] = weakref.ref(module), full
             for name, parameter in module._parameters.items():
                 if parameter is not None and self.of_parameter(parameter) == (
                     "",

@@ -43,6 +43,8 @@ class Notebook:
         self.autocast = AutocastWatch()
         self.storages: StorageTable | FastStorages = StorageTable()
         self._look: Callable[..., Seen] | None = None
+        self.fast: FastStorages | None = None
+        """The storages, where C++ follows them."""
         self.is_open = False
         self.selection: Selection | None = None
         """Rows whose whole tensors are kept whatever the probes take."""
@@ -105,13 +107,17 @@ class Notebook:
         """Return where calls of an operator in the module `origin` are counted."""
         site: Site | None = origin.sites.get((info, phase))
         if site is None:
-            site = self._site("op", phase, origin.module_path, origin.module_type, info.name)
+            site = self.site_at("op", phase, origin.module_path, origin.module_type, info.name)
             origin.sites[info, phase] = site
         return site
 
     def new_call(self, kind: Kind, phase: Phase, path: str, module_type: str, name: str) -> Call:
         """Return the note of a call of a module, an optimizer or a loss, that begins now."""
-        call = self.begin_row(kind, phase, path, module_type, name)
+        return self.call_at(self.site_at(kind, phase, path, module_type, name))
+
+    def call_at(self, site: Site) -> Call:
+        """Return the note of a call at `site` that begins now."""
+        call = self._begin(site, "")
         for probe in self.call_probes:
             probe.on_call(call, None, (), {})
         if not self.sees_writes:
@@ -120,7 +126,7 @@ class Notebook:
 
     def begin_row(self, kind: Kind, phase: Phase, path: str, module_type: str, name: str) -> Call:
         """Return a row that is no call of the program's: it has no line, and no probe is asked."""
-        return self._begin(self._site(kind, phase, path, module_type, name), "")
+        return self._begin(self.site_at(kind, phase, path, module_type, name), "")
 
     def _begin(self, site: Site, source: str) -> Call:
         tally = site.tally
@@ -131,7 +137,8 @@ class Notebook:
             call.wanted = self.selection.wants(site.kind, site.phase, site.module_path, site.name, occurrence)
         return call
 
-    def _site(self, kind: Kind, phase: Phase, path: str, module_type: str, name: str) -> Site:
+    def site_at(self, kind: Kind, phase: Phase, path: str, module_type: str, name: str) -> Site:
+        """Return where calls of a kind, of an operator, module or optimizer `name` at `path`, are counted."""
         place = (kind, phase, path, name)
         tally = self._tallies.get(place)
         if tally is None:
@@ -151,6 +158,7 @@ class Notebook:
     def use(self, storages: FastStorages | None) -> None:
         """Follow memory by these storages from the step on that begins; None for our own."""
         self._look = storages.look if storages is not None else None
+        self.fast = storages
         self.storages = storages or StorageTable()
 
     def see(self, tensor: Tensor, version: int | None = None) -> Seen:

@@ -191,7 +191,7 @@ class Observer:
         else:
             self._fast.pause()
         notebook.begin_step()
-        self._fast.began(notebook.calls, notebook.step_start)
+        self._fast.began()
 
     def _update_recording(self) -> None:
         first, end = self._options.steps or (0, sys.maxsize)

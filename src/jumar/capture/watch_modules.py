@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from jumar.capture.attribution import Attribution, current_node
+from jumar.capture.calls import Site
 from jumar.capture.gradients import GradientHooks, Pending
 from jumar.capture.modules import Frame
 from jumar.capture.notebook import Notebook
@@ -34,7 +35,7 @@ class CallWatch:
         self._notebook = notebook
         self._attribution = attribution
         self._notes_modules = notes_modules
-        self.gradients = GradientHooks(self._on_gradient)
+        self.gradients = GradientHooks(self._on_gradient, self._site_of)
         self.on_root = on_root
 
     def on_enter(self, frame: Frame, args: tuple[Any, ...]) -> None:
@@ -74,7 +75,7 @@ class CallWatch:
             notebook.keep(call, call.inputs, (inputs, keywords))
             notebook.keep(call, call.outputs, outputs)
             notebook.calls.append(call)
-            self.gradients.attach(frame.path, frame.type_name, inputs + keywords, outputs)
+            self.gradients.attach(frame.path, frame.type_name, inputs + keywords, outputs, notebook.fast)
 
     def on_loss(self, loss: Tensor) -> None:
         """Note a tensor that `backward` is called on."""
@@ -88,15 +89,19 @@ class CallWatch:
             notebook.keep(call, call.outputs, loss.detach())
             notebook.calls.append(call)
 
+    def _site_of(self, path: str, kind: str) -> Site:
+        return self._notebook.site_at("module", "backward", path, kind, kind)
+
     def _on_gradient(self, pending: Pending, name: str, gradient: Tensor) -> None:
         notebook = self._notebook
         if not notebook.takes_notes:
             return
+        if notebook.fast is not None and notebook.fast.note_gradient(pending, name, gradient):
+            return
         with notebook.own_work():
             now, call = notebook.now_us(), pending.call
             if call is None or name not in pending.missing or id(call) not in notebook.unfinished:
-                kind = pending.module_type
-                call = notebook.new_call("module", "backward", pending.module_path, kind, kind)
+                call = notebook.call_at(pending.site)
                 call.start_us = now
                 pending.call, pending.missing = call, set(pending.names)
                 notebook.unfinished[id(call)] = call

@@ -144,12 +144,13 @@ class Measurer:
             self._job.keep(trial, outcome)
         return outcome
 
-    def confirm(self, trial: Trial) -> Outcome:
+    def confirm(self, trial: Trial, limit_s: float | None = None) -> Outcome:
         """Carry out a confirmation, which belongs to a screening that was counted. Raises OutOfBudget.
 
+        `limit_s` is what it may take (None: what the options say).
         It may end a little later than the budget says: what was found would be lost otherwise.
         """
-        return self._carry_out(trial, "confirmation", self._left_s() + self._grace_s())
+        return self._carry_out(trial, "confirmation", self._left_s() + self._grace_s(), limit_s)
 
     def _carry_out(self, trial: Trial, role: Role, left_s: float, limit_s: float | None = None) -> Outcome:
         begun = self.elapsed_s()

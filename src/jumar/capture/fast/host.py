@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from jumar.capture.attribution import Attribution, Origin
+from jumar.capture.attribution import Attribution, Origin, Origins
 from jumar.capture.calls import Call, Layout, Seen, Site, Tally, arguments_text
 from jumar.capture.clock import RunClock
+from jumar.capture.gradients import Pending
 from jumar.capture.memory import is_wrapper
 from jumar.capture.modules import Frame
 from jumar.capture.operators import OperatorInfo, operator_info
@@ -32,7 +33,7 @@ class Host:
     def __init__(self, notebook: Notebook, operators: OperatorWatch, attribution: Attribution) -> None:
         self.Call, self.Clock, self.Seen, self.Site, self.Tally = Call, RunClock, Seen, Site, Tally
         self.Frame, self.Origin = Frame, Origin
-        self._notebook = notebook
+        self._notebook = self.notebook = notebook
         self._source = next(probe for probe in notebook.probes if isinstance(probe, SourceProbe))
         self._elements: dict[Any, int] = {}
         self._folded = np.ascontiguousarray(sketch.fold().reshape(-1))
@@ -43,7 +44,10 @@ class Host:
         self.site_of, self.fail = notebook.site_of, notebook.on_failure
         self.outside, self.of_parameter = operators.outside, operators.of_parameter
         self.find_origin = attribution.find
-        self.note_origin = attribution.note
+        self.Origins, self.Pending = Origins, Pending
+        self.origins_by_thread, self.callers, self.origins_here = (
+            attribution.by_thread, attribution.callers, attribution.here,
+        )  # fmt: skip
 
     def describe(self, name: str, overload: str) -> tuple[OperatorInfo, bool, bool, bool, bool, tuple[int, ...]] | None:
         """Return what is known of an operator; None for one whose calls Python must note."""

@@ -31,6 +31,12 @@ class FastStorages:
         self.forget_values: Callable[[], None] = module.forget_values
         self.look: Callable[..., Seen] = module.see
         """As `find`, and what is new has been looked at by the probes."""
+        self.await_gradient: Callable[[Tensor, Any, str, Callable[[Any, str, Tensor], None]], None] = (
+            module.await_gradient
+        )
+        """Hook a tensor: its gradient is noted, or the function called with it where that is Python's to do."""
+        self.note_gradient: Callable[[Any, str, Tensor], bool] = module.note_gradient
+        """Note a gradient that has come; False where that is Python's to do."""
 
     def clear(self, *, carries: bool = False) -> None:
         """See `StorageTable.clear`."""
@@ -64,10 +70,13 @@ class FastWatch:
             self.stop()
         self._module.observe(mode if fits else None)
 
-    def began(self, calls: list[Any], step_start: int) -> None:
-        """Say where the calls of the step go, and when it began."""
+    def began(self) -> None:
+        """Say where the calls of the step and the gradients of modules go, and when it began."""
         if self._host is not None:
-            self._module.begin_step(calls, step_start)
+            notebook = self._notebook
+            # Without operators each new call forgets what was seen before: Python keeps that order.
+            unfinished = notebook.unfinished if notebook.sees_writes else None
+            self._module.begin_step(notebook.calls, notebook.step_start, unfinished)
 
     def pause(self) -> None:
         """Note no operators."""

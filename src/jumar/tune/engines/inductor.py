@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
@@ -17,6 +19,7 @@ from jumar.tune.threads import threads
 PRODUCTS = frozenset(
     {"conv1d", "conv2d", "conv3d", "convolution", "linear", "mm", "addmm", "bmm", "baddbmm", "matmul", "einsum"}
 )
+_CACHE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 class Inductor(Engine):
@@ -104,9 +107,28 @@ def _configured(site: Site, settings: Settings) -> Iterator[None]:
         "coordinate_descent_tuning": bool(settings.get("coordinate_descent")),
         "cpp.threads": site.num_threads,
     }
-    cache = fresh_cache(dir=str(site.folder), delete=False)
+    # A library is written once and holds all it needs; a step is found again in what its compilation has left.
+    cache = _cached_at(site.folder) if site.graph.gradients else fresh_cache(dir=str(site.folder), delete=False)
     with threads(site.num_threads), torch.no_grad(), config.patch(changes), cache:
         yield
+
+
+@contextmanager
+def _cached_at(folder: Path) -> Iterator[None]:
+    """Let TorchInductor keep what it compiles in `folder`, and find there what it has compiled."""
+    from torch._inductor.utils import clear_caches
+
+    before = os.environ.get(_CACHE)
+    os.environ[_CACHE] = str(folder)
+    clear_caches()
+    try:
+        yield
+    finally:
+        clear_caches()
+        if before is None:
+            del os.environ[_CACHE]
+        else:
+            os.environ[_CACHE] = before
 
 
 def site_device(site: Site) -> str:

@@ -28,12 +28,22 @@ def eager_step(site: Site, settings: Settings) -> GraphFunction:
 
 
 def compiled_step(site: Site, settings: Settings) -> GraphFunction:
-    """Compile the step as `torch.compile` does, or take it from TorchInductor's cache, which the caller has set."""
+    """Compile the step as `torch.compile` does, or take it from TorchInductor's cache, which the caller has set.
+
+    The backward is compiled here, too, not when it is called first. TorchInductor keeps in its cache only what it
+    was given as TorchDynamo gives it: with tensors that stand for others, of known shapes, and their tracing context.
+    """
+    from torch._functorch import config
+    from torch._guards import TracingContext, tracing
     from torch._inductor.compile_fx import compile_fx
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
     module = in_form(annotated(site.graph), settings)
-    example = _example(site)
-    with torch.enable_grad():
+    standing = FakeTensorMode(shape_env=ShapeEnv(), allow_non_fake_inputs=True, static_shapes=True)
+    example = [standing.from_tensor(tensor, static_shapes=True) for tensor in _example(site)]
+    at_once = config.patch("force_non_lazy_backward_lowering", True)
+    with torch.enable_grad(), at_once, tracing(TracingContext(standing)):
         run: Any = compile_fx(_plain(module), example)
     return stepped(site.graph, run)
 
@@ -47,7 +57,12 @@ def _example(site: Site) -> list[torch.Tensor]:
 
 
 def _plain(module: fx.GraphModule) -> fx.GraphModule:
-    """Return the module without the values of another tracing, which TorchInductor would take for its own."""
+    """Return the module without the values of another tracing, which TorchInductor would take for its own.
+
+    What methods are called on is marked as a tensor, as TorchDynamo marks it: otherwise nothing is kept in the cache.
+    """
     for node in module.graph.nodes:
         node.meta.pop("val", None)
+        if node.op == "call_method" and isinstance(node.args[0], fx.Node):
+            node.args[0].meta.setdefault("example_value", None)
     return module

@@ -23,7 +23,6 @@ MODEL_SEED = 2000
 """Added to the seed, so that each of the last two measurements has inputs of its own."""
 _SPARE = 1.5
 """The last measurements are given this much more time than they are expected to take."""
-_KEPT_CALLS = 6
 _LEAST_S = 1.0
 _TAKEN_OVER_S = 0.05
 _START_S = 6.0
@@ -38,7 +37,7 @@ that is quick to build, and of one that compiles."""
 MOST_RESERVED = 0.35
 """Of a graph's time, kept back for the last measurements at most: on a busy machine they seem to take all of it."""
 SLOW = 5.0
-"""Times the usual limit, for engines that compile, where the budget has so much."""
+"""Times the usual limit, for engines that compile and for last measurements, where the budget has so much."""
 
 
 class Measures(Protocol):
@@ -50,8 +49,8 @@ class Measures(Protocol):
     def screen(self, trial: Trial, reserve_s: float = 0.0, limit_s: float | None = None) -> Outcome:
         """Carry out a screening within `limit_s` that leaves `reserve_s` of the time. Raises OutOfBudget."""
 
-    def confirm(self, trial: Trial) -> Outcome:
-        """Carry out what belongs to a screening that was counted. Raises OutOfBudget."""
+    def confirm(self, trial: Trial, limit_s: float | None = None) -> Outcome:
+        """Carry out what belongs to a screening that was counted, within `limit_s`. Raises OutOfBudget."""
 
     def elapsed_s(self) -> float:
         """Return the seconds since the run began."""
@@ -113,7 +112,8 @@ class Trials:
 
     def confirm(self, plan: Plan, against: Plan | None, stage: Stage, seed: int) -> Outcome:
         """Measure a plan at length, in a fresh process, on other inputs. Raises OutOfBudget and GraphFailed."""
-        outcome = self.measures.confirm(self.trial(plan, against, final(self.options), seed))
+        limit_s = self.options.limits.time_s * SLOW  # it has run before, and two dozen slow calls take their time
+        outcome = self.measures.confirm(self.trial(plan, against, final(self.options), seed), limit_s)
         return self._noted(plan, against, stage, outcome)
 
     def leave_out(self, plan: Plan, why: str, *, is_judged: bool = True) -> None:
@@ -137,12 +137,12 @@ class Trials:
     def trial(self, plan: Plan, against: Plan | None, effort: Effort, seed: int = 0) -> Trial:
         """Return the comparison of two plans as a trial.
 
-        Where one of them keeps memory, samples are of several calls, because the first after each change of sides
-        pays for pages; and eager is a plan too, which gives kept memory back before it runs.
+        Where one of them keeps memory, the first call after each change of sides pays for pages and is not timed; and
+        eager is a plan too, which gives kept memory back before it runs.
         """
         keeps = [one is not None and one.memory == "keep" for one in (plan, against)]
         if keeps[0] != keeps[1]:
-            effort = replace(effort, min_calls=max(effort.min_calls, _KEPT_CALLS))
+            effort = replace(effort, settling_calls=1)
             against = against or self.eager
         return Trial(
             task=self.graph, incumbent=stack(against), candidate=stack(plan), num_threads=self.machine.num_threads,

@@ -42,6 +42,8 @@ class Effort:
     """Least length of one timed sample; short operators are called several times in it."""
     min_calls: int = 1
     """Least calls in one timed sample: the vendor's RUN_LOOP."""
+    settling_calls: int = 0
+    """Calls before each sample that are not timed: what the other side left behind is theirs to put right."""
     max_wait_share: float = 0.05
     """A pair during which a thread was kept from running by other programs for more than this share of its
     time is left out; a share of 1e9 leaves none out."""

@@ -57,7 +57,7 @@ def measure_pairs(
     try:
         while len(pairs.before_us) < num_pairs:
             waits = read_waits()
-            early, late = _time_pair(before, after, calls, after_first=order.random() < 0.5, clock=clock)
+            early, late = _time_pair(before, after, calls, effort, after_first=order.random() < 0.5, clock=clock)
             if waited_us(waits, read_waits()) > effort.max_wait_share * (early + late):
                 pairs.num_disturbed += 1
                 if clock() > deadline and pairs.num_disturbed >= effort.min_pairs:
@@ -83,19 +83,27 @@ def _calibrate(
     calls = max(effort.min_calls, math.ceil(effort.sample_us / min(once)))
     while calls > effort.min_calls and calls * max(once) > 100 * effort.sample_us:
         calls = max(effort.min_calls, calls // 2)  # one side is far slower: it has long been clear which
-    affordable = effort.seconds * 1e6 / (calls * sum(once))
+    affordable = effort.seconds * 1e6 / ((calls + effort.settling_calls) * sum(once))
     return calls, max(effort.min_pairs, min(effort.max_pairs, int(affordable)))
 
 
 def _time_pair(
-    before: Callable[[], object], after: Callable[[], object], calls: int, *, after_first: bool, clock: Clock
+    before: Callable[[], object],
+    after: Callable[[], object],
+    calls: int,
+    effort: Effort,
+    *,
+    after_first: bool,
+    clock: Clock,
 ) -> tuple[float, float]:
     """Return the microseconds of `calls` calls of `before` and of `after`."""
-    if after_first:
-        late = _time(after, calls, clock)
-        return _time(before, calls, clock), late
-    early = _time(before, calls, clock)
-    return early, _time(after, calls, clock)
+    times = [0.0, 0.0]
+    for place in (1, 0) if after_first else (0, 1):
+        function = (before, after)[place]
+        for _ in range(effort.settling_calls):
+            function()
+        times[place] = _time(function, calls, clock)
+    return times[0], times[1]
 
 
 def _time(function: Callable[[], object], calls: int, clock: Clock) -> float:

@@ -57,13 +57,8 @@ static bool before(const Arguments& given, const Info& info, PyObject* text, Not
   PyObject* site = site_at(place, info);
   if (!site) return false;
   if (PyUnicode_GET_LENGTH(place.source.get()) == 0) place.source = Object(line_here());
-  Object stack(PyObject_GetAttrString(watch->autocast.get(), "dtypes"));
-  if (!stack || !place.source) return false;
-  PyObject* tally = watch->tally_of_site.of(site);
-  const int64_t occurrence = PyLong_AsLongLong(watch->num_of_tally.of(tally));
-  watch->num_of_tally.put(tally, PyLong_FromLongLong(occurrence + 1));
-  noted.call = watch->call.make(
-      watch->call_type, site, occurrence, PyList_GET_ITEM(stack.get(), PyList_GET_SIZE(stack.get()) - 1), place.source.get(), text);
+  if (!place.source) return false;
+  noted.call = begin_call(site, place.source.get(), text);
   if (!noted.call) return false;
   const bool is_outlined = place.phase == watch->optimizer.get() && !watch->notes_optimizer_values;
   noted.way = is_outlined ? Way::outline : Way::see;
@@ -78,9 +73,8 @@ static bool before(const Arguments& given, const Info& info, PyObject* text, Not
     }
   }
   if (c10::GradMode::is_enabled()) {
-    const uint64_t number = at::sequence_number::peek() - 1;
-    Object done(PyObject_CallFunction(watch->note_origin.get(), "LOO", static_cast<long long>(number), place.origin.get(), place.source.get()));
-    if (!done) return false;
+    const auto number = static_cast<int64_t>(at::sequence_number::peek() - 1);
+    if (!note_origin(number, place.origin.get(), place.source.get())) return false;
   }
   for (int64_t position : info.writes) noted.written.push_back(given.values[position]);
   if (info.is_view && info.num_arguments && given.values[0].isTensor()) noted.base = given.values[0].toTensor();

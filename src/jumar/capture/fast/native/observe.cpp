@@ -15,26 +15,9 @@
 #include <torch/csrc/PyInterpreter.h>
 #include <torch/csrc/utils/torch_dispatch_mode.h>
 
-#include "notes.hpp"
-#include "storages_python.hpp"
+#include "gradients.hpp"
 
 namespace jumar {
-
-static bool is_busy() {
-  Object busy(PyObject_GetAttrString(watch->module_watch.get(), "busy"));
-  if (!busy) PyErr_Clear();
-  return !busy || busy.get() == Py_True;
-}
-
-struct Lock {
-  PyGILState_STATE state = PyGILState_Ensure();
-  ~Lock() { PyGILState_Release(state); }
-};
-
-struct Unlocked {
-  PyThreadState* state = PyEval_SaveThread();
-  ~Unlocked() { PyEval_RestoreThread(state); }
-};
 
 // Lets Python note this call, and learns from it the text of arguments that were not met before.
 static void learn(const c10::OperatorHandle& op, torch::jit::Stack* stack, const std::string& key) {
@@ -62,10 +45,7 @@ static void learn(const c10::OperatorHandle& op, torch::jit::Stack* stack, const
 }
 
 static void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
-  using c10::impl::TorchDispatchModeTLS;
-  const int64_t depth = TorchDispatchModeTLS::stack_len();
-  if (!watch->mode || !depth || TorchDispatchModeTLS::get_stack_at(depth - 1)->ptr(getPyInterpreter()) != watch->mode)
-    return watch->original->dispatch(op, stack);
+  if (!is_ours_on_top()) return watch->original->dispatch(op, stack);
   Noted noted;
   const Info* info;
   int64_t start, own;
@@ -147,9 +127,10 @@ static PyObject* set_up(PyObject*, PyObject* host) {
   Watch& w = *watch;
   w.module_watch = get("watch"), w.autocast = get("autocast"), w.clock = get("clock");
   w.describe = get("describe"), w.site_of = get("site_of"), w.outside = get("outside");
-  w.of_parameter = get("of_parameter"), w.find_origin = get("find_origin"), w.note_origin = get("note_origin");
-  w.text_of = get("text_of"), w.is_users = get("is_users"), w.line_of = get("line_of"), w.fail = get("fail");
-  Object classes[] = {get("Call"), get("Clock"), get("Frame"), get("Origin"), get("Site"), get("Tally"), get("notes_optimizer_values")};
+  w.of_parameter = get("of_parameter"), w.find_origin = get("find_origin"), w.origins_here = get("origins_here");
+  w.origins_by_thread = get("origins_by_thread"), w.callers = get("callers");
+  w.notebook = get("notebook"), w.text_of = get("text_of"), w.is_users = get("is_users"), w.line_of = get("line_of"), w.fail = get("fail");
+  Object classes[] = {get("Call"), get("Clock"), get("Frame"), get("Origin"), get("Site"), get("Tally"), get("notes_optimizer_values"), get("Origins"), get("Pending")};
   if (PyErr_Occurred()) return nullptr;
   w.call_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(classes[0].get()));
   w.notes_optimizer_values = classes[6].get() == Py_True;
@@ -157,6 +138,8 @@ static PyObject* set_up(PyObject*, PyObject* host) {
   w.backward = Object(PyUnicode_InternFromString("backward"));
   w.optimizer = Object(PyUnicode_InternFromString("optimizer"));
   w.call.find(classes[0].get());
+  w.origins.find(classes[7].get());
+  w.pending.find(classes[8].get());
   w.own.find(classes[1].get(), "own");
   w.origin_of_frame.find(classes[2].get(), "origin");
   w.source_of_origin.find(classes[3].get(), "source");
@@ -177,9 +160,10 @@ static PyObject* take_down(PyObject*, PyObject*) {
   if (watch->original) getPyInterpreter()->vtable_ = watch->original;
   Py_CLEAR(watch->mode);
   Py_CLEAR(watch->calls);
+  Py_CLEAR(watch->unfinished);
   Watch& w = *watch;
   for (Object* held : {&w.module_watch, &w.autocast, &w.clock, &w.describe, &w.site_of, &w.outside, &w.of_parameter,
-                       &w.find_origin, &w.note_origin, &w.text_of, &w.is_users, &w.line_of, &w.fail})
+                       &w.find_origin, &w.origins_by_thread, &w.origins_here, &w.callers, &w.notebook, &w.text_of, &w.is_users, &w.line_of, &w.fail})
     *held = Object();
   forget();
   storages->take_down();
@@ -192,10 +176,11 @@ static PyObject* observe(PyObject*, PyObject* mode) {
 }
 
 static PyObject* begin_step(PyObject*, PyObject* arguments) {
-  PyObject* calls;
+  PyObject *calls, *unfinished;
   long long start;
-  if (!PyArg_ParseTuple(arguments, "OL", &calls, &start)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "OLO", &calls, &start, &unfinished)) return nullptr;
   Py_XSETREF(watch->calls, Py_NewRef(calls));
+  Py_XSETREF(watch->unfinished, unfinished == Py_None ? nullptr : Py_NewRef(unfinished));
   watch->step_start = start;
   Py_RETURN_NONE;
 }
@@ -205,6 +190,8 @@ static PyMethodDef METHODS[] = {
     {"take_down", take_down, METH_NOARGS, nullptr},
     {"observe", observe, METH_O, nullptr},
     {"begin_step", begin_step, METH_VARARGS, nullptr},
+    {"await_gradient", await_gradient, METH_VARARGS, nullptr},
+    {"note_gradient", note_gradient, METH_VARARGS, nullptr},
     {"see", see, METH_VARARGS, nullptr},
     {"find", find, METH_VARARGS, nullptr},
     {"locate", locate, METH_O, nullptr},

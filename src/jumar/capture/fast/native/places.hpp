@@ -7,7 +7,7 @@
 #include <torch/csrc/autograd/node.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include "state.hpp"
+#include "origins.hpp"
 
 namespace jumar {
 
@@ -52,7 +52,8 @@ struct Place {
 };
 
 static bool find_place(Place& place) {
-  Object stack(PyObject_GetAttrString(watch->module_watch.get(), "stack"));
+  static PyObject* name = PyUnicode_InternFromString("stack");
+  Object stack(PyObject_GetAttr(watch->module_watch.get(), name));
   if (!stack) return false;
   const auto node = torch::autograd::get_current_node();
   const Py_ssize_t depth = PyList_Size(stack.get());
@@ -80,9 +81,13 @@ static bool find_place(Place& place) {
     place.source = Object(PyUnicode_FromString(""));
     return static_cast<bool>(place.origin);
   }
-  Object found(PyObject_CallFunction(watch->find_origin.get(), "K", static_cast<unsigned long long>(node->sequence_nr())));
+  Object found;
   PyObject *origin, *source;
-  if (!found || !PyArg_ParseTuple(found.get(), "OO", &origin, &source)) return false;
+  if (!find_origin(static_cast<int64_t>(node->sequence_nr()), origin, source)) {
+    if (PyErr_Occurred()) return false;
+    found = Object(PyObject_CallFunction(watch->find_origin.get(), "K", static_cast<unsigned long long>(node->sequence_nr())));
+    if (!found || !PyArg_ParseTuple(found.get(), "OO", &origin, &source)) return false;
+  }
   place.origin = Object::borrowed(origin);
   if (PyUnicode_GET_LENGTH(source) == 0) source = watch->source_of_origin.of(origin);
   place.source = Object::borrowed(source);
@@ -98,6 +103,18 @@ static PyObject* site_at(const Place& place, const Info& info) {
   Py_INCREF(key.origin);
   watch->sites.emplace(key, site);
   return site;
+}
+
+// The note of a call at `site` that begins now.
+static Object begin_call(PyObject* site, PyObject* source, PyObject* arguments) {
+  static PyObject* name = PyUnicode_InternFromString("dtypes");
+  Object stack(PyObject_GetAttr(watch->autocast.get(), name));
+  if (!stack) return Object();
+  PyObject* dtype = PyList_GET_ITEM(stack.get(), PyList_GET_SIZE(stack.get()) - 1);
+  PyObject* tally = watch->tally_of_site.of(site);
+  const int64_t occurrence = PyLong_AsLongLong(watch->num_of_tally.of(tally));
+  watch->num_of_tally.put(tally, PyLong_FromLongLong(occurrence + 1));
+  return watch->call.make(watch->call_type, site, occurrence, dtype, source, arguments);
 }
 
 }  // namespace jumar

@@ -51,11 +51,14 @@ struct Watch {
   const c10::impl::PyInterpreterVTable *original = nullptr, *ours = nullptr;
   PyObject* mode = nullptr;   // the observer's mode while operators are noted here, else null
   PyObject* calls = nullptr;  // the notes of the step under way
+  PyObject* unfinished = nullptr;  // those of modules that wait for gradients; null: Python notes these
   int64_t step_start = 0;
   bool notes_optimizer_values = false;
   Object module_watch, autocast, clock, forward, backward, optimizer;
-  Object describe, site_of, outside, of_parameter, find_origin, note_origin, text_of, is_users, line_of, fail;
+  Object describe, site_of, outside, of_parameter, find_origin, origins_by_thread, origins_here, callers, notebook, text_of, is_users, line_of, fail;
   CallSlots call;
+  OriginsSlots origins;
+  PendingSlots pending;
   Slot own, origin_of_frame, source_of_origin, tally_of_site, num_of_tally;
   PyTypeObject* call_type = nullptr;
   std::unordered_map<c10::OperatorHandle, Info> infos;
@@ -69,6 +72,24 @@ struct Watch {
 static Watch* watch = new Watch;  // outlives the interpreter: threads of PyTorch may still look
 
 constexpr size_t MOST_TEXTS = 20000;
+
+// Whether the observer itself works on this thread.
+static bool is_busy() {
+  static PyObject* name = PyUnicode_InternFromString("busy");
+  Object busy(PyObject_GetAttr(watch->module_watch.get(), name));
+  if (!busy) PyErr_Clear();
+  return !busy || busy.get() == Py_True;
+}
+
+struct Lock {
+  PyGILState_STATE state = PyGILState_Ensure();
+  ~Lock() { PyGILState_Release(state); }
+};
+
+struct Unlocked {
+  PyThreadState* state = PyEval_SaveThread();
+  ~Unlocked() { PyEval_RestoreThread(state); }
+};
 
 static int64_t now() {
   timespec time;

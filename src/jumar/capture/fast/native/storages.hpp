@@ -287,7 +287,7 @@ class Storages {
     }
     if (!wants_statistics) return true;
     PyObject* found = as_tuple(values, shape.size, shape.repeats);
-    if (found) slots_.statistics.put(seen, found);
+    if (found) slots_.statistics.put(seen, uncollected(found));
     return found;
   }
 
