@@ -17,7 +17,6 @@ from jumar.capture.patches import Patches
 
 if TYPE_CHECKING:
     from jumar.capture.calls import Site
-    from jumar.capture.fast.watch import FastStorages
 
 Tensor = torch.Tensor
 
@@ -45,24 +44,14 @@ class GradientHooks:
         self._site_of = site_of
         self._leaf_handles: list[Any] = []
 
-    def attach(
-        self,
-        path: str,
-        kind: str,
-        inputs: list[tuple[str, Tensor]],
-        outputs: list[tuple[str, Tensor]],
-        fast: FastStorages | None = None,
-    ) -> None:
-        """Watch the gradients of these tensors of a call of module `path` (names `input.0`, `output.0`).
-
-        With `fast` C++ notes them, and `on_gradient` is told of those alone that it does not take.
-        """
+    def attach(self, path: str, kind: str, inputs: list[tuple[str, Tensor]], outputs: list[tuple[str, Tensor]]) -> None:
+        """Watch the gradients of these tensors of a call of module `path` (names `input.0`, `output.0`)."""
         watched = [(f"grad_{name}", tensor) for name, tensor in (*outputs, *inputs) if tensor.requires_grad]
         if not any(name.startswith("grad_output") for name, _ in watched):
             return
         pending = Pending(self._site_of(path, kind), {name for name, _ in watched})
         for name, tensor in watched:
-            self._hook(pending, name, tensor, fast)
+            self.hook(pending, name, tensor)
 
     def end_step(self) -> None:
         """Take the hooks off tensors that outlive their graph (leaves); others go with their graph."""
@@ -70,11 +59,9 @@ class GradientHooks:
             handle.remove()
         self._leaf_handles = []
 
-    def _hook(self, pending: Pending, name: str, tensor: Tensor, fast: FastStorages | None) -> None:
+    def hook(self, pending: Pending, name: str, tensor: Tensor) -> None:
+        """Watch the gradient of one tensor, which belongs to `pending`."""
         on_gradient = self._on_gradient
-        if fast is not None and not tensor.is_leaf:
-            fast.await_gradient(tensor, pending, name, on_gradient)
-            return
 
         def hook(gradient: Tensor) -> None:
             on_gradient(pending, name, gradient)

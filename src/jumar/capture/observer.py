@@ -86,10 +86,10 @@ class Observer:
         )
         """Runs and notes one operator."""
         self._mode = ObserverMode(self.operators.run)
-        self._fast = FastWatch(self._notebook, self.operators, self._attribution)
         self._calls = CallWatch(
             self._notebook, self._attribution, self._on_root, notes_modules="module" in options.levels
         )
+        self._fast = FastWatch(self._notebook, self.operators, self._calls, self._attribution)
         self._modules = ModuleHooks(names, self._calls, self._notebook.watch)
         self._losses = LossWatch(
             self._calls.on_loss, self._attribution.enter_backward, self._attribution.leave_backward

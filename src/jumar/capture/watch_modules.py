@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from jumar.capture.attribution import Attribution, current_node
+from jumar.capture.attribution import Attribution, Origin, current_node
 from jumar.capture.calls import Site
 from jumar.capture.gradients import GradientHooks, Pending
 from jumar.capture.modules import Frame
@@ -35,13 +35,17 @@ class CallWatch:
         self._notebook = notebook
         self._attribution = attribution
         self._notes_modules = notes_modules
-        self.gradients = GradientHooks(self._on_gradient, self._site_of)
+        self.gradients = GradientHooks(self.on_gradient, self._backward_site)
         self.on_root = on_root
 
     def on_enter(self, frame: Frame, args: tuple[Any, ...]) -> None:
         """See `ModuleListener`."""
         notebook = self._notebook
         if not notebook.takes_notes:
+            return
+        fast = notebook.fast if self._notes_modules and notebook.sees_writes else None
+        if fast is not None:
+            frame.call = fast.enter_module(frame.origin, args)
             return
         if torch.is_grad_enabled():
             self._attribution.here().enter(frame.origin)
@@ -61,6 +65,10 @@ class CallWatch:
         notebook = self._notebook
         if not notebook.takes_notes:
             return
+        fast = notebook.fast if notebook.sees_writes else None
+        if fast is not None and frame.call is not None and output is not None:
+            fast.leave_module(frame.origin, parent and parent.origin, *frame.call, kwargs, output)
+            return
         if torch.is_grad_enabled() and parent is not None:
             self._attribution.here().enter(parent.origin)
         if frame.call is None or output is None:
@@ -75,7 +83,7 @@ class CallWatch:
             notebook.keep(call, call.inputs, (inputs, keywords))
             notebook.keep(call, call.outputs, outputs)
             notebook.calls.append(call)
-            self.gradients.attach(frame.path, frame.type_name, inputs + keywords, outputs, notebook.fast)
+            self.gradients.attach(frame.path, frame.type_name, inputs + keywords, outputs)
 
     def on_loss(self, loss: Tensor) -> None:
         """Note a tensor that `backward` is called on."""
@@ -89,10 +97,15 @@ class CallWatch:
             notebook.keep(call, call.outputs, loss.detach())
             notebook.calls.append(call)
 
-    def _site_of(self, path: str, kind: str) -> Site:
+    def _backward_site(self, path: str, kind: str) -> Site:
         return self._notebook.site_at("module", "backward", path, kind, kind)
 
-    def _on_gradient(self, pending: Pending, name: str, gradient: Tensor) -> None:
+    def site_of(self, origin: Origin, phase: Phase) -> Site:
+        """Return where calls of a module in the forward pass are counted, or their backward rows."""
+        return self._notebook.site_at("module", phase, origin.module_path, origin.module_type, origin.module_type)
+
+    def on_gradient(self, pending: Pending, name: str, gradient: Tensor) -> None:
+        """Note a gradient as it arrives."""
         notebook = self._notebook
         if not notebook.takes_notes:
             return

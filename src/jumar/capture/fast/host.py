@@ -22,6 +22,7 @@ from jumar.recording import sketch
 
 if TYPE_CHECKING:
     from jumar.capture.notebook import Notebook
+    from jumar.capture.watch_modules import CallWatch
     from jumar.capture.watch_operators import OperatorWatch
 
 _NOTHING, _STATISTICS, _SKETCHES, _BY_PYTHON = range(4)
@@ -30,7 +31,9 @@ _NOTHING, _STATISTICS, _SKETCHES, _BY_PYTHON = range(4)
 class Host:
     """The attributes of this object are read once, by `set_up`."""
 
-    def __init__(self, notebook: Notebook, operators: OperatorWatch, attribution: Attribution) -> None:
+    def __init__(
+        self, notebook: Notebook, operators: OperatorWatch, calls: CallWatch, attribution: Attribution
+    ) -> None:
         self.Call, self.Clock, self.Seen, self.Site, self.Tally = Call, RunClock, Seen, Site, Tally
         self.Frame, self.Origin = Frame, Origin
         self._notebook = self.notebook = notebook
@@ -42,6 +45,8 @@ class Host:
         self.values = kind_of_values(notebook.tensor_probes)
         self.notes_optimizer_values = operators.notes_optimizer_values
         self.site_of, self.fail = notebook.site_of, notebook.on_failure
+        self.module_site_of, self.on_gradient = calls.site_of, calls.on_gradient
+        self.hook_leaf = calls.gradients.hook
         self.outside, self.of_parameter = operators.outside, operators.of_parameter
         self.find_origin = attribution.find
         self.Origins, self.Pending = Origins, Pending

@@ -7,11 +7,12 @@ from typing import Any
 
 import torch
 
-from jumar.capture.attribution import Attribution
-from jumar.capture.calls import Seen
+from jumar.capture.attribution import Attribution, Origin
+from jumar.capture.calls import Call, Seen
 from jumar.capture.fast.host import Host, is_fit, kind_of_values
 from jumar.capture.fast.loading import Loader
 from jumar.capture.notebook import Notebook
+from jumar.capture.watch_modules import CallWatch
 from jumar.capture.watch_operators import OperatorWatch
 
 Tensor = torch.Tensor
@@ -31,10 +32,12 @@ class FastStorages:
         self.forget_values: Callable[[], None] = module.forget_values
         self.look: Callable[..., Seen] = module.see
         """As `find`, and what is new has been looked at by the probes."""
-        self.await_gradient: Callable[[Tensor, Any, str, Callable[[Any, str, Tensor], None]], None] = (
-            module.await_gradient
+        self.enter_module: Callable[[Origin, tuple[Any, ...]], tuple[Call, list[tuple[str, Tensor]]] | None] = (
+            module.enter_module
         )
-        """Hook a tensor: its gradient is noted, or the function called with it where that is Python's to do."""
+        """Note a module that is about to run: its call, and the tensors among its arguments."""
+        self.leave_module: Callable[..., None] = module.leave_module
+        """Note that it has: its origin, its parent's or None, call, tensors, keyword arguments, output."""
         self.note_gradient: Callable[[Any, str, Tensor], bool] = module.note_gradient
         """Note a gradient that has come; False where that is Python's to do."""
 
@@ -44,11 +47,14 @@ class FastStorages:
 
 
 class FastWatch:
-    """Lets C++ note the operators of the steps it is fit for. One at a time in a process."""
+    """Lets C++ note operators and modules of the steps it is fit for. One at a time in a process."""
 
-    def __init__(self, notebook: Notebook, operators: OperatorWatch, attribution: Attribution) -> None:
+    def __init__(
+        self, notebook: Notebook, operators: OperatorWatch, calls: CallWatch, attribution: Attribution
+    ) -> None:
         self._notebook = notebook
         self._operators = operators
+        self._calls = calls
         self._attribution = attribution
         self._loader = Loader()
         self._module: Any = None
@@ -63,7 +69,7 @@ class FastWatch:
         notebook = self._notebook
         fits = is_fit(notebook)
         if fits and (self._host is None or self._host.values != kind_of_values(notebook.tensor_probes)):
-            self._host = Host(notebook, self._operators, self._attribution)
+            self._host = Host(notebook, self._operators, self._calls, self._attribution)
             self._module.set_up(self._host)
             notebook.use(FastStorages(self._module))
         elif not fits and self._host is not None:

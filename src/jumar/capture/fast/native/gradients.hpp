@@ -4,21 +4,25 @@
 #include <Python.h>
 
 #include <memory>
-#include <optional>
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/Exceptions.h>
-#include <torch/csrc/utils/torch_dispatch_mode.h>
 
 #include "notes.hpp"
 #include "storages_python.hpp"
 
 namespace jumar {
 
-static bool is_ours_on_top() {
-  using c10::impl::TorchDispatchModeTLS;
-  const int64_t depth = TorchDispatchModeTLS::stack_len();
-  return watch->mode && depth && TorchDispatchModeTLS::get_stack_at(depth - 1)->ptr(getPyInterpreter()) == watch->mode;
-}
+// While this lives, nothing is differentiated and no mode sees what runs: it is no part of the run.
+struct OwnWork {
+  const int64_t began = now();
+  const c10::AutoGradMode undifferentiated{false};
+  const c10::impl::ExcludeDispatchKeyGuard undispatched{
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PreDispatch})};
+  const c10::impl::ExcludeDispatchKeyGuard unseen{c10::DispatchKey::PythonTLSSnapshot};
+  ~OwnWork() { add_own_time(now() - began); }
+  double at_us() const { return (began - own_time() - watch->step_start) / 1000.0; }
+};
 
 static bool takes_gradients() {
   if (!watch->unfinished || is_busy()) return false;
@@ -46,8 +50,7 @@ static PyObject* waiting_call(PyObject* pending, PyObject* name, double at_us) {
   return made.get();
 }
 
-static bool add_gradient(PyObject* pending, PyObject* name, const at::Tensor& gradient, int64_t began) {
-  const double at_us = (began - own_time() - watch->step_start) / 1000.0;
+static bool add_gradient(PyObject* pending, PyObject* name, const at::Tensor& gradient, double at_us) {
   PyObject* call = waiting_call(pending, name, at_us);
   if (!call) return false;
   const auto& slots = watch->call;
@@ -65,12 +68,8 @@ static bool add_gradient(PyObject* pending, PyObject* name, const at::Tensor& gr
 
 // Called with the interpreter's lock.
 static void note_now(PyObject* pending, PyObject* name, const at::Tensor& gradient) {
-  const int64_t began = now();
-  const c10::AutoGradMode undifferentiated(false);
-  std::optional<torch::torch_dispatch_mode::StashTorchDispatchModeGuard> unwatched;
-  if (is_ours_on_top()) unwatched.emplace();
-  if (!add_gradient(pending, name, gradient, began)) tell_failure();
-  add_own_time(now() - began);
+  const OwnWork work;
+  if (!add_gradient(pending, name, gradient, work.at_us())) tell_failure();
 }
 
 // What a hook holds; it goes with its graph, on whatever thread that is freed.
@@ -83,15 +82,11 @@ struct Awaited {
   }
 };
 
-// Hooks `tensor`, whose gradient belongs to a module's call; Python's hook takes over where nothing is noted here.
-static PyObject* await_gradient(PyObject*, PyObject* arguments) {
-  PyObject *object, *pending, *name, *by_python;
-  if (!PyArg_ParseTuple(arguments, "OOOO", &object, &pending, &name, &by_python)) return nullptr;
-  const at::Tensor* tensor = tensor_of(object);
-  if (!tensor) return nullptr;
+// Hooks a tensor whose gradient belongs to a module's call; Python's hook takes over where nothing is noted here.
+static void hook(const at::Tensor& tensor, PyObject* pending, PyObject* name, PyObject* by_python) {
   const std::shared_ptr<Awaited> awaited(
       new Awaited{Object::borrowed(pending), Object::borrowed(name), Object::borrowed(by_python)}, Awaited::release);
-  tensor->register_hook([awaited](const at::Tensor& gradient) {
+  tensor.register_hook([awaited](const at::Tensor& gradient) {
     const Lock lock;
     if (takes_gradients()) return note_now(awaited->pending.get(), awaited->name.get(), gradient);
     Object itself(THPVariable_Wrap(gradient));
@@ -104,7 +99,6 @@ static PyObject* await_gradient(PyObject*, PyObject* arguments) {
       throw error;
     }
   });
-  Py_RETURN_NONE;
 }
 
 // Notes a gradient that a hook of Python's has been given; false when it is Python's to note.

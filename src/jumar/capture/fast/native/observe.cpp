@@ -15,7 +15,7 @@
 #include <torch/csrc/PyInterpreter.h>
 #include <torch/csrc/utils/torch_dispatch_mode.h>
 
-#include "gradients.hpp"
+#include "modules.hpp"
 
 namespace jumar {
 
@@ -42,6 +42,12 @@ static void learn(const c10::OperatorHandle& op, torch::jit::Stack* stack, const
       Py_DECREF(text);
   }
   Py_DECREF(calls);
+}
+
+static bool is_ours_on_top() {
+  using c10::impl::TorchDispatchModeTLS;
+  const int64_t depth = TorchDispatchModeTLS::stack_len();
+  return watch->mode && depth && TorchDispatchModeTLS::get_stack_at(depth - 1)->ptr(getPyInterpreter()) == watch->mode;
 }
 
 static void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -129,11 +135,13 @@ static PyObject* set_up(PyObject*, PyObject* host) {
   w.describe = get("describe"), w.site_of = get("site_of"), w.outside = get("outside");
   w.of_parameter = get("of_parameter"), w.find_origin = get("find_origin"), w.origins_here = get("origins_here");
   w.origins_by_thread = get("origins_by_thread"), w.callers = get("callers");
+  w.module_site_of = get("module_site_of"), w.on_gradient = get("on_gradient"), w.hook_leaf = get("hook_leaf");
   w.notebook = get("notebook"), w.text_of = get("text_of"), w.is_users = get("is_users"), w.line_of = get("line_of"), w.fail = get("fail");
   Object classes[] = {get("Call"), get("Clock"), get("Frame"), get("Origin"), get("Site"), get("Tally"), get("notes_optimizer_values"), get("Origins"), get("Pending")};
   if (PyErr_Occurred()) return nullptr;
   w.call_type = reinterpret_cast<PyTypeObject*>(Py_NewRef(classes[0].get()));
   w.notes_optimizer_values = classes[6].get() == Py_True;
+  w.empty = Object(PyUnicode_InternFromString("")), w.pending_type = Object::borrowed(classes[8].get());
   w.forward = Object(PyUnicode_InternFromString("forward"));
   w.backward = Object(PyUnicode_InternFromString("backward"));
   w.optimizer = Object(PyUnicode_InternFromString("optimizer"));
@@ -163,7 +171,7 @@ static PyObject* take_down(PyObject*, PyObject*) {
   Py_CLEAR(watch->unfinished);
   Watch& w = *watch;
   for (Object* held : {&w.module_watch, &w.autocast, &w.clock, &w.describe, &w.site_of, &w.outside, &w.of_parameter,
-                       &w.find_origin, &w.origins_by_thread, &w.origins_here, &w.callers, &w.notebook, &w.text_of, &w.is_users, &w.line_of, &w.fail})
+                       &w.find_origin, &w.origins_by_thread, &w.origins_here, &w.callers, &w.module_site_of, &w.on_gradient, &w.hook_leaf, &w.notebook, &w.text_of, &w.is_users, &w.line_of, &w.fail})
     *held = Object();
   forget();
   storages->take_down();
@@ -190,7 +198,8 @@ static PyMethodDef METHODS[] = {
     {"take_down", take_down, METH_NOARGS, nullptr},
     {"observe", observe, METH_O, nullptr},
     {"begin_step", begin_step, METH_VARARGS, nullptr},
-    {"await_gradient", await_gradient, METH_VARARGS, nullptr},
+    {"enter_module", enter_module, METH_VARARGS, nullptr},
+    {"leave_module", leave_module, METH_VARARGS, nullptr},
     {"note_gradient", note_gradient, METH_VARARGS, nullptr},
     {"see", see, METH_VARARGS, nullptr},
     {"find", find, METH_VARARGS, nullptr},

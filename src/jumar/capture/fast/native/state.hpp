@@ -54,8 +54,9 @@ struct Watch {
   PyObject* unfinished = nullptr;  // those of modules that wait for gradients; null: Python notes these
   int64_t step_start = 0;
   bool notes_optimizer_values = false;
-  Object module_watch, autocast, clock, forward, backward, optimizer;
-  Object describe, site_of, outside, of_parameter, find_origin, origins_by_thread, origins_here, callers, notebook, text_of, is_users, line_of, fail;
+  Object module_watch, autocast, clock, empty, forward, backward, optimizer, pending_type;
+  Object describe, site_of, outside, of_parameter, find_origin, origins_by_thread, origins_here, callers, notebook;
+  Object module_site_of, on_gradient, hook_leaf, text_of, is_users, line_of, fail;
   CallSlots call;
   OriginsSlots origins;
   PendingSlots pending;
