@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import gc
 import math
+import sys
 import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -262,6 +266,128 @@ def test_operators_below_another_mode_are_the_same(recorded: Callable[..., Any])
         x.exp().sum()
 
     assert_same(*recorded(lambda: program, values="stats"))
+
+
+class Results(OrderedDict[str, Any]):
+    """As model libraries return them."""
+
+
+class Nested(nn.Module):
+    """Takes and returns tensors in tuples, lists and dictionaries, deeper than they are followed."""
+
+    def forward(self, pair: Any, *, scale: torch.Tensor | None = None, deep: Any = None) -> Results:
+        x = pair[0] * pair[1]["second"][0] * (1.0 if scale is None else scale)
+        return Results(last=x, states=(x.exp(), [x.sin(), {"inner": x.cos()}]), size=x.shape[0], none=None)
+
+
+def _nested() -> Callable[[], None]:
+    model, outer = Nested(), nn.ModuleList([nn.Linear(4, 4)])
+
+    def program() -> None:
+        leaf, scale = torch.randn(3, 4, requires_grad=True), torch.randn(4, requires_grad=True)
+        for _ in range(2):
+            given = (outer[0](leaf), {"second": [leaf]})
+            found = model(given, scale=scale, deep=[[[[[leaf]]]]])
+            (found["last"].sum() + found["states"][1][1]["inner"].sum()).backward()
+
+    return program
+
+
+def _again() -> Callable[[], None]:
+    """Two backward passes through one graph, one for a gradient of a gradient, one in the step after."""
+    model, untrained = Net(), Net()
+    updates = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def program() -> None:
+        kept: list[torch.Tensor] = []
+        for _ in range(3):
+            x = torch.randn(3, 8, requires_grad=True)
+            loss = model(x).square().mean()
+            loss.backward(retain_graph=True)
+            loss.backward(retain_graph=True)
+            (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+            slope.square().sum().backward()
+            for old in kept:
+                old.backward()
+            kept = [untrained(torch.randn(2, 8)).sum()]
+            updates.step()
+
+    return program
+
+
+class Failing(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.inner(x)
+        raise ValueError("no")
+
+
+def _failing() -> Callable[[], None]:
+    model = Failing()
+
+    def program() -> None:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no"):
+                model(torch.ones(2, 4))
+            nn.functional.relu(torch.ones(3))
+
+    return program
+
+
+def _around() -> Callable[[], None]:
+    class Doubling(TorchDispatchMode):
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            return func(*args, **(kwargs or {}))
+
+    model = Net()
+
+    def program() -> None:
+        with Doubling():
+            model(torch.randn(3, 8).half().float()).sum().backward()
+
+    return program
+
+
+@pytest.mark.parametrize("make", [_nested, _again, _failing, _around])
+@pytest.mark.parametrize("values", ["none", "sketch", "hash"])
+def test_modules_and_their_gradients_are_noted_as_python_notes_them(
+    recorded: Callable[..., Any], make: Callable[[], Callable[[], None]], values: str
+) -> None:
+    assert_same(*recorded(make, values=values))
+
+
+def test_nothing_that_modules_are_given_is_kept_afterwards(
+    module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(loading._state, "module", module)
+    model = Net()
+
+    def run() -> list[weakref.ref[Any]]:
+        x = torch.randn(3, 8, requires_grad=True) * 1
+        y = model(x)
+        y.sum().backward()
+        return [weakref.ref(x), weakref.ref(y)]
+
+    with record(tmp_path / "recording", values="stats"):
+        references = [one for _ in range(3) for one in run()]
+        alive = sum(one() is not None for one in references)
+    gc.collect()
+    assert alive == 0, "a graph keeps its hooks, and hooks their tensors"
+    assert sys.getrefcount(model.a) < 10
+
+
+def test_a_graph_may_be_freed_on_another_thread(module: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(loading._state, "module", module)
+    model, graphs = Net(), []
+    with record(tmp_path / "recording", values="none"):
+        graphs += [model(torch.randn(3, 8)) for _ in range(5)]
+        thread = threading.Thread(target=graphs.clear)
+        thread.start()
+        thread.join()
+    assert len(Recording.open(tmp_path / "recording").rows(0)) > 0
 
 
 def test_an_operator_that_raises_leaves_no_row(recorded: Callable[..., Any]) -> None:
