@@ -37,6 +37,7 @@ from tune_contenders import ENGINES, LOWER_PRECISION, TRAIN
 from tune_table import guide_with, summary, table
 
 from jumar.recording.files import write_text_atomically
+from jumar.tune.backend.knowledge import ERROR_BUDGET
 from jumar.tune.gate import median_interval
 from jumar.tune.machine import this_machine
 from jumar.tune.options import parse_duration_s
@@ -134,7 +135,8 @@ def environment_of(row: Row, bank: Path) -> dict[str, str]:
     bank.mkdir(parents=True, exist_ok=True)
     row_name = f"{row.model}:{row.batch}"
     own = {"TUNE_BANK_PATH": str(bank), "ASCEND_WORK_PATH": str(bank), tune_models.ROW_VARIABLE: row_name}
-    return os.environ | threads | own
+    lower = {} if row.budget is None else {ERROR_BUDGET: f"{row.budget:g}"}  # as `jumar run --tuned --budget` sets it
+    return os.environ | threads | own | lower
 
 
 def tune(row: Row, environment: dict[str, str], budget: str) -> dict[str, Any]:

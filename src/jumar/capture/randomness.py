@@ -11,6 +11,7 @@ import hashlib
 import random
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -52,7 +53,7 @@ def step_digests() -> dict[str, str]:
 
     NumPy's is its global one, and only of a process that has imported NumPy.
     """
-    digests = {"python": digest(repr(random.getstate()).encode())}
+    digests = {"python": _python_digest(random.getstate())}
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
         name, keys, *rest = numpy.get_state()
@@ -60,6 +61,12 @@ def step_digests() -> dict[str, str]:
     digests["cpu"] = digest(torch.default_generator.get_state())
     digests |= {name: digest(generator.get_state()) for name, generator in _device_generators()}
     return digests
+
+
+@lru_cache(maxsize=1)
+def _python_digest(state: tuple[Any, ...]) -> str:
+    """Return the digest of Python's state: 625 numbers as text, which most programs leave as they are for many steps."""
+    return digest(repr(state).encode())
 
 
 def default_generator(device: torch.device) -> Any:
