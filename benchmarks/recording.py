@@ -261,7 +261,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     rest()
-    num_rounds, num_steps = (2, 2) if options.quick else (7, 4)
+    num_rounds, num_steps = (2, 2) if options.quick else (5, 8)
     modes = options.modes.split(";") if options.modes else [*RECORDED, *DEBUG_MODES]
     about = machine()
     figures = summary(rounds_of(modes, num_rounds, num_steps))

@@ -150,7 +150,7 @@ def tune(row: Row, environment: dict[str, str], budget: str) -> dict[str, Any]:
         command = [*jumar, "tune", source, "--job-type", "1", "--time-budget", budget, *precision]
     start = time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    told = (done.stdout + done.stderr).strip().splitlines()
+    told = (done.stdout + done.stderr).replace(f"{HERE}{os.sep}", "").strip().splitlines()
     return {"tuning_s": time.perf_counter() - start, "code": done.returncode, "said": told[:3] + told[-3:]}
 
 
@@ -250,7 +250,9 @@ def main() -> None:
     for row in [] if options.table else wanted:
         if row.name not in known:
             print(row.name, flush=True)
-            rows = add(options.out, run_row(row, options))
+            old = next((one for one in rows if one["row"] == row.name), {})
+            kept = {name: old.get(name) for name in ("tuning", "budget")} if options.no_tuning else {}
+            rows = add(options.out, run_row(row, options) | kept)
             print(table(rows[-1:]), flush=True)
     print(table(rows))
     print("\n".join(summary(rows)))
