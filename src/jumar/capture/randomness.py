@@ -65,7 +65,7 @@ def step_digests() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def _python_digest(state: tuple[Any, ...]) -> str:
-    """Return the digest of Python's state: 625 numbers as text, which most programs leave as they are for many steps."""
+    """Return the digest of Python's state: 625 numbers as text, which most programs leave as they are for long."""
     return digest(repr(state).encode())
 
 
