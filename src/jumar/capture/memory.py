@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
@@ -71,12 +72,25 @@ def address_of(tensor: torch.Tensor) -> int:
 _FLOAT32 = np.dtype(np.float32).str
 
 
+_is_transformed: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
+
+
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Tell whether operators on this tensor run code of its class (DTensor: communication), or it has no one shape."""
+    """Tell whether a tensor has no elements of its own to look at.
+
+    Operators on it run code of its class (DTensor: communication), it has no one shape, it stands for others within
+    a transformation (`torch.func.vmap`, `grad`), or its memory was given back (FSDP) or never was (tangents of zero).
+    """
     kind = type(tensor)
     if kind is torch.Tensor or kind is torch.nn.Parameter:
-        return tensor.is_nested
+        return tensor.is_nested or _is_transformed(tensor) or _is_without_memory(tensor)
     return kind.__torch_dispatch__ is not torch.Tensor.__torch_dispatch__
+
+
+def _is_without_memory(tensor: torch.Tensor) -> bool:
+    if tensor.is_meta or tensor.layout is not torch.strided or not tensor.numel():
+        return False
+    return tensor._is_zerotensor() or not tensor.untyped_storage().nbytes()
 
 
 @lru_cache(maxsize=4096)

@@ -351,7 +351,40 @@ def _around() -> Callable[[], None]:
     return program
 
 
-@pytest.mark.parametrize("make", [_nested, _again, _failing, _around])
+class Odd(nn.Module):
+    """Passes on whatever it is given, computed with once where that is a floating-point tensor."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.is_floating_point() else x
+
+
+def _odd_tensors() -> Callable[[], None]:
+    model = Odd()
+
+    def program() -> None:
+        model(torch.eye(3).to_sparse())
+        model(torch.eye(3).to_sparse_csr())
+        model(torch.empty(3, 0, requires_grad=True)).sum().backward()
+        model(torch.ones(2, 2, device="meta", requires_grad=True))
+        model(torch.tensor(3))
+        model(torch.ones(3, dtype=torch.complex64, requires_grad=True).conj()).abs().sum().backward()
+        model(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+        model(nn.Parameter(torch.ones(3))).sum().backward()
+        with torch.inference_mode():
+            model(torch.ones(3))
+        torch.func.vmap(model)(torch.ones(2, 3))
+        torch.func.grad(lambda x: model(x).sum())(torch.ones(3))
+        torch.func.jvp(model, (torch.ones(3),), (torch.ones(3),))
+        freed = torch.ones(300)
+        freed.untyped_storage().resize_(0)  # as FSDP does with parameters that are not needed just now
+        nn.Identity()(freed.view(30, 10))
+
+    return program
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what torch.func imports
+@pytest.mark.filterwarnings("ignore::UserWarning")  # sparse CSR and nested tensors are in beta
+@pytest.mark.parametrize("make", [_nested, _again, _failing, _around, _odd_tensors])
 @pytest.mark.parametrize("values", ["none", "sketch", "hash"])
 def test_modules_and_their_gradients_are_noted_as_python_notes_them(
     recorded: Callable[..., Any], make: Callable[[], Callable[[], None]], values: str

@@ -69,7 +69,7 @@ static bool add_gradient(PyObject* pending, PyObject* name, const at::Tensor& gr
 // Called with the interpreter's lock.
 static void note_now(PyObject* pending, PyObject* name, const at::Tensor& gradient) {
   const OwnWork work;
-  if (!add_gradient(pending, name, gradient, work.at_us())) tell_failure();
+  if (!attempt([&] { return add_gradient(pending, name, gradient, work.at_us()); })) tell_failure();
 }
 
 // What a hook holds; it goes with its graph, on whatever thread that is freed.

@@ -80,10 +80,13 @@ static Object enter_now(PyObject* origin, PyObject* args) {
 static PyObject* enter_module(PyObject*, PyObject* arguments) {
   PyObject *origin, *args;
   if (!PyArg_ParseTuple(arguments, "OO", &origin, &args)) return nullptr;
-  const bool is_noted = !c10::GradMode::is_enabled() ||
-                        note_origin(static_cast<int64_t>(at::sequence_number::peek()), origin, watch->empty.get());
-  Object entered = is_noted ? enter_now(origin, args) : Object();
-  if (entered) return Py_NewRef(entered.get());
+  Object entered;
+  const bool is_noted = attempt([&] {
+    if (c10::GradMode::is_enabled() && !note_origin(static_cast<int64_t>(at::sequence_number::peek()), origin, watch->empty.get()))
+      return false;
+    return static_cast<bool>(entered = enter_now(origin, args));
+  });
+  if (is_noted) return Py_NewRef(entered.get());
   tell_failure();
   Py_RETURN_NONE;
 }
@@ -145,9 +148,13 @@ static bool leave_now(PyObject* origin, PyObject* call, PyObject* inputs, PyObje
 static PyObject* leave_module(PyObject*, PyObject* arguments) {
   PyObject *origin, *parent, *call, *inputs, *kwargs, *output;
   if (!PyArg_ParseTuple(arguments, "OOOO!OO", &origin, &parent, &call, &PyList_Type, &inputs, &kwargs, &output)) return nullptr;
-  const bool is_noted = parent == Py_None || !c10::GradMode::is_enabled() ||
-                        note_origin(static_cast<int64_t>(at::sequence_number::peek()), parent, watch->empty.get());
-  if (!is_noted || !leave_now(origin, call, inputs, kwargs, output)) tell_failure();
+  const bool is_noted = attempt([&] {
+    if (parent != Py_None && c10::GradMode::is_enabled() &&
+        !note_origin(static_cast<int64_t>(at::sequence_number::peek()), parent, watch->empty.get()))
+      return false;
+    return leave_now(origin, call, inputs, kwargs, output);
+  });
+  if (!is_noted) tell_failure();
   Py_RETURN_NONE;
 }
 

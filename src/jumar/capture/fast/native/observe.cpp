@@ -76,7 +76,7 @@ static void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
           return learn(op, stack, key);
         }
         text = Object::borrowed(known->second);
-        if (!before(given, *info, text.get(), noted)) {
+        if (!attempt([&] { return before(given, *info, text.get(), noted); })) {
           tell_failure();
           noted.call = Object();
         }
@@ -104,7 +104,7 @@ static void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (noted.call && watch->mode) {  // it may have been taken down meanwhile
     watch->call.start_us.put(noted.call.get(), PyFloat_FromDouble((start - own - watch->step_start) / 1000.0));
     watch->call.duration_us.put(noted.call.get(), PyFloat_FromDouble((end - start - (own_time() - own)) / 1000.0));
-    if (!after(*info, noted, *stack)) tell_failure();
+    if (!attempt([&] { return after(*info, noted, *stack); })) tell_failure();
   }
   noted.call = Object();
   noted.base.reset();
@@ -194,22 +194,22 @@ static PyObject* begin_step(PyObject*, PyObject* arguments) {
 }
 
 static PyMethodDef METHODS[] = {
-    {"set_up", set_up, METH_O, nullptr},
-    {"take_down", take_down, METH_NOARGS, nullptr},
-    {"observe", observe, METH_O, nullptr},
-    {"begin_step", begin_step, METH_VARARGS, nullptr},
-    {"enter_module", enter_module, METH_VARARGS, nullptr},
-    {"leave_module", leave_module, METH_VARARGS, nullptr},
-    {"note_gradient", note_gradient, METH_VARARGS, nullptr},
-    {"see", see, METH_VARARGS, nullptr},
-    {"find", find, METH_VARARGS, nullptr},
-    {"locate", locate, METH_O, nullptr},
-    {"outline", outline, METH_O, nullptr},
-    {"note_write", note_write, METH_O, nullptr},
-    {"note_result", note_result, METH_O, nullptr},
-    {"carry", carry, METH_VARARGS, nullptr},
-    {"clear", clear, METH_O, nullptr},
-    {"forget_values", forget_values, METH_NOARGS, nullptr},
+    {"set_up", raising<set_up>, METH_O, nullptr},
+    {"take_down", raising<take_down>, METH_NOARGS, nullptr},
+    {"observe", raising<observe>, METH_O, nullptr},
+    {"begin_step", raising<begin_step>, METH_VARARGS, nullptr},
+    {"enter_module", raising<enter_module>, METH_VARARGS, nullptr},
+    {"leave_module", raising<leave_module>, METH_VARARGS, nullptr},
+    {"note_gradient", raising<note_gradient>, METH_VARARGS, nullptr},
+    {"see", raising<see>, METH_VARARGS, nullptr},
+    {"find", raising<find>, METH_VARARGS, nullptr},
+    {"locate", raising<locate>, METH_O, nullptr},
+    {"outline", raising<outline>, METH_O, nullptr},
+    {"note_write", raising<note_write>, METH_O, nullptr},
+    {"note_result", raising<note_result>, METH_O, nullptr},
+    {"carry", raising<carry>, METH_VARARGS, nullptr},
+    {"clear", raising<clear>, METH_O, nullptr},
+    {"forget_values", raising<forget_values>, METH_NOARGS, nullptr},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -114,6 +114,25 @@ static void tell_failure() {
   Py_XDECREF(trace);
 }
 
+// Does something of the observer's; an error of PyTorch's becomes one of Python's, and false.
+template <class Do>
+static bool attempt(Do&& act) {
+  try {
+    return act();
+  } catch (const std::exception& error) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, error.what());
+    return false;
+  }
+}
+
+// A function of the module, which raises what PyTorch throws.
+template <PyObject* (*act)(PyObject*, PyObject*)>
+static PyObject* raising(PyObject* self, PyObject* arguments) {
+  PyObject* result = nullptr;
+  attempt([&] { return (result = act(self, arguments)) != nullptr; });
+  return result;
+}
+
 static const Info* info_of(const c10::OperatorHandle& op) {
   auto known = watch->infos.find(op);
   if (known != watch->infos.end()) return &known->second;

@@ -188,6 +188,11 @@ class Storages {
            !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && !tensor.key_set().has(c10::DispatchKey::Python);
   }
 
+  // Its memory was given back (FSDP), or never was (tangents of zero).
+  static bool is_without_memory(const at::Tensor& tensor) {
+    return tensor.numel() && (tensor._is_zerotensor() || !tensor.storage().unsafeGetStorageImpl()->nbytes());
+  }
+
   static void drop(std::unordered_map<const void*, Carried>& carried) {
     for (auto& [_, one] : carried) Py_DECREF(one.seen);
     carried.clear();
@@ -258,6 +263,7 @@ class Storages {
     const Lies* lies = takes_ && is_followed(tensor) ? lies_of(tensor) : nullptr;
     if (PyErr_Occurred()) return false;
     if (!lies || !lies->is_plain) return look_by_python(seen, tensor);
+    if (is_without_memory(tensor)) return true;
     PyObject* twin = slots_.twin.of(seen);
     if (twin != Py_None) {
       PyObject* known = slots_.statistics.of(twin);
