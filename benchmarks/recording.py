@@ -204,6 +204,7 @@ def rounds_of(modes: list[str], num_rounds: int, num_steps: int) -> dict[str, li
         sys.stderr.write(f"round {number} of {num_rounds} (0 warms up)\n")
         for mode, figures in found.items():
             measured = measure(mode, num_steps)
+            os.sync()  # what this mode has written must not be written out at the cost of the next one
             if number:
                 figures.append(measured)
     return found
