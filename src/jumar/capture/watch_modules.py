@@ -109,8 +109,6 @@ class CallWatch:
         notebook = self._notebook
         if not notebook.takes_notes:
             return
-        if notebook.fast is not None and notebook.fast.note_gradient(pending, name, gradient):
-            return
         with notebook.own_work():
             now, call = notebook.now_us(), pending.call
             if call is None or name not in pending.missing or id(call) not in notebook.unfinished:

@@ -453,7 +453,7 @@ def test_an_observer_that_fails_ends_the_recording_and_not_the_run(
     monkeypatch.setitem(loading._state, "module", module)
     x = torch.ones(5, dtype=torch.float64)
     with record(tmp_path / "recording", values="stats") as session:
-        monkeypatch.setattr(session.observer._fast._host, "_notebook", None)
+        monkeypatch.setattr(session.observer._fast._host, "notebook", None)
         assert [math.e] * 5 == pytest.approx(x.exp().tolist())
     assert "the observer failed" in Recording.open(tmp_path / "recording").ends[0].not_covered[0]
 

@@ -36,7 +36,7 @@ class Host:
     ) -> None:
         self.Call, self.Clock, self.Seen, self.Site, self.Tally = Call, RunClock, Seen, Site, Tally
         self.Frame, self.Origin = Frame, Origin
-        self._notebook = self.notebook = notebook
+        self.notebook = notebook
         self._source = next(probe for probe in notebook.probes if isinstance(probe, SourceProbe))
         self._elements: dict[Any, int] = {}
         self._folded = np.ascontiguousarray(sketch.fold().reshape(-1))
@@ -83,7 +83,7 @@ class Host:
     def look(self, seen: Seen, tensor: torch.Tensor) -> None:
         """Let the probes look at a tensor that is new."""
         if not is_wrapper(tensor):
-            for probe in self._notebook.tensor_probes:
+            for probe in self.notebook.tensor_probes:
                 probe.on_tensor(seen, tensor)
 
 

@@ -38,8 +38,6 @@ class FastStorages:
         """Note a module that is about to run: its call, and the tensors among its arguments."""
         self.leave_module: Callable[..., None] = module.leave_module
         """Note that it has: its origin, its parent's or None, call, tensors, keyword arguments, output."""
-        self.note_gradient: Callable[[Any, str, Tensor], bool] = module.note_gradient
-        """Note a gradient that has come; False where that is Python's to do."""
 
     def clear(self, *, carries: bool = False) -> None:
         """See `StorageTable.clear`."""

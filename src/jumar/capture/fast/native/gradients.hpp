@@ -101,15 +101,4 @@ static void hook(const at::Tensor& tensor, PyObject* pending, PyObject* name, Py
   });
 }
 
-// Notes a gradient that a hook of Python's has been given; false when it is Python's to note.
-static PyObject* note_gradient(PyObject*, PyObject* arguments) {
-  PyObject *pending, *name, *object;
-  if (!PyArg_ParseTuple(arguments, "OOO", &pending, &name, &object)) return nullptr;
-  const at::Tensor* gradient = tensor_of(object);
-  if (!gradient) return nullptr;
-  if (!takes_gradients()) Py_RETURN_FALSE;
-  note_now(pending, name, *gradient);
-  Py_RETURN_TRUE;
-}
-
 }  // namespace jumar

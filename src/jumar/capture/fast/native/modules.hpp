@@ -52,14 +52,15 @@ static bool see_all(PyObject* pairs, PyObject* named) {
 }
 
 static PyObject* module_site(PyObject* origin, PyObject* phase) {
-  const SiteKey key{origin, nullptr, phase};
-  const auto known = watch->sites.find(key);
-  if (known != watch->sites.end()) return known->second;
-  PyObject* site = PyObject_CallFunctionObjArgs(watch->module_site_of.get(), origin, phase, nullptr);
-  if (!site) return nullptr;
-  Py_INCREF(origin);
-  watch->sites.emplace(key, site);
-  return site;
+  return kept_site({origin, nullptr, phase}, [&] {
+    return PyObject_CallFunctionObjArgs(watch->module_site_of.get(), origin, phase, nullptr);
+  });
+}
+
+// Says that nodes made from now on belong to `origin`, where nodes are made.
+static bool enter_origin(PyObject* origin) {
+  return !c10::GradMode::is_enabled() ||
+         note_origin(static_cast<int64_t>(at::sequence_number::peek()), origin, watch->empty.get());
 }
 
 static Object enter_now(PyObject* origin, PyObject* args) {
@@ -81,11 +82,7 @@ static PyObject* enter_module(PyObject*, PyObject* arguments) {
   PyObject *origin, *args;
   if (!PyArg_ParseTuple(arguments, "OO", &origin, &args)) return nullptr;
   Object entered;
-  const bool is_noted = attempt([&] {
-    if (c10::GradMode::is_enabled() && !note_origin(static_cast<int64_t>(at::sequence_number::peek()), origin, watch->empty.get()))
-      return false;
-    return static_cast<bool>(entered = enter_now(origin, args));
-  });
+  const bool is_noted = attempt([&] { return enter_origin(origin) && (entered = enter_now(origin, args)); });
   if (is_noted) return Py_NewRef(entered.get());
   tell_failure();
   Py_RETURN_NONE;
@@ -149,10 +146,7 @@ static PyObject* leave_module(PyObject*, PyObject* arguments) {
   PyObject *origin, *parent, *call, *inputs, *kwargs, *output;
   if (!PyArg_ParseTuple(arguments, "OOOO!OO", &origin, &parent, &call, &PyList_Type, &inputs, &kwargs, &output)) return nullptr;
   const bool is_noted = attempt([&] {
-    if (parent != Py_None && c10::GradMode::is_enabled() &&
-        !note_origin(static_cast<int64_t>(at::sequence_number::peek()), parent, watch->empty.get()))
-      return false;
-    return leave_now(origin, call, inputs, kwargs, output);
+    return (parent == Py_None || enter_origin(parent)) && leave_now(origin, call, inputs, kwargs, output);
   });
   if (!is_noted) tell_failure();
   Py_RETURN_NONE;

@@ -200,7 +200,6 @@ static PyMethodDef METHODS[] = {
     {"begin_step", raising<begin_step>, METH_VARARGS, nullptr},
     {"enter_module", raising<enter_module>, METH_VARARGS, nullptr},
     {"leave_module", raising<leave_module>, METH_VARARGS, nullptr},
-    {"note_gradient", raising<note_gradient>, METH_VARARGS, nullptr},
     {"see", raising<see>, METH_VARARGS, nullptr},
     {"find", raising<find>, METH_VARARGS, nullptr},
     {"locate", raising<locate>, METH_O, nullptr},

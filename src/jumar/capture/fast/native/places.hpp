@@ -94,15 +94,22 @@ static bool find_place(Place& place) {
   return true;
 }
 
-static PyObject* site_at(const Place& place, const Info& info) {
-  const SiteKey key{place.origin.get(), &info, place.phase};
+// The site that `key` stands for, borrowed; `make` asks Python for one that was not met before.
+template <class Make>
+static PyObject* kept_site(const SiteKey& key, Make&& make) {
   auto known = watch->sites.find(key);
   if (known != watch->sites.end()) return known->second;
-  PyObject* site = PyObject_CallFunctionObjArgs(watch->site_of.get(), place.origin.get(), place.phase, info.info, nullptr);
+  PyObject* site = make();
   if (!site) return nullptr;
   Py_INCREF(key.origin);
   watch->sites.emplace(key, site);
   return site;
+}
+
+static PyObject* site_at(const Place& place, const Info& info) {
+  return kept_site({place.origin.get(), &info, place.phase}, [&] {
+    return PyObject_CallFunctionObjArgs(watch->site_of.get(), place.origin.get(), place.phase, info.info, nullptr);
+  });
 }
 
 // The note of a call at `site` that begins now.
