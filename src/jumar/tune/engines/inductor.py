@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
@@ -15,6 +14,7 @@ from jumar.tune.engines.eager import CHANNELS_LAST, SPATIAL, step_settings
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
 from jumar.tune.threads import threads
+from jumar.tune.variable import variable
 
 PRODUCTS = frozenset(
     {"conv1d", "conv2d", "conv3d", "convolution", "linear", "mm", "addmm", "bmm", "baddbmm", "matmul", "einsum"}
@@ -118,17 +118,12 @@ def _cached_at(folder: Path) -> Iterator[None]:
     """Let TorchInductor keep what it compiles in `folder`, and find there what it has compiled."""
     from torch._inductor.utils import clear_caches
 
-    before = os.environ.get(_CACHE)
-    os.environ[_CACHE] = str(folder)
-    clear_caches()
-    try:
-        yield
-    finally:
+    with variable(_CACHE, str(folder)):
         clear_caches()
-        if before is None:
-            del os.environ[_CACHE]
-        else:
-            os.environ[_CACHE] = before
+        try:
+            yield
+        finally:
+            clear_caches()
 
 
 def site_device(site: Site) -> str:

@@ -18,6 +18,7 @@ from jumar.tune.plan.plan import KIND, PROVIDER, Plan
 from jumar.tune.policy import Policy
 from jumar.tune.providers.base import Provider
 from jumar.tune.task import Function, Task, digest
+from jumar.tune.variable import variable
 
 BUILDS = "JUMAR_TUNE_BUILDS"
 """Environment variable: a folder in which the processes of one run leave what they compiled for each other."""
@@ -48,16 +49,9 @@ class PlanProvider(Provider):
 @contextmanager
 def sharing_builds() -> Iterator[Path]:
     """Let the processes that are started meanwhile share what they compile, in a folder that is removed at the end."""
-    before = os.environ.get(BUILDS)
-    with tempfile.TemporaryDirectory(prefix="jumar-builds-", ignore_cleanup_errors=True) as folder:
-        os.environ[BUILDS] = folder
-        try:
-            yield Path(folder)
-        finally:
-            if before is None:
-                del os.environ[BUILDS]
-            else:
-                os.environ[BUILDS] = before
+    temporary = tempfile.TemporaryDirectory(prefix="jumar-builds-", ignore_cleanup_errors=True)
+    with temporary as folder, variable(BUILDS, folder):
+        yield Path(folder)
 
 
 def _shared(plan: Plan, site: Site, folder: Path, engines: Sequence[Engine]) -> GraphFunction:
