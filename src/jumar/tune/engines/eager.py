@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import platform
+from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 
@@ -35,6 +37,13 @@ SPATIAL = frozenset(
 """Operators that have kernels for channels stored last."""
 PACKED = frozenset({"conv2d", "conv3d", "linear"})
 """Operators whose weights oneDNN packs."""
+MKL = "mkl"
+
+
+def mkl_may_pay(graph: Graph) -> bool:
+    """Tell whether MKL's packed weights are worth a trial: where linear layers are what the graph mostly does."""
+    names = Counter(base_name(node.operator) for node in graph.nodes)
+    return names["linear"] > names["conv2d"] + names["conv3d"] and platform.machine() in {"x86_64", "AMD64"}
 
 
 def step_settings(graph: Graph) -> list[Settings]:
@@ -50,6 +59,7 @@ class Eager(Engine):
     - `{}`: the operators as they stand;
     - `{"prepack": True}`: weights of convolutions and linear layers in oneDNN's own blocks, with a normalisation
       or activation behind a convolution computed in its kernel;
+    - `{"prepack": True, "products": "mkl"}`: the same, with the weights of linear layers as MKL packs them;
     - `{"layout": "channels_last"}`: images, volumes and filters with their channels last, from end to end.
     """
 
@@ -74,6 +84,8 @@ class Eager(Engine):
             found.append({"layout": CHANNELS_LAST})
         if machine.device == "cpu" and names & PACKED and graph.constants:
             found.append({"prepack": True})
+            if mkl_may_pay(graph):
+                found.append({"prepack": True, "products": MKL})
         return found
 
     def build(self, site: Site, settings: Settings) -> GraphFunction:
@@ -89,7 +101,7 @@ class Eager(Engine):
         if settings.get("prepack"):
             from jumar.tune.engines.prepack import packed
 
-            return packed(site)
+            return packed(site, by_mkl=settings.get("products") == MKL)
         return bound(site.graph, site.constants)
 
     def load(self, site: Site, settings: Settings) -> GraphFunction:

@@ -10,7 +10,7 @@ from typing import Any
 
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
 from jumar.tune.engines.cut import base_name
-from jumar.tune.engines.eager import CHANNELS_LAST, SPATIAL, step_settings
+from jumar.tune.engines.eager import CHANNELS_LAST, MKL, SPATIAL, mkl_may_pay, step_settings
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
 from jumar.tune.threads import threads
@@ -27,6 +27,7 @@ class Inductor(Engine):
 
     - `freezing`: weights are packed and folded;
     - `layout`: `channels_last`, converted at the borders;
+    - `products`: `mkl`, linear layers with weights that MKL has packed;
     - `max_autotune`: products from templates, chosen by measuring (CPP and ATEN on the CPU, Triton on CUDA);
     - `coordinate_descent`: tiles of Triton kernels, tuned one parameter after the other.
 
@@ -64,6 +65,8 @@ class Inductor(Engine):
             return found
         if names & SPATIAL:
             found.append(base | {"layout": CHANNELS_LAST})
+        if base and mkl_may_pay(graph):
+            found.append(base | {"products": MKL})
         if names & PRODUCTS:
             found.append(base | {"max_autotune": True})
         if base:
@@ -79,7 +82,7 @@ class Inductor(Engine):
                 return compiled_step(site, settings)
             from jumar.tune.engines.inductor_aot import built
 
-            return built(site, layout=str(settings.get("layout", "")))
+            return built(site, settings)
 
     def load(self, site: Site, settings: Settings) -> GraphFunction:
         """Return the library's function, or what the cache folder holds."""
@@ -87,7 +90,7 @@ class Inductor(Engine):
             return self.build(site, settings)
         from jumar.tune.engines.inductor_aot import loaded
 
-        return loaded(site)
+        return loaded(site, settings)
 
 
 @contextmanager

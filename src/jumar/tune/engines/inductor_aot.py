@@ -8,13 +8,15 @@ from typing import Any
 
 import torch
 
-from jumar.tune.engines.base import GraphFunction, Site
+from jumar.tune.engines.base import GraphFunction, Settings, Site
 from jumar.tune.engines.borders import inside_constants, with_borders
 from jumar.tune.engines.bound import with_weights
 from jumar.tune.engines.channels import channels_last, converted
 from jumar.tune.engines.cut import Cut, cut
+from jumar.tune.engines.eager import MKL
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.fx import to_fx
+from jumar.tune.graph.values import annotated
 
 PACKAGE = "inductor.pt2"
 
@@ -32,24 +34,33 @@ class Whole(torch.nn.Module):
         return outputs
 
 
-def built(site: Site, layout: str) -> GraphFunction:
-    """Compile the graph into the site's folder and load it from there."""
+def built(site: Site, settings: Settings) -> GraphFunction:
+    """Compile the graph into the site's folder and load it from there. Raises TuneError as `call_mkl` and `loaded`."""
     from torch._inductor import aoti_compile_and_package
 
     made = cut(site.graph)
     if not made.inside.nodes:
         return with_borders(site, made, None)
     constants = inside_constants(site, made)
-    graph = channels_last(made.inside) if layout else made.inside
-    module = with_weights(to_fx(graph), graph, converted(constants) if layout else constants)
+    if settings.get("layout"):
+        graph, constants = channels_last(made.inside), converted(constants)
+    else:
+        graph = made.inside
+    if settings.get("products") == MKL:
+        from jumar.tune.engines.mkl import call_mkl
+
+        module = with_weights(annotated(graph), graph, constants)
+        call_mkl(module)
+    else:
+        module = with_weights(to_fx(graph), graph, constants)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # PyTorch's exporter uses what PyTorch deprecates
         program = torch.export.export(Whole(module), tuple(_example(site, made)), strict=False)
         aoti_compile_and_package(program, package_path=str(site.folder / PACKAGE))
-    return loaded(site)
+    return loaded(site, settings)
 
 
-def loaded(site: Site) -> GraphFunction:
+def loaded(site: Site, settings: Settings) -> GraphFunction:
     """Return the function of what `built` left. Raises TuneError when it left nothing."""
     made = cut(site.graph)
     if not made.inside.nodes:
@@ -57,6 +68,8 @@ def loaded(site: Site) -> GraphFunction:
     path = site.folder / PACKAGE
     if not path.is_file():
         raise TuneError(f"{path} is missing, so that nothing can be loaded; tune again.")
+    if settings.get("products") == MKL:
+        import jumar.tune.engines.mkl  # noqa: F401 - defines the operator that the library calls
     return with_borders(site, made, _runner(str(path)))
 
 

@@ -1,4 +1,4 @@
-"""Weights of convolutions and linear layers in oneDNN's own blocks."""
+"""Weights of convolutions and linear layers in oneDNN's own blocks, or those of linear layers in MKL's."""
 
 from __future__ import annotations
 
@@ -14,24 +14,28 @@ from jumar.tune.engines.borders import inside_constants, with_borders
 from jumar.tune.engines.bound import with_weights
 from jumar.tune.engines.channels import of_any_strides
 from jumar.tune.engines.cut import cut
+from jumar.tune.engines.mkl import pack
+from jumar.tune.engines.packable import CONVOLUTIONS, is_packable, operands, option
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.values import annotated
 
 aten = torch.ops.aten
-CONVOLUTIONS = (aten.conv2d.default, aten.conv3d.default)
 NORMS = (aten._native_batch_norm_legit_no_training.default,)
 
 
-def packed(site: Site) -> GraphFunction:
-    """Return the function with packed weights. Raises TuneError where there is nothing to pack."""
+def packed(site: Site, *, by_mkl: bool = False) -> GraphFunction:
+    """Return the function with packed weights, those of linear layers by MKL where asked for.
+
+    Raises TuneError where there is nothing to pack, or no MKL.
+    """
     made = cut(site.graph)
     graph = of_any_strides(made.inside)
     module = with_weights(annotated(graph), graph, inside_constants(site, made))
     num_packed = 0
     for node in list(module.graph.nodes):
-        if _is_packable(node):
+        if is_packable(node):
             _fold_norm(module, node)
-            _pack(module, node)
+            _pack(module, node, by_mkl=by_mkl)
             num_packed += 1
     if not num_packed:
         raise TuneError("the graph has no convolution or linear layer in float32 whose weights oneDNN can pack.")
@@ -45,15 +49,6 @@ def packed(site: Site) -> GraphFunction:
     return with_borders(site, made, inside)
 
 
-def _is_packable(node: fx.Node) -> bool:
-    if node.target not in (*CONVOLUTIONS, aten.linear.default):
-        return False
-    x, weight, bias = _operands(node)
-    constant = weight.op == "get_attr" and (bias is None or bias.op == "get_attr")
-    fine = constant and x.meta["val"].dtype is torch.float32 and x.meta["val"].numel() > 0
-    return fine and not isinstance(_option(node, 4, "padding", 0), str) and x.meta["val"].dim() >= 2
-
-
 def _fold_norm(module: fx.GraphModule, node: fx.Node) -> None:
     """Multiply a batch normalisation that follows a convolution into its weights."""
     if node.target not in CONVOLUTIONS or len(node.users) != 1:
@@ -64,7 +59,7 @@ def _fold_norm(module: fx.GraphModule, node: fx.Node) -> None:
     parameters = [_value(module, argument) for argument in norm.args[1:5]]
     if any(value is None and argument is not None for value, argument in zip(parameters, norm.args[1:5], strict=True)):
         return
-    weight, bias = (_value(module, operand) for operand in _operands(node)[1:])
+    weight, bias = (_value(module, operand) for operand in operands(node)[1:])
     assert weight is not None
     factor, offset = _affine(parameters, float(norm.args[6]), weight)  # type: ignore[arg-type]
     shape = (-1, *(1 for _ in weight.shape[1:]))
@@ -88,23 +83,28 @@ def _affine(parameters: Sequence[Any], epsilon: float, like: torch.Tensor) -> tu
     return factor.to(like.dtype), offset.to(like.dtype)
 
 
-def _pack(module: fx.GraphModule, node: fx.Node) -> None:
-    x, weight, bias = _operands(node)
+def _pack(module: fx.GraphModule, node: fx.Node, *, by_mkl: bool) -> None:
+    x, weight, bias = operands(node)
     value = _value(module, weight)
     assert value is not None
     size = x.meta["val"].shape
+    target: Any
+    arguments: tuple[Any, ...]
     with module.graph.inserting_before(node):
         if node.target is aten.linear.default:
             rows = size[:-1].numel()
-            blocks = _attribute(module, torch.ops.mkldnn._reorder_linear_weight(value, rows))
-            target = torch.ops.mkldnn._linear_pointwise.default
-            arguments: tuple[Any, ...] = (x, blocks, bias, "none", [], "")
+            if by_mkl:
+                blocks = _attribute(module, pack(value, rows))
+                target, arguments = torch.ops.mkl._mkl_linear.default, (x, blocks, weight, bias, rows)
+            else:
+                blocks = _attribute(module, torch.ops.mkldnn._reorder_linear_weight(value, rows))
+                target, arguments = torch.ops.mkldnn._linear_pointwise.default, (x, blocks, bias, "none", [], "")
         else:
             stride, padding, dilation = (
-                _pair(_option(node, place, name, default), value.dim() - 2)
+                _pair(option(node, place, name, default), value.dim() - 2)
                 for place, name, default in ((3, "stride", 1), (4, "padding", 0), (5, "dilation", 1))
             )
-            groups = int(_option(node, 6, "groups", 1))
+            groups = int(option(node, 6, "groups", 1))
             reorder = torch.ops.mkldnn._reorder_convolution_weight
             blocks = _attribute(module, reorder(value, padding, stride, dilation, groups, list(size)))
             follower = _relu_after(node)
@@ -127,14 +127,6 @@ def _relu_after(node: fx.Node) -> fx.Node | None:
 
 def _items(node: fx.Node) -> list[Any]:
     return [user.args[1] if user.target is operator.getitem else -1 for user in node.users]
-
-
-def _operands(node: fx.Node) -> tuple[Any, Any, Any]:
-    return node.args[0], _option(node, 1, "weight", None), _option(node, 2, "bias", None)
-
-
-def _option(node: fx.Node, place: int, name: str, default: Any) -> Any:
-    return node.args[place] if len(node.args) > place else node.kwargs.get(name, default)
 
 
 def _set(node: fx.Node, place: int, name: str, value: fx.Node) -> None:
