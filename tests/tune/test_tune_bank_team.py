@@ -164,7 +164,7 @@ def test_a_bank_of_the_first_version_is_read_and_migrated_when_it_is_written_to(
 
 
 def precision() -> KnownPrecision:
-    asked = AskedPrecision(graph_key="g", machine_key="m", weights="w", budget=1e-2)
+    asked = AskedPrecision(task=mm_task(), machine=MACHINE, weights="w", budget=1e-2)
     plan = Plan(regions=(Region(nodes=(), engine="eager"),))
     return KnownPrecision(asked=asked, error=5e-3, plan=plan, gain=gain(1.5), updated="2026-01-01T00:00:00.000+00:00")
 

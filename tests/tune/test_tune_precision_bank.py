@@ -7,11 +7,12 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from lowering_models import Residual
-from tune_builders import gain
+from tune_builders import MACHINE, ONE_THREAD, gain, mm_task
 
 from jumar.errors import UsageError
 from jumar.tune import Bank
@@ -39,8 +40,8 @@ def bank(tmp_path: Path) -> Bank:
     return Bank.open(tmp_path / "bank")
 
 
-def known(budget: float, error: float, ratio: float, **fields: str) -> KnownPrecision:
-    asked = AskedPrecision(**({"graph_key": "g", "machine_key": "m", "weights": "w"} | fields), budget=budget)
+def known(budget: float, error: float, ratio: float, **fields: Any) -> KnownPrecision:
+    asked = AskedPrecision(**({"task": mm_task(), "machine": MACHINE, "weights": "w"} | fields), budget=budget)
     return KnownPrecision(
         asked=asked, error=error, plan=PLAN, gain=gain(ratio), updated="2026-01-01T00:00:00.000+00:00"
     )
@@ -56,10 +57,12 @@ def test_the_fastest_within_the_budget_is_found_whatever_budget_it_was_chosen_fo
     assert len(bank.precisions()) == 3
 
 
-@pytest.mark.parametrize("field", ["graph_key", "machine_key", "weights", "metric"])
-def test_another_graph_machine_weights_or_metric_has_none(bank: Bank, field: str) -> None:
+@pytest.mark.parametrize(
+    "other", [{"task": mm_task(9)}, {"machine": ONE_THREAD}, {"weights": "other"}, {"metric": "other"}]
+)
+def test_another_graph_machine_weights_or_metric_has_none(bank: Bank, other: dict[str, Any]) -> None:
     bank.keep_precision(known(1e-2, 9e-3, 1.8))
-    assert bank.precision(replace(known(1e-2, 0, 1).asked, **{field: "other"})) is None
+    assert bank.precision(replace(known(1e-2, 0, 1).asked, **other)) is None
 
 
 def test_what_is_chosen_again_for_the_same_budget_takes_the_place(bank: Bank) -> None:

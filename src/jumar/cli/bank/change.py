@@ -13,7 +13,7 @@ from jumar.cli.options import json_option
 from jumar.tune.plan.plan import worded
 
 if TYPE_CHECKING:
-    from jumar.tune.bank import Entry
+    from jumar.tune.bank import Known
 
 
 @click.command()
@@ -58,8 +58,8 @@ def prune(
     return 0
 
 
-def _tests(older_than: float | None, other_versions: bool, unsatisfied: bool) -> list[Callable[[Entry], bool]]:
-    tests: list[Callable[[Entry], bool]] = []
+def _tests(older_than: float | None, other_versions: bool, unsatisfied: bool) -> list[Callable[[Known], bool]]:
+    tests: list[Callable[[Known], bool]] = []
     if older_than is not None:
         limit = datetime.now(timezone.utc) - timedelta(days=older_than)
         tests.append(lambda entry: datetime.fromisoformat(entry.updated) < limit)

@@ -14,7 +14,7 @@ from jumar.cli.options import force_option, json_option
 from jumar.words import counted
 
 if TYPE_CHECKING:
-    from jumar.tune.bank import Bank, Entry, Merged
+    from jumar.tune.bank import Bank, Known, Merged
     from jumar.tune.machine import Machine
 
 
@@ -27,13 +27,14 @@ def merge(*, sources: tuple[str, ...], skip_others: bool, bank: str | None, as_j
     """Take over what the banks at PLACE... (folders or URLs) know.
 
     Where both know an operator, the policies that gain more stay, whole: those of one operator were measured on
-    top of each other. A bank with entries of another kind of device than this bank and this machine is refused.
+    top of each other. Of plans in fewer bits, for the same weights and error budget, the faster one stays. A bank
+    with entries of another kind of device than this bank and this machine is refused.
     """
     from jumar.tune.bank import Bank, Merged, bank_place
 
     target, total = open_bank(bank, create=True), Merged()
     known = _machines(target)
-    read = [(source, Bank.open(bank_place(source, os.environ), create=False).entries()) for source in sources]
+    read = [(source, Bank.open(bank_place(source, os.environ), create=False).everything()) for source in sources]
     for entries in [_of_known_machines(source, entries, known, skip_others) for source, entries in read]:
         total += target.merge(entries)
     _say(f"Merged {counted(len(sources), 'bank')} into {target.name}", total, as_json)
@@ -52,7 +53,7 @@ def export(*, out: Path, bank: str | None, force: bool) -> int:
     from jumar.report import write_text
     from jumar.tune.bank import export_lines
 
-    lines = list(export_lines(open_bank(bank).entries()))
+    lines = list(export_lines(open_bank(bank).everything()))
     write_text(out, "".join(f"{line}\n" for line in lines), force=force)
     click.echo(f"Wrote {len(lines)} policies to {out}.", err=True)
     return 0
@@ -84,10 +85,10 @@ def _machines(target: Bank) -> list[Machine]:
     """Return this machine and those of the bank."""
     from jumar.tune import this_machine
 
-    return [this_machine(), *(entry.machine for entry in target.entries())]
+    return [this_machine(), *(one.machine for one in target.everything())]
 
 
-def _of_known_machines(source: str, entries: list[Entry], known: list[Machine], skip_others: bool) -> list[Entry]:
+def _of_known_machines(source: str, entries: list[Known], known: list[Machine], skip_others: bool) -> list[Known]:
     """Return the entries of the devices of `known`. Raises BankError for others."""
     from jumar.tune.bank import foreign
     from jumar.tune.errors import BankError

@@ -13,9 +13,10 @@ import click
 from jumar.cli.bank.shared import bank_option, make_table, open_bank, print_json, print_table
 from jumar.cli.options import json_option
 from jumar.tune.plan.plan import worded
+from jumar.words import counted
 
 if TYPE_CHECKING:
-    from jumar.tune.bank import Bank, Entry
+    from jumar.tune.bank import Bank, Known
     from jumar.tune.work import Work
 
 SHORT_KEY = 12
@@ -30,13 +31,20 @@ def list_(*, operator: str | None, bank: str | None, as_json: bool) -> int:
     """List the entries, or those whose operator's name contains OPERATOR."""
     opened = open_bank(bank)
     entries = [entry for entry in opened.entries() if operator is None or operator in entry.task.operator]
+    lowered = [one for one in opened.precisions() if operator is None or operator in one.task.operator]
     if as_json:
-        print_json(entries=[entry.to_json() for entry in entries], bank=opened.name)
+        print_json(
+            entries=[entry.to_json() for entry in entries],
+            precisions=[one.to_json() for one in lowered],
+            bank=opened.name,
+        )
         return 0
+    known: list[Known] = [*entries, *lowered]
     num_found = sum(entry.policy is not None for entry in entries)
+    fewer = f", {counted(len(lowered), 'plan')} in fewer bits" if lowered else ""
     print_table(
-        f"{num_found} policies and {len(entries) - num_found} without a faster one in {opened.name}.",
-        make_table(["Key", "Operator", "Kind", "Policy", "Gain", "Device"], [_list_row(entry) for entry in entries]),
+        f"{num_found} policies and {len(entries) - num_found} without a faster one{fewer} in {opened.name}.",
+        make_table(["Key", "Operator", "Kind", "Policy", "Gain", "Device"], list(map(_list_row, known))),
     )
     return 0
 
@@ -47,12 +55,15 @@ def list_(*, operator: str | None, bank: str | None, as_json: bool) -> int:
 @json_option
 def show(*, key: str, bank: str | None, as_json: bool) -> int:
     """Show everything that was measured for the operator whose key begins with KEY."""
-    entries = _entries_of(open_bank(bank), key)
+    from jumar.tune.bank import Entry
+
+    found = _known_of(open_bank(bank), key)
     if as_json:
-        print_json(entries=[entry.to_json() for entry in entries])
+        entries = [one.to_json() for one in found if isinstance(one, Entry)]
+        print_json(entries=entries, precisions=[one.to_json() for one in found if not isinstance(one, Entry)])
         return 0
-    click.echo("\n".join(_described(entries[0].task)))
-    for entry in entries:
+    click.echo("\n".join(_described(found[0].task)))
+    for entry in found:
         click.echo(f"\n{entry.kind} on {entry.machine}, {entry.updated}")
         click.echo(
             f"  {worded(entry.policy) if entry.policy else 'no faster policy'}"
@@ -134,23 +145,23 @@ def _described(work: Work) -> Iterator[str]:
         yield from (f"  {name}: {count} times" for name, count in counts.most_common())
 
 
-def _entries_of(bank: Bank, beginning: str) -> list[Entry]:
-    """Return the entries of the one task whose key begins so. Raises UsageError when there is none or several."""
+def _known_of(bank: Bank, beginning: str) -> list[Known]:
+    """Return what is known of the one task whose key begins so. Raises UsageError when there is none or several."""
     from jumar.errors import UsageError
 
-    entries = [entry for entry in bank.entries() if entry.task.key.startswith(beginning.lower())]
-    keys = {entry.task.key for entry in entries}
+    found = [one for one in bank.everything() if one.task.key.startswith(beginning.lower())]
+    keys = {one.task.key for one in found}
     if len(keys) == 1:
-        return entries
+        return found
     how_many = f"{len(keys)} operators of the bank have" if keys else "no operator of the bank has"
     raise UsageError(f'"{beginning}" must be the beginning of one key; {how_many} it. See `jumar bank list`.')
 
 
-def _list_row(entry: Entry) -> list[str]:
+def _list_row(entry: Known) -> list[str]:
     gain = f"{(entry.gain.ratio - 1) * 100:+.1f} %" if entry.gain is not None else ""
     policy = worded(entry.policy) if entry.policy is not None else f"none of {len(entry.tried)} tried"
     return [entry.task.key[:SHORT_KEY], str(entry.task), entry.kind, policy, gain, _short(entry)]
 
 
-def _short(entry: Entry) -> str:
+def _short(entry: Known) -> str:
     return f"{entry.machine.device}, torch {entry.machine.torch}"

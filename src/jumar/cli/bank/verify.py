@@ -47,6 +47,8 @@ def verify(*, measure: bool, time_budget: str | None, bank: str | None, as_json:
     again = (
         f"; {counted(len(found), 'operator')} measured again, {len(bad)} of them worse than untuned" if measure else ""
     )
+    if measure and (lowered := opened.precisions()):
+        again += f"; {counted(len(lowered), 'plan')} in fewer bits not measured: their weights are not in the bank"
     rows = [[str(one.task), " + ".join(map(str, one.stack)), _WORDS[one.verdict], one.detail] for one in found]
     print_table(f"{opened.name} {state}{again}.", make_table(["Operator", "Policies", "Now", "Measured"], rows))
     return int(bool(problems or bad))

@@ -66,9 +66,7 @@ class Knowledge:
     def _within_budget(self, graph: Graph, weights: Mapping[int, torch.Tensor], budget: float) -> Plan | None:
         from jumar.tune.backend.built import fingerprint
 
-        asked = AskedPrecision(
-            graph_key=graph.key, machine_key=self.machine.key, weights=fingerprint(weights), budget=budget
-        )
+        asked = AskedPrecision(task=graph, machine=self.machine, weights=fingerprint(weights), budget=budget)
         known = self.bank.precision(asked)
         return None if known is None else known.plan
 

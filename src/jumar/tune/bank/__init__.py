@@ -8,13 +8,14 @@ from jumar.tune.bank.explain import Lookup, look_up
 from jumar.tune.bank.location import bank_place, built_in_place, repeat_tune
 from jumar.tune.bank.merging import Merged, foreign
 from jumar.tune.bank.neighbours import Neighbour
-from jumar.tune.bank.precisions import AskedPrecision, KnownPrecision
+from jumar.tune.bank.precisions import AskedPrecision, Known, KnownPrecision
 from jumar.tune.bank.store import Bank
 
 __all__ = [
     "AskedPrecision",
     "Bank",
     "Entry",
+    "Known",
     "KnownPrecision",
     "Lookup",
     "Merged",

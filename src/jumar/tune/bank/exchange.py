@@ -3,18 +3,20 @@
 One line an entry: `{"id", "op", "version", "info_dict", "knowledge"}`. The shape is the vendor's
 (`*_runtime_kb.json`); what is in it is Jumar's: keys and policies of the device that was measured. CANN
 cannot use such a line, and there is none that pretends otherwise. The candidates that were tried and lost are
-left out, and so are tasks for which nothing was faster.
+left out, and so are tasks for which nothing was faster. A line of a choice under an error budget has `weights`,
+`budget` and `metric` in its `info_dict`, and `error` in its `knowledge`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Any
 
 from jumar.findings import Json
 from jumar.tune.bank.entry import Entry
+from jumar.tune.bank.precisions import Known, KnownPrecision
 from jumar.tune.errors import BankError
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
@@ -26,50 +28,64 @@ VERSION = 0
 """The vendor's own value."""
 
 
-def export_lines(entries: Sequence[Entry]) -> Iterator[str]:
-    """Yield a line for each entry that has a policy, without the newline."""
-    for entry in entries:
-        if entry.policy is None:
+def export_lines(known: Iterable[Known]) -> Iterator[str]:
+    """Yield a line for each policy, and for each choice under an error budget, without the newline."""
+    for one in known:
+        if one.policy is None:
             continue
-        info = {"task": entry.task.to_json(), "machine": asdict(entry.machine)}
-        identity: dict[str, Json] = {
-            "task": entry.task.identity(),
-            "machine": asdict(entry.machine),
-            "kind": entry.kind,
-        }
+        info, knowledge = _of_entry(one) if isinstance(one, Entry) else _of_precision(one)
+        identity: dict[str, Json] = {"task": one.task.identity(), **info, "kind": one.policy.kind}
         line = {
             "id": int(digest(identity)[:8], 16),
-            "op": entry.task.base,
+            "op": one.task.base,
             "version": VERSION,
-            "info_dict": info,
+            "info_dict": {"task": one.task.to_json(), **info},
             "knowledge": {
-                **entry.policy.to_json(),
-                "gain": None if entry.gain is None else entry.gain.to_json(),
-                "min_gain": entry.min_gain,
-                "measured_against": [policy.to_json() for policy in entry.base],
-                "created": entry.created,
-                "updated": entry.updated,
+                **one.policy.to_json(),
+                **knowledge,
+                "gain": None if one.gain is None else one.gain.to_json(),
+                "updated": one.updated,
             },
         }
         yield json.dumps(line, sort_keys=True)
 
 
-def import_lines(lines: Iterable[str], name: str) -> list[Entry]:
-    """Return the entries of the lines of a file called `name`; empty lines are passed over.
+def _of_entry(entry: Entry) -> tuple[dict[str, Json], dict[str, Json]]:
+    return {"machine": asdict(entry.machine)}, {
+        "min_gain": entry.min_gain,
+        "measured_against": [policy.to_json() for policy in entry.base],
+        "created": entry.created,
+    }
+
+
+def _of_precision(known: KnownPrecision) -> tuple[dict[str, Json], dict[str, Json]]:
+    asked = known.asked
+    info: dict[str, Json] = {
+        "machine": asdict(asked.machine),
+        "weights": asked.weights,
+        "budget": asked.budget,
+        "metric": asked.metric,
+    }
+    return info, {"error": known.error}
+
+
+def import_lines(lines: Iterable[str], name: str) -> list[Known]:
+    """Return what the lines of a file called `name` say; empty lines are passed over.
 
     Raises BankError, which names the line, for one that `export_lines` cannot have written.
     """
-    entries = []
+    found: list[Known] = []
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                entries.append(_entry(json.loads(line)))
+                read = json.loads(line)
+                found.append(_precision(read) if "budget" in read["info_dict"] else _entry(read))
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 raise BankError(
                     f"{name}, line {number}: must be an entry that `jumar bank export` wrote; {_why(error)}. Nothing "
                     "was imported."
                 ) from error
-    return entries
+    return found
 
 
 def _entry(line: dict[str, Any]) -> Entry:
@@ -87,6 +103,10 @@ def _entry(line: dict[str, Any]) -> Entry:
         created=str(knowledge["created"]),
         updated=str(knowledge["updated"]),
     )
+
+
+def _precision(line: dict[str, Any]) -> KnownPrecision:
+    return KnownPrecision.from_json({**line["info_dict"], **line["knowledge"], "policy": line["knowledge"]})
 
 
 def _why(error: Exception) -> str:

@@ -12,9 +12,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from typing import Protocol
 
 from jumar.tune.bank.entry import Entry
 from jumar.tune.machine import Machine
+
+
+class Measured(Protocol):
+    """What was measured on a machine: policies, and choices under an error budget."""
+
+    @property
+    def machine(self) -> Machine:
+        """Where."""
 
 
 @dataclass(slots=True)
@@ -56,7 +65,7 @@ def worth(entries: Sequence[Entry]) -> float:
     return math.prod(entry.gain.ratio_low for entry in entries if entry.policy is not None and entry.gain is not None)
 
 
-def foreign(entries: Sequence[Entry], known: Sequence[Machine]) -> list[Machine]:
+def foreign(entries: Sequence[Measured], known: Sequence[Machine]) -> list[Machine]:
     """Return the machines of `entries` of which none of `known` has the device, processor and instructions."""
     kinds = {_kind(machine) for machine in known}
     machines = {entry.machine.key: entry.machine for entry in entries}

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from jumar.tune.bank.entry import Entry, Tried
-from jumar.tune.bank.tables import MachineRow, SlotRow, TaskRow
+from jumar.tune.bank.tables import MachineRow, PrecisionRow, SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
 from jumar.tune.policy import KINDS, Policy, stack_from_json, stack_to_json
@@ -42,14 +42,19 @@ def _readable(found: Sequence[SlotRow]) -> Iterator[Entry]:
             yield entry_of(row)
 
 
-def put(session: Session, entry: Entry) -> None:
-    """Write an entry in the place of the one of its task, machine and kind."""
-    task, machine = entry.task, entry.machine
+def name(session: Session, task: Work, machine: Machine) -> None:
+    """Write what a task and a machine are, unless that is known."""
     if session.get(TaskRow, task.key) is None:
         session.add(TaskRow(key=task.key, operator=task.operator, spec=task.to_json(), structure=structure_of(task)))
     if session.get(MachineRow, machine.key) is None:
         session.add(MachineRow(key=machine.key, properties=asdict(machine)))
     session.flush()
+
+
+def put(session: Session, entry: Entry) -> None:
+    """Write an entry in the place of the one of its task, machine and kind."""
+    task, machine = entry.task, entry.machine
+    name(session, task, machine)
     row = session.scalar(
         sa.select(SlotRow).where(
             SlotRow.task_key == task.key, SlotRow.machine_key == machine.key, SlotRow.kind == entry.kind
@@ -71,10 +76,14 @@ def remove(session: Session, task: Work, machine: Machine) -> None:
     session.execute(sa.delete(SlotRow).where(SlotRow.task_key == task.key, SlotRow.machine_key == machine.key))
 
 
-def remove_unused(session: Session) -> None:
-    """Forget the tasks and machines of which nothing is known any more."""
-    session.execute(sa.delete(TaskRow).where(TaskRow.key.not_in(sa.select(SlotRow.task_key))))
-    session.execute(sa.delete(MachineRow).where(MachineRow.key.not_in(sa.select(SlotRow.machine_key))))
+def remove_unused(session: Session, *, with_precisions: bool) -> None:
+    """Forget the tasks and machines of which nothing is known any more, by the table of precisions neither."""
+    tasks, machines = [sa.select(SlotRow.task_key)], [sa.select(SlotRow.machine_key)]
+    if with_precisions:
+        tasks.append(sa.select(PrecisionRow.graph_key))
+        machines.append(sa.select(PrecisionRow.machine_key))
+    session.execute(sa.delete(TaskRow).where(*map(TaskRow.key.not_in, tasks)))
+    session.execute(sa.delete(MachineRow).where(*map(MachineRow.key.not_in, machines)))
 
 
 def entry_of(row: SlotRow) -> Entry:

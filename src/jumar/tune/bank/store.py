@@ -21,7 +21,7 @@ from jumar.tune.bank.entry import Entry, Tried, by_task, stack_of
 from jumar.tune.bank.location import Place
 from jumar.tune.bank.merging import Merged, merged
 from jumar.tune.bank.neighbours import Neighbour, neighbours
-from jumar.tune.bank.precisions import AskedPrecision, KnownPrecision
+from jumar.tune.bank.precisions import AskedPrecision, Known, KnownPrecision
 from jumar.tune.bank.tables import SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
@@ -68,6 +68,10 @@ class Bank:
         """Return everything of this layer, by operator, then newest first."""
         with self._database.reading() as session:
             return [rows.entry_of(row) for row in _all(session)]
+
+    def everything(self) -> list[Known]:
+        """Return all that this layer holds: `entries`, then `precisions`."""
+        return [*self.entries(), *self.precisions()]
 
     def nearest(self, task: Work, machine: Machine, limit: int = 5) -> list[Neighbour]:
         """Return what is known of the same computation at other sizes or on other versions, the nearest first.
@@ -128,10 +132,18 @@ class Bank:
         with self._database.reading() as session:
             return precisions.everything(session)
 
-    def merge(self, entries: Iterable[Entry]) -> Merged:
-        """Take over what another bank knows; see `jumar.tune.bank.merging` for what is kept."""
-        counts = Merged()
+    def merge(self, known: Iterable[Known]) -> Merged:
+        """Take over what another bank knows; see `jumar.tune.bank.merging` for what is kept.
+
+        Of choices under an error budget, for the same question, the one that gains more.
+        """
+        counts, everything = Merged(), list(known)
+        entries = [one for one in everything if isinstance(one, Entry)]
+        lowered = [one for one in everything if not isinstance(one, Entry)]
+        under = [None if self._beneath is None else self._beneath.precision(one.asked) for one in lowered]
         with self._database.writing() as session:
+            if lowered:
+                counts += precisions.merge(session, lowered, under)
             for theirs in by_task(entries):
                 task, machine = theirs[0].task, theirs[0].machine
                 mine = rows.slots(session, task, machine)
@@ -143,20 +155,25 @@ class Bank:
                         rows.put(session, entry)
         return counts
 
-    def prune(self, drop: Callable[[Entry], bool], *, dry_run: bool = False) -> list[Entry]:
+    def prune(self, drop: Callable[[Known], bool], *, dry_run: bool = False) -> list[Known]:
         """Remove every task of a machine of which `drop` says so of all its entries; return what is removed.
 
-        Whole tasks, because the policies of one task were measured on top of each other.
+        Whole tasks, because the policies of one task were measured on top of each other. Choices under an error
+        budget stand for themselves.
         """
-        dropped: list[Entry] = []
+        dropped: list[Known] = []
         with self._database.writing() as session:
+            for known in filter(drop, precisions.everything(session)):
+                dropped.append(known)
+                if not dry_run:
+                    precisions.remove(session, known)
             for entries in by_task([rows.entry_of(row) for row in _all(session)]):
                 if all(map(drop, entries)):
                     dropped += entries
                     if not dry_run:
                         rows.remove(session, entries[0].task, entries[0].machine)
             if not dry_run:
-                rows.remove_unused(session)
+                rows.remove_unused(session, with_precisions=precisions.has_table(session))
         return dropped
 
     def problems(self) -> list[str]:
@@ -175,6 +192,7 @@ class Bank:
                 entries.append(entry)
                 if entry.task.key != task_key or entry.machine.key != machine_key:
                     found.append(f"{place} is filed under another key than its own")
+            found += precisions.problems(session)
         for ours in by_task(entries):
             found += _unmeasured(ours)
         return found

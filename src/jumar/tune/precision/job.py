@@ -92,7 +92,7 @@ class PrecisionJob:
         values = load(captured.data)
         weights = {place: values[place] for place in captured.graph.constants}
         asked = AskedPrecision(
-            graph_key=captured.graph.key, machine_key=self.machine.key, weights=fingerprint(weights),
+            task=captured.graph, machine=self.machine, weights=fingerprint(weights),
             budget=self.precision.budget, metric=self.precision.metric,
         )  # fmt: skip
         self.bank.keep_precision(
