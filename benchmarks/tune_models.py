@@ -18,7 +18,8 @@ from torch.nn import functional
 SEED = 20
 ROW_VARIABLE = "JUMAR_BENCH_ROW"
 IMAGE = 224
-TOKENS, WORDS = 128, 30522
+TOKENS = 128
+VOCABULARY = {"bert": 30522, "gpt": 1024}
 
 
 # ---- convolution networks ----------------------------------------------------------------------------------------
@@ -201,8 +202,8 @@ CONVOLUTION: dict[str, Callable[[], nn.Module]] = {
     "resnet50": ResNet50, "mobilenet": MobileNetV2, "shufflenet": ShuffleNetV2,
 }  # fmt: skip
 TRANSFORMERS: dict[str, Callable[[], nn.Module]] = {
-    "bert": lambda: Transformer(WORDS, 768, 12, 12, gpt=False),
-    "gpt": lambda: Transformer(1024, 512, 8, 2, gpt=True),
+    "bert": lambda: Transformer(VOCABULARY["bert"], 768, 12, 12, gpt=False),
+    "gpt": lambda: Transformer(VOCABULARY["gpt"], 512, 8, 2, gpt=True),
 }
 TRAINING = {"shufflenet-train": "shufflenet", "gpt-train": "gpt"}
 NAMES = (*CONVOLUTION, *TRANSFORMERS, *TRAINING)
@@ -223,9 +224,15 @@ def make(name: str, batch: int) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
     """Return a model for inference and one set of inputs. Raises KeyError for a name that is none of `NAMES`."""
     torch.manual_seed(SEED)
     model = with_statistics((CONVOLUTION | TRANSFORMERS)[TRAINING.get(name, name)]()).eval()
-    if TRAINING.get(name, name) in CONVOLUTION:
-        return model, (torch.randn(batch, 3, IMAGE, IMAGE),)
-    return model, (torch.randint(0, model.words.num_embeddings, (batch, TOKENS)),)
+    return model, inputs_of(name, batch)
+
+
+def inputs_of(name: str, batch: int) -> tuple[torch.Tensor, ...]:
+    """Return one set of inputs of a model, drawn now."""
+    name = TRAINING.get(name, name)
+    if name in CONVOLUTION:
+        return (torch.randn(batch, 3, IMAGE, IMAGE),)
+    return (torch.randint(0, VOCABULARY[name], (batch, TOKENS)),)
 
 
 def training_step(model: nn.Module, inputs: tuple[torch.Tensor, ...]) -> Callable[[], torch.Tensor]:
