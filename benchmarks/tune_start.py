@@ -115,7 +115,8 @@ def main() -> None:
     options = parser.parse_args()
     found = {row: measure(row, options.rounds, options.budget) for row in options.rows.split(",")}
     for row, figures in found.items():
-        print(f"{row:24}{'seconds':>9}{'ratio':>7}{'least':>7}{'most':>7}{'started':>9}  {figures['plan'] or 'NO PLAN'}")
+        plan = figures["plan"] or "NO PLAN"
+        print(f"{row:24}{'seconds':>9}{'ratio':>7}{'least':>7}{'most':>7}{'started':>9}  {plan}")
         for way, one in figures["ways"].items():
             print(
                 f"  {way:22}{one['seconds']:9.2f}{one['ratio']:7.2f}{one['least']:7.2f}{one['greatest']:7.2f}"
