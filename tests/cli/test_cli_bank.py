@@ -50,7 +50,7 @@ def test_merge_says_what_became_of_each_operator(folder, capsys):
     assert main(["bank", "merge", "theirs"]) == 0
     said = capsys.readouterr().out
     assert said.startswith("Merged 1 bank into ")
-    assert said.endswith(": 1 operators added, 1 replaced by better policies, 0 kept, 0 left to the built-in layer.\n")
+    assert said.endswith(": 1 operator added, 1 replaced by better policies, 0 kept, 0 left to the built-in layer.\n")
     entries = answer(capsys, "list")["entries"]
     assert sorted(entry["policy"]["provider"] for entry in entries) == ["aten_native", "channels_last", "channels_last"]
 
@@ -101,7 +101,7 @@ def test_prune_must_be_told_what_and_can_be_tried_dry(folder, capsys):
     fill(folder / "bank", 8, machine=replace(this_machine(), num_threads=64))
     assert len(answer(capsys, "prune", "--other-versions", "--dry-run")["removed"]) == 1
     assert main(["bank", "prune", "--other-versions"]) == 0
-    assert "1 entries of" in capsys.readouterr().out
+    assert "1 entry of" in capsys.readouterr().out
     assert len(answer(capsys, "list")["entries"]) == 2
     assert answer(capsys, "prune", "--older-than", "1")["removed"] == []
     assert len(answer(capsys, "prune", "--older-than", "0")["removed"]) == 2

@@ -106,7 +106,7 @@ def test_pruning_removes_those_that_are_meant_and_keeps_the_graph_of_the_others(
 ) -> None:
     old = chosen(machine=replace(this_machine(), torch="2.12.0"), budget=1e-3, error=1e-4)
     fill(folder / "bank", old)
-    assert "1 entries of" in said(capsys, "prune", "--other-versions", "--dry-run")
+    assert "1 entry of" in said(capsys, "prune", "--other-versions", "--dry-run")
     assert len(held(folder / "bank")) == 3
     said(capsys, "prune", "--other-versions")
     assert [one.asked.budget for one in held(folder / "bank")] == [1e-2, 1e-1]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jumar.words import counted
+
 if TYPE_CHECKING:
     from jumar.report.page import Cell, Section, Verdict
     from jumar.tune import TuneResult
@@ -20,9 +22,9 @@ def graph_verdict(result: TuneResult) -> Verdict:
 
     counters, num_open = result.counters(), result.num_not_judged()
     details = [
-        f"{counters.add} plans added to the bank, {counters.update} updated, {counters.reserved} kept, "
-        f"{counters.unsatisfied - num_open} graphs without a faster plan, {num_open} not judged to the end; "
-        f"{result.num_trials} candidates measured in {result.wall_s:.0f} s.",
+        f"{counted(counters.add, 'plan')} added to the bank, {counters.update} updated, {counters.reserved} kept, "
+        f"{counted(counters.unsatisfied - num_open, 'graph')} without a faster plan, {num_open} not judged to the end; "
+        f"{counted(result.num_trials, 'candidate')} measured in {result.wall_s:.0f} s.",
     ]
     details += [note for graph in result.graphs for note in graph.notes][:_MAX_NOTES]
     if result.stopped_by:

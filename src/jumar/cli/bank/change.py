@@ -52,9 +52,9 @@ def prune(
         ]
         for entry in gone
     ]
-    verb = "would be removed" if dry_run else "were removed"
+    done, entries = "Would remove" if dry_run else "Removed", "entry" if len(gone) == 1 else "entries"
     titles = ["Operator", "Kind", "Policy", "Measured on", "Changed"]
-    print_table(f"{len(gone)} entries of {opened.name} {verb}.", make_table(titles, rows))
+    print_table(f"{done} {len(gone)} {entries} of {opened.name}.", make_table(titles, rows))
     return 0
 
 

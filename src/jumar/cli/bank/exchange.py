@@ -108,6 +108,6 @@ def _say(done: str, counts: Merged, as_json: bool) -> None:
         print_json(**asdict(counts))
         return
     click.echo(
-        f"{done}: {counts.num_added} operators added, {counts.num_better} replaced by better policies, "
+        f"{done}: {counted(counts.num_added, 'operator')} added, {counts.num_better} replaced by better policies, "
         f"{counts.num_kept} kept, {counts.num_built_in} left to the built-in layer."
     )
