@@ -8,6 +8,7 @@ tensors).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from itertools import accumulate
 from operator import attrgetter
 from typing import Any
@@ -62,7 +63,8 @@ TABLE_SCHEMA = pa.schema(list(ROW_TYPES.items()))
 """Columns of a step file: the fields of `CallRow`, its tensors as lists of structs."""
 
 
-def text_columns() -> list[str]:
+@cache
+def text_columns() -> Sequence[str]:
     """Return the paths, in a Parquet file, of the columns whose values repeat: texts and shapes."""
     repeats = {pa.string(), pa.binary()}
     plain = [name for name, kind in ROW_TYPES.items() if kind in repeats]

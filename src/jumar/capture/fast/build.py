@@ -15,11 +15,12 @@ from jumar.native import cached_library, compiled, features
 
 _SOURCE = Path(__file__).parent / "native" / "observe.cpp"
 _TORCH = Path(torch.__file__).parent
+_OURS = {"dispatch", "detach"}
 _METHOD = re.compile(r"virtual\s+([^;~]*?)\b(\w+)\s*\(([^;]*?)\)\s*const\s*=\s*0\s*;", re.DOTALL)
 
 
 def forwarding_table(header: str) -> str:
-    """Return a class `Forward` that passes on every function of PyTorch's `PyInterpreterVTable` but `dispatch`.
+    """Return a class `Forward` that passes on every function of PyTorch's `PyInterpreterVTable` but those of `_OURS`.
 
     `header` is the text of `PyInterpreter.h`: the functions differ from version to version.
     """
@@ -29,7 +30,7 @@ def forwarding_table(header: str) -> str:
     for result, name, parameters in _METHOD.findall(body):
         named = [_named(part, number) for number, part in enumerate(_split(parameters))]
         arguments = ", ".join(f"a{number}" for number in range(len(named)))
-        call = "jumar::dispatch(a0, a1)" if name == "dispatch" else f"original->{name}({arguments})"
+        call = f"{'jumar::' if name in _OURS else 'original->'}{name}({arguments})"
         lines.append(f"  {result.strip()} {name}({', '.join(named)}) const override {{ return {call}; }}")
     return "\n".join((
         "namespace { using namespace c10; using namespace c10::impl;",

@@ -112,6 +112,18 @@ static void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
   if (watch->mode) add_own_time(now() - end);
 }
 
+// What PyTorch calls where it detaches without the dispatcher: an output that is saved for the backward pass.
+static c10::intrusive_ptr<c10::TensorImpl> detach(const c10::TensorImpl* itself) {
+  if (!is_ours_on_top()) return watch->original->detach(itself);
+  static const auto op = c10::Dispatcher::singleton().findSchemaOrThrow("aten::detach", "");
+  auto held = c10::intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>::unsafe_reclaim_from_nonowning(
+      const_cast<c10::TensorImpl*>(itself));
+  torch::jit::Stack stack;
+  stack.emplace_back(at::Tensor(std::move(held)));
+  dispatch(op, &stack);
+  return stack.back().toTensor().getIntrusivePtr();
+}
+
 #include "forward.hpp"
 
 // -- what Python calls ------------------------------------------------------------------------
@@ -122,6 +134,7 @@ static void forget() {
     Py_DECREF(site);
   }
   watch->sites.clear();
+  watch->owners.clear();
   for (auto& [_, line] : watch->lines) Py_DECREF(line);
   watch->lines.clear();
   for (auto& [code, _] : watch->codes) Py_DECREF(code);

@@ -51,6 +51,21 @@ struct Place {
   PyObject* phase = nullptr;  // borrowed
 };
 
+// The origin of a parameter's module. Once that is known it stays.
+static Object owner_of(const at::Tensor& parameter) {
+  const auto* itself = parameter.unsafeGetTensorImpl();
+  const auto known = watch->owners.find(itself);
+  if (known != watch->owners.end() && !known->second.parameter.expired()) return Object::borrowed(known->second.origin.get());
+  Object variable(THPVariable_Wrap(parameter));
+  if (!variable) return Object();
+  Object origin(PyObject_CallOneArg(watch->of_parameter.get(), variable.get()));
+  Object kind(origin ? PyObject_GetAttrString(origin.get(), "module_type") : nullptr);
+  if (!kind) return Object();
+  if (PyUnicode_GET_LENGTH(kind.get()) > 0)
+    watch->owners.insert_or_assign(itself, Owner{c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>(parameter.getIntrusivePtr()), Object::borrowed(origin.get())});
+  return origin;
+}
+
 static bool find_place(Place& place) {
   static PyObject* name = PyUnicode_InternFromString("stack");
   Object stack(PyObject_GetAttr(watch->module_watch.get(), name));
@@ -75,9 +90,7 @@ static bool find_place(Place& place) {
   }
   place.phase = watch->backward.get();
   if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node.get())) {
-    Object variable(THPVariable_Wrap(leaf->variable));
-    if (!variable) return false;
-    place.origin = Object(PyObject_CallOneArg(watch->of_parameter.get(), variable.get()));
+    place.origin = owner_of(leaf->variable);
     place.source = Object(PyUnicode_FromString(""));
     return static_cast<bool>(place.origin);
   }

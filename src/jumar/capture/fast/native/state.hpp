@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/core/UndefinedTensorImpl.h>
 #include <c10/core/impl/PyInterpreter.h>
 
 #include "objects.hpp"
@@ -47,6 +48,12 @@ struct LineHash {
   size_t operator()(const LineKey& key) const { return reinterpret_cast<size_t>(key.code) * 31 + key.place; }
 };
 
+// The module of a parameter, which may be gone, and another tensor in its place.
+struct Owner {
+  c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> parameter;
+  Object origin;
+};
+
 struct Watch {
   const c10::impl::PyInterpreterVTable *original = nullptr, *ours = nullptr;
   PyObject* mode = nullptr;   // the observer's mode while operators are noted here, else null
@@ -65,6 +72,7 @@ struct Watch {
   std::unordered_map<c10::OperatorHandle, Info> infos;
   std::unordered_map<SiteKey, PyObject*, SiteHash> sites;  // keeps origin and site
   std::unordered_map<std::string, PyObject*> texts;
+  std::unordered_map<const c10::TensorImpl*, Owner> owners;  // of parameters
   std::unordered_map<PyObject*, bool> codes;  // keeps the code
   std::unordered_map<LineKey, PyObject*, LineHash> lines;
   std::vector<PyObject*> output_names;
