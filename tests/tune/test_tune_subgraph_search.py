@@ -54,6 +54,11 @@ def scripted(before: float, after: float, unit_us: float) -> Outcome:
     return Outcome(status="measured", phase="measure", gain=gain, worst_error=0.0, allowed_error=1e-6)
 
 
+def spread(ratios: list[float]) -> Outcome:
+    gain = gain_of([100.0 * ratio for ratio in ratios], [100.0] * len(ratios))
+    return Outcome(status="measured", phase="measure", gain=gain, worst_error=0.0, allowed_error=1e-6)
+
+
 @dataclass
 class Clock:
     """Answers trials by how long each plan takes, in units of eager's time."""
@@ -66,6 +71,7 @@ class Clock:
     work: list[object] = field(default_factory=list)
     efforts: list[object] = field(default_factory=list)
     limits: list[float] = field(default_factory=list)
+    seeds: dict[str, list[int]] = field(default_factory=dict)
 
     def prepare(self, trials, limit_s=None):
         pass
@@ -87,6 +93,8 @@ class Clock:
         plans = [Plan.of(stack[0]) if stack else None for stack in (trial.incumbent, trial.candidate)]
         self.asked.append(f"{role} {plans[1]} against {plans[0] or 'eager'}")
         self.work.append(trial.task)
+        if role == "screen" and plans[0] is None:
+            self.seeds.setdefault(str(plans[1]), []).append(trial.seed)
         kept = [plan is not None and plan.memory == "keep" for plan in plans]
         self.efforts.append((trial.effort.settling_calls, kept[0] != kept[1], plans[0] is None))
         before, after = (self._time(plan, trial.task, role) for plan in plans)
@@ -405,6 +413,27 @@ def test_what_other_programs_disturbed_is_looked_at_again_and_counts(captured, b
     assert (outcome.action, str(outcome.plan), outcome.is_open) == ("add", "fast", False)
     assert plans_asked(clock).count("fast") == 2
     assert sum(one.startswith("confirm") for one in clock.asked) == 3, "and so is a confirmation"
+
+
+def test_a_wide_interval_that_leaves_open_who_is_fastest_is_measured_again(captured, bank):
+    seen: list[str] = []
+
+    def time_of(plan, task, role):
+        if str(plan) != "fast" or role != "screen":
+            return by_engine(fast=0.5, slow=0.8)(plan, task, role)
+        seen.append(str(plan))
+        # The first look says 1.0 to 2.6 times as fast, which is about what `slow` is.
+        return spread([1.0, 1.02, 1.05, 1.1, 2.5, 2.6, 2.6]) if len(seen) == 1 else 0.5
+
+    outcome, clock = run(captured, bank, time_of)
+    assert (outcome.action, str(outcome.plan)) == ("add", "fast")
+    assert len(set(clock.seeds["fast"])) == len(clock.seeds["fast"]) == 2, "what was answered is not asked again"
+
+
+def test_intervals_that_stay_wide_are_given_up(captured, bank):
+    wide = spread([1.0, 1.02, 1.05, 1.1, 2.5, 2.6, 2.6])
+    _, clock = run(captured, bank, lambda plan, task, role: wide)
+    assert max(map(plans_asked(clock).count, plans_asked(clock))) <= 3
 
 
 def test_a_machine_that_is_always_busy_ends_the_search_and_concludes_nothing(captured, bank):

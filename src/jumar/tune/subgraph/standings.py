@@ -12,6 +12,9 @@ from jumar.tune.subgraph.outcome import plan_id
 FAR_BEHIND = 2.0
 """An engine whose first settings take this many times the leader's time gets no further settings measured."""
 
+WIDE = 1.2
+"""An interval from 1 to this, and wider, tells little: other programs used the machine, too."""
+
 
 @dataclass(slots=True)
 class Standings:
@@ -22,8 +25,10 @@ class Standings:
     _gains: dict[str, tuple[Plan, Gain]] = field(default_factory=dict)
 
     def add(self, plan: Plan, gain: Gain) -> None:
-        """Note what a plan gains."""
-        self._gains[plan_id(plan)] = (plan, gain)
+        """Note what a plan gains; of two measurements the one with the narrower interval counts."""
+        known = self.gain(plan)
+        if known is None or _width(gain) < _width(known):
+            self._gains[plan_id(plan)] = (plan, gain)
 
     def gain(self, plan: Plan) -> Gain | None:
         """Return what a plan gains; None when it has no measurement."""
@@ -36,6 +41,18 @@ class Standings:
             return 1.0
         gain = self.gain(plan)
         return 0.0 if gain is None else gain.ratio
+
+    def doubtful(self) -> list[Plan]:
+        """Return the plans with a wide interval that leaves open whether they are the fastest, the likeliest first."""
+        best = self.best_gain()
+        if best is None:
+            return []
+        found = [
+            (gain.ratio_high, plan)
+            for plan, gain in self._gains.values()
+            if _width(gain) > WIDE and gain.ratio_high > best.ratio_low
+        ]
+        return [plan for _, plan in sorted(found, key=lambda one: one[0], reverse=True)]
 
     def best_ratio(self) -> float:
         """Return the greatest ratio; 1 when nothing was measured."""
@@ -66,6 +83,10 @@ class Standings:
         """Return the best plans of the engines that are not far behind, fastest first, `count` at most."""
         found = self.best_of_engines().values()
         return [plan for plan in found if self.ratio(plan) * FAR_BEHIND > self.best_ratio()][:count]
+
+
+def _width(gain: Gain) -> float:
+    return gain.ratio_high / gain.ratio_low
 
 
 def same(plan: Plan, other: Plan | None) -> bool:

@@ -20,7 +20,8 @@ from jumar.tune.worker.messages import Effort, Outcome, Trial
 
 CONFIRMATION_SEED = 1000
 MODEL_SEED = 2000
-"""Added to the seed, so that each of the last two measurements has inputs of its own."""
+AGAIN_SEED = 3000
+"""Added to the seed, so that each of the last two measurements, and one that is made again, has inputs of its own."""
 _SPARE = 1.5
 """The last measurements are given this much more time than they are expected to take."""
 _LEAST_S = 1.0
@@ -97,15 +98,17 @@ class Trials:
         self.measures.prepare([self.trial(plan, None, quick(self.options)) for plan in asked], limit_s)
 
     def screen(
-        self, plan: Plan, against: Plan | None, stage: Stage, effort: Effort | None = None, share: float | None = None
-    ) -> Outcome:
+        self, plan: Plan, against: Plan | None, stage: Stage, effort: Effort | None = None, share: float | None = None,
+        seed: int = 0,
+    ) -> Outcome:  # fmt: skip
         """Measure `plan` against another (None: eager) within its share of the time that is left.
 
-        Raises OutOfBudget and GraphFailed.
+        Of a measurement that is made once more `seed` is another one: the first one's answer is kept in the job's
+        file. Raises OutOfBudget and GraphFailed.
         """
         self._check_time(plan)
         begun = self.measures.elapsed_s()
-        trial = self.trial(plan, against, effort or quick(self.options))
+        trial = self.trial(plan, against, effort or quick(self.options), seed)
         outcome = self.measures.screen(trial, self._reserve_s(), self._limit_s(plan, share))
         self._learn(plan, outcome, self.measures.elapsed_s() - begun)
         return self._noted(plan, against, stage, outcome)

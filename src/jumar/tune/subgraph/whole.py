@@ -7,7 +7,7 @@ What is expected to be fast and is quick to try comes first, so that a search th
     baseline         what every plan must beat: the bank's plan, else the faster of eager and TorchInductor's default
     slow engines     those that compile for tens of seconds; further settings only of one that is near the best
     variants         of the leaders: pieces of the batch, streams, threads, kept memory
-    again            what other programs disturbed
+    again            what other programs disturbed, and what may be the fastest for all that is known of it
 
 Every quick look is a paired measurement against eager, which needs no building, so that drifts of the machine's
 speed do not decide.
@@ -25,7 +25,7 @@ from jumar.tune.plan import Plan, Region
 from jumar.tune.subgraph.offers import Space, forms, mixed, variants, whole_plans
 from jumar.tune.subgraph.outcome import GraphOutcome, Stage, plan_id
 from jumar.tune.subgraph.standings import FAR_BEHIND, Standings, same
-from jumar.tune.subgraph.trials import Trials
+from jumar.tune.subgraph.trials import AGAIN_SEED, Trials
 
 NEAR_TO_COMPILE = 1.3
 """A slow engine whose first settings take this many times the leader's time gets no further settings measured."""
@@ -84,12 +84,13 @@ class WholePlans:
 
     def look(self, plan: Plan, stage: Stage, share: float | None = None) -> Gain | None:
         """Screen a plan against eager, unless it was; return its gain, None when it has none."""
-        known = self.standings.gain(plan)
-        if known is not None:
-            return known
+        return self.standings.gain(plan) or self._measure(plan, stage, share)
+
+    def _measure(self, plan: Plan, stage: Stage, share: float | None = None, *, is_again: bool = False) -> Gain | None:
         self.on_step(str(plan))
-        outcome = self.trials.screen(plan, None, stage, share=share)
-        self._looks[plan_id(plan)] = self._looks.get(plan_id(plan), 0) + 1
+        looks = self._looks.get(plan_id(plan), 0)
+        outcome = self.trials.screen(plan, None, stage, share=share, seed=AGAIN_SEED + looks if is_again else 0)
+        self._looks[plan_id(plan)] = looks + 1
         self._busy.pop(plan_id(plan), None)
         if outcome.status == "unfinished":
             self._unfinished.add(plan.regions[0].engine)
@@ -99,7 +100,7 @@ class WholePlans:
             return None
         self.standings.add(plan, outcome.gain)
         self.trials.keep_for_the_end(self.standings.best_gain())
-        return outcome.gain
+        return self.standings.gain(plan)
 
     def sensible(self, plans: Iterable[Plan]) -> list[Plan]:
         """Leave out splits that the graph does not take, and say why."""
@@ -187,9 +188,12 @@ class WholePlans:
                 self.look(both, "variants")
 
     def _look_again(self) -> None:
-        """Measure once more what other programs disturbed; what was built then is not built again."""
+        """Measure once more what other programs disturbed, or left in doubt; what was built then is not built again."""
         for plan, stage in list(self._busy.values()):
             self.look(plan, stage)
+        for plan in self.standings.doubtful():
+            if self._looks.get(plan_id(plan), 0) < MOST_LOOKS:
+                self._measure(plan, "engines", is_again=True)
 
     def _why_not_cut(self, sizes: tuple[int, ...]) -> str:
         from jumar.tune.plan.batch import cut_batch
