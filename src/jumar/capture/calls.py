@@ -8,6 +8,8 @@ all calls and steps, so that the columns of a step that is like the one before n
 from __future__ import annotations
 
 import json
+import math
+import struct
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +26,21 @@ if TYPE_CHECKING:
 
 Statistics = tuple[float | None, float | None, float | None, float | None, int, int]
 """Minimum, maximum, mean, L2 norm (None without a finite element), number of NaN, number of Inf."""
+_SIX = struct.Struct("6d")
+UNKNOWN = _SIX.pack(*[math.nan] * 6)
+"""Packed statistics of a tensor whose elements were not looked at."""
+
+
+def packed(statistics: Statistics) -> bytes:
+    """Return the six as float64, NaN for None: one object a tensor, which become columns at once."""
+    return _SIX.pack(*(math.nan if number is None else number for number in statistics))
+
+
+def unpacked(data: bytes) -> Statistics:
+    """Return what `packed` was given."""
+    *numbers, num_nan, num_inf = _SIX.unpack(data)
+    minimum, maximum, mean, l2 = (None if math.isnan(number) else number for number in numbers)
+    return minimum, maximum, mean, l2, int(num_nan), int(num_inf)
 
 
 class Layout:
@@ -84,7 +101,8 @@ class Seen:
         """Number of its memory in the step; 0 when that is not followed."""
         self.num_writes, self.version = num_writes, version
         """The state of its elements; -1 when that is not followed."""
-        self.statistics: Statistics | None = None
+        self.statistics: bytes | None = None
+        """`Statistics`, packed."""
         self.sketch: bytes | None = None
         self.hash = ""
         self.array: np.ndarray | ArrayView | None = None

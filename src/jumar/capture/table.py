@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from jumar.capture.calls import Call, Layout, Named, Seen, Site, arguments_text
+from jumar.capture.calls import UNKNOWN, Call, Layout, Named, Seen, Site, arguments_text
 from jumar.recording.rows import ROW_TYPES, TABLE_SCHEMA, TENSOR_TYPES, TENSORS, shape_column
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ _OF_CALL = ("site", *_REPEATING, "start_us", "duration_us", "inputs", "outputs")
 _fields_of = attrgetter(*_OF_CALL)
 _OF_LAYOUT = ("shape", "dtype", "device", "stride", "storage_offset", "contiguous", "format")
 _STATISTICS = ("minimum", "maximum", "mean", "l2", "num_nan", "num_inf")
-_UNKNOWN = (None,) * len(_STATISTICS)
 _MOST_TEXTS = 20_000
 
 
@@ -155,8 +154,8 @@ def _layout_column(name: str, layouts: Sequence[Layout]) -> pa.Array:
 
 def _values(tensors: Sequence[Seen]) -> dict[str, Any]:
     """Return the columns of what differs from step to step, one value a tensor; one value for all of a column."""
-    statistics = [seen.statistics or _UNKNOWN for seen in tensors]
-    numbers = np.array(statistics, np.float64).reshape(-1, len(_STATISTICS))
+    statistics = b"".join([seen.statistics or UNKNOWN for seen in tensors])
+    numbers = np.frombuffer(statistics, np.float64).reshape(-1, len(_STATISTICS))
     columns: dict[str, Any] = dict(zip(_STATISTICS, np.ascontiguousarray(numbers.T), strict=True))
     has_sketch = any(seen.sketch is not None for seen in tensors)
     columns["sketch"] = pa.array([seen.sketch for seen in tensors], pa.binary()) if has_sketch else None

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumar.capture.calls import Call, Seen
+from jumar.capture.calls import Call, Seen, packed
 from jumar.capture.memory import as_array, borrowed, host_view
 from jumar.capture.probes.base import Probe
 from jumar.capture.probes.stats import SMALL, TINY, SmallTensors, blocks_of, is_plain, maximum_of, minimum_of
@@ -135,7 +135,7 @@ class _LaneSums:
         if not math.isfinite(total):
             return False
         if seen.twin is None:
-            seen.statistics = lowest, highest, total / size, math.sqrt(squares), 0, 0
+            seen.statistics = packed((lowest, highest, total / size, math.sqrt(squares), 0, 0))
         self._seen.append(seen)
         if len(self._seen) == self._MOST:
             self.finish()

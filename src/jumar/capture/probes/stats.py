@@ -16,12 +16,12 @@ from ctypes import memmove
 import numpy as np
 import torch
 
-from jumar.capture.calls import Call, Seen, Statistics
+from jumar.capture.calls import Call, Seen, Statistics, packed
 from jumar.capture.memory import address_of, as_array, borrowed, dense, host_view
 from jumar.capture.probes.base import Probe
 from jumar.recording import sketch
 
-_EMPTY: Statistics = (None, None, None, None, 0, 0)
+_EMPTY = packed((None, None, None, None, 0, 0))
 _NO_SIX = {torch.complex32, torch.complex64, torch.complex128}
 SMALL = sketch.LANES
 """Elements up to which a tensor is reduced together with others."""
@@ -60,7 +60,7 @@ class StatsProbe(Probe):
         elif size <= SMALL and is_plain(seen, on_host):
             self._small.add(seen, on_host, size)
         else:
-            seen.statistics = host_statistics(on_host)
+            seen.statistics = packed(host_statistics(on_host))
 
     def on_step_end(self, calls: Sequence[Call]) -> None:
         """Reduce what is small, and read back what was computed on devices, one transfer a device."""
@@ -71,7 +71,7 @@ class StatsProbe(Probe):
         self._pending = []
         for group in by_device.values():
             for (seen, _), numbers in zip(group, torch.stack([six for _, six in group]).tolist(), strict=True):
-                seen.statistics = _from_device(numbers, math.prod(seen.shape))
+                seen.statistics = packed(_from_device(numbers, math.prod(seen.shape)))
         for seen in self._copies:
             assert seen.twin is not None
             seen.statistics = seen.twin.statistics
@@ -130,9 +130,9 @@ def _reduce_small(tensors: list[Seen], starts: list[int], values: np.ndarray) ->
     numbers = zip(tensors, *(np.asarray(column).tolist() for column in columns), strict=True)
     for seen, start, size, minimum, maximum, mean, norm in numbers:
         if math.isfinite(norm):
-            seen.statistics = minimum, maximum, mean, norm, 0, 0
+            seen.statistics = packed((minimum, maximum, mean, norm, 0, 0))
         else:
-            seen.statistics = _carefully(values[start : start + size], 1)
+            seen.statistics = packed(_carefully(values[start : start + size], 1))
 
 
 def host_statistics(tensor: torch.Tensor) -> Statistics:

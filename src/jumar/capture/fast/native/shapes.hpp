@@ -66,12 +66,15 @@ inline const float* gathered(const float* data, const Shape& shape, std::vector<
 }
 
 // Statistics as a note has them, of elements each of which counts `repeats` times.
-inline PyObject* as_tuple(const Values& values, int64_t size, int64_t repeats) {
+inline PyObject* packed(const Values& values, int64_t size, int64_t repeats) {
   const int64_t num_finite = size - values.num_nan - values.num_inf;
-  const long long num_nan = values.num_nan * repeats, num_inf = values.num_inf * repeats;
-  if (!num_finite) return Py_BuildValue("OOOOLL", Py_None, Py_None, Py_None, Py_None, num_nan, num_inf);
-  const double norm = std::sqrt(values.squares * static_cast<double>(repeats));
-  return Py_BuildValue("ddddLL", values.minimum, values.maximum, values.sum / num_finite, norm, num_nan, num_inf);
+  constexpr double unknown = std::numeric_limits<double>::quiet_NaN();
+  double six[] = {unknown, unknown, unknown, unknown, static_cast<double>(values.num_nan * repeats), static_cast<double>(values.num_inf * repeats)};
+  if (num_finite) {
+    six[0] = values.minimum, six[1] = values.maximum, six[2] = values.sum / num_finite;
+    six[3] = std::sqrt(values.squares * static_cast<double>(repeats));
+  }
+  return PyBytes_FromStringAndSize(reinterpret_cast<const char*>(six), sizeof six);
 }
 
 }  // namespace jumar

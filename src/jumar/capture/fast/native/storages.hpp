@@ -292,8 +292,8 @@ class Storages {
       values = statistics(data, shape.size);
     }
     if (!wants_statistics) return true;
-    PyObject* found = as_tuple(values, shape.size, shape.repeats);
-    if (found) slots_.statistics.put(seen, uncollected(found));
+    PyObject* found = packed(values, shape.size, shape.repeats);
+    if (found) slots_.statistics.put(seen, found);
     return found;
   }
 
