@@ -32,10 +32,7 @@ static void learn(const c10::OperatorHandle& op, torch::jit::Stack* stack, const
   }
   if (calls == watch->calls && PyList_GET_SIZE(calls) == num_calls + 1) {
     PyObject* text = PyObject_CallOneArg(watch->text_of.get(), PyList_GET_ITEM(calls, num_calls));
-    if (watch->texts.size() > MOST_TEXTS) {
-      for (auto& [_, known] : watch->texts) Py_DECREF(known);
-      watch->texts.clear();
-    }
+    if (watch->texts.size() > MOST_TEXTS) watch->texts.clear([](PyObject* known) { Py_DECREF(known); });
     if (!text)
       PyErr_Clear();
     else if (!watch->texts.emplace(key, text).second)
@@ -70,12 +67,12 @@ static void dispatch(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     if (info && info->plain) {
       const Arguments given(op, *info, *stack);
       if (text_of(given, *info, key)) {
-        const auto known = watch->texts.find(key);
-        if (known == watch->texts.end()) {
+        PyObject** const known = watch->texts.find(key);
+        if (!known) {
           unwatched.reset();
           return learn(op, stack, key);
         }
-        text = Object::borrowed(known->second);
+        text = Object::borrowed(*known);
         if (!attempt([&] { return before(given, *info, text.get(), noted); })) {
           tell_failure();
           noted.call = Object();

@@ -12,6 +12,7 @@
 #include <c10/core/UndefinedTensorImpl.h>
 #include <c10/core/impl/PyInterpreter.h>
 
+#include "in_order.hpp"
 #include "objects.hpp"
 
 namespace jumar {
@@ -71,7 +72,7 @@ struct Watch {
   PyTypeObject* call_type = nullptr;
   std::unordered_map<c10::OperatorHandle, Info> infos;
   std::unordered_map<SiteKey, PyObject*, SiteHash> sites;  // keeps origin and site
-  std::unordered_map<std::string, PyObject*> texts;
+  InOrder<PyObject*> texts;
   std::unordered_map<const c10::TensorImpl*, Owner> owners;  // of parameters
   std::unordered_map<PyObject*, bool> codes;  // keeps the code
   std::unordered_map<LineKey, PyObject*, LineHash> lines;

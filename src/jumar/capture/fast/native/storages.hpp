@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "in_order.hpp"
 #include "objects.hpp"
 #include "shapes.hpp"
 #include "values.hpp"
@@ -199,8 +200,7 @@ class Storages {
   }
 
   void drop_layouts() {
-    for (auto& [_, lies] : layouts_) Py_DECREF(lies.layout);
-    layouts_.clear();
+    layouts_.clear([](Lies& lies) { Py_DECREF(lies.layout); });
   }
 
   Memory& memory_of(const at::Tensor& tensor) {
@@ -227,8 +227,7 @@ class Storages {
     add(&offset, sizeof offset);
     add(sizes.data(), sizes.size() * sizeof(int64_t));
     add(strides.data(), strides.size() * sizeof(int64_t));
-    const auto known = layouts_.find(key);
-    if (known != layouts_.end()) return &known->second;
+    if (const Lies* known = layouts_.find(key)) return known;
     std::string own_key = key;  // Python may come back here
     Object itself(THPVariable_Wrap(tensor));
     Object layout(itself ? PyObject_CallOneArg(layout_of_.get(), itself.get()) : nullptr);
@@ -237,10 +236,10 @@ class Storages {
     const bool is_plain = tensor.is_cpu() && tensor.scalar_type() == c10::kFloat && !tensor.is_neg() && tensor.numel() > 0 && !tensor.is_quantized();
     bool is_repeated = false;
     for (const int64_t step : strides) is_repeated |= step == 0;
-    return &layouts_
+    return layouts_
                 .emplace(std::move(own_key), Lies{Py_NewRef(layout.get()), ++num_layouts_, PyLong_AsLongLong(elements.get()),
                                                   tensor.is_contiguous(), tensor.is_non_overlapping_and_dense(), is_plain, is_repeated})
-                .first->second;
+                .first;
   }
 
   void recall(PyObject* seen, const void* storage, int64_t version, PyObject* layout) {
@@ -326,7 +325,7 @@ class Storages {
   Signs signs_{};
   int64_t era_ = 0, num_layouts_ = 0;
   std::string key_;
-  std::unordered_map<std::string, Lies> layouts_;
+  InOrder<Lies> layouts_;
   std::unordered_map<const void*, Memory> memories_;
   std::unordered_map<const void*, Carried> carried_, to_carry_;
   std::vector<PyObject*> held_;
