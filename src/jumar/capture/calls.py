@@ -36,13 +36,6 @@ def packed(statistics: Statistics) -> bytes:
     return _SIX.pack(*(math.nan if number is None else number for number in statistics))
 
 
-def unpacked(data: bytes) -> Statistics:
-    """Return what `packed` was given."""
-    *numbers, num_nan, num_inf = _SIX.unpack(data)
-    minimum, maximum, mean, l2 = (None if math.isnan(number) else number for number in numbers)
-    return minimum, maximum, mean, l2, int(num_nan), int(num_inf)
-
-
 class Layout:
     """How a tensor lies in memory: everything of it but where, and its elements. One object for equal ones."""
 

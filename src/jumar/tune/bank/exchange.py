@@ -33,7 +33,8 @@ def export_lines(known: Iterable[Known]) -> Iterator[str]:
     for one in known:
         if one.policy is None:
             continue
-        info, knowledge = _of_entry(one) if isinstance(one, Entry) else _of_precision(one)
+        question, knowledge = ({}, _of_entry(one)) if isinstance(one, Entry) else _of_precision(one)
+        info: dict[str, Json] = {"machine": asdict(one.machine), **question}
         identity: dict[str, Json] = {"task": one.task.identity(), **info, "kind": one.policy.kind}
         line = {
             "id": int(digest(identity)[:8], 16),
@@ -50,8 +51,9 @@ def export_lines(known: Iterable[Known]) -> Iterator[str]:
         yield json.dumps(line, sort_keys=True)
 
 
-def _of_entry(entry: Entry) -> tuple[dict[str, Json], dict[str, Json]]:
-    return {"machine": asdict(entry.machine)}, {
+def _of_entry(entry: Entry) -> dict[str, Json]:
+    """Return what is known of an entry besides its policy and gain."""
+    return {
         "min_gain": entry.min_gain,
         "measured_against": [policy.to_json() for policy in entry.base],
         "created": entry.created,
@@ -59,14 +61,9 @@ def _of_entry(entry: Entry) -> tuple[dict[str, Json], dict[str, Json]]:
 
 
 def _of_precision(known: KnownPrecision) -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return what a choice is the answer to, besides graph and machine, and what is known of it likewise."""
     asked = known.asked
-    info: dict[str, Json] = {
-        "machine": asdict(asked.machine),
-        "weights": asked.weights,
-        "budget": asked.budget,
-        "metric": asked.metric,
-    }
-    return info, {"error": known.error}
+    return {"weights": asked.weights, "budget": asked.budget, "metric": asked.metric}, {"error": known.error}
 
 
 def import_lines(lines: Iterable[str], name: str) -> list[Known]:

@@ -23,9 +23,6 @@ from jumar.tune.plan.plan import Plan
 from jumar.tune.policy import Policy
 from jumar.tune.work import Work, work_from_json
 
-UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
-"""What reading a row raises that nobody of this version wrote."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedPrecision:
@@ -194,7 +191,7 @@ def _read(session: Session) -> Iterator[tuple[PrecisionRow, KnownPrecision | str
             continue
         try:
             known = _known(row, work_from_json(task.spec), Machine.from_json(machine.properties))
-        except UNREADABLE as error:
+        except rows.UNREADABLE as error:
             yield row, f"cannot be read: {type(error).__name__} {error}"
             continue
         is_filed = known.task.key == row.graph_key and known.machine.key == row.machine_key

@@ -18,6 +18,9 @@ from jumar.tune.policy import KINDS, Policy, stack_from_json, stack_to_json
 from jumar.tune.structure import structure_of
 from jumar.tune.work import Work, work_from_json
 
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+"""What reading a row raises that nobody of this version wrote."""
+
 
 def slots(session: Session, task: Work, machine: Machine) -> list[Entry]:
     """Return what is known of a task on a machine, in the order of the kinds."""
@@ -38,7 +41,7 @@ def alike(session: Session, task: Work, *, by_structure: bool) -> list[Entry]:
 def _readable(found: Sequence[SlotRow]) -> Iterator[Entry]:
     """Yield the rows as entries; a damaged neighbour helps nobody and harms nobody (`verify` names it)."""
     for row in found:
-        with suppress(KeyError, TypeError, ValueError, AttributeError):
+        with suppress(*UNREADABLE):
             yield entry_of(row)
 
 

@@ -186,7 +186,7 @@ class Bank:
                 place = f"{kind} of {str(task_key)[:12]}"
                 try:
                     entry = rows.entry_of(session.get_one(SlotRow, number))
-                except (KeyError, TypeError, ValueError, AttributeError, sa.exc.NoResultFound) as error:
+                except (*rows.UNREADABLE, sa.exc.NoResultFound) as error:
                     found.append(f"{place} cannot be read: {type(error).__name__} {error}")
                     continue
                 entries.append(entry)
