@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -47,3 +49,18 @@ class TestOpenVinoOperator(OperatorContract):
     def provider(self) -> Provider:
         pytest.importorskip("openvino")
         return OpenVinoOperator()
+
+
+def test_openvino_reports_nothing_when_jumar_imports_it() -> None:
+    pytest.importorskip("openvino")
+    code = (
+        "import sys, threading\n"
+        "happened = []\n"
+        "sys.addaudithook(lambda event, _: happened.append(event))\n"
+        "from jumar.tune.engines.openvino_package import package\n"
+        "package().Core()\n"
+        "assert 'openvino_telemetry' not in sys.modules\n"
+        "assert threading.active_count() == 1, threading.enumerate()\n"
+        "assert not {'socket.connect', 'subprocess.Popen', 'os.fork', 'os.posix_spawn'} & set(happened)\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import openvino
 import torch
 
 from jumar.tune.engines.borders import Inside
 from jumar.tune.engines.onnx.file import LARGEST_MODEL_BYTES, size_bytes, whole
 from jumar.tune.engines.onnx.model import name_of, to_onnx
+from jumar.tune.engines.openvino_package import package
 from jumar.tune.engines.ports import Port, run_through
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 
+openvino = package()
 COMPILED = "openvino.blob"
 STAGED_BYTES = 1 << 15
 """Tensors up to this size are copied through memory that is set once: setting a tensor costs 8 us (measured), a copy
