@@ -58,6 +58,8 @@ def tuned(row: str, folder: Path, budget: str) -> dict[str, str]:
         "TUNE_BANK_PATH": str(folder), "ASCEND_WORK_PATH": str(folder), "OMP_NUM_THREADS": "1",
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"), tune_models.ROW_VARIABLE: row,
     }  # fmt: skip
+    # A second start finds the bytecode of what it imports: of Jumar's modules as of PyTorch's.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     source = f"{HERE / 'tune_models.py'}:selected"
     command = [
         sys.executable, "-m", "jumar", "tune", source, "--job-type", "1", "--time-budget", budget,

@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from jumar.collector import collector_at_rest
+
 
 def loader(package: str, names: Sequence[str], homes: Mapping[str, str]) -> Callable[[str], Any]:
     """Return the `__getattr__` of `package`, whose public names are `names`.
@@ -17,6 +19,8 @@ def loader(package: str, names: Sequence[str], homes: Mapping[str, str]) -> Call
     def load(name: str) -> Any:
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}; it has {', '.join(names)}")
-        return getattr(importlib.import_module(homes[name]), name)
+        with collector_at_rest():
+            home = importlib.import_module(homes[name])
+        return getattr(home, name)
 
     return load

@@ -53,11 +53,12 @@ class Reusing(Plain):
 
 def eager(site: Site):
     module = to_fx(site.graph)
+    constants = dict(site.constants)
 
     def call(*tensors):
         variables = iter(tensors)
         values = [
-            site.constants[place] if spec.constant else next(variables) for place, spec in enumerate(site.graph.inputs)
+            constants[place] if spec.constant else next(variables) for place, spec in enumerate(site.graph.inputs)
         ]
         return tuple(module(*values))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 import zipfile
@@ -22,6 +23,7 @@ import jumar
 from jumar.errors import OutputError, UsageError
 from jumar.tune.artefact import ArtefactError, freeze, load, write
 from jumar.tune.artefact.manifest import GRAPH, MANIFEST, WEIGHTS
+from jumar.tune.artefact.members import PIECE_BYTES, Members, checksum
 from jumar.tune.backend import notes
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.capture import graph_of_module
@@ -181,8 +183,8 @@ def test_other_strides_are_taken_and_other_sizes_refused(artefact: Path) -> None
 @pytest.mark.parametrize(
     ("fields", "sentence"),
     [
-        ({"schema": 3}, "has schema 3"),
-        ({"schema": 1}, "has schema 1"),
+        ({"schema": 4}, "has schema 4"),
+        ({"schema": 2}, "has schema 2"),
         ({"key": "0" * 64}, "another than its manifest says"),
         ({"checksums": {}}, "not those that its manifest names"),
         ({"plan": "none"}, "damaged, cut short or no artefact"),
@@ -231,9 +233,53 @@ def test_a_member_that_is_not_what_its_checksum_says_is_refused(artefact: Path, 
         load(path, engines=[Plain()])
 
 
-def test_a_member_outside_of_the_folder_is_refused(artefact: Path, tmp_path: Path) -> None:
-    from jumar.tune.artefact.manifest import checksum
+class Fixed(Plain):
+    """Left all that it computes in its folder."""
 
+    def build(self, site: Any, settings: Any) -> Any:
+        (site.folder / "built").write_text("")
+        return self.load(site, settings)
+
+    def load(self, site: Any, settings: Any) -> Any:
+        return lambda *_inputs: (torch.ones(2, 5), torch.zeros(2, 3))
+
+
+def test_weights_that_no_engine_asks_for_are_not_read(captured: Captured, tmp_path: Path) -> None:
+    path = tmp_path / "net.jumar"
+    write(path, captured, PLAIN, engines=[Fixed()])
+
+    def change(members: dict[str, bytes]) -> None:
+        members[WEIGHTS] = members[WEIGHTS][:-1] + bytes([members[WEIGHTS][-1] ^ 1])
+
+    damaged = rewritten(path, tmp_path / "changed.jumar", change)
+    assert load(damaged, engines=[Fixed()]).is_tuned
+    with pytest.raises(ArtefactError, match="not what its checksum says"):
+        load(damaged, engines=[Plain()])
+
+
+@pytest.mark.parametrize("size", [0, 1, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES + 7])
+def test_members_of_any_size_are_read_as_they_were_written(tmp_path: Path, size: int) -> None:
+    content = random.Random(size).randbytes(size)
+    with zipfile.ZipFile(tmp_path / "some.zip", "w") as archive:
+        archive.writestr("other", b"other")
+        archive.writestr("name", content)
+    members = Members(tmp_path / "some.zip")
+    found, digest = members.read("name")
+    members.close()
+    assert bytes(found) == content
+    assert digest == checksum(content) == checksum(memoryview(content))
+    assert digest != checksum(content + b"0")
+
+
+def test_a_file_that_was_compressed_is_refused(artefact: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(artefact) as given, zipfile.ZipFile(tmp_path / "net.jumar", "w", zipfile.ZIP_DEFLATED) as made:
+        for name in given.namelist():
+            made.writestr(name, given.read(name))
+    with pytest.raises(ArtefactError, match="it is compressed"):
+        load(tmp_path / "net.jumar", engines=[Plain()])
+
+
+def test_a_member_outside_of_the_folder_is_refused(artefact: Path, tmp_path: Path) -> None:
     def change(members: dict[str, bytes]) -> None:
         manifest = json.loads(members[MANIFEST])
         manifest["checksums"]["site/../../evil"] = checksum(b"evil")

@@ -192,6 +192,17 @@ def test_another_version_of_an_engine_is_tried_again(captured, bank):
     assert "measured with fast 1, and here is 2" in outcome.notes[0]
 
 
+def test_a_plan_of_another_version_that_is_not_replaced_is_not_said_to_be_the_graphs(captured, bank):
+    run(captured, bank, by_engine(fast=0.5))
+    newer = (EAGER, INDUCTOR, Scripted("fast", 3, version="2"), SLOW)
+    outcome, _ = run(captured, bank, by_engine(fast=0.4), newer, deadline_s=0.0)
+    assert (outcome.action, outcome.plan, outcome.gain) == ("unsatisfied", None, None)
+    assert outcome.is_open
+    outcome, _ = run(captured, bank, by_engine(fast=1.0), newer)
+    assert (outcome.action, outcome.plan, outcome.is_open) == ("unsatisfied", None, False)
+    assert "measured with fast 1, and here is 2" in outcome.notes[0]
+
+
 def test_a_variant_that_is_faster_is_found(captured, bank):
     outcome, _ = run(captured, bank, by_engine(fast=0.8, _batch=0.5))
     assert outcome.plan.batch

@@ -11,16 +11,16 @@ import json
 import shutil
 import tempfile
 import weakref
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import torch
 
+from jumar.collector import collector_at_rest
 from jumar.errors import UsageError
-from jumar.tune.artefact.manifest import GRAPH, MANIFEST, SITE, WEIGHTS, ArtefactError, Manifest, checksum
+from jumar.tune.artefact.manifest import GRAPH, MANIFEST, SITE, WEIGHTS, ArtefactError, Manifest
+from jumar.tune.artefact.members import Members, Weights
 from jumar.tune.backend.notes import say
 from jumar.tune.engines.base import Engine, GraphFunction, Site
 from jumar.tune.graph import Graph
@@ -97,6 +97,7 @@ def _told(value: Any) -> str:
     return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
 
 
+@collector_at_rest()
 def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] | None = None) -> Loaded:
     """Return the model in the artefact at `path`, ready to be called; nothing is tuned or compiled.
 
@@ -112,18 +113,19 @@ def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] 
         reason = manifest.misfit(this_machine(manifest.machine.device, with_compiler=False)) or _stale(
             manifest, engines
         )
-        folder, tensors = opened.unpacked(with_site=not reason)
-        state = {place: tensors[place] for place in manifest.state}
-        if folder is not None:
+        if not reason:
             site = Site(
-                graph=graph, constants={place: tensors[place] for place in graph.constants}, example=(), folder=folder,
+                graph=graph, constants=opened.weights(), example=(), folder=opened.unpacked_site(),
                 num_threads=manifest.machine.num_threads,
             )  # fmt: skip
-            return _tuned(manifest, site, state, engines, Path(path))
-    if not fallback:
-        raise ArtefactError(f"{path}: {reason}. Freeze it again here, or load it with fallback=True to run untuned.")
-    say(f"{path} runs untuned: {reason}.")
-    return Loaded(manifest, graph, function_of(graph, tensors), state, is_tuned=False)
+            return _tuned(manifest, site, engines, Path(path))
+        if not fallback:
+            raise ArtefactError(
+                f"{path}: {reason}. Freeze it again here, or load it with fallback=True to run untuned."
+            )
+        say(f"{path} runs untuned: {reason}.")
+        weights = dict(opened.weights())
+    return Loaded(manifest, graph, function_of(graph, weights), _state(manifest, weights), is_tuned=False)
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -132,15 +134,16 @@ def read_manifest(path: Path) -> Manifest:
         return opened.manifest
 
 
-def _tuned(
-    manifest: Manifest, site: Site, state: Mapping[int, torch.Tensor], engines: Sequence[Engine] | None, path: Path
-) -> Loaded:
+def _tuned(manifest: Manifest, site: Site, engines: Sequence[Engine] | None, path: Path) -> Loaded:
     from jumar.tune.plan.build import load as load_plan
 
     try:
         function = load_plan(manifest.plan, site, engines)
-    except Exception as error:
+        state = _state(manifest, site.constants)
+    except BaseException as error:
         shutil.rmtree(site.folder, ignore_errors=True)
+        if isinstance(error, ArtefactError) or not isinstance(error, Exception):
+            raise
         raise ArtefactError(
             f"{path} cannot be loaded by its engine ({type(error).__name__}: {str(error).splitlines()[0][:200]}). "
             "Freeze it again."
@@ -148,6 +151,10 @@ def _tuned(
     loaded = Loaded(manifest, site.graph, function, state, is_tuned=True)
     weakref.finalize(loaded, shutil.rmtree, site.folder, ignore_errors=True)
     return loaded
+
+
+def _state(manifest: Manifest, weights: Mapping[int, torch.Tensor]) -> dict[int, torch.Tensor]:
+    return {place: weights[place] for place in manifest.state}
 
 
 def _stale(manifest: Manifest, engines: Sequence[Engine] | None) -> str:
@@ -198,66 +205,48 @@ class _Opened:
     def __init__(self, path: Path) -> None:
         self._path = path
         try:
-            self._archive = zipfile.ZipFile(path)
-            self.manifest = Manifest.from_json(json.loads(self._archive.read(MANIFEST)))
-        except ArtefactError as error:
-            raise ArtefactError(f"{path}: {error}") from error
+            self._members = Members(path)
         except FileNotFoundError as error:
             raise ArtefactError(f"{path} must be an artefact; there is no such file. Check the name.") from error
         except Exception as error:  # a damaged file may make the readers of zip files and JSON raise anything
             raise self._broken(f"{type(error).__name__}: {error}") from error
-        names = self._archive.namelist()
-        others = set(names) - {MANIFEST}
-        if len(names) != len(set(names)) or others != set(self.manifest.checksums):
+        try:
+            self.manifest = self._manifest()
+        except BaseException:
+            self._members.close()
+            raise
+
+    def _manifest(self) -> Manifest:
+        try:
+            manifest = Manifest.from_json(json.loads(bytes(self._members.read(MANIFEST)[0])))
+        except ArtefactError as error:
+            raise ArtefactError(f"{self._path}: {error}") from error
+        except Exception as error:  # as above
+            raise self._broken(f"{type(error).__name__}: {error}") from error
+        names = self._members.names
+        if sorted(names) != sorted([MANIFEST, *manifest.checksums]):
             raise self._broken("its members are not those that its manifest names")
+        return manifest
 
     def __enter__(self) -> _Opened:
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        self._archive.close()
+        self._members.close()
 
     def graph(self) -> Graph:
         """Return the graph."""
         try:
-            graph = Graph.from_json(json.loads(self._checked(GRAPH)))
+            graph = Graph.from_json(json.loads(bytes(self._checked(GRAPH))))
         except (KeyError, TypeError, ValueError) as error:
             raise self._broken(f"{GRAPH}: {type(error).__name__}: {error}") from error
         if graph.key != self.manifest.key:
             raise self._broken("its graph is another than its manifest says")
         return graph
 
-    def unpacked(self, *, with_site: bool) -> tuple[Path | None, dict[int, torch.Tensor]]:
-        """Return the folder of `unpacked_site` (None without `with_site`) and `weights`, made side by side.
-
-        Half of the time goes into checksums of a hundred megabytes, for which the interpreter is not needed.
-        """
-        with ThreadPoolExecutor(1) as pool:
-            site = pool.submit(self.unpacked_site) if with_site else None
-            try:
-                tensors = self.weights()
-            except BaseException:
-                if site is not None and site.exception() is None:
-                    shutil.rmtree(site.result(), ignore_errors=True)
-                raise
-            return None if site is None else site.result(), tensors
-
-    def weights(self) -> dict[int, torch.Tensor]:
-        """Return the weights by place, in memory of their own."""
-        try:
-            size = self._archive.getinfo(WEIGHTS).file_size
-            memory = torch.empty(size, dtype=torch.uint8)
-            with self._archive.open(WEIGHTS) as member:
-                _read_into(member, memory.numpy().data)
-        except Exception as error:  # as above
-            raise self._broken(f"{WEIGHTS}: {type(error).__name__}: {error}") from error
-        self._compare(WEIGHTS, checksum(memory.numpy().data))
-        return {
-            one.place: memory[one.offset : one.offset + one.num_bytes]
-            .view(getattr(torch, one.dtype))
-            .as_strided(tuple(one.shape), tuple(one.stride))
-            for one in self.manifest.weights
-        }
+    def weights(self) -> Mapping[int, torch.Tensor]:
+        """Return the weights by place. They are read when they are first asked for, which must be before the end."""
+        return Weights(self.manifest.weights, lambda: self._checked(WEIGHTS))
 
     def unpacked_site(self) -> Path:
         """Return a folder of this process with the engines' files in it, each compared with its checksum first."""
@@ -275,28 +264,16 @@ class _Opened:
             raise
         return folder
 
-    def _checked(self, name: str) -> bytes:
+    def _checked(self, name: str) -> memoryview:
         try:
-            data = self._archive.read(name)
+            content, found = self._members.read(name)
         except Exception as error:  # as above
             raise self._broken(f"{name}: {type(error).__name__}: {error}") from error
-        self._compare(name, checksum(data))
-        return data
-
-    def _compare(self, name: str, found: str) -> None:
         if found != self.manifest.checksums[name]:
             raise self._broken(f"{name} is not what its checksum says")
+        return content
 
     def _broken(self, why: str) -> ArtefactError:
         return ArtefactError(
             f"{self._path} is damaged, cut short or no artefact ({why}). Copy it, or freeze it, again."
         )
-
-
-def _read_into(member: Any, buffer: memoryview) -> None:
-    at = 0
-    while at < len(buffer):
-        count = member.readinto(buffer[at:])
-        if not count:
-            raise EOFError("it ends early")
-        at += count

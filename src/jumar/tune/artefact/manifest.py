@@ -8,7 +8,6 @@ site/…            what the engines left: compiled code and their own forms of 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,16 +18,11 @@ from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
 from jumar.tune.plan import Plan
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 """Rises when an old reader would misread a new file."""
 MANIFEST, GRAPH, WEIGHTS, SITE = "manifest.json", "graph.json", "weights.bin", "site/"
 ALIGNMENT = 64
 """Of each weight, in bytes: a cache line, and the widest vector."""
-
-
-def checksum(content: bytes | memoryview) -> str:
-    """Return what the manifest says of a member: twice as fast as SHA-256 without special instructions, as strong."""
-    return hashlib.blake2b(content, digest_size=32).hexdigest()
 
 
 class ArtefactError(InputError):
@@ -71,7 +65,7 @@ class Manifest:
     """As `Captured` has it: variable inputs that the model keeps itself. Their first values are with the weights."""
     weights: Sequence[WeightPlace]
     checksums: Mapping[str, str]
-    """BLAKE2b (of 32 bytes, hexadecimal) of every other member, by name."""
+    """Of every other member, by name, as `jumar.tune.artefact.members` takes them."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:

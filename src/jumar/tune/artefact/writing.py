@@ -16,7 +16,8 @@ import torch
 from jumar import __version__
 from jumar.errors import OutputError
 from jumar.recording.files import write_atomically
-from jumar.tune.artefact.manifest import ALIGNMENT, GRAPH, MANIFEST, SITE, WEIGHTS, Manifest, WeightPlace, checksum
+from jumar.tune.artefact.manifest import ALIGNMENT, GRAPH, MANIFEST, SITE, WEIGHTS, Manifest, WeightPlace
+from jumar.tune.artefact.members import checksum
 from jumar.tune.bank import Bank
 from jumar.tune.bank.database import now
 from jumar.tune.engines.base import Engine, Site

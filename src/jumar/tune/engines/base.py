@@ -52,7 +52,9 @@ class Engine(ABC):
       called any number of times, and outputs of earlier calls keep their values, unless the settings say
       `"reuse": True`. Everything that it costs to come from PyTorch's tensors and go back happens inside.
     - Two processes that build with equal settings compute alike.
-    - After `build`, `load` in another process gives the same function from `site.folder` without compiling.
+    - After `build`, `load` in another process gives the same function from `site.folder` without compiling. It takes
+      what it needs of `site.constants` before it returns: an artefact is closed then, and weights that nobody asked for
+      are never read.
 
     `tests/tune/engine_contract.py` is this contract as a test class; subclass it for a new engine.
     """

@@ -200,10 +200,12 @@ class _Job:
         )  # fmt: skip
 
     def _keep(self, entry: Entry | None) -> None:
-        """Say what the bank goes on holding."""
-        if entry is not None and entry.policy is not None:
-            self._outcome.action, self._outcome.plan = "reserved", Plan.of(entry.policy)
-            self._outcome.gain = entry.gain
+        """Say what the bank goes on holding, unless it cannot be used here."""
+        if entry is None or entry.policy is None:
+            return
+        plan = Plan.of(entry.policy)
+        if not stale_engines(plan, self._engines, self._machine):
+            self._outcome.action, self._outcome.plan, self._outcome.gain = "reserved", plan, entry.gain
 
     def _entry(self) -> Entry | None:
         return self._bank.slots(self._captured.graph, self._machine).get(KIND)

@@ -32,7 +32,7 @@ class Runner:
         reuse: bool = False,
     ) -> None:
         script = program.script
-        self._program, self._graph, self._constants = program, graph, constants
+        self._program, self._graph = program, graph
         self._num_threads, self._reuse = num_threads, reuse
         self._images: int = graph.inputs[graph.variables[0]].shape[0] if script["images"] else 0
         copies = num_threads if self._images else 1
@@ -47,7 +47,17 @@ class Runner:
         self._kept: Tensors = {}
         self._strides = np.zeros((max(1, len(self._externals)), 4), np.int64)
         self._pointers = (ctypes.c_void_p * max(1, len(self._externals)))()
+        self._aliases: Mapping[str, Reference] = script["aliases"]
         self._items = [self._item(item) for item in script["items"]]
+        self._constants = self._read(constants)
+
+    def _read(self, constants: Mapping[int, torch.Tensor]) -> Tensors:
+        """Return the weights that are read as they are; the kernels have the others in a form of their own."""
+        nodes = (item["aten"] for item in self._program.script["items"] if "aten" in item)
+        taken = (value for part in nodes for value in self._graph.part(part).taken)
+        asked = {*self._externals, *taken, *(value for value in self._outputs if value is not None)}
+        sources = asked | {self._aliases.get(str(value), value) for value in asked}
+        return {source: constants[source] for source in sources if source in constants}
 
     def __call__(self, *inputs: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Return the outputs for these variable inputs."""
@@ -138,7 +148,6 @@ class Runner:
         return call
 
     def _taken(self, values: Tensors, value: Reference, shape: tuple[int, ...]) -> torch.Tensor:
-        aliases: Mapping[str, Reference] = self._program.script["aliases"]
-        source = aliases.get(str(value), value)
+        source = self._aliases.get(str(value), value)
         found = values[source] if source in values else self._constants[source]
         return found if tuple(found.shape) == shape else found.reshape(shape)
