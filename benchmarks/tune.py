@@ -34,7 +34,7 @@ from typing import Any
 import torch
 import tune_models
 from tune_contenders import ENGINES, LOWER_PRECISION, TRAIN
-from tune_table import guide_with, summary, table
+from tune_table import by_machine, guide_with, machine_of, table, told
 
 from jumar.recording.files import write_text_atomically
 from jumar.tune.backend.knowledge import ERROR_BUDGET
@@ -225,10 +225,14 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def add(path: Path, row: dict[str, Any]) -> list[dict[str, Any]]:
-    """Write the row into the file, in place of an older one of the same name; whole or not at all."""
-    rows = [old for old in read(path) if old["row"] != row["row"]] + [row]
+    """Write the row into the file, in place of an older one of the same name and machine; whole or not at all."""
+    rows = [old for old in read(path) if identity(old) != identity(row)] + [row]
     write_text_atomically(path, json.dumps(rows, indent=1) + "\n")
     return rows
+
+
+def identity(row: dict[str, Any]) -> tuple[str, str]:
+    return row["row"], machine_of(row)
 
 
 def main() -> None:
@@ -246,16 +250,16 @@ def main() -> None:
     options = parser.parse_args()
     wanted = all_rows() if options.rows == "all" else [Row.parse(text) for text in options.rows.split(",")]
     rows = read(options.out)
-    known = set() if options.again else {row["row"] for row in rows}
+    here = machine_of({"machine": asdict(this_machine())})
+    known = set() if options.again else {name for name, machine in map(identity, rows) if machine == here}
     for row in [] if options.table else wanted:
         if row.name not in known:
             print(row.name, flush=True)
-            old = next((one for one in rows if one["row"] == row.name), {})
+            old = next((one for one in rows if identity(one) == (row.name, here)), {})
             kept = {name: old.get(name) for name in ("tuning", "budget")} if options.no_tuning else {}
             rows = add(options.out, run_row(row, options) | kept)
             print(table(rows[-1:]), flush=True)
-    print(table(rows))
-    print("\n".join(summary(rows)))
+    print("\n\n".join(map(told, by_machine(rows))))
     if options.guide is not None:
         write_text_atomically(options.guide, guide_with(options.guide.read_text("utf-8"), rows))
 

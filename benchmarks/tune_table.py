@@ -68,19 +68,35 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def by_machine(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Return the rows of each machine, in the order in which machines were first measured."""
+    machines = dict.fromkeys(machine_of(row) for row in rows)
+    return [[row for row in rows if machine_of(row) == machine] for machine in machines]
+
+
+def machine_of(row: dict[str, Any]) -> str:
+    return f"{row['machine']['model']} ({row['machine']['capability']})"
+
+
+def told(rows: Sequence[dict[str, Any]]) -> str:
+    """Return all that is said of one machine: on what, the table, the figures that the aims are about."""
+    figures = "\n".join(f"- {line}" for line in summary(rows))
+    return f"{conditions(rows)}\n\n{table(rows)}\n\n{figures}"
+
+
 def guide_with(text: str, rows: Sequence[dict[str, Any]]) -> str:
-    """Return the document with the table between its marks. Raises ValueError when it has none."""
+    """Return the document with a table for each machine between its marks. Raises ValueError when it has none."""
     head, begin, rest = text.partition(START)
     _, end, tail = rest.partition(END)
     if not begin or not end:
         raise ValueError(f"the document must have the marks {START} and {END}")
-    told = "\n".join(f"- {line}" for line in summary(rows))
-    return f"{head}{START}\n{conditions(rows)}\n\n{table(rows)}\n\n{told}\n{END}{tail}"
+    tables = "\n\n".join(map(told, by_machine(rows)))
+    return f"{head}{START}\n{tables}\n{END}{tail}"
 
 
 def conditions(rows: Sequence[dict[str, Any]]) -> str:
     """Say on what the rows were measured."""
-    machines = sorted({f"{row['machine']['model']} ({row['machine']['capability']})" for row in rows})
+    machines = sorted({machine_of(row) for row in rows})
     torches = sorted({row["versions"]["torch"] for row in rows})
     budgets = sorted({row["budget"] for row in rows})
     dates = sorted(row["date"][:10] for row in rows)

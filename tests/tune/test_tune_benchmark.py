@@ -72,6 +72,9 @@ def test_a_guide_gets_the_table_between_its_marks_and_keeps_the_rest():
     assert text.startswith(f"before\n{START}\nMedians in ms on cpu (AVX512), torch 2.13")
     assert text.endswith(f"{END}\nafter\n")
     assert "old" not in text
+    other = row("gpt:1:1", eager=300.0, jumar=100.0) | {"machine": {"model": "other", "capability": "AVX2"}}
+    both = guide_with(text, [row("gpt:1:1", eager=400.0, jumar=100.0), other])
+    assert both.count("| gpt:1:1 |") == both.count("Medians in ms on") == 2
     with pytest.raises(ValueError, match="must have the marks"):
         guide_with("nothing", [])
 
@@ -80,10 +83,12 @@ def test_rows_are_added_one_by_one_in_place_of_older_ones(tmp_path):
     from tune import Row, add, read
 
     out = tmp_path / "tune.json"
-    add(out, {"row": "a", "n": 1})
-    add(out, {"row": "b", "n": 2})
-    add(out, {"row": "a", "n": 3})
-    assert [(one["row"], one["n"]) for one in read(out)] == [("b", 2), ("a", 3)]
+    here, there = ({"model": model, "capability": "AVX2"} for model in ("here", "there"))
+    add(out, {"row": "a", "n": 1, "machine": here})
+    add(out, {"row": "b", "n": 2, "machine": here})
+    add(out, {"row": "a", "n": 3, "machine": there})
+    add(out, {"row": "a", "n": 4, "machine": here})
+    assert [(one["row"], one["n"]) for one in read(out)] == [("b", 2), ("a", 3), ("a", 4)]
     assert json.loads(out.read_text())
     assert Row.parse("shufflenet:8:2:1e-2").name == "shufflenet:8:2:0.01"
     with pytest.raises(SystemExit, match="MODEL:BATCH:THREADS"):
