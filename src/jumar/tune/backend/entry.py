@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import fx
 
+from jumar.collector import collector_at_rest
 from jumar.tune.backend.capture import constant_arguments, take
 from jumar.tune.backend.collect import Collector
 from jumar.tune.backend.compilation import Compilation, Compiled, inductor_settings, outside, reason_of
@@ -62,6 +63,7 @@ def _inference(compilation: Compilation, known: Knowledge) -> Compiled:
     return tuned(ready, compilation.arguments, prepare, compilation.untuned)
 
 
+@collector_at_rest()
 def _ready(compilation: Compilation, weights: set[int], known: Knowledge) -> Ready | None:
     """Return the bank's plan for a graph, with the weights in it; None when it has none or it cannot be built."""
     from jumar.tune.backend.built import Request, function_of
@@ -106,6 +108,7 @@ def _training(compilation: Compilation, known: Knowledge) -> Compiled:
     return made
 
 
+@collector_at_rest()
 def _step(compilation: Compilation, known: Knowledge) -> Graph:
     """Return a module's training step, which is captured once a bank. Raises TuneError for one that is not tuned."""
     from jumar.tune.backend.seen import Seen
