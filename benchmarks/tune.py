@@ -33,8 +33,8 @@ from typing import Any
 
 import torch
 import tune_models
-from tune_contenders import ENGINES, LOWER_PRECISION, TRAIN
-from tune_table import by_machine, guide_with, machine_of, table, told
+from tune_contenders import ENGINES, JUMAR, LOWER_PRECISION, SAME_PRECISION, TRAIN
+from tune_table import RATIOS, by_machine, guide_with, machine_of, table, told
 
 from jumar.recording.files import write_text_atomically
 from jumar.tune.backend.knowledge import ERROR_BUDGET
@@ -80,7 +80,7 @@ class Row:
 
     def engines(self, wanted: Sequence[str]) -> list[str]:
         fitting = TRAIN if self.is_training else tuple(ENGINES)
-        left_out = () if self.budget is not None else LOWER_PRECISION
+        left_out = SAME_PRECISION if self.budget is not None else LOWER_PRECISION
         return [name for name in fitting if name in wanted and name not in left_out]
 
 
@@ -181,16 +181,17 @@ def measure(contenders: Sequence[Contender], seconds: float) -> int:
     return disturbed if used is kept else -disturbed
 
 
-def result_of(one: Contender, jumar: Contender | None, reference: torch.Tensor | None) -> dict[str, Any]:
-    """Return an engine's cell: median, interval, ratio to Jumar (above 1: Jumar is faster), error to eager."""
+def result_of(one: Contender, ours: Sequence[Contender], reference: torch.Tensor | None) -> dict[str, Any]:
+    """Return an engine's cell: median, interval, ratios to Jumar (above 1: Jumar is faster), error to eager."""
     if not one.us:
         return {"error": one.hello.get("error", "not measured")}
     low, high = median_interval(one.us)
     cell = one.hello | {"median_us": statistics.median(one.us), "low_us": low, "high_us": high, "rounds": len(one.us)}
-    if jumar is not None and jumar.us:
+    for jumar in ours:
+        name = RATIOS[jumar.engine]
         logs = [math.log(other / own) for other, own in zip(one.us, jumar.us, strict=True)]
-        cell["ratio"] = math.exp(statistics.median(logs))
-        cell["ratio_low"], cell["ratio_high"] = map(math.exp, median_interval(logs))
+        cell[name] = math.exp(statistics.median(logs))
+        cell[f"{name}_low"], cell[f"{name}_high"] = map(math.exp, median_interval(logs))
     if reference is not None:
         output = torch.load(one.output)
         cell["worst_error"] = float((output - reference).abs().max() / reference.abs().max())
@@ -208,10 +209,10 @@ def run_row(row: Row, options: argparse.Namespace) -> dict[str, Any]:
         everyone = [stack.enter_context(Contender(name, row, environment, folder)) for name in names]
         able = [one for one in everyone if "error" not in one.hello]
         disturbed = measure(able, options.seconds)
-        jumar = next((one for one in able if one.engine == "jumar"), None)
+        ours = [one for one in able if one.engine in JUMAR]
         eager = next((one for one in able if one.engine == "eager"), None)
         reference = torch.load(eager.output) if eager is not None else None
-        cells = {one.engine: result_of(one, jumar, reference) for one in everyone}
+        cells = {one.engine: result_of(one, ours, reference) for one in everyone}
     return {
         "row": row.name, "engines": cells, "tuning": tuned, "budget": options.budget, "load_average": load,
         "disturbed_rounds": abs(disturbed), "quiet": disturbed >= 0, "machine": asdict(this_machine()),

@@ -138,6 +138,20 @@ def jumar(model: nn.Module, inputs: Inputs, _threads: int) -> Call:
     return lambda: function(*inputs)
 
 
+def jumar_file(model: nn.Module, inputs: Inputs, _threads: int) -> Call:
+    """The plan that the bank has as a file that was made once, as ONNX Runtime and OpenVINO have theirs."""
+    import jumar
+    from jumar.tune.artefact import freeze
+    from jumar.tune.bank import Bank, bank_place
+
+    bank = Bank.open(bank_place(None, os.environ), create=False)
+    with tempfile.TemporaryDirectory() as folder:
+        freeze(model, inputs, Path(folder) / "model.jumar", bank=bank)
+        function = jumar.load(Path(folder) / "model.jumar")
+    bank.close()
+    return lambda: function(*inputs)
+
+
 ENGINES: dict[str, Callable[[nn.Module, Inputs, int], Call]] = {
     "eager": eager,
     "eager-cl": eager_channels_last,
@@ -149,11 +163,15 @@ ENGINES: dict[str, Callable[[nn.Module, Inputs, int], Call]] = {
     "openvino-bf16": openvino_bf16,
     "tvm": tvm,
     "jumar": jumar,
+    "jumar-file": jumar_file,
 }
+JUMAR = ("jumar", "jumar-file")
 TRAIN = ("eager", "eager-cl", "compile", "compile-best", "jumar")
 """Engines that compute backward graphs."""
 LOWER_PRECISION = ("openvino-bf16",)
 """Compared in rows with an error budget only."""
+SAME_PRECISION = ("jumar-file",)
+"""Compared in rows without one only."""
 PACKAGES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "openvino-bf16": "openvino", "tvm": "apache-tvm"}
 
 

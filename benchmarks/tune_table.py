@@ -11,7 +11,11 @@ NAMES = {
     "eager": "eager", "eager-cl": "eager cl", "compile": "compile", "compile-best": "fz+ma",
     "compile-best-cl": "fz+ma cl",
     "onnxruntime": "ORT", "openvino": "OpenVINO", "openvino-bf16": "OpenVINO bf16", "tvm": "TVM", "jumar": "Jumar",
+    "jumar-file": "Jumar's file",
 }  # fmt: skip
+RATIOS = {"jumar": "ratio", "jumar-file": "ratio_file"}
+"""How cells call an engine's time over that of Jumar, compiled by `torch.compile` or loaded from its file."""
+HEADS = ("best other / Jumar", "best other / Jumar's file")
 LOWER = ("openvino-bf16",)
 
 
@@ -19,12 +23,14 @@ def table(rows: Sequence[dict[str, Any]]) -> str:
     """Return a Markdown table: medians in milliseconds, the best other fp32 engine over Jumar with its interval."""
     engines = [name for name in NAMES if any(name in row["engines"] for row in rows)]
     lines = [
-        "| " + " | ".join(["model:batch:threads", *(NAMES[name] for name in engines), "best other / Jumar"]) + " |",
-        "|" + "---|" * (len(engines) + 2),
+        "| " + " | ".join(["model:batch:threads", *(NAMES[name] for name in engines), *HEADS]) + " |",
+        "|" + "---|" * (len(engines) + 1 + len(HEADS)),
     ]
     for row in sorted(rows, key=lambda row: row["row"]):
-        cells = [milliseconds(row["engines"].get(name)) for name in engines]
-        lines.append("| " + " | ".join([row["row"] + ("" if row["quiet"] else " *"), *cells, ratio_text(row)]) + " |")
+        cells = [row["row"] + ("" if row["quiet"] else " *")]
+        cells += [milliseconds(row["engines"].get(name)) for name in engines]
+        cells += [ratio_text(row, name) for name in RATIOS.values()]
+        lines.append("| " + " | ".join(cells) + " |")
     if any(not row["quiet"] for row in rows):
         lines += ["", "\\* measured while other programs used the machine"]
     return "\n".join(lines)
@@ -38,15 +44,15 @@ def milliseconds(cell: dict[str, Any] | None) -> str:
 
 def best_other(row: dict[str, Any]) -> dict[str, Any] | None:
     """Return the fastest engine besides Jumar that computes in the model's own precision."""
-    others = [
-        cell for name, cell in row["engines"].items() if name != "jumar" and name not in LOWER and "ratio" in cell
-    ]
+    others = [cell for name, cell in row["engines"].items() if name not in (*RATIOS, *LOWER) and "median_us" in cell]
     return min(others, key=lambda cell: cell["median_us"], default=None)
 
 
-def ratio_text(row: dict[str, Any]) -> str:
+def ratio_text(row: dict[str, Any], ratio: str) -> str:
     best = best_other(row)
-    return "–" if best is None else f"{best['ratio']:.2f} ({best['ratio_low']:.2f} to {best['ratio_high']:.2f})"
+    if best is None or ratio not in best:
+        return "–"
+    return f"{best[ratio]:.2f} ({best[f'{ratio}_low']:.2f} to {best[f'{ratio}_high']:.2f})"
 
 
 def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
@@ -58,13 +64,14 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
     }
     lines = []
     for title, fits in kinds.items():
-        ratios = [best["ratio"] for row in rows if fits(row["row"]) and (best := best_other(row)) is not None]
-        if ratios:
-            mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-            lines.append(
-                f"{title}: {len(ratios)} rows, best other / Jumar {mean:.3f} in the geometric mean, "
-                f"{min(ratios):.3f} at worst"
-            )
+        for head, name in zip(HEADS, RATIOS.values(), strict=True):
+            bests = [best for row in rows if fits(row["row"]) and (best := best_other(row)) is not None]
+            ratios = [best[name] for best in bests if name in best]
+            if ratios:
+                mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+                lines.append(
+                    f"{title}: {len(ratios)} rows, {head} {mean:.3f} in the geometric mean, {min(ratios):.3f} at worst"
+                )
     return lines
 
 

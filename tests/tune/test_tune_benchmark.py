@@ -42,7 +42,7 @@ def test_the_best_other_engine_is_one_of_the_models_own_precision():
 
     one = row("resnet50:1:1:0.01", eager=100_000.0, openvino=70_000.0, **{"openvino-bf16": 30_000.0}, jumar=35_000.0)
     assert best_other(one)["ratio"] == 2.0
-    assert "| 100 | 70 | 30 | 35 | 2.00 (1.90 to 2.10) |" in table([one])
+    assert "| 100 | 70 | 30 | 35 | 2.00 (1.90 to 2.10) | – |" in table([one])
 
 
 def test_the_summary_is_the_geometric_mean_and_the_worst_row_of_each_kind():
