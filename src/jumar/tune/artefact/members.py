@@ -45,18 +45,13 @@ class Members:
     """A zip file whose members are not compressed, open for reading."""
 
     def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
-        try:
-            self._archive = zipfile.ZipFile(self._file)
-        except BaseException:
-            self._file.close()
-            raise
+        self._path = path
+        self._archive = zipfile.ZipFile(path)
         self.names = self._archive.namelist()
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the file: nothing is read any more."""
         self._archive.close()
-        self._file.close()
 
     def read(self, name: str) -> tuple[memoryview, str]:
         """Return the content of a member, in memory of its own that can be written, and its checksum.
@@ -64,12 +59,11 @@ class Members:
         Raises EOFError and ValueError for a file that is cut short or has another form, and OSError.
         """
         start, size = self._place(name)
-        content = np.empty(size, np.uint8).data
-        descriptor = self._file.fileno()
+        content = torch.empty(size, dtype=torch.uint8).numpy().data  # at a multiple of 64 bytes
 
         def take(first: int) -> bytes:
             piece = content[first : first + PIECE_BYTES]
-            _fill(piece, descriptor, start + first)
+            self._fill(piece, start + first)
             return _hashed(piece)
 
         firsts = range(0, size, PIECE_BYTES)
@@ -85,21 +79,23 @@ class Members:
         if told.compress_type != zipfile.ZIP_STORED:
             raise ValueError("it is compressed")
         before = memoryview(bytearray(_LOCAL.size))
-        _fill(before, self._file.fileno(), told.header_offset)
+        self._fill(before, told.header_offset)
         signature, name_bytes, extra_bytes = _LOCAL.unpack(before)
         if signature != _SIGNATURE:
             raise ValueError("it is not where the file says")
         return told.header_offset + _LOCAL.size + name_bytes + extra_bytes, told.file_size
 
-
-def _fill(buffer: memoryview, descriptor: int, offset: int) -> None:
-    """Read as many bytes of a file as the buffer has; the position in the file stays, so that threads may share it."""
-    at = 0
-    while at < len(buffer):
-        count = os.preadv(descriptor, [buffer[at:]], offset + at)
-        if not count:
-            raise EOFError("it ends early")
-        at += count
+    def _fill(self, buffer: memoryview, offset: int) -> None:
+        """Read as many bytes as the buffer has. Each thread has a file of its own, and with it a position."""
+        if self._archive.fp is None:
+            raise ValueError("it was closed before this was asked for")
+        with self._path.open("rb", buffering=0) as file:
+            file.seek(offset)
+            while len(buffer):
+                count = file.readinto(buffer)
+                if not count:
+                    raise EOFError("it ends early")
+                buffer = buffer[count:]
 
 
 class Weights(Mapping[int, torch.Tensor]):
