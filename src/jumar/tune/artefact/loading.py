@@ -101,9 +101,10 @@ def _told(value: Any) -> str:
 def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] | None = None) -> Loaded:
     """Return the model in the artefact at `path`, ready to be called; nothing is tuned or compiled.
 
-    Raises ArtefactError in one sentence for a file that is missing, cut short, damaged or of a newer schema, and for
+    Raises ArtefactError in one sentence for a file that is missing, cut short, damaged or of another schema, and for
     one that was made for another machine, PyTorch or engine version; with `fallback` the latter kind runs operator
-    by operator instead, and says so.
+    by operator instead, and says so. What is read is checked; weights are read where the engine has no form of its
+    own of them.
 
     An artefact holds machine code: load only what you would run as a program.
     """
@@ -145,7 +146,7 @@ def _tuned(manifest: Manifest, site: Site, engines: Sequence[Engine] | None, pat
         if isinstance(error, ArtefactError) or not isinstance(error, Exception):
             raise
         raise ArtefactError(
-            f"{path} cannot be loaded by its engine ({type(error).__name__}: {str(error).splitlines()[0][:200]}). "
+            f"{path} cannot be loaded by its engine ({type(error).__name__}: {str(error).partition(chr(10))[0][:200]}). "
             "Freeze it again."
         ) from error
     loaded = Loaded(manifest, site.graph, function, state, is_tuned=True)
