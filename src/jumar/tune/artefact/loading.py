@@ -145,10 +145,8 @@ def _tuned(manifest: Manifest, site: Site, engines: Sequence[Engine] | None, pat
         shutil.rmtree(site.folder, ignore_errors=True)
         if isinstance(error, ArtefactError) or not isinstance(error, Exception):
             raise
-        raise ArtefactError(
-            f"{path} cannot be loaded by its engine ({type(error).__name__}: {str(error).partition(chr(10))[0][:200]}). "
-            "Freeze it again."
-        ) from error
+        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
+        raise ArtefactError(f"{path} cannot be loaded by its engine ({why}). Freeze it again.") from error
     loaded = Loaded(manifest, site.graph, function, state, is_tuned=True)
     weakref.finalize(loaded, shutil.rmtree, site.folder, ignore_errors=True)
     return loaded
