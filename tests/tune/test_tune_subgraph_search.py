@@ -72,6 +72,7 @@ class Clock:
     efforts: list[object] = field(default_factory=list)
     limits: list[float] = field(default_factory=list)
     seeds: dict[str, list[int]] = field(default_factory=dict)
+    duels: list[tuple[str, str, int]] = field(default_factory=list)
 
     def prepare(self, trials, limit_s=None):
         pass
@@ -97,7 +98,11 @@ class Clock:
             self.seeds.setdefault(str(plans[1]), []).append(trial.seed)
         kept = [plan is not None and plan.memory == "keep" for plan in plans]
         self.efforts.append((trial.effort.settling_calls, kept[0] != kept[1], plans[0] is None))
-        before, after = (self._time(plan, trial.task, role) for plan in plans)
+        if role == "screen" and plans[0] is not None and kept[0] == kept[1]:
+            role = "duel"
+            self.duels.append((str(plans[1]), str(plans[0]), trial.seed))
+        before = self._time(plans[0], trial.task, "incumbent")
+        after = self._time(plans[1], trial.task, role)
         return after if isinstance(after, Outcome) else scripted(before, after, 10.0 * len(trial.task.nodes))
 
     def _time(self, plan, task, role):
@@ -439,6 +444,39 @@ def test_a_wide_interval_that_leaves_open_who_is_fastest_is_measured_again(captu
     outcome, clock = run(captured, bank, time_of)
     assert (outcome.action, str(outcome.plan)) == ("add", "fast")
     assert len(set(clock.seeds["fast"])) == len(clock.seeds["fast"]) == 2, "what was answered is not asked again"
+
+
+TWO = (EAGER, INDUCTOR, Scripted("fast", 1), Scripted("slow", 1))
+
+
+def test_who_may_be_the_fastest_meets_the_leader(captured, bank):
+    def time_of(plan, task, role):
+        if str(plan) == "fast" and role == "screen":
+            return spread([1.0, 1.1, 1.2, 1.3, 1.4, 2.5, 2.6])  # by a median of 1.3 no match for `slow`
+        return by_engine(fast=0.5, slow=0.6)(plan, task, role)
+
+    outcome, clock = run(captured, bank, time_of, TWO)
+    assert (outcome.action, str(outcome.plan)) == ("add", "fast")
+    assert ("fast", "slow") in [one[:2] for one in clock.duels]
+
+
+@pytest.mark.parametrize(("middle", "winner"), [(1.1, "slow"), (1.0, "fast")])
+def test_leaders_meet_again_as_long_as_it_is_open_who_is_faster(captured, bank, middle, winner):
+    def time_of(plan, task, role):
+        if str(plan) == "slow" and role == "duel":
+            return spread([0.8, 0.9, 0.95, middle, 1.2, 1.25, 1.3])
+        return by_engine(fast=0.5, slow=0.51)(plan, task, role)
+
+    outcome, clock = run(captured, bank, time_of, TWO)
+    met = [seed for plan, champion, seed in clock.duels if (plan, champion) == ("slow", "fast")]
+    assert len(met) == len(set(met)) == 3
+    assert str(outcome.plan) == winner
+
+
+def test_equals_meet_once_and_the_first_stays(captured, bank):
+    outcome, clock = run(captured, bank, by_engine(fast=0.5, slow=0.5), TWO)
+    assert str(outcome.plan) == "fast"
+    assert [one[:2] for one in clock.duels].count(("slow", "fast")) == 1
 
 
 def test_intervals_that_stay_wide_are_given_up(captured, bank):

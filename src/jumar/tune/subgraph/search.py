@@ -1,7 +1,7 @@
 """The search for one graph's plan.
 
     whole        plans of one region: engines, their settings, the batch, threads, memory (`whole`)  a quick look each
-    duel         the leaders against each other                                                      more pairs
+    duel         those that may be the fastest against each other (`duels`)                          more pairs
     stitched     several engines, block by block                                                     more pairs
     confirm      the best in a fresh process, other inputs, most pairs; then before and after once more
 
@@ -17,7 +17,7 @@ from jumar.tune.engines.base import Engine
 from jumar.tune.gate import Gain
 from jumar.tune.measuring import OutOfBudget
 from jumar.tune.plan import Plan, Region
-from jumar.tune.subgraph.efforts import duel
+from jumar.tune.subgraph.duels import Duels
 from jumar.tune.subgraph.offers import Space
 from jumar.tune.subgraph.outcome import Cutting, GraphOutcome, Stage, plan_id
 from jumar.tune.subgraph.regions import Choice
@@ -26,9 +26,6 @@ from jumar.tune.subgraph.stitching import Stitcher
 from jumar.tune.subgraph.trials import CONFIRMATION_SEED, MODEL_SEED, Trials
 from jumar.tune.subgraph.whole import INDUCTOR, MOST_LOOKS, Step, WholePlans
 
-NEAR = 1.15
-"""Leaders within this factor of the best are compared with it directly."""
-NUM_DUELLISTS = 4
 NUM_CONFIRMED = 3
 """Plans that are confirmed at most, the best first."""
 NUM_CUT_ENGINES = 3
@@ -79,19 +76,13 @@ class GraphSearch:
         return self._confirmed()
 
     def _duel(self) -> Plan | None:
-        """Let those near the best meet it directly; return the winner, None when nothing may beat the baseline."""
-        standings = self._standings
-        ranked = [plan for plan in standings.ranked() if standings.ratio(plan) * NEAR >= standings.best_ratio()]
-        if not ranked:
-            return None  # without the engine for eager, and nothing that could be measured
-        champion = ranked[0]
-        for challenger in ranked[1:NUM_DUELLISTS]:
-            self.on_step(f"duel {challenger}")
-            outcome = self.trials.screen(challenger, champion, "duel", duel(self.trials.options))
-            if outcome.gain is not None and outcome.gain.ratio_low > 1:
-                champion = challenger
-        self.wins.insert(0, champion)
-        return champion
+        """Let those that may be the fastest meet; return the winner, None when nothing may beat the baseline."""
+        duels = Duels(trials=self.trials, standings=self._standings, on_step=self.on_step)
+        try:
+            return duels.hold()
+        finally:
+            if duels.champion is not None:
+                self.wins.insert(0, duels.champion)
 
     def _stitch(self, champion: Plan) -> None:
         self.on_step("blocks")

@@ -12,6 +12,9 @@ from jumar.tune.subgraph.outcome import plan_id
 FAR_BEHIND = 2.0
 """An engine whose first settings take this many times the leader's time gets no further settings measured."""
 
+NEAR = 1.15
+"""Plans within this factor of the best are compared with it directly."""
+
 WIDE = 1.2
 """An interval from 1 to this, and wider, tells little: other programs used the machine, too."""
 
@@ -53,6 +56,20 @@ class Standings:
             if _width(gain) > WIDE and gain.ratio_high > best.ratio_low
         ]
         return [plan for _, plan in sorted(found, key=lambda one: one[0], reverse=True)]
+
+    def duellists(self) -> list[Plan]:
+        """Return the plans that are near the best, or may be it: the best of each engine first, fastest first."""
+        best = self.best_gain()
+        least = 1.0 if best is None else best.ratio_low
+        near = [
+            plan for plan in self.ranked() if self.ratio(plan) * NEAR >= self.best_ratio() or self._may_be(plan, least)
+        ]
+        of_engines = [plan for plan in self.best_of_engines().values() if plan in near]
+        return [*of_engines, *(plan for plan in near if plan not in of_engines)]
+
+    def _may_be(self, plan: Plan, ratio: float) -> bool:
+        gain = self.gain(plan)
+        return gain is not None and gain.ratio_high > ratio
 
     def best_ratio(self) -> float:
         """Return the greatest ratio; 1 when nothing was measured."""
