@@ -176,9 +176,19 @@ def _clamp(draft: Draft, self: Value, *, name: str, **bounds: Any) -> str:
         low, high = 0, 6
     dtype = draft.out[0].dtype
     made = draft.cast(self, dtype)
+    if dtype in {torch.float32, torch.float64} and _are_bounds(low, high):
+        # Engines compute a convolution and what follows it at once where this is one operator with constant bounds.
+        names = ["" if bound is None else draft.number(bound, dtype) for bound in (low, high)]
+        return draft.add("Clip", made, *(names if high is not None else names[:1]))
     if low is not None:
         made = draft.add("Max", made, *operands(draft, dtype, low))
     return made if high is None else draft.add("Min", made, *operands(draft, dtype, high))
+
+
+def _are_bounds(low: Any, high: Any) -> bool:
+    """Tell whether these are numbers in order: where they are not, all elements become the upper one in PyTorch."""
+    numbers = [bound for bound in (low, high) if bound is not None]
+    return all(isinstance(bound, (int, float)) for bound in numbers) and numbers == sorted(numbers)
 
 
 @operator("relu")
