@@ -160,3 +160,41 @@ def test_onnxruntime_borrows_the_weights_it_is_given(tmp_path: Path) -> None:
     OnnxRuntime().build(Site(graph=graph, constants=constants, example=example, folder=tmp_path), {})
     read = {value for node in graph.nodes for value in node.references()} & set(graph.constants)
     assert set(json.loads((tmp_path / "weights.json").read_text()).values()) == read
+
+
+class Bounded(nn.Module):
+    def forward(self, x: torch.Tensor, n: torch.Tensor, low: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return (
+            nn.functional.relu6(x), nn.functional.hardtanh(x, -0.5, 2.0), x.clamp(min=0.25), x.clamp(max=-1),
+            x.clamp(3.0, 1.0), x.clamp(-torch.inf, 0.5), x.clamp(min=low), n.clamp(-1, 2), x.double().clamp(-1, 1),
+        )  # fmt: skip
+
+
+def test_bounds_are_those_of_pytorch(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    x = torch.tensor([-torch.inf, -7.0, -0.5, 0.0, 0.3, 5.0, 9.0, torch.inf, torch.nan])
+    site = site_of(Bounded(), tmp_path, x, torch.arange(-4, 5), torch.full((9,), 0.1))
+    expected = engine_models.plain(site.graph, site.constants, list(site.example))
+    for given, wanted in zip(OnnxRuntime().build(site, {})(*site.example), expected, strict=True):
+        torch.testing.assert_close(given, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("activation", [nn.ReLU(), nn.ReLU6(), nn.Hardtanh(), nn.Sigmoid(), nn.Tanh()])
+def test_onnxruntime_computes_an_activation_with_the_convolution_before_it(
+    activation: nn.Module, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx = pytest.importorskip("onnx")
+    session = pytest.importorskip("jumar.tune.engines.onnxruntime_session")
+    options_of = session._options
+
+    def written(*arguments: object) -> object:
+        options = options_of(*arguments)
+        options.optimized_model_filepath = str(tmp_path / "optimised.onnx")
+        return options
+
+    monkeypatch.setattr(session, "_options", written)
+    model = nn.Sequential(nn.Conv2d(3, 16, 3), nn.BatchNorm2d(16), activation, nn.Conv2d(16, 16, 1)).eval()
+    OnnxRuntime().build(site_of(model, tmp_path, torch.randn(1, 3, 9, 9)), {})
+    kinds = {node.op_type for node in onnx.load(tmp_path / "optimised.onnx", load_external_data=False).graph.node}
+    assert "Conv" in kinds
+    assert kinds <= {"Conv", "FusedConv", "ReorderInput", "ReorderOutput"}

@@ -178,8 +178,9 @@ def _clamp(draft: Draft, self: Value, *, name: str, **bounds: Any) -> str:
     made = draft.cast(self, dtype)
     if dtype in {torch.float32, torch.float64} and _are_bounds(low, high):
         # Engines compute a convolution and what follows it at once where this is one operator with constant bounds.
-        names = ["" if bound is None else draft.number(bound, dtype) for bound in (low, high)]
-        return draft.add("Clip", made, *(names if high is not None else names[:1]))
+        # A bound that is left out would be the greatest finite number.
+        limits = (-math.inf if low is None else low, math.inf if high is None else high)
+        return draft.add("Clip", made, *operands(draft, dtype, *limits))
     if low is not None:
         made = draft.add("Max", made, *operands(draft, dtype, low))
     return made if high is None else draft.add("Min", made, *operands(draft, dtype, high))
