@@ -138,3 +138,31 @@ def test_what_the_first_call_of_a_turn_pays_is_not_timed(monkeypatch):
     pairs = measure_pairs(*sides, effort, min_gain=0.02, seed=0, clock=machine.clock)
     assert gain_of(pairs.before_us, pairs.after_us).ratio == pytest.approx(2.0)
     assert {round(us) for us in pairs.before_us} == {1000}
+
+
+@pytest.mark.parametrize(("rest_s", "num_pairs"), [(0.0, 0), (1e-6, 15)])
+def test_threads_that_spin_after_a_call_come_to_rest_before_the_other_side_is_timed(monkeypatch, rest_s, num_pairs):
+    """The first call after each change of sides finds the cores taken; without rest it is a timed one."""
+    machine = Machine()
+    last = [""]
+
+    def spinning(name: str, duration_us: float):
+        plain = machine.function(name, duration_us)
+
+        def call() -> None:
+            if last[0] != name:
+                machine.now_ns += 10_000_000
+                machine.waits += 10_000_000
+            last[0] = name
+            plain()
+
+        return call
+
+    monkeypatch.setattr(pairs_module, "read_waits", machine.read_waits)
+    effort = Effort(seconds=0.05, min_pairs=15, max_pairs=15, sample_us=500.0)
+    sides = spinning("before", 1000.0), spinning("after", 500.0)
+    pairs = measure_pairs(*sides, effort, min_gain=0.02, seed=0, rest_s=rest_s, clock=machine.clock)
+    assert len(pairs.before_us) == num_pairs
+    assert set(map(round, pairs.before_us)) <= {1000}
+    assert set(map(round, pairs.after_us)) <= {500}
+    assert bool(pairs.num_disturbed) == (not num_pairs)

@@ -12,7 +12,7 @@ import math
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from jumar.tune.gate import median_interval
 from jumar.tune.worker.messages import Effort
@@ -22,6 +22,8 @@ Clock = Callable[[], int]
 NUM_WARM_UP = 3
 PATIENCE = 6
 """On a busy machine, measure for up to this many times the effort's seconds."""
+REST_S = 0.005
+"""Between two sides that use several threads; those of OpenMP, ONNX Runtime and OpenVINO have stopped spinning then."""
 FUTILITY_EVERY = 8
 """Pairs between two looks at whether the gate can still be reached. Stopping early only ever rejects, so
 it cannot let anything through."""
@@ -45,10 +47,17 @@ def measure_pairs(
     *,
     min_gain: float,
     seed: int,
+    rest_s: float = 0.0,
     clock: Clock = time.perf_counter_ns,
 ) -> Pairs:
-    """Time `before` and `after` in pairs until `effort` is spent or the gate is out of reach."""
-    calls, num_pairs = _calibrate(before, after, effort, clock)
+    """Time `before` and `after` in pairs until `effort` is spent or the gate is out of reach.
+
+    `rest_s` seconds pass before each side is timed, after one call of it that is not: threads that go on spinning
+    after a call would keep those of the other side from running, as a program beside this one does.
+    """
+    if rest_s:
+        effort = replace(effort, settling_calls=max(effort.settling_calls, 1))
+    calls, num_pairs = _calibrate(before, after, effort, rest_s, clock)
     order = random.Random(seed)
     pairs = Pairs(calls)
     deadline = clock() + effort.seconds * 1e9 * PATIENCE
@@ -56,9 +65,11 @@ def measure_pairs(
     gc.disable()
     try:
         while len(pairs.before_us) < num_pairs:
-            waits = read_waits()
-            early, late = _time_pair(before, after, calls, effort, after_first=order.random() < 0.5, clock=clock)
-            if waited_us(waits, read_waits()) > effort.max_wait_share * (early + late):
+            after_first = order.random() < 0.5
+            sides = (after, before) if after_first else (before, after)
+            timed = [_time_side(side, calls, effort, rest_s, clock) for side in sides]
+            (late, _), (early, _) = timed if after_first else timed[::-1]
+            if max(kept for _, kept in timed) > effort.max_wait_share * (early + late):
                 pairs.num_disturbed += 1
                 if clock() > deadline and pairs.num_disturbed >= effort.min_pairs:
                     break
@@ -73,7 +84,7 @@ def measure_pairs(
 
 
 def _calibrate(
-    before: Callable[[], object], after: Callable[[], object], effort: Effort, clock: Clock
+    before: Callable[[], object], after: Callable[[], object], effort: Effort, rest_s: float, clock: Clock
 ) -> tuple[int, int]:
     """Return (calls a sample, number of pairs) for this effort, from warm calls of both."""
     for _ in range(NUM_WARM_UP):
@@ -83,27 +94,21 @@ def _calibrate(
     calls = max(effort.min_calls, math.ceil(effort.sample_us / min(once)))
     while calls > effort.min_calls and calls * max(once) > 100 * effort.sample_us:
         calls = max(effort.min_calls, calls // 2)  # one side is far slower: it has long been clear which
-    affordable = effort.seconds * 1e6 / ((calls + effort.settling_calls) * sum(once))
+    affordable = effort.seconds * 1e6 / ((calls + effort.settling_calls) * sum(once) + 2e6 * rest_s)
     return calls, max(effort.min_pairs, min(effort.max_pairs, int(affordable)))
 
 
-def _time_pair(
-    before: Callable[[], object],
-    after: Callable[[], object],
-    calls: int,
-    effort: Effort,
-    *,
-    after_first: bool,
-    clock: Clock,
+def _time_side(
+    function: Callable[[], object], calls: int, effort: Effort, rest_s: float, clock: Clock
 ) -> tuple[float, float]:
-    """Return the microseconds of `calls` calls of `before` and of `after`."""
-    times = [0.0, 0.0]
-    for place in (1, 0) if after_first else (0, 1):
-        function = (before, after)[place]
-        for _ in range(effort.settling_calls):
-            function()
-        times[place] = _time(function, calls, clock)
-    return times[0], times[1]
+    """Return the microseconds of `calls` calls, and for how many of them a thread was kept from running."""
+    if rest_s:
+        time.sleep(rest_s)
+    for _ in range(effort.settling_calls):
+        function()
+    waits = read_waits()
+    taken = _time(function, calls, clock)
+    return taken, waited_us(waits, read_waits())
 
 
 def _time(function: Callable[[], object], calls: int, clock: Clock) -> float:

@@ -13,7 +13,7 @@ from jumar.tune.providers.base import Provider
 from jumar.tune.worker.agreement import Agreement, Judge, worst
 from jumar.tune.worker.case import Case
 from jumar.tune.worker.messages import Effort, Outcome, Phase, Trial
-from jumar.tune.worker.pairs import Pairs, measure_pairs
+from jumar.tune.worker.pairs import REST_S, Pairs, measure_pairs
 
 NUM_INPUTS = 3
 """Different inputs on which outputs are compared before timing; one more is tried after it."""
@@ -59,6 +59,7 @@ def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], N
         trial.effort,
         min_gain=trial.min_gain,
         seed=trial.seed,
+        rest_s=REST_S if trial.num_threads > 1 else 0.0,
     )
     if len(pairs.before_us) < trial.effort.min_pairs:
         return Outcome(status="busy", phase="measure", detail=_busy(pairs, trial.effort))
