@@ -150,8 +150,11 @@ def tune(row: Row, environment: dict[str, str], budget: str) -> dict[str, Any]:
         command = [*jumar, "tune", source, "--job-type", "1", "--time-budget", budget, *precision]
     start = time.perf_counter()
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    told = (done.stdout + done.stderr).replace(f"{HERE}{os.sep}", "").strip().splitlines()
-    return {"tuning_s": time.perf_counter() - start, "code": done.returncode, "said": told[:3] + told[-3:]}
+    told = done.stdout + done.stderr
+    for folder in (str(HERE), environment["TUNE_BANK_PATH"]):
+        told = told.replace(f"{folder}{os.sep}", "")
+    lines = told.strip().splitlines()
+    return {"tuning_s": time.perf_counter() - start, "code": done.returncode, "said": lines[:3] + lines[-3:]}
 
 
 def measure(contenders: Sequence[Contender], seconds: float) -> int:
