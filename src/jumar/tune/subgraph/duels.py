@@ -53,9 +53,9 @@ class Duels:
             seed = AGAIN_SEED + number if number else 0
             outcome = self.trials.screen(challenger, champion, "duel", duel(self.trials.options), seed=seed)
             gain = outcome.gain
-            if outcome.status in {"failed", "died", "timeout", "memory", "disagrees"}:
-                return False
             if gain is None:
+                if outcome.status != "busy":
+                    return False
                 continue
             ratios.append(gain.ratio)
             if not gain.ratio_low <= 1 <= gain.ratio_high:
