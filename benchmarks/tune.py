@@ -33,7 +33,7 @@ from typing import Any
 
 import torch
 import tune_models
-from tune_contenders import ENGINES, JUMAR, LOWER_PRECISION, SAME_PRECISION, TRAIN
+from tune_contenders import ENGINES, LOWER_PRECISION, SAME_PRECISION, TRAIN
 from tune_table import RATIOS, by_machine, guide_with, machine_of, table, told
 
 from jumar.recording.files import write_text_atomically
@@ -212,7 +212,7 @@ def run_row(row: Row, options: argparse.Namespace) -> dict[str, Any]:
         everyone = [stack.enter_context(Contender(name, row, environment, folder)) for name in names]
         able = [one for one in everyone if "error" not in one.hello]
         disturbed = measure(able, options.seconds)
-        ours = [one for one in able if one.engine in JUMAR]
+        ours = [one for one in able if one.engine in RATIOS]
         eager = next((one for one in able if one.engine == "eager"), None)
         reference = torch.load(eager.output) if eager is not None else None
         cells = {one.engine: result_of(one, ours, reference) for one in everyone}

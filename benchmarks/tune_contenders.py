@@ -165,7 +165,6 @@ ENGINES: dict[str, Callable[[nn.Module, Inputs, int], Call]] = {
     "jumar": jumar,
     "jumar-file": jumar_file,
 }
-JUMAR = ("jumar", "jumar-file")
 TRAIN = ("eager", "eager-cl", "compile", "compile-best", "jumar")
 """Engines that compute backward graphs."""
 LOWER_PRECISION = ("openvino-bf16",)

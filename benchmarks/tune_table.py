@@ -64,8 +64,8 @@ def summary(rows: Sequence[dict[str, Any]]) -> list[str]:
     }
     lines = []
     for title, fits in kinds.items():
+        bests = [best for row in rows if fits(row["row"]) and (best := best_other(row)) is not None]
         for head, name in zip(HEADS, RATIOS.values(), strict=True):
-            bests = [best for row in rows if fits(row["row"]) and (best := best_other(row)) is not None]
             ratios = [best[name] for best in bests if name in best]
             if ratios:
                 mean = math.exp(sum(map(math.log, ratios)) / len(ratios))

@@ -105,7 +105,7 @@ class Weights(Mapping[int, torch.Tensor]):
     """
 
     def __init__(self, places: Sequence[WeightPlace], read: Callable[[], memoryview]) -> None:
-        self._places = places
+        self._places = {one.place: one for one in places}
         self._read = read
         self._tensors: dict[int, torch.Tensor] | None = None
         self._lock = threading.Lock()
@@ -117,10 +117,10 @@ class Weights(Mapping[int, torch.Tensor]):
         return self._tensors[place]
 
     def __contains__(self, place: object) -> bool:
-        return any(one.place == place for one in self._places)
+        return place in self._places
 
     def __iter__(self) -> Iterator[int]:
-        return (one.place for one in self._places)
+        return iter(self._places)
 
     def __len__(self) -> int:
         return len(self._places)
@@ -128,8 +128,8 @@ class Weights(Mapping[int, torch.Tensor]):
     def _cut(self) -> dict[int, torch.Tensor]:
         memory = torch.from_numpy(np.asarray(self._read()))
         return {
-            one.place: memory[one.offset : one.offset + one.num_bytes]
+            place: memory[one.offset : one.offset + one.num_bytes]
             .view(getattr(torch, one.dtype))
             .as_strided(tuple(one.shape), tuple(one.stride))
-            for one in self._places
+            for place, one in self._places.items()
         }

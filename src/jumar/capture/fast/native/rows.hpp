@@ -77,7 +77,7 @@ inline Doubles widened(Lanes x) {
   return __builtin_convertvector(folded, Doubles);
 }
 
-// The bits of the sign of W elements, from W bits on.
+// The sign bits of W elements, whose signs are those from `bit` on.
 inline Whole minus(const uint8_t* bits, int64_t bit) {
   uint16_t word;
   std::memcpy(&word, bits + (bit >> 3), 2);
