@@ -16,7 +16,7 @@ constexpr int W = 8;
 #else
 constexpr int W = 4;
 #endif
-constexpr int UNROLLED = 4;
+constexpr int64_t AHEAD = 2048;
 constexpr float INFINITE = std::numeric_limits<float>::infinity();
 
 typedef float Lanes __attribute__((vector_size(4 * W)));
@@ -62,12 +62,6 @@ inline bool any(Whole x) {
 #endif
 }
 
-inline int count(Whole x) {
-  int found = 0;
-  for (int k = 0; k < W; k++) found -= x[k];
-  return found;
-}
-
 inline Doubles widened(Lanes x) {
 #if defined(__AVX2__)
   const Quarter folded = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
@@ -91,97 +85,124 @@ struct Running {
   Lanes low = Lanes{} + INFINITE, high = Lanes{} - INFINITE;
   Doubles sums = {}, squares = {};
   Values rest = nothing();  // rows whose squares leave float32, and the counts
+  bool was_odd = false;     // NaN or Inf in the row before: there will be more
 };
 
-// The same of one row.
+// The same of one row, or of every other vector of it.
 struct Row {
-  Lanes low[UNROLLED], high[UNROLLED], sum[UNROLLED], squares[UNROLLED];
-  int64_t num_nan = 0, num_inf = 0;
+  Lanes low = Lanes{} + INFINITE, high = Lanes{} - INFINITE, sum = {}, squares = {};
 
-  Row() {
-    for (int u = 0; u < UNROLLED; u++) {
-      low[u] = Lanes{} + INFINITE;
-      high[u] = Lanes{} - INFINITE;
-      sum[u] = squares[u] = Lanes{};
-    }
+  void add(Lanes x) {
+    low = least(low, x);
+    high = greatest(high, x);
+    sum += x;
+    squares += x * x;
   }
 
-  void add(int u, Lanes x) {
-    low[u] = least(low[u], x);
-    high[u] = greatest(high[u], x);
-    sum[u] += x;
-    squares[u] += x * x;
-  }
-
-  // Some of the lanes; NaN and Inf are counted and left out. What is left of `x` has zeros in their place.
-  Lanes add_some(Lanes x, Whole there) {
-    const Whole strange = odd(x) & there;
-    const int nan = count((x != x) & there);
-    num_nan += nan;
-    num_inf += count(strange) - nan;
-    there &= ~strange;
-    low[0] = least(low[0], there ? x : Lanes{} + INFINITE);
-    high[0] = greatest(high[0], there ? x : Lanes{} - INFINITE);
+  // Some of the lanes.
+  void add(Lanes x, Whole there) {
+    low = least(low, there ? x : Lanes{} + INFINITE);
+    high = greatest(high, there ? x : Lanes{} - INFINITE);
     x = lanes(whole(x) & there);
-    sum[0] += x;
-    squares[0] += x * x;
-    return x;
+    sum += x;
+    squares += x * x;
   }
 
-  void end(const float* p, int64_t n, Running& r) {
-    for (int u = 1; u < UNROLLED; u++) {
-      low[0] = least(low[0], low[u]);
-      high[0] = greatest(high[0], high[u]);
-      sum[0] += sum[u];
-      squares[0] += squares[u];
-    }
-    if (any(~(squares[0] < INFINITE))) return add_careful(p, n, r.rest);
-    r.low = least(r.low, low[0]);
-    r.high = greatest(r.high, high[0]);
-    r.sums += widened(sum[0]);
-    r.squares += widened(squares[0]);
-    r.rest.num_nan += num_nan;
-    r.rest.num_inf += num_inf;
+  void join(const Row& other) {
+    low = least(low, other.low);
+    high = greatest(high, other.high);
+    sum += other.sum;
+    squares += other.squares;
+  }
+
+  // False where a NaN or an Inf went in, or squares that leave float32.
+  bool is_finite() const { return !any(~(squares < INFINITE)); }
+
+  void end(Running& r) const {
+    r.low = least(r.low, low);
+    r.high = greatest(r.high, high);
+    r.sums += widened(sum);
+    r.squares += widened(squares);
   }
 };
 
-// Adds the elements, with the signs from `bit` on, to `part`.
-inline void add_signed(float* part, Lanes x, const uint8_t* bits, int64_t bit) {
-  const Lanes sum = load(part) + lanes(whole(x) ^ minus(bits, bit));
-  std::memcpy(part, &sum, sizeof sum);
+// The last elements of a row, fewer than W, and where there are some.
+inline Lanes load_some(const float* p, int64_t num, Whole& there) {
+  Lanes x = {};
+  std::memcpy(&x, p, 4 * num);
+  for (int k = 0; k < W; k++) there[k] = -(k < num);
+  return x;
+}
+
+inline Row plain_row(const float* p, int64_t n) {
+  Row even, uneven;  // two, for one addition need not wait for the one before
+  int64_t i = 0;
+  for (; i + 2 * W <= n; i += 2 * W) {
+    __builtin_prefetch(p + i + AHEAD);
+    even.add(load(p + i));
+    uneven.add(load(p + i + W));
+  }
+  for (; i < n; i += W) {
+    Whole there = ~Whole{};
+    const Lanes x = n - i < W ? load_some(p + i, n - i, there) : load(p + i);
+    even.add(x, there);
+  }
+  even.join(uneven);
+  return even;
+}
+
+// NaN and Inf are counted and left out. Tells whether there were any.
+inline bool odd_row(const float* p, int64_t n, Running& r) {
+  Row row;
+  Whole nan = {}, strange = {};
+  for (int64_t i = 0; i < n; i += W) {
+    Whole there = ~Whole{};
+    const Lanes x = n - i < W ? load_some(p + i, n - i, there) : load(p + i);
+    nan -= x != x;
+    strange -= odd(x);
+    row.add(x, there & ~odd(x));
+  }
+  if (!row.is_finite()) {
+    add_careful(p, n, r.rest);
+  } else {
+    row.end(r);
+    for (int k = 0; k < W; k++) {
+      r.rest.num_nan += nan[k];
+      r.rest.num_inf += strange[k] - nan[k];
+    }
+  }
+  return any(-strange);
+}
+
+// Adds the elements, NaN and Inf left out, with the signs from `bit` on, to `part`.
+template <bool IS_ODD>
+inline void add_signed(const float* p, int64_t n, float* part, const uint8_t* bits, int64_t bit) {
+  auto turned = [&](Lanes x, int64_t i) {
+    if constexpr (IS_ODD) x = lanes(whole(x) & ~odd(x));
+    return lanes(whole(x) ^ minus(bits, bit + i));
+  };
+  int64_t i = 0;
+  for (; i + W <= n; i += W) {
+    const Lanes sum = load(part + i) + turned(load(p + i), i);
+    std::memcpy(part + i, &sum, sizeof sum);
+  }
+  if (i < n) {
+    Whole there;
+    const Lanes x = turned(load_some(p + i, n - i, there), i);
+    for (int k = 0; k < n - i; k++) part[i + k] += x[k];
+  }
 }
 
 // One row, and its signed values to `part` where IS_SIGNED, the signs being those from `bit` on.
 template <bool IS_SIGNED>
 inline void add_row(const float* p, int64_t n, Running& r, float* part = nullptr, const uint8_t* bits = nullptr, int64_t bit = 0) {
-  Row row;
-  int64_t i = 0;
-  for (; i + W * UNROLLED <= n; i += W * UNROLLED) {
-    Lanes x[UNROLLED];
-    Whole strange = {};
-    for (int u = 0; u < UNROLLED; u++) strange |= odd(x[u] = load(p + i + W * u));
-    const bool is_plain = __builtin_expect(!any(strange), 1);
-    for (int u = 0; u < UNROLLED; u++)
-      if (is_plain)
-        row.add(u, x[u]);
-      else
-        x[u] = row.add_some(x[u], ~Whole{});
-    if constexpr (IS_SIGNED)
-      for (int u = 0; u < UNROLLED; u++) add_signed(part + i + W * u, x[u], bits, bit + i + W * u);
+  bool is_plain = false;
+  if (!r.was_odd) {
+    const Row row = plain_row(p, n);
+    if ((is_plain = __builtin_expect(row.is_finite(), 1))) row.end(r);
   }
-  for (; i < n; i += W) {
-    const int64_t num = n - i < W ? n - i : W;
-    Lanes x = {};
-    Whole there;
-    std::memcpy(&x, p + i, 4 * num);
-    for (int k = 0; k < W; k++) there[k] = -(k < num);
-    x = row.add_some(x, there);
-    if constexpr (IS_SIGNED) {
-      const Lanes turned = lanes(whole(x) ^ minus(bits, bit + i));
-      for (int k = 0; k < num; k++) part[i + k] += turned[k];
-    }
-  }
-  row.end(p, n, r);
+  if (!is_plain) r.was_odd = odd_row(p, n, r);
+  if constexpr (IS_SIGNED) r.was_odd ? add_signed<true>(p, n, part, bits, bit) : add_signed<false>(p, n, part, bits, bit);
 }
 
 inline Values finished(const Running& r) {
