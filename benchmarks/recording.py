@@ -124,12 +124,12 @@ def main() -> None:
     parser.add_argument("--msprobe", metavar="PYTHON", help="the Python of an environment with mindstudio-probe")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
-    num_turns = 8 if options.quick else 40
+    num_turns = 8 if options.quick else 80
     modes = chosen(options.modes)
     about = machine()
     figures = measured(modes, num_turns)
     if options.msprobe:
-        of_peer = measured(MSPROBE_MODES, num_turns, options.msprobe)
+        of_peer = measured(MSPROBE_MODES, num_turns // 4, options.msprobe)  # far from 1: fewer turns tell
         figures |= {"off, in the peer's Python": of_peer.pop(OFF), **of_peer}
     print(f"{'mode':26}{'CPU ms':>9}{'ratio':>7}{'10 %':>7}{'90 %':>7}{'rows':>7}{'MB':>9}{'raw MB':>9}")
     for mode, row in figures.items():
