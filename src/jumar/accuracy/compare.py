@@ -16,16 +16,17 @@ from jumar.accuracy.ranks import compare_ranks, only_in_target
 from jumar.accuracy.results import Comparison
 from jumar.accuracy.settings import setting_differences
 from jumar.accuracy.skipped_updates import benign_skip
-from jumar.accuracy.source import RecordingLike, opened, rare_collections
+from jumar.accuracy.source import RecordingLike, opened
 from jumar.accuracy.steps import find_offset, losses_alike, offset_shift, step_pairs
 from jumar.accuracy.verdict import conclude
+from jumar.collector import collector_at_rest
 from jumar.errors import UsageError
 
 Progress = Callable[[int, int], None]
 RankPair = tuple[int, int]
 
 
-@rare_collections()
+@collector_at_rest()
 def compare(
     reference: str | Path | RecordingLike,
     target: str | Path | RecordingLike,
