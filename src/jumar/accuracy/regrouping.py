@@ -2,7 +2,8 @@
 
 One device adds (a + b) + c, the other (a + c) + b; the calls that pair up read other terms, though every call
 before them agrees. Or states that nothing reads are stacked in another order. Such a difference is only a
-suspicion: it counts when a call that depends on it differs, and is not put right by the next one.
+suspicion: it counts when a call that depends on it differs, and is not put right by the next one, or when what was
+read is a parameter that differs still when the step is over.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ class Suspicion:
     diff: OperatorDiff
     num_leaves: int
     """Leaves that had been seen to differ when it arose."""
+    read: int
+    """Storage of the reference that was read and differs; 0 where it is not known."""
     random: OperatorDiff | None = None
     """Operator that had drawn other random numbers by then."""
     needs_reader: bool = False
@@ -32,6 +35,7 @@ class Suspicion:
     """Storages of the reference that depend on it and of which no reader has agreed."""
     _touched: set[int] = field(default_factory=set)
     _has_spread: bool = False
+    _is_kept: bool = False
 
     def begin(self, call: Call) -> None:
         """Take in the outputs of the call that is suspected."""
@@ -39,6 +43,9 @@ class Suspicion:
 
     def see(self, call: Call, diff: OperatorDiff) -> None:
         """Take in a later call of the reference with its comparison."""
+        if call.row.kind == "parameter":
+            is_it = any(tensor.storage == self.read for tensor in call.outputs.values())
+            self._is_kept |= bool(self.read) and is_it and diff.status == "diverge"
         read = {tensor.storage for tensor in call.inputs.values()} & self._touched
         if not read:
             return
@@ -64,5 +71,5 @@ class Suspicion:
 
     @property
     def is_confirmed(self) -> bool:
-        """Whether something that depends on it is left, now that the step is over."""
-        return bool(self.open) and (self._has_spread or not self.needs_reader)
+        """Whether it, or something that depends on it, is left now that the step is over."""
+        return self._is_kept or (bool(self.open) and (self._has_spread or not self.needs_reader))

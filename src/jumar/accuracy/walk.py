@@ -166,8 +166,14 @@ class _Walk:
         if blamed.status != "diverge":
             return False
         if self.suspicion is None or not self.suspicion.open:
-            moves = reference.operator in EXACT
-            self.suspicion = Suspicion(blamed, len(self.outcome.leaves), self.outcome.random, needs_reader=moves)
+            read = reference.inputs.get(judged.inputs.out_of_line[0])
+            self.suspicion = Suspicion(
+                blamed,
+                len(self.outcome.leaves),
+                0 if read is None else read.storage,
+                self.outcome.random,
+                needs_reader=reference.operator in EXACT,
+            )
             self.suspicion.begin(reference)
         return True
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
+from jumar.accuracy.diagnosis.branches import other_branches
 from jumar.accuracy.diagnosis.results import Suspicion
 from jumar.accuracy.diagnosis.rows import Both, home, named
 from jumar.accuracy.pairing import DEFAULT
@@ -19,6 +20,9 @@ MOST = 4
 NORMALISATIONS = ("batch_norm", "layer_norm", "group_norm", "instance_norm", "rms_norm")
 ILL_CONDITIONED = 1e-3
 """A gradient smaller than this share of what came in is what is left of terms that cancel."""
+
+CONSEQUENCES = ("scale", "sign", "offset", "saturation")
+"""What arguments that differ (a factor, an exponent, a bound) make of the numbers."""
 
 Tensors = dict[str, Any]
 Seen = Literal["tensors", "sketches", "statistics", "arguments"]
@@ -33,8 +37,10 @@ def suspicions(both: Both, diff: OperatorDiff) -> tuple[Suspicion, ...]:
     if mine is None or theirs is None:
         found += _of_one_side(both, mine, theirs)
     else:
-        found += _of_tensors(both, diff, mine, theirs)
+        found += [one for one in _of_tensors(both, diff, mine, theirs) if not _is_consequence(one, diff)]
         found += _of_conditioning(mine, diff)
+    if diff.reference_name != diff.target_name and (branches := other_branches(both, diff.step, diff.rank)):
+        found.append((branches, "", "statistics"))
     found.sort(key=lambda one: -one[0].score)
     return tuple(
         Suspicion(
@@ -50,6 +56,12 @@ def suspicions(both: Both, diff: OperatorDiff) -> tuple[Suspicion, ...]:
         )
         for hypothesis, tensor, seen in _distinct(found)[:MOST]
     )
+
+
+def _is_consequence(found: tuple[Hypothesis, str, Seen], diff: OperatorDiff) -> bool:
+    """Tell whether a guess from statistics says no more than that other arguments give other numbers."""
+    hypothesis, _, seen = found
+    return bool(diff.arguments) and seen != "tensors" and hypothesis.kind in CONSEQUENCES
 
 
 def _of_one_side(both: Both, mine: CallRow | None, theirs: CallRow | None) -> list[tuple[Hypothesis, str, Seen]]:

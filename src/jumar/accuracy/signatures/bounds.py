@@ -16,6 +16,8 @@ from jumar.recording.sketch import relative_l2, unpack
 
 EQUAL = 1e-5
 """Relative distance at which statistics of two devices are equal: they sum in another order."""
+SAME_ELEMENTS = 1e-6
+"""Relative distance of the sums of the same elements in another order."""
 WEAKER = 0.85
 """Factor on the score of what four statistics alone say."""
 CONFIRM = "Record this call's tensors on both sides (`--suspects`, then `jumar record --tensors-of`) and compare again."
@@ -66,8 +68,15 @@ def _from_sketch(reference: TensorRow, target: TensorRow) -> tuple[float, float 
     return ratio, float(((b - ratio * a) ** 2).sum()) / apart
 
 
-def _near(first: float, second: float, size: float) -> bool:
-    return abs(first - second) <= EQUAL * max(size, 1e-300)
+def _near(first: float, second: float, size: float, allowed: float = EQUAL) -> bool:
+    return abs(first - second) <= allowed * max(size, 1e-300)
+
+
+def _have_same_elements(mine: Figures, theirs: Figures, num: int) -> bool:
+    """Tell whether one tensor may be the other with its elements in other places; `num` is how many there are."""
+    ends = max(abs(mine[0]), abs(mine[1]))
+    sizes = (ends, ends, mine[3] / math.sqrt(num), mine[3])
+    return all(_near(a, b, size, SAME_ELEMENTS) for a, b, size in zip(mine, theirs, sizes, strict=True))
 
 
 def _statistics(
@@ -140,14 +149,12 @@ def _cut(mine: Figures, theirs: Figures) -> Iterator[Hypothesis]:
 def _sketched(
     mine: Figures, theirs: Figures, shape: tuple[int, ...], context: Context, ratio: float, residual: float
 ) -> Iterator[Hypothesis]:
+    if abs(ratio) <= EQUAL:
+        return  # nothing is left of the reference
     if residual <= 0.05 and abs(ratio - 1) > EQUAL:
         yield _scaled(ratio, shape, context, 0.96 * (1 - residual))
         return
-    size = max(abs(mine[0]), abs(mine[1]))
-    alike = all(_near(a, b, size) for a, b in zip(mine[:3], theirs[:3], strict=True)) and _near(
-        mine[3], theirs[3], mine[3]
-    )
-    if alike:
+    if _have_same_elements(mine, theirs, math.prod(shape)):
         yield Hypothesis(
             kind="layout",
             statement="Minimum, maximum, mean and L2 norm are equal, but the sketches differ: the same values in other "
