@@ -94,13 +94,16 @@ def branching() -> tuple[list[nn.Parameter], Forward]:
         states = table(tokens)
         for _ in range(8):
             states = states.tanh() if random.random() < 0.5 else states.sin()
-        return states.square().mean()
+        mean: torch.Tensor = states.square().mean()
+        return mean
 
     return list(table.parameters()), forward
 
 
 @pytest.mark.parametrize("steps", [1, 3])
-def test_branches_by_other_random_numbers_of_python_are_said_where_a_later_step_shows_them(tmp_path, steps) -> None:
+def test_branches_by_other_random_numbers_of_python_are_said_where_a_later_step_shows_them(
+    tmp_path: Path, steps: int
+) -> None:
     comparison, diagnosis = compared(
         tmp_path, lambda: train(branching, steps), lambda: train(branching, steps, python_seed=3)
     )

@@ -39,7 +39,8 @@ def suspicions(both: Both, diff: OperatorDiff) -> tuple[Suspicion, ...]:
     else:
         found += [one for one in _of_tensors(both, diff, mine, theirs) if not _is_consequence(one, diff)]
         found += _of_conditioning(mine, diff)
-    if diff.reference_name != diff.target_name and (branches := other_branches(both, diff.step, diff.rank)):
+    arises_before = diff.kind == "op" and diff.note  # not in the call itself: the runs may not run the same
+    if arises_before and (branches := other_branches(both, diff.step, diff.rank)) is not None:
         found.append((branches, "", "statistics"))
     found.sort(key=lambda one: -one[0].score)
     return tuple(
