@@ -5,7 +5,8 @@ Reads the shape of the difference at the first divergence: a constant ratio, a c
 in other places, a difference in tails or tiles only, in great or tiny values only, in masked rows only, low bits
 that are zero, one unit in the last place in one direction, growth along a dimension, values of the step before.
 Each is a hypothesis about the cause, with the share of the difference that it explains and what would confirm
-it. Whole tensors tell most, sketches and statistics less.
+it. Whole tensors tell most, sketches and statistics less. Where the runs run other operators, it also says when
+Python's or NumPy's random numbers, by which a script may choose its way, differ between them.
 
 ## Why it matters
 The operator that differs first says where; the shape of the difference often says why.
