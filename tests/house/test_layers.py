@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "jumar"
-LEAVES = {"collector", "errors", "findings", "lazy", "native", "rules", "words"}
+LEAVES = {"collector", "errors", "findings", "lazy", "native", "rules", "threads", "words"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "findings": set(),
     "collector": set(),
+    "threads": set(),
     "lazy": {"collector"},
     "native": {"errors"},
     "words": set(),

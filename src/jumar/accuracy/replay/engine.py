@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -24,9 +26,14 @@ from jumar.accuracy.replay.selection import Selection
 from jumar.accuracy.source import RecordingLike, opened
 from jumar.errors import DeviceError, RecordingError
 from jumar.recording.schema import CallRow
+from jumar.threads import threads
 
 SURELY_MORE = 2.0
 """An operator is at fault only if its own error is more than this multiple of the reference's own."""
+
+SERIAL = 1 << 22
+"""Elements of a call up to which one thread judges it: beside other programs, sharing out passes over so few of them
+takes ten times as long."""
 
 Progress = Callable[[int, int], None]
 
@@ -96,6 +103,10 @@ class Engine:
 
     def row(self, row: CallRow, partner: CallRow | None = None) -> Replayed:
         """Replay one row, and the reference's row that belongs to it."""
+        with threads(1) if _num_elements(row) <= SERIAL else nullcontext():
+            return self._replayed(row, partner)
+
+    def _replayed(self, row: CallRow, partner: CallRow | None) -> Replayed:
         try:
             inputs = inputs_of(self._target, row)
             truth, own = self.judged(inputs)
@@ -188,6 +199,10 @@ class Engine:
             by_arguments=_apart(exact.outputs, between.outputs) if between is not None and arguments else None,
         )
         return replace(replayed, verdict=_verdict(replayed))
+
+
+def _num_elements(row: CallRow) -> int:
+    return sum(math.prod(tensor.shape) for tensor in (*row.inputs, *row.outputs))
 
 
 def inputs_of(recording: RecordingLike, row: CallRow) -> Inputs:

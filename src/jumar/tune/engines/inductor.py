@@ -8,12 +8,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from jumar.threads import threads
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
 from jumar.tune.engines.cut import base_name
 from jumar.tune.engines.eager import CHANNELS_LAST, MKL, SPATIAL, mkl_may_pay, step_settings
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
-from jumar.tune.threads import threads
 from jumar.tune.variable import variable
 
 PRODUCTS = frozenset(

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import torch
 
+from jumar.threads import threads
 from jumar.tune.engines.base import Engine, GraphFunction, Site
 from jumar.tune.errors import TuneError
 from jumar.tune.lowering.site import lowered_site
@@ -23,7 +24,6 @@ from jumar.tune.plan.memory import can_keep, give_back, kept
 from jumar.tune.plan.plan import Plan, Region
 from jumar.tune.plan.stitch import parts_of, steps_of, stitched
 from jumar.tune.plan.streams import at_once, one_after_the_other
-from jumar.tune.threads import threads
 
 
 def build(plan: Plan, site: Site, engines: Sequence[Engine] | None = None) -> GraphFunction:
