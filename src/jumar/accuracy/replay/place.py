@@ -14,6 +14,7 @@ from jumar.accuracy.replay.results import On
 from jumar.device import DevicePlan
 from jumar.device.plan import Numerics
 from jumar.recording import RunInfo
+from jumar.threads import threads
 
 Precision = Literal["own", "float32", "float64"]
 
@@ -57,7 +58,7 @@ class Place:
     @contextlib.contextmanager
     def entered(self) -> Iterator[None]:
         """Run what is inside without a graph, with the place's threads, default dtype and chip."""
-        threads, default = torch.get_num_threads(), torch.get_default_dtype()
+        default = torch.get_default_dtype()
         with contextlib.ExitStack() as stack:
             stack.enter_context(torch.no_grad())
             if self.chip:
@@ -65,16 +66,14 @@ class Place:
 
                 numerics: Numerics = "exact" if self.exact else "strict"
                 stack.enter_context(emulate(self.chip, numerics=numerics, unsupported="fallback"))
+            if self.num_threads:
+                stack.enter_context(threads(self.num_threads))
             try:
-                if self.num_threads:
-                    torch.set_num_threads(self.num_threads)
                 if self.precision != "own":
                     torch.set_default_dtype(torch_dtype(self.precision))
                 yield
             finally:
                 torch.set_default_dtype(default)
-                if self.num_threads:
-                    torch.set_num_threads(threads)
 
 
 TRUTH = Place(device="cpu", precision="float64")
