@@ -345,3 +345,12 @@ def test_it_is_one_of_the_engines_and_offers_each_algorithm(tmp_path) -> None:
         (tile, images) for tile in (0, 2, 4) for images in (0, 1)
     }
     assert Kernels().settings(site.graph, None, "bf16") == []  # type: ignore[arg-type]
+
+
+def test_weights_and_arena_begin_at_cache_lines_when_built_and_when_loaded(folders):
+    conv = nn.Conv2d(64, 64, 3)  # large enough that NumPy's own memory would begin 16 bytes behind a line
+    site = site_of(Net(lambda conv, x: conv(x), conv), [torch.randn(1, 64, 9, 9)], folders())
+    settings = {"vector": widths()[0]}
+    for runner in (Kernels().build(site, settings), Kernels().load(site, settings)):
+        assert runner._program.weights.ctypes.data % 64 == 0
+        assert runner._memory.ctypes.data % 64 == 0

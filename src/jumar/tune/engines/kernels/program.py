@@ -17,6 +17,23 @@ Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
 Operations = npt.NDArray[np.int64]
 
+ROOM = 64
+"""Numbers at the end of all memory, into which kernels may read ahead."""
+LINE_BYTES, HUGE_BYTES = 64, 1 << 21
+"""Of a cache line, and of a huge page. NumPy asks the system for huge pages where an array is of 4 MiB or more."""
+
+
+def aligned(size: int, dtype: type[np.float32] | type[np.int32]) -> npt.NDArray[Any]:
+    """Return memory for so many numbers, at the beginning of a cache line, of a huge page where it fills one.
+
+    NumPy's own is 16 bytes behind one: every load of 64 bytes, and every second one of 32, would touch two lines.
+    """
+    num_bytes = size * np.dtype(dtype).itemsize
+    unit = HUGE_BYTES if num_bytes >= HUGE_BYTES else LINE_BYTES
+    memory = np.empty(num_bytes + unit, np.uint8)
+    start = -memory.ctypes.data % unit
+    return memory[start : start + num_bytes].view(dtype)
+
 
 @dataclass(slots=True)
 class Blob:
@@ -41,8 +58,9 @@ class Blob:
         return place
 
     def joined(self) -> npt.NDArray[Any]:
-        """Return all of it, and room at the end that kernels may read ahead into."""
-        return np.concatenate([*self.parts, np.zeros(64, self.dtype)])
+        """Return all of it, and room at the end."""
+        parts = [*self.parts, np.zeros(ROOM, self.dtype)]
+        return np.concatenate(parts, out=aligned(sum(part.size for part in parts), self.dtype))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -71,5 +89,9 @@ class Program:
         if tuple(data["fields"]) != FIELDS:
             raise ValueError(f"{folder} was written by another version of the kernels")
         arrays = {name: np.load(folder / f"{name}.npy", allow_pickle=False) for name in ("operations", "tables")}
-        weights = np.load(folder / "weights.npy", allow_pickle=False)
+        stored = np.load(folder / "weights.npy", mmap_mode="r", allow_pickle=False)
+        if stored.dtype != np.float32 or stored.ndim != 1:
+            raise ValueError(f"{folder} holds weights of type {stored.dtype}, not float32")
+        weights = aligned(stored.size, np.float32)
+        weights[:] = stored
         return cls(**arrays, weights=weights, arena_size=data["arena_size"], script=data["script"])

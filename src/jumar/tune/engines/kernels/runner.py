@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from jumar.tune.engines.kernels.library import Bound, Library
-from jumar.tune.engines.kernels.program import Program
+from jumar.tune.engines.kernels.program import ROOM, Program, aligned
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.fx import to_fx
@@ -36,9 +36,8 @@ class Runner:
         self._num_threads, self._reuse = num_threads, reuse
         self._images: int = graph.inputs[graph.variables[0]].shape[0] if script["images"] else 0
         copies = num_threads if self._images else 1
-        # One cache line more than asked for: NumPy and PyTorch give 64-byte alignment only by habit.
-        self._memory = torch.empty(program.arena_size * copies + 32, dtype=torch.float32)
-        arena = -(-self._memory.data_ptr() // 64) * 64
+        self._memory = aligned(program.arena_size * copies + ROOM, np.float32)
+        arena = self._memory.ctypes.data
         self.bound = Bound(library, program.operations, program.weights, program.tables, arena)
         self._externals: list[Reference] = script["externals"]
         self._stored: list[Reference] = script["stored"]

@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
 from jumar.tune.engines.kernels.fields import CODES, PLACE
 from jumar.tune.engines.kernels.library import Bound, Library
-from jumar.tune.engines.kernels.program import Program
+from jumar.tune.engines.kernels.program import ROOM, Program, aligned
 from jumar.tune.engines.kernels.weights import packed
 
 WIDTHS = (2, 3, 4, 1)
@@ -23,6 +22,8 @@ PARTS = (128, 256, 512)
 """Of 128 terms a panel of weights stays in a first-level cache of 32 KiB."""
 CHUNKS = (1, 4, 16)
 """Divisors of the chunk that the lowering begins with."""
+BANDS = (1, 2, 4)
+"""Divisors of the rows a band that the lowering begins with, where a depthwise convolution follows."""
 TURNS = 3
 BUDGET_NS = 80_000_000
 """CPU time that the search may take for a product, about."""
@@ -41,9 +42,9 @@ def search(program: Program, library: Library, matrices: Mapping[int, Any], num_
     What counts is the longest share among `num_threads`. `panel` is the width that all panels have that can, in
     vectors; 0: whatever is fastest.
     """
-    memory = torch.zeros(program.arena_size + 32, dtype=torch.float32)
-    arena = -(-memory.data_ptr() // 64) * 64
-    bound = Bound(library, program.operations, program.weights, program.tables, arena)
+    arena = aligned(program.arena_size + ROOM, np.float32)
+    arena[:] = 0
+    bound = Bound(library, program.operations, program.weights, program.tables, arena.ctypes.data)
     known: dict[tuple[int, ...], Fields] = {}
     for number, row in enumerate(program.operations):
         if int(row[PLACE["code"]]) not in _PRODUCTS:
@@ -68,7 +69,7 @@ class _Product:
 
     def fastest(self) -> Fields:
         """Return the fields that it is fastest with."""
-        given = {name: self._bound.field(self._number, name) for name in ("nr", "chunk", "part")}
+        given = {name: self._bound.field(self._number, name) for name in ("nr", "chunk", "part", "band")}
         # Where sums are long, short parts are nearly always faster: panels of any width stay in the cache.
         first = next(iter(self._cuts(given)), given)
         wide = self._best([first | {"nr": width} for width in self._widths()])
@@ -96,8 +97,11 @@ class _Product:
         for part in [*(part for part in PARTS if depth >= 2 * part), fields["part"]]:
             # What stays in the cache of a part is less of each pixel, so of more pixels.
             whole = fields["chunk"] * max(1, depth // part)
-            sizes = CHUNKS if code == CODES.index("PRODUCT") else CHUNKS[:1]
-            for chunk in dict.fromkeys(max(14, whole // divisor) for divisor in sizes):
+            if code == CODES.index("FUSED"):
+                for band in dict.fromkeys(max(1, fields["band"] // divisor) for divisor in BANDS):
+                    yield fields | {"part": part, "band": band}
+                continue
+            for chunk in dict.fromkeys(max(14, whole // divisor) for divisor in CHUNKS):
                 yield fields | {"part": part, "chunk": chunk}
 
     def _best(self, choices: list[Fields]) -> Fields:

@@ -101,7 +101,30 @@ static void run_product(const Op& op, const Run& run, int thread, int threads) {
   }
 }
 
-// Depthwise: U neighbouring outputs of one row at a time; taps of the kernel outermost, weights in registers.
+// Depthwise: U neighbouring outputs of one row at a time. With the taps of a row known (KW), every input is loaded once
+// for all outputs that it counts for, and the weights of the row stay in registers.
+template <int U, int S, int KW>
+static INLINE void depthwise_taps(V* sum, const float* p, const float* weight, int64_t kw, int64_t dx) {
+  if constexpr (KW > 0) {
+    V w[KW];
+#pragma GCC unroll 8
+    for (int kx = 0; kx < KW; kx++) w[kx] = load(weight + kx * VL);
+#pragma GCC unroll 32
+    for (int i = 0; i < (U - 1) * S + KW; i++) {
+      const V x = held(load(p + i * VL));
+#pragma GCC unroll 8
+      for (int kx = 0; kx < KW; kx++)
+        if (i >= kx && (i - kx) % S == 0 && (i - kx) / S < U) sum[(i - kx) / S] += x * w[kx];
+    }
+  } else {
+    for (int64_t kx = 0; kx < kw; kx++) {
+      V w = load(weight + kx * VL);
+#pragma GCC unroll 16
+      for (int u = 0; u < U; u++) sum[u] += load(p + (u * S + kx * dx) * VL) * w;
+    }
+  }
+}
+
 template <int U, int S, int KW>
 static INLINE void depthwise_tile(const float* in, int64_t row, const float* weight, int64_t kh, int64_t kw_, int64_t dy,
                                   int64_t dx, V bias, V low, V high, int post, float* out) {
@@ -109,43 +132,29 @@ static INLINE void depthwise_tile(const float* in, int64_t row, const float* wei
   V sum[U];
 #pragma GCC unroll 16
   for (int u = 0; u < U; u++) sum[u] = bias;
-  for (int64_t ky = 0; ky < kh; ky++) {
-    const float* p = in + ky * dy * row;
-    if constexpr (KW > 0) {
-#pragma GCC unroll 8
-      for (int kx = 0; kx < KW; kx++) {
-        V w = load(weight + kx * VL);
+  for (int64_t ky = 0; ky < kh; ky++) depthwise_taps<U, S, KW>(sum, in + ky * dy * row, weight + ky * kw * VL, kw, dx);
 #pragma GCC unroll 16
-        for (int u = 0; u < U; u++) sum[u] += load(p + (u * S + kx) * VL) * w;
-      }
-    } else {
-      for (int64_t kx = 0; kx < kw; kx++) {
-        V w = load(weight + kx * VL);
-#pragma GCC unroll 16
-        for (int u = 0; u < U; u++) sum[u] += load(p + (u * S + kx * dx) * VL) * w;
-      }
-    }
-    weight += kw * VL;
-  }
-#pragma GCC unroll 16
-  for (int u = 0; u < U; u++) {
-    V x = clamp(sum[u], low, high);
-    store(out + u * VL, post ? post_one(post, x) : x);
-  }
+  for (int u = 0; u < U; u++) store(out + u * VL, clamp(sum[u], low, high));
+  if (__builtin_expect(post != POST_NONE, 0)) post_all(post, out, U);
 }
 
 template <int S, int KW>
 static void depthwise_row(const float* in, const Op& op, int64_t row, const float* weight, V bias, V low, V high,
                           float* out) {
-  constexpr int U = VL == 16 || JUMAR_NEON ? 8 : 6;
+  constexpr int U = 8;
   int64_t x = 0;
   int post = int(op.post);
 #define TILE(N) depthwise_tile<N, S, KW>(in + x * S * VL, row, weight, op.kh, op.kw, op.dy, op.dx, bias, low, high, post, out + x * VL)
   for (; x + U <= op.out_w; x += U) TILE(U);
-  if (x + 4 <= op.out_w) { TILE(4); x += 4; }
-  if (x + 2 <= op.out_w) { TILE(2); x += 2; }
-  if (x < op.out_w) { TILE(1); x += 1; }
-  if (x < op.out_w) TILE(1);
+  switch (op.out_w - x) {
+    case 7: return TILE(7);
+    case 6: return TILE(6);
+    case 5: return TILE(5);
+    case 4: return TILE(4);
+    case 3: return TILE(3);
+    case 2: return TILE(2);
+    case 1: return TILE(1);
+  }
 #undef TILE
 }
 

@@ -81,22 +81,24 @@ static void micro(const float* in, const int32_t* offset, int64_t depth, const f
       for (int j = 0; j < NR; j++) store(o.out + o.out_at[r] + j * o.out_block, sum[r][j]);
     return;
   }
+  if (o.other)
+#pragma GCC unroll 32
+    for (int r = 0; r < MR; r++)
+#pragma GCC unroll 4
+      for (int j = 0; j < NR; j++) sum[r][j] += load(o.other + o.other_at[r] + j * o.other_block);
   const V low = splat(o.low), high = splat(o.high);
+  float* const out = o.out;  // locals: what is stored might be `o` for all the compiler knows
+  const int32_t* const out_at = o.out_at;
+  const int64_t out_block = o.out_block;
 #pragma GCC unroll 32
   for (int r = 0; r < MR; r++) {
+    float* at = out + out_at[r];
 #pragma GCC unroll 4
-    for (int j = 0; j < NR; j++) {
-      V x = sum[r][j];
-      if (o.other) x += load(o.other + o.other_at[r] + j * o.other_block);
-      store(o.out + o.out_at[r] + j * o.out_block, clamp(x, low, high));
-    }
+    for (int j = 0; j < NR; j++) store(at + j * out_block, clamp(sum[r][j], low, high));
   }
   if (__builtin_expect(o.post != POST_NONE, 0))
     for (int r = 0; r < MR; r++)
-      for (int j = 0; j < NR; j++) {
-        float* at = o.out + o.out_at[r] + j * o.out_block;
-        store(at, post_one(o.post, load(at)));
-      }
+      for (int j = 0; j < NR; j++) post_all(o.post, out + out_at[r] + j * out_block, 1);
 }
 
 // Rows a tile may have for each width, so that sums, weights and one input fit in the registers.

@@ -17,6 +17,18 @@ static INLINE V load(const float* p) { return *reinterpret_cast<const V*>(p); }
 static INLINE void store(float* p, V v) { *reinterpret_cast<V*>(p) = v; }
 static INLINE V splat(float s) { return s - (V){}; }
 
+// A value that is read from memory once: else the compiler reads it again for each product that it is in.
+static INLINE V held(V x) {
+#if defined(__AVX512F__)
+  asm("" : "+v"(x));
+#elif defined(__SSE2__)
+  asm("" : "+x"(x));
+#elif defined(__aarch64__)
+  asm("" : "+w"(x));
+#endif
+  return x;
+}
+
 // A NaN in x stays a NaN, as ReLU of PyTorch has it.
 static INLINE V clamp(V x, V low, V high) {
 #if defined(__AVX512F__) && JUMAR_VL == 16
@@ -55,4 +67,9 @@ static INLINE V post_one(int kind, V x) {
     case POST_HARDSIGMOID: return sixth;
     default: return x;
   }
+}
+
+// Of `count` vectors in memory, in place. Not inline: its constants would push sums out of the registers.
+static __attribute__((noinline)) void post_all(int kind, float* at, int64_t count) {
+  for (int64_t i = 0; i < count; i++) store(at + i * VL, post_one(kind, load(at + i * VL)));
 }
