@@ -21,9 +21,9 @@ static INLINE V splat(float s) { return s - (V){}; }
 static INLINE V held(V x) {
 #if defined(__AVX512F__)
   asm("" : "+v"(x));
-#elif defined(__SSE2__)
+#elif (defined(__AVX__) && JUMAR_VL <= 8) || (defined(__SSE2__) && JUMAR_VL == 4)
   asm("" : "+x"(x));
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && JUMAR_VL == 4
   asm("" : "+w"(x));
 #endif
   return x;
