@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from jumar.cli.main import EXIT_USAGE, main
-from jumar.errors import InputError, UsageError
+from jumar.errors import InputError
 from jumar.tune.backend import install
 from jumar.tune.backend.collect import read_collected
 from jumar.tune.backend.order import in_order_of_use
 from jumar.tune.graph import Graph, Node
-from jumar.tune.script import ScriptRun, collect_graphs, is_script, job_of_mode, script_source
+from jumar.tune.script import ScriptRun, collect_graphs, is_script, script_source
 from jumar.tune.task import TensorSpec
 
 SCRIPT = """
@@ -82,19 +82,45 @@ def test_what_is_a_script(script: Path, tmp_path: Path) -> None:
     assert not is_script(f"{script}:make")
 
 
-@pytest.mark.parametrize(("mode", "job"), [("1", 1), ("2", 2), (" 2 ", 2)])
-def test_aoe_mode_names_the_job(mode: str, job: int) -> None:
-    assert job_of_mode(mode) == job
+@pytest.mark.slow
+@pytest.mark.parametrize("job_type", [1, 2])
+def test_what_a_script_that_failed_wrote_stays_where_the_sentence_says(tmp_path: Path, job_type: int) -> None:
+    failing = tmp_path / "failing.py"
+    failing.write_text("raise RuntimeError('out of coffee\\nand of tea')\n")
+    sentence = r"exited with code 1 \(RuntimeError: out of coffee\)"
+    with pytest.raises(InputError, match=sentence) as error, script_source(ScriptRun(script=failing), job_type):
+        pass
+    log = Path(str(error.value).partition("see ")[2].rstrip("."))
+    assert "line 1, in <module>" in log.read_text()
+    log.unlink()
 
 
 @pytest.mark.parametrize(
-    ("mode", "sentence"), [("4", "splitting of gradients"), ("3", "must be 1"), ("on", "must be 1")]
-)
-def test_another_aoe_mode_is_refused(mode: str, sentence: str, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UsageError, match=sentence):
-        job_of_mode(mode)
+    ("mode", "sentence"), [("4", "gradient splitting"), ("3", "must be 1"), ("on", "must be 1")]
+)  # fmt: skip
+def test_another_aoe_mode_is_refused(
+    mode: str, sentence: str, script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("AOE_MODE", mode)
     assert main(["run", str(script)]) == EXIT_USAGE
+    assert sentence in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--tuned", "--summary", "--steps=2"])
+def test_options_of_a_run_are_refused_where_aoe_mode_tunes_the_script(
+    option: str, script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AOE_MODE", "1")
+    assert main(["run", option, str(script)]) == EXIT_USAGE
+    assert f"{option.partition('=')[0]} would do nothing" in capsys.readouterr().err
+
+
+def test_aoe_mode_says_which_script_is_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("AOE_MODE", "2")
+    assert main(["run", str(tmp_path / "none.py")]) == EXIT_USAGE
+    assert "none.py" in capsys.readouterr().err
 
 
 def test_installed_the_outermost_module_is_compiled_and_put_back_as_it_was(

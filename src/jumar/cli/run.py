@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -58,7 +58,8 @@ def command(
 
     Example: jumar run --steps 3 train.py --epochs 1
     """
-    if os.environ.get("AOE_MODE"):
+    if os.environ.get("AOE_MODE", "").strip():
+        _refuse_beside_tuning({"--steps": steps, "--summary": wants_summary, "--tuned": tuned, "--budget": budget})
         return _tune(npu, script, arguments)
     from jumar.capture.autoload import claim
     from jumar.capture.script import read_script
@@ -90,12 +91,24 @@ def command(
     return end.exit_code
 
 
+def _refuse_beside_tuning(given: Mapping[str, object]) -> None:
+    """Refuse options of a run that AOE_MODE turns into a tuning, where they would do nothing."""
+    names = [name for name, value in given.items() if value]
+    if names:
+        raise UsageError(
+            f"AOE_MODE={os.environ['AOE_MODE'].strip()} tunes the script instead of running it, and "
+            f"{' and '.join(names)} would do nothing. Unset AOE_MODE, or leave that out."
+        )
+
+
 def _tune(npu: Npu, script: Path, arguments: tuple[str, ...]) -> int:
     """Tune what the script computes, as AOE_MODE asks."""
+    from jumar.capture.script import read_script
     from jumar.cli import tune
-    from jumar.tune.script import job_of_mode
+    from jumar.tune.environment import aoe_mode
 
-    job_type = job_of_mode(os.environ["AOE_MODE"])
+    job_type = aoe_mode(os.environ)
+    read_script(script)  # `jumar tune` would take what is no script for a recording
     os.environ.update(npu.plan().to_environment())
     context = click.get_current_context()
     code: int = context.invoke(tune.command, recording=script, arguments=arguments, job_type=job_type)

@@ -16,11 +16,11 @@ from jumar.capture.launcher import LaunchResult, launch
 from jumar.capture.plan import LEVELS_FOR_TUNING, VALUES_FOR_TUNING, RecordPlan
 from jumar.capture.plugin import ENVIRONMENT as PLUGIN_ENVIRONMENT
 from jumar.device import DevicePlan
-from jumar.errors import InputError, UsageError
+from jumar.errors import InputError
 from jumar.tune.selection import Selection
 from jumar.tune.source import Source, graphs_source, open_source
 
-JOB_GRAPHS, JOB_OPERATORS, JOB_GRADIENTS = 1, 2, 4
+JOB_GRAPHS = 1
 COLLECT_ENVIRONMENT = "JUMAR_TUNE_COLLECT"
 PLUGIN = "jumar.tune.backend.install:install"
 LOG = "script.log"
@@ -36,24 +36,19 @@ class ScriptRun:
     """Training steps (else outermost calls) after which it is ended."""
     device: DevicePlan | None = None
     """None: what the environment asks for (`JUMAR_DEVICE_PLAN`), else the CPU."""
-
-
-def job_of_mode(mode: str) -> int:
-    """Return the job that AOE_MODE asks for. Raises UsageError for another value than 1 or 2."""
-    if mode.strip() == str(JOB_GRADIENTS):
-        raise UsageError("AOE_MODE=4 (splitting of gradients) is not built; set it to 1 (subgraphs) or 2 (operators).")
-    if mode.strip() not in {str(JOB_GRAPHS), str(JOB_OPERATORS)}:
-        raise UsageError(f'AOE_MODE must be 1 (subgraphs) or 2 (operators); got "{mode}". Unset it to run the script.')
-    return int(mode)
+    log: Path | None = None
+    """Where its output goes; None: `script.log` in the folder that what it computes is written to."""
 
 
 @contextmanager
 def script_source(run: ScriptRun, job_type: int, *, selection: Selection | None = None) -> Iterator[Source]:
     """Run the script's first steps and yield what they computed as a source of tuning, whose files go with it.
 
-    Raises ScriptError when the script cannot be run, InputError when it failed or left nothing that can be tuned.
+    Raises ScriptError when the script cannot be run, InputError when it failed or left nothing that can be tuned; the
+    script's output then stays in a file that the sentence names.
     """
-    with tempfile.TemporaryDirectory(prefix="jumar-script-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="jumar-script-") as scratch, _kept_log() as log:
+        run = replace(run, log=log)
         folder = Path(scratch)
         if job_type == JOB_GRAPHS:
             from jumar.tune.backend.collect import read_collected
@@ -64,6 +59,22 @@ def script_source(run: ScriptRun, job_type: int, *, selection: Selection | None 
         else:
             record_operators(run, folder / "recording")
             yield replace(open_source(folder / "recording", selection=selection), path=str(run.script))
+
+
+@contextmanager
+def _kept_log() -> Iterator[Path]:
+    """Yield a file for a script's output, which outlives a script that failed: its traceback is the only clue."""
+    handle, name = tempfile.mkstemp(prefix="jumar-script-", suffix=".log")
+    os.close(handle)
+    log, is_named = Path(name), False
+    try:
+        yield log
+    except InputError as error:
+        is_named = name in str(error)
+        raise
+    finally:
+        if not is_named:
+            log.unlink(missing_ok=True)
 
 
 def is_script(where: str) -> bool:
@@ -107,7 +118,7 @@ def _launched(run: ScriptRun, folder: Path, record: RecordPlan | None, environme
         record=record,
         stop_after=run.steps,
         cwd=Path.cwd(),
-        log=folder / LOG,
+        log=run.log or folder / LOG,
         environment=environment,
     )
 
@@ -116,9 +127,16 @@ def _why(result: LaunchResult, folder: Path) -> str:
     if result.returncode == 0:
         reasons = _not_tuned(folder)
         return f": {reasons[0]}" if reasons else "; does it call a module with parameters?"
-    lines = result.log.read_text("utf-8", "replace").strip().splitlines()
-    last = lines[-1] if lines else "it wrote nothing"
+    last = _last_words(result.log.read_text("utf-8", "replace")) or "it wrote nothing"
     return f"; it exited with code {result.returncode} ({last}); see {result.log}."
+
+
+def _last_words(text: str) -> str:
+    """Return the first line of the error that ended a script, else its last line."""
+    lines = text.strip().splitlines()
+    tracebacks = [at for at, line in enumerate(lines) if line.startswith("Traceback (most recent call last):")]
+    error = (line for line in lines[tracebacks[-1] + 1 :] if line[:1].strip()) if tracebacks else iter(())
+    return next(error, lines[-1] if lines else "").strip()
 
 
 def _not_tuned(folder: Path) -> list[str]:
