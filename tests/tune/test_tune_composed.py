@@ -161,6 +161,21 @@ def test_without_time_the_model_is_not_measured_and_it_is_said(captured: Capture
     assert "--time-budget was used up" in composer(bank, end)[0].compose(captured).told
 
 
+def test_a_model_whose_operators_have_no_policies_is_not_called_slower(captured: Captured, bank: Bank) -> None:
+    outcome = composer(bank, lambda _: measured(0.3))[0].compose(captured)
+    assert outcome.told == "No operator of net has a policy, so that it is left as it was."
+    times = outcome.times_us()
+    assert times is not None
+    assert times[0] == times[1]
+
+
+def test_a_model_without_an_operator_that_can_be_tuned_is_not_measured(tmp_path: Path, bank: Bank) -> None:
+    idle = graph_of_module(torch.nn.ReLU(), (torch.randn(2, 3),), folder=tmp_path, name="idle")
+    made, measurer = composer(bank, lambda _: measured(1.5))
+    assert made.compose(idle) == ComposedOutcome(name="idle", num_policies=0)
+    assert not measurer.trials
+
+
 def opat_of(outcomes: Sequence[ComposedOutcome], folder: Path) -> dict[str, object]:
     result = TuneResult(
         recording="net.onnx", recorded_device="cpu", machine=ONE, min_gain=0.02, is_offline=True, num_tasks=1,

@@ -24,6 +24,7 @@ from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.plan import KIND
 from jumar.tune.policy import Stack, describe
+from jumar.tune.task import Task
 from jumar.tune.worker.messages import Outcome, Trial
 from jumar.words import counted
 
@@ -49,7 +50,7 @@ class ComposedOutcome:
     is_written: bool = False
     """Whether it became the graph's plan in the bank."""
     told: str = ""
-    """What came of it, in a sentence."""
+    """What came of it, in a sentence; empty for a graph without an operator that can be tuned."""
 
     def times_us(self) -> tuple[float, float] | None:
         """Return microseconds a call before and after: the same twice when the model is left as it was."""
@@ -80,7 +81,10 @@ class Composer:
 
     def compose(self, captured: Captured) -> ComposedOutcome:
         """Measure one graph, and write its plan where that is better than what the graph runs as."""
-        stacks = self._stacks(captured)
+        tasks = [use.task for use in extract_graphs([captured]).tasks]
+        if not tasks:
+            return ComposedOutcome(name=captured.name, num_policies=0)
+        stacks = self._stacks(tasks)
         plan = self._plan(stacks)
         self.measurer.name = captured.name
         try:
@@ -91,8 +95,7 @@ class Composer:
             told = f"{captured.name} was not measured with its operators' policies: {error} was used up."
             return ComposedOutcome(name=captured.name, num_policies=len(stacks), told=told)
 
-    def _stacks(self, captured: Captured) -> dict[str, Stack]:
-        tasks = [use.task for use in extract_graphs([captured]).tasks]
+    def _stacks(self, tasks: Sequence[Task]) -> dict[str, Stack]:
         stacks = {task.key: stack_of(list(self.bank.slots(task, self.machine).values())) for task in tasks}
         return {key: stack for key, stack in stacks.items() if stack}
 
@@ -113,7 +116,10 @@ class Composer:
         made = ComposedOutcome(name=captured.name, num_policies=num, gain=found.gain)
         if found.gain is None:
             return replace(made, told=f"{captured.name} is left as it was: {found.status}, {found.detail}.")
-        is_faster = bool(num) and found.gain.clears(self.options.min_gain)
+        if not num:  # what was measured is eager against itself, for the model's time in the result file
+            told = f"No operator of {captured.name} has a policy, so that it is left as it was."
+            return replace(made, told=told)
+        is_faster = found.gain.clears(self.options.min_gain)
         told = f"{captured.name} with the policies of {counted(num, 'operator')} against eager: {found.gain}" + (
             "." if is_faster else ", not faster beyond doubt, so that it is left as it was."
         )

@@ -250,7 +250,7 @@ class _Run:
         for captured in source.graphs:
             if not captured.reason_not_tuned:
                 self._result.composed.append(composer.compose(captured))
-                self._result.notes.append(self._result.composed[-1].told)
+                self._result.notes += filter(None, [self._result.composed[-1].told])
                 self._write()
 
     def _tune_graphs(self, source: Source) -> None:
