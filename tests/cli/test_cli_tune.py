@@ -40,6 +40,7 @@ def folder(tmp_path, monkeypatch):
 
     write_recording(tmp_path / "recording", [[mm_row(duration_us=50.0), pool_row()]], device="npu (emulated)")
     (tmp_path / "bank").mkdir()
+    (tmp_path / "weights.pt").touch()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path / "bank"))
     quick = {"screening": QUICK, "confirmation": QUICK, "limits": Limits(time_s=60)}
@@ -97,7 +98,8 @@ def test_ctrl_c_prints_what_was_found_and_exits_with_130(filled, capsys, monkeyp
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["absent"], "absent is not a folder"),
+        (["absent"], "absent is not there. Name a model (.onnx, .pt2 of torch.export, module:callable), a script"),
+        (["weights.pt"], "weights.pt is a file that is none of them. Name a model"),
         (["recording", "--job-type", "1"], "--job-type 1 tunes the graphs of a model"),
         (["recording", "--job-type", "3"], "--job-type must be 1 (subgraphs) or 2 (operators); got 3"),
         (["recording", "--output", "net.jumar"], "--output writes the plan of a whole graph"),

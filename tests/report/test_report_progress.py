@@ -28,6 +28,13 @@ def test_a_log_has_a_line_at_the_start_and_the_end_of_a_task() -> None:
     assert lines(console) == ["Converting: 0 of 3", "Converting: done, 3 of 3, T s"]
 
 
+def test_a_name_is_printed_as_it_is() -> None:
+    console = log()
+    with progress(console=console) as bars:
+        bars.add_task("Reading models:x: [a]", total=None)
+    assert lines(console) == ["Reading models:x: [a] …", "Reading models:x: [a]: done, T s"]
+
+
 def test_update_ends_a_task_too() -> None:
     console = log()
     with progress(console=console) as bars:

@@ -224,6 +224,10 @@ def raises():
     raise ZeroDivisionError("of no use")
 
 
+def leaves():
+    raise SystemExit(4)
+
+
 def nothing():
     return None
 

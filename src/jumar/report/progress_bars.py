@@ -96,7 +96,7 @@ class _Lines(Progress):
         self._say(f"{task.description}: {how}{count}, {task.elapsed or 0.0:.1f} s")
 
     def _say(self, text: str) -> None:
-        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def _is_complete(task: Task) -> bool:

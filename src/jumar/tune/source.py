@@ -66,6 +66,12 @@ def open_source(
 
 def _opened(source: Recording | str | Path, rank: int | None) -> Source:
     folder = Path(source) if isinstance(source, str | Path) else None
+    if folder is not None and not folder.is_dir():
+        what = "is a file that is none of them" if folder.exists() else "is not there"
+        raise InputError(
+            f"{folder} {what}. Name a model (.onnx, .pt2 of torch.export, module:callable), a script (.py), or the "
+            "folder of a recording or of set_aoe's dumps."
+        )
     if folder is not None and not is_recording(folder) and (described := read_descriptions(folder)):
         return Source(path=str(folder), device=described_device(described), extraction=extract_descriptions(described))
     recording = source if isinstance(source, Recording) else Recording.open(source)

@@ -105,7 +105,7 @@ def _made(found: Any, where: str) -> _Made:
             raise InputError(f"{where} must be a function that returns a model; it is a {type(found).__name__}.")
         try:
             found = found()
-        except Exception as error:  # the user's code may raise anything
+        except (Exception, SystemExit) as error:  # the user's code may raise anything
             raise TuneError(
                 f"{where} raised {type(error).__name__}: {_line(error)}; mend it, then tune again."
             ) from error
@@ -131,7 +131,7 @@ def _imported(module: str, name: str, where: str) -> Any:
             found = getattr(found, part)
     except (ImportError, AttributeError, OSError) as error:
         raise InputError(f"{where} cannot be imported: {_line(error)}. Run in the folder it is in.") from error
-    except Exception as error:  # the user's module may raise anything
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
         raise TuneError(
             f"{where} raised {type(error).__name__} at import: {_line(error)}; mend it, then tune again."
         ) from error
@@ -143,7 +143,9 @@ def _module(module: str) -> ModuleType:
         return importlib.import_module(module)
     path = Path(module).resolve()
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if not path.is_file():
+        raise ImportError(f"there is no file {module}")
+    if spec is None or spec.loader is None:
         raise ImportError(f"{module} is no Python file")
     made = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = made  # so that classes in it can be found by their name (pickle, dataclasses)
@@ -163,5 +165,5 @@ def _from_here(module: str) -> Iterator[None]:
             sys.path.remove(folder)
 
 
-def _line(error: Exception) -> str:
+def _line(error: BaseException) -> str:
     return str(error).strip().splitlines()[0].rstrip(".")[:300] if str(error).strip() else type(error).__name__

@@ -11,7 +11,7 @@ import torch
 
 from jumar.errors import InputError
 from jumar.tune.errors import TuneError
-from jumar.tune.graph.capture import exported, graph_of_program
+from jumar.tune.graph.capture import exported, graph_of_program, silence
 from jumar.tune.graph.captured import Captured
 from jumar.tune.graph.examples import example, resized
 from jumar.tune.graph.shapes import Gear, InputShape
@@ -30,7 +30,7 @@ def load_program(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captur
         if changing:
             raise TuneError(
                 f"{path} takes changing sizes ({', '.join(changing)}), and sizes are tuned one by one; "
-                'name them: --input-shape "1,3,224,224;8,3,224,224".'
+                f'name them: --input-shape "{_shapes(program)}".'
             )
         return [graph_of_program(program, args, kwargs, folder=folder, name=path.stem, origin=str(path))]
     names = _names(program)
@@ -49,7 +49,8 @@ def load_program(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captur
 
 def _opened(path: Path) -> torch.export.ExportedProgram:
     try:
-        return torch.export.load(path)
+        with silence():  # PyTorch logs a traceback before it raises
+            return torch.export.load(path)
     except Exception as error:
         reason = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise InputError(
@@ -88,6 +89,17 @@ def _user_inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
 
 def _names(program: torch.export.ExportedProgram) -> list[str]:
     return [node.name for node in _user_inputs(program)]
+
+
+def _shapes(program: torch.export.ExportedProgram) -> str:
+    """Return the sizes that the inputs which change were exported with, as `--input-shape` takes them."""
+    values = {node.name: node.meta.get("val") for node in _user_inputs(program)}
+    sizes = {name: value.shape for name, value in values.items() if isinstance(value, torch.Tensor)}
+    return ";".join(
+        f"{name}:{','.join(str(_size(size)) for size in shape)}"
+        for name, shape in sizes.items()
+        if not all(isinstance(size, int) for size in shape)
+    )
 
 
 def _changing(program: torch.export.ExportedProgram) -> list[str]:
