@@ -95,6 +95,21 @@ def test_ctrl_c_prints_what_was_found_and_exits_with_130(filled, capsys, monkeyp
     assert "Stopped by Ctrl-C after 1 of 2 operators" in out
 
 
+def test_a_result_file_that_cannot_be_finished_is_said_after_the_answer(filled, capsys, monkeypatch):
+    from jumar.recording.files import write_text_atomically
+
+    def full_after_the_first(path, text):
+        if path.exists():
+            raise OSError(28, "No space left on device")
+        write_text_atomically(path, text)
+
+    monkeypatch.setattr("jumar.tune.result_file.write_text_atomically", full_after_the_first)
+    assert main(["tune", "recording"]) == 2
+    said = capsys.readouterr()
+    assert "a policy that is faster" in said.out
+    assert "cannot be written (No space left on device)" in said.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -183,3 +183,24 @@ def test_a_disk_that_fills_up_under_the_result_file_is_one_sentence_and_the_bank
     assert Bank.open(folder / "bank").problems() == []
     monkeypatch.undo()
     assert [json.loads(path.read_text()) for path in folder.glob("aoe_result_*.json")] == []
+
+
+@pytest.mark.parametrize("heals", [False, True])
+def test_a_disk_that_fills_up_during_a_run_does_not_end_it(folder, monkeypatch, heals):
+    import odd_providers as odd
+
+    from jumar.recording.files import write_text_atomically
+
+    written = []
+
+    def filling(path, text):
+        written.append("tuning_time(s)" in text)
+        if len(written) > 1 and not (heals and written[-1]):
+            raise OSError(28, "No space left on device")
+        write_text_atomically(path, text)
+
+    monkeypatch.setattr("jumar.tune.result_file.write_text_atomically", filling)
+    result = run(folder, [odd.Same()])
+    assert (result.status, len(result.tasks)) == ("successful", 2)
+    assert ("No space left on device" in result.result_file_failure) is not heals
+    assert ("tuning incomplete" in result.result_file.read_text()) is not heals

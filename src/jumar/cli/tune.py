@@ -18,7 +18,7 @@ from jumar.cli.tune_page import tune_page, verdict
 from jumar.cli.tune_precision import precision_of, precision_options
 from jumar.cli.tune_request import Request, search_options
 from jumar.cli.tune_setting import EXIT_TERMINATED, check_report, runner_of, setting_of, setting_options, write_report
-from jumar.errors import UsageError
+from jumar.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
     from jumar.tune import TuneResult
@@ -111,7 +111,7 @@ def _tuned(request: Request, began: float) -> TuneResult:
 
 
 def _told(request: Request, result: TuneResult) -> int:
-    """Write what was asked for and return the exit code."""
+    """Write what was asked for and return the exit code. Raises OutputError when the result file is an earlier one."""
     from jumar.report import findings_document, json_text, print_page
 
     if request.report is not None:
@@ -120,6 +120,8 @@ def _told(request: Request, result: TuneResult) -> int:
         click.echo(json_text(findings_document(result.findings, **result.to_json())), nl=False)
     else:
         print_page(tune_page(result), more="`--json` prints all of it, `jumar bank show KEY` one operator.")
+    if result.result_file_failure:
+        raise OutputError(result.result_file_failure)
     if result.stopped_by in INTERRUPTED:
         return INTERRUPTED[result.stopped_by]
     return exit_code(result.findings, request.fail_on)

@@ -139,6 +139,8 @@ class TuneResult:
     conditions: Conditions | None = None
     """The machine as the run found it and what it needs; None when nobody looked."""
     result_file: Path | None = None
+    result_file_failure: str = ""
+    """Why the file could not be written the last time, so that it tells of an earlier moment; empty when it could."""
 
     def counters(self) -> Counters:
         """Return the counts of the tasks so far."""
@@ -204,6 +206,7 @@ class TuneResult:
             "notes": list(self.notes),
             "bank": self.bank,
             "result_file": None if self.result_file is None else str(self.result_file),
+            "result_file_failure": self.result_file_failure,
         }
 
 

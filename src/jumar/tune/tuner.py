@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jumar.errors import UsageError
+from jumar.errors import OutputError, UsageError
 from jumar.recording import Recording
 from jumar.tune.bank import Bank
 from jumar.tune.ending import INTERRUPTIONS, reason
@@ -73,7 +73,8 @@ def tune(
     other runs on this machine measure in between, never at the same time.
     Every policy that is accepted is in `bank` before the next task begins. Ctrl-C (and SIGTERM, within
     `ending_in_order`) ends the run and returns what was found, with `stopped_by`; the same call goes on from
-    there. Raises JumarError for a recording, bank or folder that cannot be used.
+    there. A result file that can no longer be written ends no run: `result_file_failure` says so. Raises JumarError
+    for a recording, bank or folder that cannot be used.
     """
     opened = source if isinstance(source, Source) else open_source(source, rank=rank, selection=selection)
     options = options or TuneOptions()
@@ -141,6 +142,7 @@ class _Run:
         )
         self._conditions = conditions
         self._file = file
+        self._is_file_begun = False
         self._on_progress = on_progress
         self._measurer: Measurer
         self._result: TuneResult
@@ -279,4 +281,12 @@ class _Run:
         self._result.wall_s = self._measurer.elapsed_s()
         self._result.num_trials = self._measurer.num_trials
         self._result.num_measurements = self._measurer.num_measurements
-        self._file.write(self._result, ended=ended)
+        try:
+            self._file.write(self._result, ended=ended)
+        except OutputError as error:
+            if not self._is_file_begun:
+                raise
+            # A disk that fills up while an hour of tuning goes on must not end it: the bank keeps what is found.
+            self._result.result_file_failure = str(error)
+        else:
+            self._is_file_begun, self._result.result_file_failure = True, ""
