@@ -9,9 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tune_builders import mm_row, pool_row, spec, write_recording
+from tune_builders import MACHINE, gain, measured, mm_row, pool_row, spec, write_recording
 
 from jumar.errors import InputError, RecordingError
+from jumar.findings import Location
+from jumar.tune.bank import Tried
+from jumar.tune.outcome import SlotOutcome, TaskOutcome, TuneResult
+from jumar.tune.policy import Policy
+from jumar.tune.rules import findings_of
 from jumar.tune.selection import read_selection
 from jumar.tune.source import open_source
 from jumar.tune.task import Task
@@ -55,6 +60,28 @@ def test_a_description_and_a_recorded_call_of_the_same_operator_are_one_task(tmp
     assert described.task == Task(operator="aten::mm", tensors={"self": spec(4, 8), "mat2": spec(8, 4)}, arguments={})
     (recorded,) = open_source(write_recording(tmp_path / "recording", [[mm_row()]])).extraction.tasks
     assert described.task.key == recorded.task.key
+
+
+def test_findings_on_a_description_point_at_its_operator(tmp_path) -> None:
+    describe(tmp_path)
+    source = open_source(tmp_path)
+    (use,) = source.extraction.tasks
+    policy = Policy(kind="Impl", provider="aten_native")
+    slot = SlotOutcome(
+        kind="Impl", action="add", policy=policy, gain=gain(1.5), tried=(Tried(policy=policy, outcome=measured(1.5)),)
+    )
+    result = TuneResult(
+        recording=source.path, recorded_device=source.device, machine=MACHINE, min_gain=0.02,
+        tasks=[TaskOutcome(use=use, slots=[slot]), TaskOutcome(use=use, failure="raised: no kernel")],
+    )  # fmt: skip
+    places = {finding.code: finding.where for finding in findings_of(result) if finding.where is not None}
+    assert {places["JM501"], places["JM504"]} == {Location(operator="aten::mm")}
+
+
+def test_a_rank_that_was_not_recorded_is_one_sentence(tmp_path) -> None:
+    folder = write_recording(tmp_path / "recording", [[mm_row()]])
+    with pytest.raises(RecordingError, match=r"has no rank 3; it has 0\. Choose another --rank\."):
+        open_source(folder, rank=3)
 
 
 def test_equal_descriptions_under_two_names_are_one_task(tmp_path) -> None:

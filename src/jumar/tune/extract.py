@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from jumar.findings import Json
+from jumar.errors import RecordingError
+from jumar.findings import Json, Location
 from jumar.recording import CallRow, Recording
 from jumar.tune.constness import constant_names, weights_of
 from jumar.tune.errors import TuneError
@@ -24,7 +25,13 @@ class TaskUse:
     recorded_us: float = 0.0
     """Host time of all its recorded calls: what decides which task comes first."""
     module_paths: list[str] = field(default_factory=list)
+    """Empty for an operator that was described without its calls (`torch.npu.set_aoe`)."""
     phases: list[str] = field(default_factory=list)
+
+    @property
+    def where(self) -> Location:
+        """Where findings on the task point: its operator, in the first module that calls it where one is known."""
+        return Location(module_path=next(iter(self.module_paths), None), operator=self.task.operator)
 
     def count(self, row: CallRow) -> None:
         """Add one call."""
@@ -71,7 +78,13 @@ class Extraction:
 
 
 def extract(recording: Recording, rank: int | None = None) -> Extraction:
-    """Return the tasks of one rank (the lowest when None) over all recorded steps."""
+    """Return the tasks of one rank (the lowest when None) over all recorded steps.
+
+    Raises RecordingError for a rank that was not recorded.
+    """
+    if rank is not None and rank not in recording.ranks:
+        known = ", ".join(map(str, recording.ranks)) or "none"
+        raise RecordingError(f"{recording.path} has no rank {rank}; it has {known}. Choose another --rank.")
     if rank is None:
         rank = min(recording.ranks, default=0)
     uses: dict[str, TaskUse] = {}

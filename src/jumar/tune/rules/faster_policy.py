@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Location, Severity
+from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult, improvement_percent_of
 
@@ -47,7 +47,7 @@ def findings(result: TuneResult) -> Iterator[Finding]:
             known = " (from the bank)" if slot.from_bank else ""
             yield RULE.finding(
                 f"{task.use.name} is faster with {slot.kind} `{slot.policy}`{known}: {slot.gain}.",
-                where=Location(module_path=task.use.module_paths[0], operator=task.use.task.operator),
+                where=task.use.where,
                 evidence={
                     **slot.gain.to_json(),
                     "improvement_percent": improvement_percent_of(slot.gain),

@@ -49,7 +49,7 @@ def num_candidates(result: TuneResult) -> int:
 
 def _candidates(result: TuneResult) -> Iterator[tuple[str, str, Outcome, Location]]:
     for task in result.tasks:
-        where = Location(module_path=task.use.module_paths[0], operator=task.use.task.operator)
+        where = task.use.where
         for one in (one for slot in task.slots for one in slot.tried):
             yield task.use.name, one.policy.provider, one.outcome, where
     for graph in result.graphs:

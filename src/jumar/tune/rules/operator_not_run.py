@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Location, Severity
+from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult
 
@@ -42,7 +42,7 @@ def findings(result: TuneResult) -> Iterator[Finding]:
     for task in result.failed():
         yield RULE.finding(
             f"{task.use.name} could not be run here: {task.failure}.",
-            where=Location(module_path=task.use.module_paths[0], operator=task.use.task.operator),
+            where=task.use.where,
             evidence={"num_calls": task.use.num_calls, "task": str(task.use.task)},
             action="Record on the device that is tuned for (`jumar record --device cpu`), then tune again.",
         )
