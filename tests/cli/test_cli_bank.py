@@ -55,6 +55,11 @@ def test_merge_says_what_became_of_each_operator(folder, capsys):
     assert sorted(entry["policy"]["provider"] for entry in entries) == ["aten_native", "channels_last", "channels_last"]
 
 
+def test_merge_says_which_place_is_not_there(folder, capsys):
+    assert main(["bank", "merge", "absent"]) == 2
+    assert "PLACE must be an existing folder; got absent" in capsys.readouterr().err
+
+
 def test_merge_refuses_policies_of_another_device_unless_told_to_leave_them_out(folder, capsys):
     fill(folder / "theirs", 6, machine=MACHINE)
     fill(folder / "theirs", 7)

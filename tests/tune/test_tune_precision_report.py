@@ -106,3 +106,21 @@ def test_options_of_the_command_line_are_read_or_refused() -> None:
     assert precision_of("auto", "0.5%", "").budget == pytest.approx(0.005)
     with pytest.raises(UsageError, match="--precision"):
         precision_of("quick", "1e-2", "")
+    assert precision_of("auto", "1e-2", "builtins:max").metric == "builtins:max"
+    with pytest.raises(UsageError, match="cannot be imported"):
+        precision_of("auto", "1e-2", "math:no_such")
+    for budget, metric in (("1e-3", ""), ("1e-2", "builtins:max")):
+        with pytest.raises(UsageError, match="would do nothing without --precision auto"):
+            precision_of("keep", budget, metric)
+
+
+def test_a_metric_beside_the_model_is_found_and_what_its_module_raises_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "metric_here.py").write_text("print('hello')\ndef error(outputs, reference): return 0.0\n")
+    (tmp_path / "metric_broken.py").write_text("raise RuntimeError('no data\\nat all')\n")
+    monkeypatch.chdir(tmp_path)
+    precision_of("auto", "1e-2", "metric_here:error")
+    assert capsys.readouterr().out == ""
+    with pytest.raises(UsageError, match=r"cannot be imported \(no data\); give"):
+        precision_of("auto", "1e-2", "metric_broken:error")

@@ -146,7 +146,13 @@ def test_a_file_that_means_nothing_here_says_what_there_is(tmp_path) -> None:
         chosen(tmp_path, tune_ops_type=["m"])
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "{}", '{"tune_ops_name": "a"}', '{"tune_ops_type": [1]}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", "{}", '{"tune_ops_name": "a"}', '{"tune_ops_type": [1]}',
+        '{"tune_ops_name": ["a"], "tune_ops_typ": ["mm"]}',
+    ],
+)  # fmt: skip
 def test_a_file_of_another_form_is_one_sentence(tmp_path, text) -> None:
     (tmp_path / "ops.json").write_text(text)
     with pytest.raises(InputError, match="tune_ops_name"):

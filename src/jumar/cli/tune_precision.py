@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from jumar.cli.options import with_options
+from jumar.errors import UsageError
 
 if TYPE_CHECKING:
     from jumar.report.page import Cell, Section
@@ -42,10 +46,35 @@ def precision_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def precision_of(precision: str, budget: str, metric: str) -> PrecisionOptions:
-    """Return what was asked for. Raises UsageError for a value outside its range."""
-    from jumar.tune.precision.options import PrecisionOptions, parse_budget
+    """Return what was asked for.
 
-    return PrecisionOptions(precision=precision, budget=parse_budget(budget), metric=metric)
+    Raises UsageError for a value outside its range, for a metric that is not there (before an hour of tuning, not
+    after it), and for a budget or metric that would do nothing.
+    """
+    from jumar.tune.precision.options import DEFAULT_BUDGET, PrecisionOptions, parse_budget
+
+    asked = PrecisionOptions(precision=precision, budget=parse_budget(budget), metric=metric)
+    places = {"--budget": asked.budget != DEFAULT_BUDGET, "--metric": bool(metric)}
+    given = [name for name, is_given in places.items() if is_given]
+    if given and not asked.is_asked:
+        raise UsageError(f"{' and '.join(given)} would do nothing without --precision auto (or FILE). Add it.")
+    if metric:
+        _check_metric(metric)
+    return asked
+
+
+def _check_metric(metric: str) -> None:
+    """Import the metric as the process that measures will: the current folder is on the path. Raises UsageError."""
+    from jumar.tune.precision.error import load_metric
+
+    folder = str(Path.cwd())
+    sys.path.insert(0, folder)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            load_metric(metric)
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
 
 
 def precision_sections(result: TuneResult) -> list[Section]:

@@ -49,6 +49,8 @@ def read_selection(path: Path) -> Selection:
     fine = all(isinstance(items, list) and all(isinstance(item, str) for item in items) for items in lists.values())
     if not lists or not fine or not any(lists.values()):
         raise InputError(f"{path} must hold {form} with at least one name or type.")
+    if unknown := sorted(set(found) - set(KEYS)):
+        raise InputError(f"{path} may hold {' and '.join(KEYS)}; it also has {', '.join(unknown)}. Leave that out.")
     return Selection(names=frozenset(lists["tune_ops_name"]), types=frozenset(lists["tune_ops_type"]), source=str(path))
 
 

@@ -34,7 +34,8 @@ def merge(*, sources: tuple[str, ...], skip_others: bool, bank: str | None, as_j
 
     target, total = open_bank(bank, create=True), Merged()
     known = _machines(target)
-    read = [(source, Bank.open(bank_place(source, os.environ), create=False).everything()) for source in sources]
+    places = [(source, bank_place(source, os.environ, option_name="PLACE")) for source in sources]
+    read = [(source, Bank.open(place, create=False).everything()) for source, place in places]
     for entries in [_of_known_machines(source, entries, known, skip_others) for source, entries in read]:
         total += target.merge(entries)
     _say(f"Merged {counted(len(sources), 'bank')} into {target.name}", total, as_json)

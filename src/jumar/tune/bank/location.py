@@ -21,12 +21,14 @@ Place = Path | str
 _TRUE, _FALSE = {"true", "1"}, {"false", "0", ""}
 
 
-def bank_place(option: str | None, environ: Mapping[str, str], *, writing: bool = False) -> Place:
-    """Return where the bank is: a folder, or a URL (what has `://` in it).
+def bank_place(
+    option: str | None, environ: Mapping[str, str], *, writing: bool = False, option_name: str = "--bank"
+) -> Place:
+    """Return where the bank is: a folder, or a URL (what has `://` in it); messages call `option` by its name.
 
     Raises BankError when the folder that was named cannot be read (or written, with `writing`).
     """
-    for source, text in (("--bank", option), ("TUNE_BANK_PATH", environ.get("TUNE_BANK_PATH"))):
+    for source, text in ((option_name, option), ("TUNE_BANK_PATH", environ.get("TUNE_BANK_PATH"))):
         if text and "://" in text:
             return text
         folder = _path(text)

@@ -54,9 +54,10 @@ def load_metric(path: str) -> Metric:
     module, _, name = path.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
+    except Exception as error:  # the user's module may raise anything
+        reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise UsageError(
-            f"--metric {path} cannot be imported ({error}); give module:callable(outputs, reference_outputs)."
+            f"--metric {path} cannot be imported ({reason}); give module:callable(outputs, reference_outputs)."
         ) from error
     if not callable(found):
         raise UsageError(f"--metric {path} must be callable; got {type(found).__name__}.")
