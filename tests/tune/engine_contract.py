@@ -6,6 +6,7 @@ import os
 import pickle
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,21 @@ class EngineContract:
             kept = [output.clone() for output in first]
             run(*others)
         assert all(map(torch.equal, kept, first))
+
+    def test_calls_from_several_threads_at_once_keep_apart(self, engine: Engine, tmp_path: Path) -> None:
+        site, settings, others = self.sites(tmp_path, engine)[0]
+        run = self.built(engine, site, settings)
+        sets = [list(site.example), others, [tensor * 3 for tensor in site.example], [tensor * 5 for tensor in others]]
+        expected = [engine_models.plain(site.graph, site.constants, inputs) for inputs in sets]
+
+        def calls(number: int) -> list[Any]:
+            with torch.no_grad():
+                return [run(*sets[number]) for _ in range(50)]
+
+        with ThreadPoolExecutor(len(sets)) as pool:
+            for wanted, made in zip(expected, pool.map(calls, range(len(sets))), strict=True):
+                for outputs in made:
+                    self.agree(outputs, wanted, settings)
 
     def test_outputs_that_are_inputs_or_views_of_them_share_their_memory(self, engine: Engine, tmp_path: Path) -> None:
         graph, constants, example = engine_models.captured("borders")

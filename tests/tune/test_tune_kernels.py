@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -21,6 +22,8 @@ from jumar.tune.engines.base import Site
 from jumar.tune.engines.kernels import Kernels, convolutions
 from jumar.tune.engines.kernels.compiler import widths
 from jumar.tune.engines.kernels.fields import CODES, PLACE
+from jumar.tune.engines.kernels.library import Bound
+from jumar.tune.engines.kernels.program import Program
 from jumar.tune.engines.kernels.tiles import Tiling
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.fx import from_fx
@@ -166,7 +169,9 @@ def test_winograd_point_by_point(folders, monkeypatch, m, batch, num_threads) ->
 )
 def test_large_weights_go_point_by_point(folders, batch, winograd, phased) -> None:
     model, x = nn.Conv2d(256, 256, 3, padding=1), torch.randn(batch, 256, 14, 14)
-    codes = build(model, [x], folders(), winograd=winograd).bound._operations[:, PLACE["code"]]
+    folder = folders()
+    build(model, [x], folder, winograd=winograd)
+    codes = Program.load(folder).operations[:, PLACE["code"]]
     assert (CODES.index("TILES_IN") in codes) == phased
 
 
@@ -188,8 +193,9 @@ def test_a_depthwise_convolution_between_tensors_goes_plane_by_plane(
 
 
 def test_strided_planes_are_taken_where_rows_are_long(folders) -> None:
-    function = build(nn.Conv2d(3, 3, 3, 2, 1, groups=3), [torch.randn(1, 3, 60, 60)], folders())
-    assert CODES.index("DEPTHWISE_PLANES") in function.bound._operations[:, PLACE["code"]]
+    folder = folders()
+    build(nn.Conv2d(3, 3, 3, 2, 1, groups=3), [torch.randn(1, 3, 60, 60)], folder)
+    assert CODES.index("DEPTHWISE_PLANES") in Program.load(folder).operations[:, PLACE["code"]]
 
 
 @pytest.mark.parametrize("shape", [(5,), (3, 17), (2, 3, 5, 16), (4, 100)])
@@ -219,8 +225,9 @@ def test_products_with_a_constant_matrix_and_a_gelu_after_them(folders, rows, ki
 def test_the_width_of_panels_changes_no_bit(folders, panel) -> None:
     torch.manual_seed(0)
     model, x = nn.Conv2d(30, 70, 1), torch.randn(1, 30, 9, 9)
-    given_width, free = (build(model, [x], folders(), **chosen) for chosen in ({"panel": panel}, {}))
-    assert given_width.bound.field(1, "nr") == min(panel, 4 if widths()[0] == 16 else 3)
+    folder = folders()
+    given_width, free = build(model, [x], folder, panel=panel), build(model, [x], folders())
+    assert Program.load(folder).operations[1, PLACE["nr"]] == min(panel, 4 if widths()[0] == 16 else 3)
     assert torch.equal(given_width(x)[0], free(x)[0])
 
 
@@ -347,10 +354,33 @@ def test_it_is_one_of_the_engines_and_offers_each_algorithm(tmp_path) -> None:
     assert Kernels().settings(site.graph, None, "bf16") == []  # type: ignore[arg-type]
 
 
-def test_weights_and_arena_begin_at_cache_lines_when_built_and_when_loaded(folders):
+def test_weights_and_arena_begin_at_cache_lines_when_built_and_when_loaded(folders, monkeypatch) -> None:
+    places: list[int] = []
+
+    def noted(library, operations, weights, tables, arena):
+        places.extend([weights.ctypes.data, arena])
+        return Bound(library, operations, weights, tables, arena)
+
+    monkeypatch.setattr("jumar.tune.engines.kernels.runner.Bound", noted)
     conv = nn.Conv2d(64, 64, 3)  # large enough that NumPy's own memory would begin 16 bytes behind a line
     site = site_of(Net(lambda conv, x: conv(x), conv), [torch.randn(1, 64, 9, 9)], folders())
-    settings = {"vector": widths()[0]}
-    for runner in (Kernels().build(site, settings), Kernels().load(site, settings)):
-        assert runner._program.weights.ctypes.data % 64 == 0
-        assert runner._memory.ctypes.data % 64 == 0
+    Kernels().build(site, {"vector": widths()[0]})
+    Kernels().load(site, {"vector": widths()[0]})
+    assert len(places) == 4
+    assert [place % 64 for place in places] == [0, 0, 0, 0]
+
+
+def test_calls_from_several_threads_at_once_keep_apart(tmp_path) -> None:
+    network = Net(lambda one, two, x: two(one(x).relu()).cumsum(1), nn.Conv2d(3, 8, 3), nn.Conv2d(8, 4, 1))
+    site = site_of(network, [torch.randn(2, 3, 12, 12)], tmp_path)
+    run = Kernels().build(site, {"vector": widths()[0]})
+    inputs = [torch.full((2, 3, 12, 12), float(number)) for number in range(4)]
+
+    def calls(number: int) -> list[torch.Tensor]:
+        with torch.no_grad():
+            return [run(inputs[number])[0] for _ in range(100)]
+
+    with torch.no_grad(), ThreadPoolExecutor(4) as pool:
+        for given, made in zip(inputs, pool.map(calls, range(4)), strict=True):
+            wanted = network(given)
+            assert all(torch.allclose(output, wanted, rtol=1e-4, atol=1e-4) for output in made)

@@ -49,8 +49,9 @@ class Engine(ABC):
     - `build` runs in a process that is the candidate's own. It may compile, be slow, raise anything, even crash.
     - The function takes the variable inputs and returns the outputs as PyTorch would: the same values up to
       rounding, shapes, dtypes and *strides*; inputs stay as they are (apart from the graph's `effects`); it may be
-      called any number of times, and outputs of earlier calls keep their values, unless the settings say
-      `"reuse": True`. Everything that it costs to come from PyTorch's tensors and go back happens inside.
+      called any number of times, also by several threads at once, and outputs of earlier calls keep their values,
+      unless the settings say `"reuse": True`. Everything that it costs to come from PyTorch's tensors and go back
+      happens inside.
     - Two processes that build with equal settings compute alike.
     - After `build`, `load` in another process gives the same function from `site.folder` without compiling. It takes
       what it needs of `site.constants` before it returns: an artefact is closed then, and weights that nobody asked for

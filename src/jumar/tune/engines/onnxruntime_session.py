@@ -10,6 +10,7 @@ import torch
 
 from jumar.tune.engines.base import Site
 from jumar.tune.engines.borders import Inside
+from jumar.tune.engines.copies import one_a_call
 from jumar.tune.engines.onnx.draft import DTYPES
 from jumar.tune.engines.onnx.file import BORROWED, MODEL, borrowed
 from jumar.tune.engines.onnx.model import name_of
@@ -41,7 +42,8 @@ def opened(
     except Exception as error:  # the classes of ONNX Runtime's errors have no base but Exception
         raise TuneError(f"ONNX Runtime does not take the graph: {_first_line(error)}.") from error
     # The weights' memory must outlive the session that borrows it.
-    return _Bound(session, graph, keep=(weights, values))
+    keep = weights, values
+    return one_a_call(_Bound(session, graph, keep=keep), lambda: _Bound(session, graph, keep=keep))
 
 
 def _options(num_threads: int, settings: Mapping[str, Any]) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from jumar.tune.engines.borders import Inside
+from jumar.tune.engines.copies import one_a_call
 from jumar.tune.engines.onnx.file import LARGEST_MODEL_BYTES, size_bytes, whole
 from jumar.tune.engines.onnx.model import name_of, to_onnx
 from jumar.tune.engines.openvino_package import package
@@ -59,7 +60,7 @@ def imported(folder: Path, graph: Graph, config: Mapping[str, Any]) -> Inside:
         model = core().import_model(path.read_bytes(), "CPU", dict(config))
     except RuntimeError as error:
         raise TuneError(f"OpenVINO does not import {path}: {first_line(error)}; tune again.") from error
-    return _Request(model, graph)
+    return one_a_call(_Request(model, graph), lambda: _Request(model, graph))
 
 
 class _Request:

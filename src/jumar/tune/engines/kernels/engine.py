@@ -7,6 +7,7 @@ from typing import Any
 
 from jumar.native import compiler
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
+from jumar.tune.engines.copies import one_a_call
 from jumar.tune.engines.kernels.compiler import build_library, source_digest, widths
 from jumar.tune.engines.kernels.recognise import recognise
 from jumar.tune.engines.kernels.steps import Aten, Conv, Gelu
@@ -88,8 +89,9 @@ class Kernels(Engine):
 def _runner(program: Any, library: Any, site: Site, settings: Settings) -> GraphFunction:
     from jumar.tune.engines.kernels.runner import Runner
 
-    reuse = bool(settings.get("reuse", False))
-    return Runner(program, library, site.graph, site.constants, site.num_threads, reuse=reuse)
+    graph, num_threads, reuse = site.graph, site.num_threads, bool(settings.get("reuse", False))
+    first = Runner(program, library, graph, site.constants, num_threads, reuse=reuse)
+    return one_a_call(first, lambda: Runner(program, library, graph, first.constants, num_threads, reuse=reuse))
 
 
 def _separable(graph: Graph, steps: Sequence[Any]) -> bool:

@@ -19,7 +19,7 @@ Tensors = dict[Reference, torch.Tensor]
 
 
 class Runner:
-    """Computes a graph by its program. Not for several threads at once: they would share one arena."""
+    """Computes a graph by its program, one call at a time: calls share one arena."""
 
     def __init__(
         self,
@@ -48,7 +48,8 @@ class Runner:
         self._pointers = (ctypes.c_void_p * max(1, len(self._externals)))()
         self._aliases: Mapping[str, Reference] = script["aliases"]
         self._items = [self._item(item) for item in script["items"]]
-        self._constants = self._read(constants)
+        self.constants = self._read(constants)
+        """The weights that are read as they are, by place."""
 
     def _read(self, constants: Mapping[int, torch.Tensor]) -> Tensors:
         """Return the weights that are read as they are; the kernels have the others in a form of their own."""
@@ -80,8 +81,8 @@ class Runner:
                 if reference in self._contiguous:
                     value = values[reference] = value.contiguous()
                 self._point(number, value)
-            elif reference in self._constants:
-                self._point(number, self._constants[reference])
+            elif reference in self.constants:
+                self._point(number, self.constants[reference])
 
     def _point(self, number: int, value: torch.Tensor) -> None:
         self._pointers[number] = value.data_ptr()
@@ -148,5 +149,5 @@ class Runner:
 
     def _taken(self, values: Tensors, value: Reference, shape: tuple[int, ...]) -> torch.Tensor:
         source = self._aliases.get(str(value), value)
-        found = values[source] if source in values else self._constants[source]
+        found = values[source] if source in values else self.constants[source]
         return found if tuple(found.shape) == shape else found.reshape(shape)
