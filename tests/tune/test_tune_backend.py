@@ -140,6 +140,37 @@ def test_weights_that_change_are_computed_with(
     assert len(untuned) == num_untuned
 
 
+def trained_once(model: nn.Module, **settings: Any) -> None:
+    sum(output.square().sum() for output in model(*net_inputs()).values()).backward()
+    torch.optim.AdamW(model.parameters(), 0.1, **settings).step()
+    model.zero_grad()
+
+
+@pytest.mark.parametrize("settings", [{}, {"fused": True}, {"foreach": True}], ids=str)
+def test_the_step_of_any_optimizer_is_seen(
+    tmp_path: Path, untuned: list[Compilation], settings: dict[str, bool]
+) -> None:
+    model = net_in_bank(tmp_path)
+    compiled = torch.compile(model, backend="jumar")
+    assert same(model, compiled, net_inputs())
+    trained_once(model, **settings)
+    versions = [weight._version for weight in model.parameters()]
+    assert same(model, compiled, net_inputs())
+    assert len(untuned) == 1
+    assert [weight._version for weight in model.parameters()] == versions
+
+
+def test_the_step_of_another_models_optimizer_changes_nothing(tmp_path: Path, untuned: list[Compilation]) -> None:
+    model, other = net_in_bank(tmp_path), Net().eval()
+    compiled = torch.compile(model, backend="jumar")
+    assert same(model, compiled, net_inputs())
+    versions = [weight._version for weight in other.parameters()]
+    trained_once(other, fused=True)
+    assert [weight._version for weight in other.parameters()] == versions
+    assert same(model, compiled, net_inputs())
+    assert not untuned
+
+
 def test_other_weights_of_the_same_graph_have_a_plan_of_their_own(tmp_path: Path, untuned: list[Compilation]) -> None:
     model, other = net_in_bank(tmp_path), Net().eval()
     for one in (model, other):

@@ -12,6 +12,7 @@ import torch
 from jumar.tune.backend.capture import Taken
 from jumar.tune.backend.compilation import Compiled
 from jumar.tune.backend.notes import say
+from jumar.tune.backend.uncounted import count_steps
 from jumar.tune.engines import GraphFunction
 
 GREATEST_SETS = 16
@@ -58,6 +59,7 @@ class _Weights:
         self._numbers = numbers
         self._pick = _picker(numbers)
         self._tensors = self._pick(arguments)
+        count_steps(self._tensors)
         self._addresses = list(map(_address, self._tensors))
         # NOTE: tensors made in inference mode have no version counter; they can be written in inference mode only.
         counted = [number for number in numbers if not arguments[number].is_inference()]
