@@ -13,7 +13,8 @@ from jumar.collector import collector_at_rest
 from jumar.tune.backend.capture import constant_arguments, take
 from jumar.tune.backend.collect import Collector
 from jumar.tune.backend.compilation import Compilation, Compiled, inductor_settings, outside, reason_of
-from jumar.tune.backend.gears import by_size, sizes_vary
+from jumar.tune.backend.floats import with_floats_fixed
+from jumar.tune.backend.gears import Prepare, by_size, for_all_sizes, sizes_vary
 from jumar.tune.backend.inference import Ready, tuned
 from jumar.tune.backend.knowledge import Knowledge, knowledge
 from jumar.tune.backend.notes import say, tell
@@ -52,11 +53,12 @@ def jumar(
 def _inference(compilation: Compilation, known: Knowledge) -> Compiled:
     weights = constant_arguments(compilation.module, compilation.arguments)
 
-    def prepare(arguments: Sequence[Any]) -> Ready | None:
-        return _ready(replace(compilation, arguments=arguments), weights, known)
+    def prepare_of(compilation: Compilation) -> Prepare:
+        return lambda arguments: _ready(replace(compilation, arguments=arguments), weights, known)
 
     if sizes_vary(compilation.module):
-        return by_size(compilation, prepare)
+        return with_floats_fixed(compilation, lambda fixed: by_size(fixed, prepare_of(fixed)), for_all_sizes)
+    prepare = prepare_of(compilation)
     ready = prepare(compilation.arguments)
     if ready is None:
         return compilation.untuned()

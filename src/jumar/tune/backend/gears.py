@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
+from types import FunctionType
 from typing import Any
 
 import torch
 from torch import fx
+from torch.fx._lazy_graph_module import _LazyGraphModule
 
 from jumar.tune.backend.compilation import Compilation, Compiled, reason_of
 from jumar.tune.backend.inference import Ready, tuned
@@ -77,15 +79,17 @@ class _Gears:
             )
 
     def _other(self) -> Compiled:
-        """Return what TorchInductor makes of the graph for all sizes, compiled when it is first called."""
+        """Return what computes sizes without a plan."""
         if self._untuned is None:
-            self._untuned = _compiled(self._compilation)
+            self._untuned = for_all_sizes(self._compilation)
         return self._untuned
 
 
-def _compiled(compilation: Compilation) -> Compiled:
+def for_all_sizes(compilation: Compilation) -> Compiled:
+    """Return what TorchInductor makes of a graph for all sizes, compiled when it is first called."""
     options = dict(compilation.patches)
-    compiled = torch.compile(compilation.module, backend="inductor", dynamic=True, options=options or None)
+    alone = _with_code_of_its_own(compilation.module)
+    compiled = torch.compile(alone, backend="inductor", dynamic=True, options=options or None)
     plain = compilation.module.forward
     use: list[Compiled] = [compiled]
 
@@ -100,6 +104,20 @@ def _compiled(compilation: Compilation) -> Compiled:
             return plain(*given)
 
     return call
+
+
+def _with_code_of_its_own(module: fx.GraphModule) -> Compiled:
+    """Return a function that calls a graph, the only one of its code.
+
+    TorchDynamo keeps what it compiled by code and stops at eight; graphs that it is given themselves share one.
+    """
+
+    _LazyGraphModule.force_recompile(module)  # TorchDynamo does not look into a forward that is yet to be written
+
+    def call(*given: Any) -> Any:
+        return module(*given)
+
+    return FunctionType(call.__code__.replace(), call.__globals__, call.__name__, None, call.__closure__)
 
 
 def _strides(value: torch.Tensor) -> Sequence[Any]:
