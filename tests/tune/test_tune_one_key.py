@@ -76,6 +76,15 @@ def passes_on() -> tuple[nn.Module, tuple[Any, ...]]:
     return models.Function(lambda x, y: (x + y, None, y, 3)), (torch.ones(3), torch.arange(3.0))
 
 
+def unpacks() -> tuple[nn.Module, tuple[Any, ...]]:
+    def compute(x: torch.Tensor) -> torch.Tensor:
+        query, key, value = x
+        first, second = value.unbind(-1)
+        return query @ key + first.sum() * second[0]
+
+    return models.Function(compute), (torch.randn(3, 2, 2),)
+
+
 @pytest.mark.parametrize(
     "factory",
     [
@@ -84,6 +93,7 @@ def passes_on() -> tuple[nn.Module, tuple[Any, ...]]:
         padded_encoder,
         attends,
         passes_on,
+        unpacks,
         models.batch_statistics,
         models.cached_keys,
     ],

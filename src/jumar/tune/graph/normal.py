@@ -45,6 +45,8 @@ def simplify(module: fx.GraphModule, weights: Mapping[fx.Node, torch.Tensor]) ->
             continue
         if node.target is aten._native_batch_norm_legit_no_training.default:
             _rename_batch_norm(node)
+        elif node.target is aten.unbind.int:
+            _select_items(node)
         elif (source := _source_of(node)) is not None and not (node in returned and source.op == "placeholder"):
             node.replace_all_uses_with(source)
             module.graph.erase_node(node)
@@ -117,6 +119,21 @@ def _rename_batch_norm(node: fx.Node) -> None:
             aten.batch_norm.default, (source, weight, bias, mean, variance, False, momentum, epsilon, False)
         )
     for item in items:
+        made.meta["val"] = item.meta["val"]
+        item.replace_all_uses_with(made)
+        node.graph.erase_node(item)
+    node.graph.erase_node(node)
+
+
+def _select_items(node: fx.Node) -> None:
+    """Write what a tensor is unpacked to (`q, k, v = x`) as TorchDynamo does: item by item."""
+    if any(item.target is not operator.getitem for item in node.users):
+        return
+    source, *rest = node.args
+    dimension = rest[0] if rest else node.kwargs.get("dim", 0)
+    for item in list(node.users):
+        with node.graph.inserting_before(item):
+            made = node.graph.call_function(aten.select.int, (source, dimension, item.args[1]))
         made.meta["val"] = item.meta["val"]
         item.replace_all_uses_with(made)
         node.graph.erase_node(item)
