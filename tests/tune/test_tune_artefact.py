@@ -178,6 +178,18 @@ def test_other_strides_are_taken_and_other_sizes_refused(artefact: Path) -> None
         loaded(shift, image[:1])
     with pytest.raises(UsageError, match="the arguments must be those"):
         loaded(shift)
+    with pytest.raises(UsageError, match="given by name must be those"):
+        loaded(shift, image=image)
+
+
+def test_what_is_no_tensor_of_the_cpu_is_refused_in_one_line(artefact: Path) -> None:
+    loaded = load(artefact, engines=[Plain()])
+    shift, image = net_inputs()
+    with pytest.raises(UsageError, match=r"on meta\. Freeze"):
+        loaded(shift, image.to("meta"))
+    with pytest.raises(UsageError, match=r"got a value of type numpy\.ndarray\. Freeze") as caught:
+        loaded(shift, image.numpy())
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ class Loaded:
         given, flat = self._take(args, kwargs)
         tensors = list(given)
         for number, (tensor, (shape, dtype, stride)) in enumerate(zip(tensors, self._specs, strict=True)):
-            if not isinstance(tensor, torch.Tensor) or tensor.shape != shape or tensor.dtype != dtype:
+            is_known = isinstance(tensor, torch.Tensor) and tensor.shape == shape and tensor.dtype == dtype
+            if not is_known or not tensor.is_cpu:
                 raise UsageError(
                     f"input {number} must be {dtype} {tuple(shape)}, as the model was frozen; got {_told(tensor)}. "
                     "Freeze it for this size, too."
@@ -94,7 +95,10 @@ def _written(graph: Graph, variables: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _told(value: Any) -> str:
-    return f"{value.dtype} {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+    if isinstance(value, torch.Tensor):
+        return f"{value.dtype} {tuple(value.shape)}" + ("" if value.is_cpu else f" on {value.device}")
+    is_plain = value is None or isinstance(value, (bool, int, float, str))
+    return repr(value) if is_plain else f"a value of type {type(value).__module__}.{type(value).__qualname__}"
 
 
 @collector_at_rest()
@@ -178,9 +182,7 @@ def _nesting(
 
     def take(args: Any, kwargs: Any) -> tuple[Sequence[Any], Sequence[Any]]:
         if kwargs:
-            from torch.export._tree_utils import reorder_kwargs
-
-            kwargs = reorder_kwargs(kwargs, taken.spec)
+            kwargs = _in_order(kwargs, taken.spec)
         flat, spec = pytree.tree_flatten((args, kwargs))
         if not taken.fits(spec):
             raise UsageError(
@@ -196,6 +198,18 @@ def _nesting(
         return [flat[number] for number in numbers], flat
 
     return take, given.filled
+
+
+def _in_order(kwargs: dict[str, Any], spec: Any) -> dict[str, Any]:
+    """Return arguments by name in the order in which they were given when the model was frozen."""
+    from torch.export._tree_utils import reorder_kwargs
+
+    try:
+        return reorder_kwargs(kwargs, spec)
+    except ValueError as error:
+        raise UsageError(
+            f"the arguments given by name must be those the model was frozen with ({error}); the others go by place."
+        ) from error
 
 
 class _Opened:
