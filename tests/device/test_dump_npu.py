@@ -290,6 +290,20 @@ def test_each_distinct_operator_is_described_once(tmp_path):
     assert (table["outputs"][0]["format"], table["attributes"]["stride"]) == ("NC1HWC0", [2, 2])
 
 
+@pytest.mark.parametrize(
+    "mode", [torch.enable_grad, torch.no_grad, torch.inference_mode], ids=lambda mode: mode.__name__
+)
+def test_a_view_of_a_parameter_is_described_as_one(tmp_path, mode):
+    with emulate("Ascend910B1", numerics="exact"):
+        model, x = nn.Linear(8, 4).npu(), torch.ones(2, 8, device="npu")
+        set_aoe(tmp_path / "dump")
+        with mode():
+            model(x)
+    (file,) = (tmp_path / "dump").glob("aten_addmm-*.json")  # of the transposed weight
+    given = {tensor["name"]: tensor["is_parameter"] for tensor in json.loads(file.read_text())["inputs"]}
+    assert given == {"self": True, "mat1": False, "mat2": True}
+
+
 def test_a_path_that_cannot_be_a_folder_is_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file" / "below", ""):

@@ -154,7 +154,7 @@ def test_an_interrupted_run_leaves_what_was_screened_and_the_next_one_does_not_r
     assert result.status == "successful"
     assert [one.reused for one in result.history].count(True) == 1
     assert result.num_trials == 0
-    assert "Going on where an earlier run stopped: 2 screenings are taken over." in result.notes[0]
+    assert "Going on where an earlier run stopped: 2 screenings taken over." in result.notes[0]
     assert not (folder / FOLDER).exists()
 
 

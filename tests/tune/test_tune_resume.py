@@ -38,7 +38,7 @@ def test_what_was_kept_is_found_by_the_next_run_and_gone_after_its_end(tmp_path)
         first.keep(trial(), MEASURED)
         first.keep(trial(1), Outcome(status="died", phase="candidate", detail="SIGILL"))
     with job(tmp_path, work_keys=["b", "a"]) as second:
-        assert second.notes == ["Going on where an earlier run stopped: 2 screenings are taken over."]
+        assert second.notes == ["Going on where an earlier run stopped: 2 screenings taken over."]
         assert second.find(trial()) == MEASURED
         assert second.find(trial(1)).detail == "SIGILL"
         assert second.find(trial(2)) is None

@@ -146,7 +146,7 @@ def test_a_busy_machine_is_named_and_what_it_left_open_is_taken_up_again(folder,
         busy = run(folder, [odd.Separable()])
     assert (busy.counters().unsatisfied, busy.num_not_judged()) == (1, 1)
     assert [finding.code for finding in busy.findings] == ["JM507"]
-    assert "1 of 1 candidates could not be judged" in busy.findings[0].message
+    assert "1 of 1 measurement could not be judged" in busy.findings[0].message
     assert run(folder, [odd.Separable()]).counters().add == 1
 
 

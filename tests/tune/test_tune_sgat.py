@@ -8,6 +8,7 @@ import re
 import pytest
 from tune_builders import MACHINE, gain, spec
 
+from jumar.findings import Severity
 from jumar.tune.gate import gain_of
 from jumar.tune.graph import Graph, Node
 from jumar.tune.outcome import TuneResult
@@ -157,6 +158,17 @@ def test_a_graph_that_failed_is_a_warning():
     }
 
 
+def test_what_an_engine_refuses_is_a_note_beside_what_it_lost():
+    refused = Outcome(status="failed", phase="candidate", detail="TuneError: prims::add is not written as ONNX.")
+    crashed = Outcome(status="failed", phase="candidate", detail="RuntimeError: no memory")
+    attempts = [Attempt(plan=FAST, against=None, stage="engines", outcome=one) for one in (refused, crashed)]
+    found = [one for one in findings_of(result(outcome("net", "add", attempts=attempts))) if one.code == "JM502"]
+    assert [(one.severity, one.message) for one in found] == [
+        (Severity.WARNING, "`openvino` was lost on 1 of 2 candidates (failed), first on net: RuntimeError: no memory."),
+        (Severity.INFO, "`openvino` does not take 1 of 2 candidates, first of net: prims::add is not written as ONNX."),
+    ]
+
+
 def test_candidates_of_graphs_that_were_lost_are_counted_by_engine_and_those_left_out_are_not():
     lost = Outcome(status="died", phase="candidate", detail="signal 11")
     attempts = [
@@ -164,4 +176,4 @@ def test_candidates_of_graphs_that_were_lost_are_counted_by_engine_and_those_lef
         Attempt(plan=INDUCTOR, against=None, stage="engines", outcome=lost, is_left_out=True),
     ]
     found = codes(outcome("net", "add", attempts=attempts))
-    assert "`openvino` was lost on 1 of 1 candidates (died), first on net: signal 11" in found["JM502"]
+    assert "`openvino` was lost on 1 of 1 candidate (died), first on net: signal 11" in found["JM502"]

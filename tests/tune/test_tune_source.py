@@ -62,6 +62,28 @@ def test_a_description_and_a_recorded_call_of_the_same_operator_are_one_task(tmp
     assert described.task.key == recorded.task.key
 
 
+@pytest.mark.parametrize(
+    ("others", "is_weight"),
+    [
+        ({}, True),
+        ({"operator": "aten::threshold_backward", "inputs": []}, False),
+        ({"operator": "aten::add_.Tensor", "inputs": [{"argument": 0, "name": "self", "is_parameter": True}]}, False),
+        ({"operator": "aten::add_.Tensor", "inputs": [{"argument": 0, "name": "self", "is_parameter": False}]}, True),
+        ({"operator": "aten::relu", "inputs": "damaged"}, True),
+    ],
+)
+def test_parameters_that_are_described_are_weights_unless_a_training_step_is(tmp_path, others, is_weight) -> None:
+    tensors = [
+        {"argument": 0, "name": "self", "shape": [4, 8], "strides": [8, 1], "dtype": "float32", "is_parameter": False},
+        {"argument": 1, "name": "mat2", "shape": [8, 4], "strides": [4, 1], "dtype": "float32", "is_parameter": True},
+    ]
+    describe(tmp_path, inputs=tensors)
+    if others:
+        describe(tmp_path, "other", **others)
+    product = next(use.task for use in open_source(tmp_path).extraction.tasks if use.task.base == "mm")
+    assert (product.tensors["self"].constant, product.tensors["mat2"].constant) == (False, is_weight)
+
+
 def test_findings_on_a_description_point_at_its_operator(tmp_path) -> None:
     describe(tmp_path)
     source = open_source(tmp_path)
@@ -135,6 +157,16 @@ def test_names_and_types_are_whole_words_and_their_union_is_tuned(tmp_path) -> N
     assert chosen(tmp_path, tune_ops_name=["fc"], tune_ops_type=["aten::avg_pool2d"]) == [
         "fc/mm_OPAT_0", "pool/avg_pool2d_OPAT_0",
     ]  # fmt: skip
+
+
+def test_what_is_listed_and_is_no_operator_here_is_said(tmp_path) -> None:
+    chosen(tmp_path, tune_ops_type=["MatMulV2", "Foo"], tune_ops_name=["fc", "stem"])
+    selection = read_selection(tmp_path / "ops.json")
+    (note,) = open_source(tmp_path / "recording", selection=selection).extraction.notes
+    assert "names Foo, stem, which no operator here that can be tuned is." in note
+    chosen(tmp_path, tune_ops_type=["mm"])
+    fine = read_selection(tmp_path / "ops.json")
+    assert open_source(tmp_path / "recording", selection=fine).extraction.notes == []
 
 
 def test_the_vendors_types_are_understood(tmp_path) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from jumar.cli.tune_graphs import graph_sections, graph_verdict
 from jumar.cli.tune_precision import precision_sections
+from jumar.words import counted
 
 if TYPE_CHECKING:
     from jumar.report.page import Cell, Page, Section, Table, Verdict
@@ -64,7 +65,7 @@ def verdict(result: TuneResult) -> Verdict:
     details = [
         f"{counters.add} added to the bank, {counters.update} updated, {counters.reserved} kept, "
         f"{counters.unsatisfied - num_open} without a faster policy, {num_open} not judged; "
-        f"{result.num_trials} candidates measured in {result.wall_s:.0f} s.",
+        f"{counted(result.num_trials, 'candidate')} measured in {result.wall_s:.0f} s.",
     ]
     if result.recorded_device != result.machine.device:
         details.append(

@@ -1,7 +1,9 @@
 """From a folder of operator descriptions to tasks: what `torch.npu.set_aoe(folder)` left.
 
 The form of the files is in docs/emulator-dump.md. Descriptions hold shapes and arguments, not how often and how
-long an operator ran, so that tasks come in the order of their work: the greatest tensors first.
+long an operator ran, so that tasks come in the order of their work: the greatest tensors first. Parameters are weights
+that hold the same values in every call, as in a recording of inference, unless an operator of a training step is
+described, too.
 """
 
 from __future__ import annotations
@@ -48,8 +50,10 @@ def extract_descriptions(described: Sequence[Described]) -> Extraction:
     """Return the tasks that are described, each once."""
     uses: dict[str, TaskUse] = {}
     left_out: LeftOut = {}
+    has_weights = not any(_is_training(description) for _, description in described)
     for _, description in described:
-        group = classify(str(description["operator"]), partial(_task, description), uses, left_out)
+        task = partial(_task, description, has_weights=has_weights)
+        group = classify(str(description["operator"]), task, uses, left_out)
         group.num_calls += 1
     tasks = sorted(uses.values(), key=lambda use: (-_num_elements(use.task), use.task.key))
     name_tasks(tasks)
@@ -66,7 +70,21 @@ def _descriptions(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
             yield path, found
 
 
-def _task(description: Mapping[str, Any]) -> Task:
+def _is_training(description: Mapping[str, Any]) -> bool:
+    """Tell whether an operator belongs to a training step: a gradient's, or one that writes to a parameter."""
+    name = str(description["operator"]).rpartition("::")[2].partition(".")[0]
+    if "backward" in name:
+        return True
+    writes = name.endswith("_") or name.startswith(("_foreach_", "_fused_"))
+    inputs = description.get("inputs")
+    return writes and isinstance(inputs, list) and any(_is_parameter(tensor) for tensor in inputs)
+
+
+def _is_parameter(tensor: object) -> bool:
+    return isinstance(tensor, dict) and tensor.get("is_parameter") is True
+
+
+def _task(description: Mapping[str, Any], *, has_weights: bool) -> Task:
     from jumar.tune.signature import task_from
 
     operator = description["operator"]
@@ -77,8 +95,9 @@ def _task(description: Mapping[str, Any]) -> Task:
             if name in given:
                 raise TuneError(f"{operator} takes a list of tensors, which is not rebuilt so far.")
             given[name] = TensorSpec(
-                shape=tuple(tensor["shape"]), stride=tuple(tensor["strides"]), dtype=str(tensor["dtype"])
-            )
+                shape=tuple(tensor["shape"]), stride=tuple(tensor["strides"]), dtype=str(tensor["dtype"]),
+                constant=has_weights and _is_parameter(tensor),
+            )  # fmt: skip
     except (KeyError, TypeError, ValueError) as error:
         raise TuneError(f"its description is damaged ({type(error).__name__}: {error}); describe it again.") from error
     return task_from(operator, given)

@@ -75,6 +75,8 @@ class Extraction:
     tasks: Sequence[TaskUse]
     not_tuned: Sequence[NotTuned]
     num_calls: int
+    notes: Sequence[str] = ()
+    """Sentences for the reader of the result."""
 
 
 def extract(recording: Recording, rank: int | None = None) -> Extraction:

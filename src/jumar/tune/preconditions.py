@@ -110,6 +110,14 @@ class Conditions:
             )
 
 
+def gib(size_bytes: float) -> str:
+    """Return a size in words: `1.3 GiB`, `0.05 GiB`, `less than 0.01 GiB`."""
+    size = size_bytes / GIB
+    if 0 < size < 0.01:
+        return "less than 0.01 GiB"
+    return f"{size:.2g} GiB" if size < 10 else f"{size:.0f} GiB"
+
+
 def candidate_bytes(data_bytes: int) -> int:
     """Return what one candidate takes: 3 × data + 1 GiB."""
     return 3 * data_bytes + GIB

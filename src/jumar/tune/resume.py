@@ -32,6 +32,7 @@ from jumar.findings import Json
 from jumar.tune.machine import Machine
 from jumar.tune.task import digest
 from jumar.tune.worker import Outcome, Trial
+from jumar.words import counted
 
 FOLDER = "aoe_workspace"
 SUFFIX = ".job"
@@ -189,7 +190,7 @@ def _begin(handle: int, head: Mapping[str, Any]) -> tuple[dict[str, Outcome], li
     except OSError as error:
         return known, [f"The job file cannot be written ({error.strerror}); an interruption costs what is measured."]
     if known:
-        return known, [f"Going on where an earlier run stopped: {len(known)} screenings are taken over."]
+        return known, [f"Going on where an earlier run stopped: {counted(len(known), 'screening')} taken over."]
     return known, []
 
 

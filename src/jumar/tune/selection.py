@@ -10,6 +10,7 @@ vendor's (`Conv2D`).
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -31,9 +32,22 @@ class Selection:
 
     def means(self, use: TaskUse) -> bool:
         """Tell whether a task is meant."""
-        task = use.task
-        types = {task.operator, task.operator.partition(".")[0], task.base, *vendor_types(task.operator)}
-        return bool(self.types & types) or use.name in self.names or bool(self.names & set(use.module_paths))
+        return bool(self.types & _types(use) or self.names & _names(use))
+
+    def unknown(self, uses: Sequence[TaskUse]) -> list[str]:
+        """Return the names and types that none of these tasks has."""
+        known_names = set[str]().union(*map(_names, uses))
+        known_types = set[str]().union(*map(_types, uses))
+        return sorted((self.names - known_names) | (self.types - known_types))
+
+
+def _names(use: TaskUse) -> set[str]:
+    return {use.name, *use.module_paths}
+
+
+def _types(use: TaskUse) -> set[str]:
+    operator = use.task.operator
+    return {operator, operator.partition(".")[0], use.task.base, *vendor_types(operator)}
 
 
 def read_selection(path: Path) -> Selection:
@@ -65,7 +79,10 @@ def select(extraction: Extraction, selection: Selection) -> Extraction:
         for use in extraction.tasks
         if not selection.means(use)
     ]
-    return replace(extraction, tasks=chosen, not_tuned=[*extraction.not_tuned, *others])
+    unknown = selection.unknown(extraction.tasks)
+    note = f"{selection.source} names {', '.join(unknown)}, which no operator here that can be tuned is."
+    notes = [*extraction.notes, *([note] if unknown else [])]
+    return replace(extraction, tasks=chosen, not_tuned=[*extraction.not_tuned, *others], notes=notes)
 
 
 def vendor_types(operator: str) -> frozenset[str]:

@@ -215,7 +215,7 @@ class _Run:
             bank=self._bank.name,
             result_file=self._file.path,
             history=self._measurer.history,
-            notes=job.notes,
+            notes=[*job.notes, *extraction.notes],
             conditions=self._conditions,
         )
 

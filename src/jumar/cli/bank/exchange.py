@@ -56,7 +56,7 @@ def export(*, out: Path, bank: str | None, force: bool) -> int:
 
     lines = list(export_lines(open_bank(bank).everything()))
     write_text(out, "".join(f"{line}\n" for line in lines), force=force)
-    click.echo(f"Wrote {len(lines)} policies to {out}.", err=True)
+    click.echo(f"Wrote {counted(len(lines), 'policy', 'policies')} to {out}.", err=True)
     return 0
 
 

@@ -43,7 +43,8 @@ def list_(*, operator: str | None, bank: str | None, as_json: bool) -> int:
     num_found = sum(entry.policy is not None for entry in entries)
     fewer = f", {counted(len(lowered), 'plan')} in fewer bits" if lowered else ""
     print_table(
-        f"{num_found} policies and {len(entries) - num_found} without a faster one{fewer} in {opened.name}.",
+        f"{counted(num_found, 'policy', 'policies')} and {len(entries) - num_found} without a faster one{fewer} in "
+        f"{opened.name}.",
         make_table(["Key", "Operator", "Kind", "Policy", "Gain", "Device"], list(map(_list_row, known))),
     )
     return 0

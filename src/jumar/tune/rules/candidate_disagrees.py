@@ -30,6 +30,7 @@ from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult
 from jumar.tune.rules.grouping import by_provider
+from jumar.words import counted
 
 RULE = Rule(
     code="JM503",
@@ -44,7 +45,7 @@ def findings(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each provider that disagreed."""
     for group in by_provider(result, ("disagrees",)):
         yield RULE.finding(
-            f"`{group.provider}` disagreed on {group.num_lost} of {group.num_tried} candidates, "
+            f"`{group.provider}` disagreed on {group.num_lost} of {counted(group.num_tried, 'candidate')}, "
             f"first on {group.first_name}: {group.detail}.",
             where=group.where,
             evidence={"num_disagreeing": group.num_lost, "num_tried": group.num_tried},

@@ -2,7 +2,8 @@
 
 ## What it does
 Reports candidates of a provider that raised, crashed, ran past their time or needed more memory than
-they may have. Only the candidate was lost: the run went on.
+they may have. Only the candidate was lost: the run went on. What an engine refuses in a sentence (an operator that it
+has not) is a note.
 
 ## Why it matters
 A provider that crashes here may crash in your program; and what it might have gained is unknown.
@@ -29,6 +30,7 @@ from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult
 from jumar.tune.rules.grouping import by_provider
+from jumar.words import counted
 
 RULE = Rule(
     code="JM502",
@@ -43,9 +45,19 @@ LOST = ("failed", "memory", "timeout", "died")
 def findings(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each provider and way of being lost."""
     for group in by_provider(result, LOST):
+        of_all = f"{group.num_lost} of {counted(group.num_tried, 'candidate')}"
+        detail = group.detail.removesuffix(".")
+        if group.is_refusal:
+            yield RULE.finding(
+                f"`{group.provider}` does not take {of_all}, first of {group.first_name}: {detail}.",
+                where=group.where,
+                severity=Severity.INFO,
+                evidence={"num_lost": group.num_lost, "num_tried": group.num_tried, "status": "refused"},
+                why="What one provider does not take, the others are tried on.",
+            )
+            continue
         yield RULE.finding(
-            f"`{group.provider}` was lost on {group.num_lost} of {group.num_tried} candidates ({group.status}), "
-            f"first on {group.first_name}: {group.detail.removesuffix('.')}.",
+            f"`{group.provider}` was lost on {of_all} ({group.status}), first on {group.first_name}: {detail}.",
             where=group.where,
             evidence={"num_lost": group.num_lost, "num_tried": group.num_tried, "status": group.status},
             why="Each candidate has a process of its own, so the others are not touched.",

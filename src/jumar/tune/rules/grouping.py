@@ -6,19 +6,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jumar.findings import Location
+from jumar.tune.errors import TuneError
 from jumar.tune.outcome import TuneResult
 from jumar.tune.worker.messages import Outcome
+
+_REFUSAL = f"{TuneError.__name__}: "
+"""How the outcome of a candidate begins that its engine refused, in a sentence of ours."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """Candidates of one provider (for graphs: engine) with one status."""
+    """Candidates of one provider (for graphs: engine) with one status, those apart that it refused."""
 
     provider: str
     status: str
     first_name: str
     detail: str
     where: Location
+    is_refusal: bool = False
     num_lost: int = 0
     num_tried: int = 0
     """Candidates of the provider in this run, with any status."""
@@ -26,16 +31,20 @@ class Group:
 
 def by_provider(result: TuneResult, statuses: Sequence[str]) -> list[Group]:
     """Return the groups in the order in which they first came up."""
-    groups: dict[tuple[str, str], Group] = {}
+    groups: dict[tuple[str, str, bool], Group] = {}
     tried: dict[str, int] = {}
     for name, provider, outcome, where in _candidates(result):
         tried[provider] = tried.get(provider, 0) + 1
         if outcome.status not in statuses:
             continue
+        is_refusal = outcome.detail.startswith(_REFUSAL)
         group = groups.setdefault(
-            (provider, outcome.status),
-            Group(provider=provider, status=outcome.status, first_name=name, detail=outcome.detail, where=where),
-        )
+            (provider, outcome.status, is_refusal),
+            Group(
+                provider=provider, status=outcome.status, first_name=name, detail=outcome.detail.removeprefix(_REFUSAL),
+                where=where, is_refusal=is_refusal,
+            ),
+        )  # fmt: skip
         group.num_lost += 1
     for group in groups.values():
         group.num_tried = tried[group.provider]

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from jumar.findings import Finding, Json, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult
-from jumar.tune.preconditions import GIB, Conditions
+from jumar.tune.preconditions import Conditions, gib
 
 RULE = Rule(
     code="JM530",
@@ -46,21 +46,21 @@ def look(conditions: Conditions) -> Iterator[Finding]:
     """Yield a finding for each file system that has too little."""
     need = conditions.disk_need_bytes
     formula = (
-        f"(2 + lanes) × data + 1 GiB = (2 + {conditions.lanes.count}) × {conditions.data_bytes / GIB:.2g} GiB + 1 GiB "
-        f"= {need / GIB:.2g} GiB"
+        f"(2 + lanes) × data + 1 GiB = (2 + {conditions.lanes.count}) × {gib(conditions.data_bytes)} + 1 GiB "
+        f"= {gib(need)}"
     )
     for folder, free in conditions.surroundings.free_bytes.items():
         evidence: dict[str, Json] = {"folder": folder, "free_bytes": free, "need_bytes": need}
         if free < need:
             yield RULE.finding(
-                f"{free / GIB:.2g} GiB are free in {folder}, and this run may need {formula}.",
+                f"{gib(free)} are free in {folder}, and this run may need {formula}.",
                 evidence=evidence,
                 why="A candidate that finds the disk full is lost.",
                 action="Free space, or point ASCEND_WORK_PATH, ASCEND_CACHE_PATH and TMPDIR elsewhere.",
             )
         elif free < VENDOR_BYTES:
             yield RULE.finding(
-                f"{free / GIB:.2g} GiB are free in {folder}: enough for this run ({formula}), and less than the "
+                f"{gib(free)} are free in {folder}: enough for this run ({formula}), and less than the "
                 "20 GB that the vendor's tuner asks for.",
                 evidence=evidence,
                 severity=Severity.INFO,

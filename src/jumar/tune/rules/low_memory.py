@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult
-from jumar.tune.preconditions import GIB, Conditions
+from jumar.tune.preconditions import Conditions, gib
 
 RULE = Rule(
     code="JM531",
@@ -49,8 +49,8 @@ def look(conditions: Conditions) -> Iterator[Finding]:
     need = conditions.candidate_bytes * lanes
     if available is not None and available < need:
         yield RULE.finding(
-            f"{available / GIB:.2g} GiB of memory are available, and this run may need (3 × data + 1 GiB) × lanes = "
-            f"(3 × {conditions.data_bytes / GIB:.2g} GiB + 1 GiB) × {lanes} = {need / GIB:.2g} GiB.",
+            f"{gib(available)} of memory are available, and this run may need (3 × data + 1 GiB) × lanes = "
+            f"(3 × {gib(conditions.data_bytes)} + 1 GiB) × {lanes} = {gib(need)}.",
             evidence={"available_bytes": available, "need_bytes": need, "num_lanes": lanes},
             why="A candidate that runs out of memory is ended and lost.",
             action="End other programs, or set TUNING_PARALLEL_NUM smaller.",

@@ -9,7 +9,7 @@ On a busy machine an operator of several threads waits for cores that others hol
 slower than it is. What is measured then is the other programs.
 
 ## Example
-12 of 80 candidates could not be judged: 3 of 41 pairs were undisturbed and 15 are needed.
+12 of 80 measurements could not be judged: 3 of 41 pairs were undisturbed and 15 are needed.
 
 ## Use instead
 A machine that is left alone while it is tuned. The next run takes up exactly what was not judged.
@@ -29,6 +29,7 @@ from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult
 from jumar.tune.rules.grouping import by_provider, num_candidates
+from jumar.words import counted
 
 RULE = Rule(
     code="JM507",
@@ -47,7 +48,7 @@ def findings(result: TuneResult) -> Iterator[Finding]:
     num_lost = sum(group.num_lost for group in groups)
     num_tried = num_candidates(result)
     yield RULE.finding(
-        f"{num_lost} of {num_tried} candidates could not be judged, first on {groups[0].first_name}: "
+        f"{num_lost} of {counted(num_tried, 'measurement')} could not be judged, first on {groups[0].first_name}: "
         f"{groups[0].detail}.",
         evidence={"num_not_judged": num_lost, "num_tried": num_tried, "load_average": result.load_average},
         why="An operator that waits for cores that others hold looks many times slower than it is.",

@@ -87,5 +87,11 @@ def _tensor(operator: str, item: Operand, format: str) -> dict[str, Any]:
     }
     if item.argument >= 0:
         found["name"] = compile_cache.argument_name(operator, item.argument)
-        found["is_parameter"] = isinstance(tensor, torch.nn.Parameter)
+        found["is_parameter"] = isinstance(_seen_through(tensor), torch.nn.Parameter)
     return found
+
+
+def _seen_through(tensor: torch.Tensor) -> torch.Tensor:
+    """Return the tensor that a view shows: `nn.Linear` hands its transposed weight over."""
+    base = None if tensor.is_inference() else tensor._base
+    return tensor if base is None else base
