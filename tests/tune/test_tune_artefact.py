@@ -70,6 +70,19 @@ def with_manifest(path: Path, target: Path, **fields: Any) -> Path:
     return rewritten(path, target, change)
 
 
+class ByName(torch.nn.Module):
+    def forward(self, x: torch.Tensor, *, scale: torch.Tensor) -> torch.Tensor:
+        return (x * scale).relu()
+
+
+def test_a_model_that_takes_its_tensors_by_name_is_frozen_and_called_by_name(tmp_path: Path) -> None:
+    model = ByName()
+    x, scale = torch.randn(3, 4), torch.rand(4)
+    bank = fill_bank(tmp_path, [graph_of_module(model, (x,), {"scale": scale}, folder=tmp_path).graph])
+    freeze(model, (x,), tmp_path / "net.jumar", bank=bank, kwargs={"scale": scale})
+    assert torch.equal(load(tmp_path / "net.jumar")(x, scale=scale), model(x, scale=scale))
+
+
 def test_a_model_of_the_bank_is_frozen_and_loaded_as_it_was_called(tmp_path: Path) -> None:
     model = Net().eval()
     bank = fill_bank(tmp_path, [graph_of_module(model, net_inputs(), folder=tmp_path).graph])

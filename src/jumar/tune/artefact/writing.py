@@ -72,9 +72,13 @@ def write(
         _write(path, manifest, json.dumps(graph.to_json()).encode(), _packed(held, places, num_bytes), files)
 
 
-def freeze(model: nn.Module, inputs: Sequence[Any], path: str | Path, *, bank: Bank, name: str = "model") -> Manifest:
+def freeze(
+    model: nn.Module, inputs: Sequence[Any], path: str | Path, *, bank: Bank, kwargs: Mapping[str, Any] | None = None,
+    name: str = "model",
+) -> Manifest:  # fmt: skip
     """Write the artefact of a model whose graph for these inputs is in `bank`; return what the artefact says of itself.
 
+    `inputs` are the arguments of a call by place, `kwargs` those by name; the artefact is called in the same way.
     Raises TuneError when the bank has no plan for it on this machine, or the model cannot be captured; otherwise as
     `write`.
     """
@@ -82,7 +86,7 @@ def freeze(model: nn.Module, inputs: Sequence[Any], path: str | Path, *, bank: B
     from jumar.tune.graph.capture import graph_of_module
 
     with tempfile.TemporaryDirectory(prefix="jumar-freeze-") as scratch:
-        captured = graph_of_module(model, inputs, folder=Path(scratch), name=name)
+        captured = graph_of_module(model, inputs, kwargs, folder=Path(scratch), name=name)
         freeze_captured(captured, Path(path), bank=bank)
     return read_manifest(Path(path))
 
