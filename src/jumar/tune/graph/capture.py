@@ -61,7 +61,10 @@ def graph_of_module(
     except TuneError:  # of a model that is ours, such as an ONNX file's
         raise
     except Exception as error:  # the user's model may raise anything
-        raise ModelFails(f"the model cannot be run: {type(error).__name__}: {_first_line(error)}.") from error
+        raise ModelFails(
+            f"the model cannot be run: {type(error).__name__}: {_first_line(error)}. Call it by hand with the same "
+            "inputs, and mend it or them."
+        ) from error
     register_dataclasses(run.result)
     with untouched(model):
         program = exported(model, tuple(args), keywords)
@@ -140,4 +143,5 @@ def silence() -> Iterator[None]:
 
 def _first_line(error: Exception) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0].rstrip(".")[:300] if lines else type(error).__name__
+    first = lines[0].partition(", but expected one of:")[0] if lines else type(error).__name__
+    return first.rstrip(".:")[:300]
