@@ -16,7 +16,8 @@ from jumar.tune.engines.base import Site
 from jumar.tune.engines.batch_norm import batch_norm
 from jumar.tune.engines.eager import Eager
 from jumar.tune.engines.inductor import Inductor
-from jumar.tune.engines.step_forms import in_form, name_of
+from jumar.tune.engines.step_forms import in_form
+from jumar.tune.engines.step_nodes import name_of
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph
 from jumar.tune.graph.graph import Node
@@ -193,19 +194,94 @@ def traced(function: Callable[..., Any], *inputs: torch.Tensor) -> fx.GraphModul
     return module
 
 
+def handed_over(function: Callable[..., Any], *inputs: torch.Tensor) -> fx.GraphModule:
+    """Return what TorchDynamo makes of the function, writes to parts and to views among it."""
+    made: list[fx.GraphModule] = []
+
+    def backend(module: fx.GraphModule, _arguments: object) -> Callable[..., Any]:
+        made.append(module)
+        return module.forward
+
+    torch._dynamo.reset()
+    torch.compile(function, backend=backend, fullgraph=True)(*inputs)
+    return made[0]
+
+
 def written_through_a_view(x: torch.Tensor) -> torch.Tensor:
     y = x * 2
     y.view(-1).add_(1)
     return y
 
 
+def written_through_a_view_by_relu(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    functional.relu(y.flatten(1), inplace=True)
+    return y
+
+
+def written_through_a_view_by_position(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    functional.hardtanh(y.reshape(-1), -0.5, 0.5, True)
+    return y
+
+
+def written_through_a_view_by_assignment(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    view = y.view(-1)
+    view += 3
+    return y
+
+
+def written_through_a_part_of_a_view(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    y.view(-1)[:5] = 0
+    return y
+
+
+def written_below_a_view(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    view = y.view(-1)
+    y.add_(1)
+    return view * view
+
+
+def written_below_the_view_of_a_part(x: torch.Tensor) -> torch.Tensor:
+    y = x * 2
+    view = y.transpose(1, 2).contiguous()
+    y.add_(1)
+    return view * y.transpose(1, 2)
+
+
+def written_before_a_view(x: torch.Tensor) -> torch.Tensor:
+    y = functional.silu(x * 2, inplace=True)
+    y += 1
+    left, right = y.chunk(2, 1)
+    left.mul_(3)
+    y = torch.cat([y, functional.hardtanh(right * 2, -0.5, 0.5, True)], 1)
+    y[:, 1] = 0
+    return y.flatten(1) * 2
+
+
+WRITES = [
+    written_through_a_view, written_through_a_view_by_relu, written_through_a_view_by_position,
+    written_through_a_view_by_assignment, written_through_a_part_of_a_view, written_below_a_view,
+    written_below_the_view_of_a_part,
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("function", "reason"),
-    [(written_through_a_view, "writes through a view"), (lambda x: x.as_strided((2,), (1,)) * 2, "reads strides")],
+    [*((function, "a view shares") for function in WRITES), (lambda x: x.as_strided((2,), (1,)) * 2, "reads strides")],
 )
 def test_a_module_that_depends_on_strides_is_left(function: Callable[..., Any], reason: str) -> None:
     with pytest.raises(TuneError, match=reason):
-        in_form(traced(function, torch.ones(1, 2, 3, 3)), FORM)
+        in_form(handed_over(function, torch.ones(1, 2, 3, 3)), FORM)
+
+
+def test_what_is_written_to_before_a_view_depends_on_it_takes_the_form() -> None:
+    x = torch.randn(2, 4, 3, 3)
+    made = in_form(handed_over(written_before_a_view, x), FORM)
+    assert torch.equal(made(x)[0], written_before_a_view(x))
 
 
 def test_results_keep_their_strides_and_the_module_is_left_as_it_was() -> None:

@@ -18,7 +18,8 @@ from jumar import __version__
 from jumar.findings import Json
 from jumar.tune.backend.capture import NotTunable, take
 from jumar.tune.backend.compilation import Compilation, Compiled
-from jumar.tune.engines.step_forms import in_form, name_of
+from jumar.tune.engines.step_forms import in_form
+from jumar.tune.engines.step_nodes import name_of
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.graph import Graph, Reference
 from jumar.tune.graph.steps import as_step

@@ -23,39 +23,12 @@ from torch.nn import functional
 
 from jumar.findings import Json
 from jumar.tune.engines.batch_norm import batch_norm
+from jumar.tune.engines.step_nodes import name_of, value_of
+from jumar.tune.engines.step_writes import refuse_layout_dependent
 from jumar.tune.errors import TuneError
 
 CHANNELS_LAST = "channels_last"
 _IMAGE = 4
-_VIEWS = frozenset(
-    {
-        "view",
-        "reshape",
-        "permute",
-        "transpose",
-        "t",
-        "chunk",
-        "split",
-        "split_with_sizes",
-        "unbind",
-        "getitem",
-        "flatten",
-        "unflatten",
-        "squeeze",
-        "unsqueeze",
-        "select",
-        "slice",
-        "narrow",
-        "detach",
-        "movedim",
-        "swapaxes",
-        "expand",
-        "expand_as",
-        "view_as",
-        "contiguous",
-    }
-)
-_STRIDED = frozenset({"as_strided", "stride", "is_contiguous", "storage_offset", "data_ptr", "untyped_storage"})
 
 
 def in_form(module: fx.GraphModule, settings: Mapping[str, Json]) -> fx.GraphModule:
@@ -66,7 +39,7 @@ def in_form(module: fx.GraphModule, settings: Mapping[str, Json]) -> fx.GraphMod
     if settings.get("layout") != CHANNELS_LAST:
         return module
     made = fx.GraphModule(module, _copied(module))
-    _refuse(made.graph)
+    refuse_layout_dependent(made.graph)
     for node in list(made.graph.nodes):
         if name_of(node) == "view" and _is_reshape(node):
             _as_reshape(node)
@@ -82,41 +55,11 @@ def in_form(module: fx.GraphModule, settings: Mapping[str, Json]) -> fx.GraphMod
     return made
 
 
-def name_of(node: fx.Node) -> str:
-    """Return what a node calls, without where it is found: `conv2d`, `relu_`."""
-    if node.op == "call_method":
-        return str(node.target)
-    if node.op != "call_function":
-        return ""
-    if isinstance(node.target, torch._ops.OpOverload):
-        return node.target._schema.name.partition("::")[2].removeprefix("_unsafe_")
-    return getattr(node.target, "__name__", "")
-
-
-def value_of(node: Any) -> torch.Tensor | None:
-    """Return the tensor that a node makes, None for anything else."""
-    if not isinstance(node, fx.Node):
-        return None
-    value = node.meta.get("val", node.meta.get("example_value"))
-    return value if isinstance(value, torch.Tensor) else None
-
-
 def _copied(module: fx.GraphModule) -> fx.Graph:
     made, values = fx.Graph(), dict[fx.Node, fx.Node]()
     output = made.graph_copy(module.graph, values)
     made.output(output)
     return made
-
-
-def _refuse(graph: fx.Graph) -> None:
-    for node in graph.nodes:
-        name = name_of(node)
-        if name in _STRIDED:
-            raise TuneError(f"the model reads strides ({name}), so that its layout is left as it is.")
-        written = node.args[0] if node.args else None
-        is_in_place = name.endswith("_") and not name.endswith("__")
-        if is_in_place and isinstance(written, fx.Node) and name_of(written) in _VIEWS:
-            raise TuneError(f"{name} writes through a view, which another layout would make a copy.")
 
 
 def _is_reshape(node: fx.Node) -> bool:
