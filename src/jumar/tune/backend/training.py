@@ -18,6 +18,7 @@ from jumar import __version__
 from jumar.findings import Json
 from jumar.tune.backend.capture import NotTunable, take
 from jumar.tune.backend.compilation import Compilation, Compiled
+from jumar.tune.engines.batch_norm import check_library
 from jumar.tune.engines.step_forms import in_form
 from jumar.tune.engines.step_nodes import name_of
 from jumar.tune.errors import TuneError
@@ -66,6 +67,8 @@ def applied(compilation: Compilation, plan: Plan) -> Compiled:
         raise TuneError(f"the plan's engine {region.engine} computes no gradients; tune again.")
     if plan.memory == "keep" and not can_keep():
         raise TuneError("memory is kept with glibc only, which this process does not use.")
+    if region.settings.get("norms"):
+        check_library()
     formed = replace(compilation, module=in_form(compilation.module, region.settings))
     compiled = formed.untuned() if region.engine == "inductor" else formed.module.forward
     if plan.memory == "keep":
@@ -79,7 +82,11 @@ def source_digest(compilation: Compilation) -> str:
     Equal modules with equal arguments have equal steps; the reverse does not hold.
     """
     described: list[Json] = [_described(value) for value in compilation.arguments]
-    return digest([compilation.module.code, described, torch.__version__, __version__])[:40]
+    modules = compilation.module.modules()
+    code: list[Json] = [module.code for module in modules if isinstance(module, fx.GraphModule)]
+    # What a step computes, and whether it is tuned at all, depends on these as well, and the code tells neither.
+    state: list[Json] = [bool(torch._C._is_any_autocast_enabled()), str(torch.get_default_dtype())]
+    return digest([code, described, state, torch.__version__, __version__])[:40]
 
 
 def _described(value: Any) -> str:

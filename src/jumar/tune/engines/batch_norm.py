@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from jumar.native import CompilerError, compiled
@@ -57,19 +56,20 @@ class _Normalised(torch.autograd.Function):
         channels = x.shape[1]
         weight, bias = weight.contiguous(), bias.contiguous()
         out = torch.empty_like(x)
-        mean, variance, inverse = torch.empty(3, channels).unbind(0)
+        mean, variance, inverse = x.new_empty(3, channels).unbind(0)  # whatever PyTorch's default dtype is
         _library().jumar_batch_norm(
             *_addresses(x, weight, bias, out, mean, variance, inverse), x.numel() // channels, channels, eps,
             int(relu), torch.get_num_threads(),
         )  # fmt: skip
         ctx.save_for_backward(x, weight, bias, mean, inverse)
-        ctx.relu = relu
+        ctx.eps, ctx.relu = eps, relu
         ctx.mark_non_differentiable(mean, variance)
         return out, mean, variance
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor, *_: Any) -> Any:
+        if torch.is_grad_enabled():  # create_graph=True
+            return _differentiable_backward(ctx, gradient)
         x, weight, bias, mean, inverse = ctx.saved_tensors
         gradient = gradient.contiguous(memory_format=torch.channels_last)
         to_x, to_weight, to_bias = torch.empty_like(x), torch.empty_like(weight), torch.empty_like(bias)
@@ -78,6 +78,16 @@ class _Normalised(torch.autograd.Function):
             x.numel() // x.shape[1], x.shape[1], int(ctx.relu), torch.get_num_threads(),
         )  # fmt: skip
         return to_x, to_weight, to_bias, None, None
+
+
+def _differentiable_backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+    """Return the gradients by PyTorch's own operators, which can be differentiated again."""
+    x, weight, bias, _, _ = ctx.saved_tensors
+    made = functional.batch_norm(x, None, None, weight, bias, True, 0.0, ctx.eps)
+    made = functional.relu(made) if ctx.relu else made
+    wanted = [one for one, is_needed in zip((x, weight, bias), ctx.needs_input_grad, strict=False) if is_needed]
+    found = iter(torch.autograd.grad(made, wanted, gradient, create_graph=True))
+    return tuple(next(found) if is_needed else None for is_needed in ctx.needs_input_grad)
 
 
 def _addresses(*tensors: torch.Tensor) -> list[int]:
