@@ -191,3 +191,19 @@ def test_a_folder_that_cannot_be_written_is_named_and_nothing_is_left(tmp_path: 
     with pytest.raises(OutputError, match="cannot be written"):
         write_files(graph, some_point(graph), tmp_path, "net")
     assert [path.name for path in tmp_path.iterdir()] == ["net_op_precision.ini"]
+
+
+@pytest.mark.parametrize(
+    "text", ["[ByOpType]\r\nConv2D=high_performance\r\n", '{"white-list": {"to-add": ["Conv2D"]}}']
+)
+def test_a_file_that_was_saved_on_windows_is_read_like_any_other(tmp_path: Path, text: str) -> None:
+    plain, marked = tmp_path / "plain", tmp_path / "marked"
+    plain.write_bytes(text.encode())
+    marked.write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert read_precision_file(marked) == read_precision_file(plain)
+
+
+def test_json_that_is_nested_without_end_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "deep").write_text('{"a":' * 100_000)
+    with pytest.raises(InputError, match="must hold one JSON object"):
+        read_precision_file(tmp_path / "deep")

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from lowering_models import Attention, Residual, graph_of
 from torch import nn
 
 from jumar.errors import UsageError
-from jumar.tune.precision.error import error_of, errors_of, load_metric
+from jumar.tune.precision.error import error_of, errors_of, load_metric, metric_from_anywhere, number_of
 from jumar.tune.precision.options import PrecisionOptions, parse_budget
 from jumar.tune.precision.units import cost_us, units_of
 from jumar.tune.precision.ways import arithmetic
@@ -52,6 +54,44 @@ def test_a_metric_is_imported_or_refused() -> None:
     for path in ("no_such_module_here:f", "math:no_such", "math:pi"):
         with pytest.raises(UsageError, match="--metric"):
             load_metric(path)
+
+
+def test_a_metric_may_be_in_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "beside_it.py").write_text("HALF = 0.5\n")
+    (tmp_path / "my metric.py").write_text("from beside_it import HALF\ndef half(ours, exact): return HALF\n")
+    monkeypatch.chdir(tmp_path)
+    path = metric_from_anywhere(PrecisionOptions(metric="my metric.py:half").metric)
+    monkeypatch.chdir("/")
+    assert load_metric(path)((), ()) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"), [("import sys; sys.exit(3)", "3"), ("x = 1", "no attribute 'f'"), ("1 +", "invalid syntax")]
+)
+def test_a_file_that_has_no_metric_is_refused_in_one_sentence(tmp_path: Path, content: str, reason: str) -> None:
+    (tmp_path / "broken.py").write_text(content)
+    with pytest.raises(UsageError, match=reason):
+        load_metric(f"{tmp_path / 'broken.py'}:f")
+
+
+@pytest.mark.parametrize("said", [0.5, torch.tensor(0.5), torch.tensor([0.5]), np.float32(0.5)])
+def test_a_metric_says_a_number(said: object) -> None:
+    assert number_of(said) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        (None, "NoneType"),
+        ("0.5", "a str"),
+        (torch.zeros(2), "Tensor of 2 elements"),
+        ((0.5,), "tuple"),
+        (1j, "complex"),
+    ],
+)
+def test_what_a_metric_says_otherwise_is_told(said: object, reason: str) -> None:
+    with pytest.raises(TypeError, match=f"{reason}.* must return a number"):
+        number_of(said)
 
 
 @pytest.mark.parametrize("fields", [{"budget": 0.0}, {"budget": NAN}, {"metric": "f"}, {"precision": "no_such_file"}])

@@ -290,6 +290,16 @@ def doubled(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ..
     raise ValueError("the metric of the test raises")
 
 
+def no_number(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
+    return float("nan")
+
+
+def test_a_metric_that_is_no_number_of_the_model_itself_is_said_at_once(model: tuple[Graph, str, MadeUp]) -> None:
+    outcome = tuned(model, 0.5, metric=f"{__name__}:no_number")
+    assert outcome.chosen is None
+    assert "no finite number" in outcome.metric_failed
+
+
 def test_a_metric_that_raises_chooses_nothing_and_says_so(model: tuple[Graph, str, MadeUp]) -> None:
     outcome = tuned(model, 0.5, metric=f"{__name__}:doubled")
     assert outcome.chosen is None

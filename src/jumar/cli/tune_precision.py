@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,7 +33,7 @@ _OPTIONS = (
     click.option(
         "--metric",
         default="",
-        metavar="MODULE:NAME",
+        metavar="MODULE:NAME|FILE.py:NAME",
         help="A callable (outputs, reference_outputs) -> error.  [default: greatest difference / greatest value]",
     ),
 )
@@ -64,17 +63,11 @@ def precision_of(precision: str, budget: str, metric: str) -> PrecisionOptions:
 
 
 def _check_metric(metric: str) -> None:
-    """Import the metric as the process that measures will: the current folder is on the path. Raises UsageError."""
+    """Import the metric as the process that measures will. Raises UsageError."""
     from jumar.tune.precision.error import load_metric
 
-    folder = str(Path.cwd())
-    sys.path.insert(0, folder)
-    try:
-        with contextlib.redirect_stdout(sys.stderr):
-            load_metric(metric)
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(folder)
+    with contextlib.redirect_stdout(sys.stderr):
+        load_metric(metric)
 
 
 def precision_sections(result: TuneResult) -> list[Section]:

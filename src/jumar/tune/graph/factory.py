@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
-import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import torch
@@ -22,6 +19,7 @@ from jumar.tune.graph.examples import positional, resized
 from jumar.tune.graph.pieces import graphs_of_pieces
 from jumar.tune.graph.shapes import Gear
 from jumar.tune.rules import graph_break
+from jumar.tune.users_code import from_here, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +36,7 @@ def load_factory(module: str, name: str, where: str, gears: Sequence[Gear], fold
     first in what is imported; what it prints goes to stderr. Raises InputError for a module or name that is not
     there, TuneError for a model that cannot be used.
     """
-    with _from_here(module), contextlib.redirect_stdout(sys.stderr):
+    with from_here(module), contextlib.redirect_stdout(sys.stderr):
         made = _made(_imported(module, name, where), where)
         return [one for gear in _gears(made, gears, where) for one in _captured(made, *gear, where, name, folder)]
 
@@ -126,43 +124,13 @@ def _made(found: Any, where: str) -> _Made:
 
 def _imported(module: str, name: str, where: str) -> Any:
     try:
-        found: Any = _module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
+        return named(module, name)
     except (ImportError, AttributeError, OSError) as error:
         raise InputError(f"{where} cannot be imported: {_line(error)}. Run in the folder it is in.") from error
     except (Exception, SystemExit) as error:  # the user's module may raise anything
         raise TuneError(
             f"{where} raised {type(error).__name__} at import: {_line(error)}; mend it, then tune again."
         ) from error
-    return found
-
-
-def _module(module: str) -> ModuleType:
-    if not module.endswith(".py"):
-        return importlib.import_module(module)
-    path = Path(module).resolve()
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if not path.is_file():
-        raise ImportError(f"there is no file {module}")
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{module} is no Python file")
-    made = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = made  # so that classes in it can be found by their name (pickle, dataclasses)
-    spec.loader.exec_module(made)
-    return made
-
-
-@contextlib.contextmanager
-def _from_here(module: str) -> Iterator[None]:
-    """Import from the current folder, or the file's own, first."""
-    folder = str(Path(module).resolve().parent if module.endswith(".py") else Path.cwd())
-    sys.path.insert(0, folder)
-    try:
-        yield
-    finally:
-        with contextlib.suppress(ValueError):
-            sys.path.remove(folder)
 
 
 def _line(error: BaseException) -> str:

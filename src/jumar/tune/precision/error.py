@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Callable, Sequence
+from numbers import Real
+from pathlib import Path
 
 import torch
 
 from jumar.errors import UsageError
+from jumar.tune.users_code import from_here, named
 
 Metric = Callable[[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]], float]
 """From outputs and reference outputs to an error: 0 is none, and the budget is the most that is allowed."""
@@ -50,15 +52,32 @@ def errors_of(outputs: Sequence[torch.Tensor | None], reference: Sequence[torch.
 
 
 def load_metric(path: str) -> Metric:
-    """Return the callable at `package.module:name`. Raises UsageError when there is none."""
-    module, _, name = path.partition(":")
+    """Return the callable at `package.module:name` or `file.py:name`. Raises UsageError when there is none."""
+    module, _, name = path.rpartition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
-    except Exception as error:  # the user's module may raise anything
+        with from_here(module):
+            found = named(module, name)
+    except (Exception, SystemExit) as error:  # the user's module may raise anything
         reason = str(error).strip().partition("\n")[0] or type(error).__name__
         raise UsageError(
-            f"--metric {path} cannot be imported ({reason}); give module:callable(outputs, reference_outputs)."
+            f"--metric {path} cannot be imported ({reason}); give module:callable or file.py:callable of "
+            "(outputs, reference_outputs)."
         ) from error
     if not callable(found):
         raise UsageError(f"--metric {path} must be callable; got {type(found).__name__}.")
     return found  # type: ignore[no-any-return]  # what it returns is checked where it is called
+
+
+def metric_from_anywhere(path: str) -> str:
+    """Return a metric's place for a process that runs in another folder: a file by its whole path."""
+    module, _, name = path.rpartition(":")
+    return f"{Path(module).absolute()}:{name}" if module.endswith(".py") else path
+
+
+def number_of(said: object) -> float:
+    """Return what a metric said, as a number. Raises TypeError, which says what it is, for anything else."""
+    value = said.item() if isinstance(said, torch.Tensor) and said.numel() == 1 else said
+    if not isinstance(value, Real):
+        many = f" of {said.numel()} elements" if isinstance(said, torch.Tensor) else ""
+        raise TypeError(f"it returned a {type(said).__name__}{many}, and must return a number")
+    return float(value)

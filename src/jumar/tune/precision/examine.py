@@ -34,7 +34,7 @@ from jumar.tune.lowering.observe import extremes, observe
 from jumar.tune.lowering.site import lowered_site
 from jumar.tune.plan import Plan
 from jumar.tune.plan.build import build
-from jumar.tune.precision.error import Metric, errors_of, load_metric
+from jumar.tune.precision.error import Metric, errors_of, load_metric, number_of
 from jumar.tune.signature import function_of
 from jumar.tune.worker.agreement import outputs_of
 from jumar.tune.worker.case import Case, written_inputs
@@ -113,8 +113,8 @@ class Examination:
             for ours, exact in zip(outputs, reference, strict=False)
         ]
         try:
-            said = float(metric(tuple(outputs), tuple(narrow)))
-        except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it becomes a finding
+            said = number_of(metric(tuple(outputs), tuple(narrow)))
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything; it becomes a finding
             return f"{type(error).__name__}: {error}".splitlines()[0]
         metrics.append(math.inf if math.isnan(said) else said)
         return ""

@@ -19,6 +19,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.lowering import Lowering, Range
 from jumar.tune.plan import Plan
+from jumar.tune.precision.error import metric_from_anywhere
 from jumar.tune.worker import Limits
 from jumar.tune.worker.processes import end_process
 
@@ -85,7 +86,7 @@ class Examiner:
         seeds: Sequence[int] = SEEDS,
     ) -> None:
         self._hello = {
-            "graph": graph.to_json(), "data": data, "num_threads": num_threads, "metric": metric,
+            "graph": graph.to_json(), "data": data, "num_threads": num_threads, "metric": metric_from_anywhere(metric),
             "seeds": [*seeds], "memory_bytes": limits.memory_bytes,
         }  # fmt: skip
         self._time_s = limits.time_s

@@ -95,14 +95,14 @@ def write_files(graph: Graph, point: Point, folder: Path, name: str) -> list[Pat
 def read_precision_file(path: Path) -> PrecisionFile:
     """Read any of the three. Raises InputError, which says what is wrong, for anything else."""
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")  # editors on Windows write a mark before the text
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as a precision file: {error}.") from error
     if not text.lstrip().startswith("{"):
         return PrecisionFile(lists=parse_ini(text, str(path)))
     try:
         data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} must hold one JSON object; {error}.") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         return PrecisionFile(lists=mix_list_from(data, str(path)))

@@ -24,13 +24,13 @@ class PrecisionOptions:
     budget: float = DEFAULT_BUDGET
     """Greatest allowed error: of every output, relative to the reference's greatest value, or as the metric says."""
     metric: str = ""
-    """`package.module:callable` of (outputs, reference_outputs), an error; empty: the outputs' own."""
+    """`package.module:callable` or `file.py:callable` of (outputs, reference_outputs); empty: the outputs' own."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.budget) and self.budget > 0):
             raise UsageError(f"--budget must be an error above 0, such as 1e-2; got {self.budget:g}.")
-        if self.metric and not re.fullmatch(r"[\w.]+:\w+", self.metric):
-            raise UsageError(f"--metric must be module:callable; got {self.metric!r}.")
+        if self.metric and not re.fullmatch(r"(.+\.py|[\w.]+):[\w.]+", self.metric):
+            raise UsageError(f"--metric must be module:callable or file.py:callable; got {self.metric!r}.")
         if self.precision not in {KEEP, AUTO} and not Path(self.precision).is_file():
             raise UsageError(f"--precision must be keep, auto or a precision file; {self.precision} is no file.")
 

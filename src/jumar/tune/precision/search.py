@@ -130,8 +130,11 @@ class _Search:
     def _examine(self) -> None:
         """Find what values there are. Raises TuneError when the graph does not run, or the metric is none."""
         graph, outcome = self.graph, self.outcome
-        if failed := self.examiner.lowering(Lowering()).metric_failed:
-            raise MetricFailed(failed)
+        unlowered = self.examiner.lowering(Lowering())
+        if unlowered.metric_failed:
+            raise MetricFailed(unlowered.metric_failed)
+        if unlowered.metric is not None and not math.isfinite(unlowered.metric):
+            raise MetricFailed("it returned no finite number for the model in its own precision")
         units = units_of(graph)
         outcome.num_units = len(units)
         outcome.missing = arithmetic()
