@@ -19,9 +19,12 @@ from jumar.tune.backend import knowledge, notes
 from jumar.tune.backend.collect import Collected, read_collected
 from jumar.tune.backend.compilation import Compilation
 from jumar.tune.bank.location import FILE_NAME
+from jumar.tune.engines import ENGINES
 from jumar.tune.graph import Graph
 from jumar.tune.graph.capture import graph_of_module
+from jumar.tune.machine import this_machine
 from jumar.tune.plan import Plan, Region
+from jumar.tune.subgraph.offers import Space, whole_plans
 
 pytestmark = [
     # PyTorch's own imports and exports warn of PyTorch's own deprecations.
@@ -293,6 +296,33 @@ def test_collecting_leaves_the_run_as_it_is_and_writes_each_graph_once(
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "graphs").iterdir()}
     train(model, torch.compile(model, backend="jumar"))
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "graphs").iterdir()} == before
+
+
+class WritesThroughAView(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = self.layer(x)
+        rows = made.view(len(x), -1)
+        rows += 1.0
+        return made * rows.sum()
+
+
+def test_a_collected_step_whose_module_writes_through_a_view_is_tuned_without_other_layouts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUMAR_TUNE_COLLECT", str(tmp_path))
+    torch.compile(WritesThroughAView(), backend="jumar")(torch.randn(2, 3, 8, 8)).sum().backward()
+    (step,) = read_collected(tmp_path)
+    captured = step.captured("train.py")
+    assert "what a view shares" in captured.keeps_layout
+    layouts = []
+    for space in (Space(), Space(keeps_layout=bool(captured.keeps_layout))):
+        plans = whole_plans(captured.graph, this_machine(), ENGINES, space).plans
+        layouts.append({plan.regions[0].settings.get("layout") for plan in plans})
+    assert layouts == [{None, "channels_last"}, {None}]
 
 
 def test_a_collected_inference_is_the_graph_of_offline_tuning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

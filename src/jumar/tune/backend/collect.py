@@ -36,6 +36,8 @@ class Origin:
     name: str
     """For people: `forward (net.py:12)`, with `, training step` behind it for one."""
     phase: Phase
+    keeps_layout: str = ""
+    """Of a training step: why its module must not be computed in another layout; empty: it may be."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +50,10 @@ class Collected:
 
     def captured(self, script: str) -> Captured:
         """Return it as graph tuning takes it; `script` is where it comes from."""
-        return Captured(graph=self.graph, data=self.data, name=self.origin.name, origin=script)
+        origin = self.origin
+        return Captured(
+            graph=self.graph, data=self.data, name=origin.name, origin=script, keeps_layout=origin.keeps_layout
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

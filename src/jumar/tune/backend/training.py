@@ -21,6 +21,7 @@ from jumar.tune.backend.compilation import Compilation, Compiled
 from jumar.tune.engines.batch_norm import check_library
 from jumar.tune.engines.step_forms import in_form
 from jumar.tune.engines.step_nodes import name_of
+from jumar.tune.engines.step_writes import why_layout_stays
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.graph import Graph, Reference
 from jumar.tune.graph.steps import as_step
@@ -41,6 +42,9 @@ class TakenStep:
 
     graph: Graph
     tensors: Mapping[Reference, torch.Tensor]
+    keeps_layout: str
+    """Why the module must not be computed in another layout, which the graph does not tell: it writes to nothing in
+    place. Empty: it may be."""
 
 
 def take_step(compilation: Compilation) -> TakenStep:
@@ -55,7 +59,10 @@ def take_step(compilation: Compilation) -> TakenStep:
     wanted = [place for place, argument in taken.arguments.items() if compilation.arguments[argument].requires_grad]
     if not wanted:
         raise NotTunable("no gradient reaches its inputs")
-    return TakenStep(graph=as_step(taken.graph, sorted(wanted)), tensors=taken.tensors)
+    return TakenStep(
+        graph=as_step(taken.graph, sorted(wanted)), tensors=taken.tensors,
+        keeps_layout=why_layout_stays(compilation.module.graph),
+    )  # fmt: skip
 
 
 def applied(compilation: Compilation, plan: Plan) -> Compiled:

@@ -52,6 +52,15 @@ def refuse_layout_dependent(graph: fx.Graph) -> None:
         groups.add(node, written)
 
 
+def why_layout_stays(graph: fx.Graph) -> str:
+    """Return why another layout would change a module; empty where it does not."""
+    try:
+        refuse_layout_dependent(graph)
+    except TuneError as error:
+        return str(error)
+    return ""
+
+
 class _Groups:
     """Which values may share memory, and for which of them that depends on the layout."""
 

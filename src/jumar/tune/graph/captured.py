@@ -32,6 +32,8 @@ class Captured:
     """Variable inputs that the model keeps for itself from call to call, by place: the names of its buffers."""
     is_piece: bool = False
     """Whether it is a part of a model that is no single graph."""
+    keeps_layout: str = ""
+    """Why no other layout of its tensors may be chosen, as one sentence; empty: one may be."""
     findings: Sequence[Finding] = field(default=())
 
     @property

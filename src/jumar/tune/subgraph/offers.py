@@ -30,6 +30,8 @@ class Space:
     """Everything for more leaders: several times the measurements (`--Fdeeper_opat`)."""
     can_cut: bool = True
     """Plans of several regions too."""
+    keeps_layout: bool = False
+    """No engine may be told to compute in another layout."""
     precision: Precision = "fp32"
     error_budget: float | None = None
     """As `Trial.error_budget`."""
@@ -61,6 +63,7 @@ def whole_plans(graph: Graph, machine: Machine, engines: Sequence[Engine], space
         regions = [
             Region(nodes=(), engine=engine.name, settings=settings, version=engine.version())
             for settings in engine.settings(graph, machine, space.precision)
+            if not (space.keeps_layout and settings.get("layout"))
         ]
         lists.append([Plan(regions=(region,)) for region in regions])
     rounds = zip_longest(*lists)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jumar.tune.bank import Bank, Entry, stack_of
@@ -108,7 +109,7 @@ class _Job:
         self._machine = machine
         self.options = options
         self._engines = engines
-        self._space = space
+        self._space = replace(space, keeps_layout=True) if captured.keeps_layout else space
         self._outcome = outcome
         self._on_step = on_step
 
@@ -131,6 +132,8 @@ class _Job:
 
     def search(self, measures: Measures, deadline_s: float | None) -> None:
         """Search, and write what was found."""
+        if why := self._captured.keeps_layout:
+            self._outcome.notes.append(f"No other layout was tried: {why}")
         entry = self._entry()
         known = None if entry is None or entry.policy is None else Plan.of(entry.policy)
         if known is not None and stale_engines(known, self._engines, self._machine):
@@ -162,7 +165,7 @@ class _Job:
 
         for neighbour in self._bank.nearest(self._captured.graph, self._machine):
             plan = transferred(neighbour, self._captured.graph, self._engines, self._machine)
-            if plan is not None:
+            if plan is not None and not (self._space.keeps_layout and has_layout(plan)):
                 self._outcome.notes.append(f"The search started from the plan of {neighbour}.")
                 return [plan]
         return []
@@ -215,6 +218,11 @@ class _Job:
         tried = [one.policy for one in entry.tried]
         offers = whole_plans(self._captured.graph, self._machine, self._engines, self._space)
         return all(is_default(plan) or plan.policy() in tried for plan in offers.plans)
+
+
+def has_layout(plan: Plan) -> bool:
+    """Tell whether an engine of a plan is told to compute in another layout."""
+    return any(region.settings.get("layout") for region in plan.regions)
 
 
 def _silent(_what: str) -> None:
