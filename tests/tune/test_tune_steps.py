@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,25 @@ def test_a_compiled_step_agrees_with_it(settings: dict[str, Any], tmp_path: Path
     candidate = Inductor().build(site(graph, tmp_path), settings)
     rule = Rule(num_gradients=len(graph.gradients), num_operators=len(graph.nodes))
     assert compare(function_of(graph), candidate, make_inputs(graph, 3), rule).detail == ""
+
+
+def site_with_a_number(folder: Path) -> Site:
+    """A step whose module has a tensor of its own, as `z[:, 1] = 0` makes one: a constant among the inputs."""
+    inputs = [spec(2, 3), replace(spec(1), constant=True)]
+    nodes = [Node(operator="aten::mul.Tensor", arguments=[value(0), value(1)])]
+    graph = as_step(with_values(Graph(inputs=inputs, nodes=nodes, outputs=[2])), [0])
+    return Site(graph=graph, constants={1: torch.full((1,), 2.0)}, example=make_inputs(graph, 0)[::2], folder=folder)
+
+
+@pytest.mark.parametrize(
+    "engine", [Eager(), pytest.param(Inductor(), marks=pytest.mark.slow)], ids=lambda engine: engine.name
+)
+def test_a_step_of_a_module_with_numbers_of_its_own_is_computed(engine: Any, tmp_path: Path) -> None:
+    made = site_with_a_number(tmp_path)
+    x, gradient = torch.randn(2, 3), torch.randn(2, 3)
+    outputs, to_x = engine.build(made, {})(x, gradient)
+    assert torch.allclose(outputs, x * 2)
+    assert torch.allclose(to_x, gradient * 2)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -58,11 +58,15 @@ def function_of(work: Work, constants: Mapping[int, torch.Tensor] | None = None)
     what it returns, a graph the tuple of its outputs. Raises TuneError for an operator that this PyTorch has not.
     """
     call = _function_of_graph(work) if isinstance(work, Graph) else _function_of_task(work)
-    specs = list(work.tensors.values())
+    return of_variables(call, list(work.tensors.values()), constants or {})
+
+
+def of_variables(call: Function, specs: Sequence[TensorSpec], constants: Mapping[int, torch.Tensor]) -> Function:
+    """Return a function of all inputs as one of its variable inputs: the others are `constants`, by place."""
     variables = [place for place, spec in enumerate(specs) if not spec.constant]
     if len(variables) == len(specs):
         return call
-    bound: list[Any] = [(constants or {}).get(place) for place in range(len(specs))]
+    bound: list[Any] = [constants.get(place) for place in range(len(specs))]
 
     def call_bound(*tensors: torch.Tensor) -> Any:
         inputs = bound.copy()

@@ -18,13 +18,14 @@ from jumar.tune.engines.batch_norm import check_library
 from jumar.tune.engines.step_forms import in_form
 from jumar.tune.graph.steps import stepped
 from jumar.tune.graph.values import annotated
+from jumar.tune.signature import of_variables
 
 
 def eager_step(site: Site, settings: Settings) -> GraphFunction:
     """Return the step run operator by operator. Raises TuneError for a graph that does not take the form."""
     if settings.get("norms"):
         check_library()
-    return stepped(site.graph, in_form(annotated(site.graph), settings).forward)
+    return _of_variables(site, stepped(site.graph, in_form(annotated(site.graph), settings).forward))
 
 
 def compiled_step(site: Site, settings: Settings) -> GraphFunction:
@@ -45,7 +46,12 @@ def compiled_step(site: Site, settings: Settings) -> GraphFunction:
     at_once = config.patch("force_non_lazy_backward_lowering", True)
     with torch.enable_grad(), at_once, tracing(TracingContext(standing)):
         run: Any = compile_fx(_plain(module), example)
-    return stepped(site.graph, run)
+    return _of_variables(site, stepped(site.graph, run))
+
+
+def _of_variables(site: Site, step: GraphFunction) -> GraphFunction:
+    """Return a step as a function of its variable inputs; the module's own numbers (`z[:, 1] = 0`) are constants."""
+    return of_variables(step, site.graph.inputs, site.constants)
 
 
 def _example(site: Site) -> list[torch.Tensor]:
