@@ -6,8 +6,10 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
+import pytest
 import torch
 from torch import nn
 
@@ -16,6 +18,12 @@ from jumar.tune.graph import Graph
 from jumar.tune.graph.fx import from_fx
 
 Captured = tuple[Graph, dict[int, torch.Tensor], list[torch.Tensor]]
+
+
+def needs_openvino() -> None:
+    """Skip a test where OpenVINO is not installed. Importing it to find out would let it report that it was."""
+    if find_spec("openvino") is None:
+        pytest.skip("OpenVINO is not installed")
 
 
 class Shuffled(nn.Module):

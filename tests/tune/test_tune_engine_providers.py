@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from engine_models import needs_openvino
 from provider_contract import ProviderContract
 from tune_builders import MACHINE, mm_task, spec
 
@@ -47,12 +48,12 @@ class TestOnnxRuntimeOperator(OperatorContract):
 class TestOpenVinoOperator(OperatorContract):
     @pytest.fixture
     def provider(self) -> Provider:
-        pytest.importorskip("openvino")
+        needs_openvino()
         return OpenVinoOperator()
 
 
 def test_openvino_reports_nothing_when_jumar_imports_it() -> None:
-    pytest.importorskip("openvino")
+    needs_openvino()
     code = (
         "import sys, threading\n"
         "happened = []\n"

@@ -10,6 +10,7 @@ import engine_models
 import pytest
 import torch
 from engine_contract import EngineContract
+from engine_models import needs_openvino
 from torch import nn
 from tune_builders import MACHINE
 
@@ -41,7 +42,7 @@ class TestOnnxRuntime(EngineContract):
 class TestOpenVino(EngineContract):
     @pytest.fixture
     def engine(self) -> Engine:
-        pytest.importorskip("openvino")
+        needs_openvino()
         pytest.importorskip("onnx")
         return OpenVino()
 
@@ -108,7 +109,7 @@ def test_openvino_refuses_float64(tmp_path: Path) -> None:
 
 
 def test_integers_beyond_what_openvino_holds_are_computed_by_pytorch(tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
+    needs_openvino()
     site = site_of(IsGreater(), tmp_path, torch.tensor([1, 2**24, 2**24 + 1, 2**40]))
     (output,) = OpenVino().build(site, {})(*site.example)
     assert output.tolist() == [0.0, 0.0, 1.0, 1.0]

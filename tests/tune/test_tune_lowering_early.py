@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from engine_models import needs_openvino
 from lowering_models import Attention, Residual, Shuffled, graph_of
 from torch import nn
 
@@ -92,7 +93,7 @@ def test_a_shuffle_is_recognised_in_any_dimension_and_its_steps_do_the_same(grou
 
 
 def test_openvino_computes_it_as_it_is_written(tmp_path: Path) -> None:
-    pytest.importorskip("openvino")
+    needs_openvino()
     pytest.importorskip("onnx")
     torch.manual_seed(0)
     x = torch.randn(1, 3, 16, 16)
