@@ -301,7 +301,7 @@ def test_a_module_that_depends_on_strides_is_left(function: Callable[..., Any], 
 def test_what_is_written_to_before_a_view_depends_on_it_takes_the_form() -> None:
     x = torch.randn(2, 4, 3, 3)
     made = in_form(handed_over(written_before_a_view, x), FORM)
-    assert torch.equal(made(x)[0], written_before_a_view(x))
+    assert torch.allclose(made(x)[0], written_before_a_view(x))  # vectors and their rests round an exponential apart
 
 
 def test_results_keep_their_strides_and_the_module_is_left_as_it_was() -> None:
