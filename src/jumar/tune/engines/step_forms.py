@@ -24,7 +24,7 @@ from torch.nn import functional
 from jumar.findings import Json
 from jumar.tune.engines.batch_norm import batch_norm
 from jumar.tune.engines.step_nodes import name_of, value_of
-from jumar.tune.engines.step_writes import refuse_layout_dependent
+from jumar.tune.engines.step_writes import why_layout_stays
 from jumar.tune.errors import TuneError
 
 CHANNELS_LAST = "channels_last"
@@ -39,7 +39,8 @@ def in_form(module: fx.GraphModule, settings: Mapping[str, Json]) -> fx.GraphMod
     if settings.get("layout") != CHANNELS_LAST:
         return module
     made = fx.GraphModule(module, _copied(module))
-    refuse_layout_dependent(made.graph)
+    if why := why_layout_stays(made.graph):
+        raise TuneError(why)
     for node in list(made.graph.nodes):
         if name_of(node) == "view" and _is_reshape(node):
             _as_reshape(node)

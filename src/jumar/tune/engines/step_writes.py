@@ -15,7 +15,6 @@ import torch
 from torch import fx
 
 from jumar.tune.engines.step_nodes import name_of, value_of
-from jumar.tune.errors import TuneError
 
 _MAY_COPY = frozenset({"view", "view_as", "reshape", "reshape_as", "ravel", "flatten", "contiguous", "to"})
 """What shares memory with its input in one layout and copies in another; `view` is written as `reshape`."""
@@ -39,25 +38,17 @@ _ASSIGNMENTS = frozenset(
 )
 
 
-def refuse_layout_dependent(graph: fx.Graph) -> None:
-    """Raise TuneError for a module that another layout of its tensors would change."""
+def why_layout_stays(graph: fx.Graph) -> str:
+    """Return why another layout of its tensors would change a module, as a sentence; empty where it does not."""
     groups = _Groups()
     for node in graph.nodes:
         name = name_of(node)
         if name in _STRIDED:
-            raise TuneError(f"the model reads strides ({name}), so that its layout is left as it is.")
+            return f"the model reads strides ({name}), so that its layout is left as it is."
         written = list(_written_by(node))
         if any(groups.is_dependent(one) for one in written):
-            raise TuneError(f"{name} writes to what a view shares, and another layout would make that view a copy.")
+            return f"{name} writes to what a view shares, and another layout would make that view a copy."
         groups.add(node, written)
-
-
-def why_layout_stays(graph: fx.Graph) -> str:
-    """Return why another layout would change a module; empty where it does not."""
-    try:
-        refuse_layout_dependent(graph)
-    except TuneError as error:
-        return str(error)
     return ""
 
 

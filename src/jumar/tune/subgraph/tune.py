@@ -165,7 +165,7 @@ class _Job:
 
         for neighbour in self._bank.nearest(self._captured.graph, self._machine):
             plan = transferred(neighbour, self._captured.graph, self._engines, self._machine)
-            if plan is not None and not (self._space.keeps_layout and has_layout(plan)):
+            if plan is not None and not (self._space.keeps_layout and _has_layout(plan)):
                 self._outcome.notes.append(f"The search started from the plan of {neighbour}.")
                 return [plan]
         return []
@@ -220,7 +220,7 @@ class _Job:
         return all(is_default(plan) or plan.policy() in tried for plan in offers.plans)
 
 
-def has_layout(plan: Plan) -> bool:
+def _has_layout(plan: Plan) -> bool:
     """Tell whether an engine of a plan is told to compute in another layout."""
     return any(region.settings.get("layout") for region in plan.regions)
 
