@@ -159,7 +159,7 @@ def test_a_graph_that_failed_is_a_warning():
 
 
 def test_what_an_engine_refuses_is_a_note_beside_what_it_lost():
-    refused = Outcome(status="failed", phase="candidate", detail="TuneError: prims::add is not written as ONNX.")
+    refused = Outcome(status="failed", phase="candidate", detail="prims::add is not written as ONNX.", is_refusal=True)
     crashed = Outcome(status="failed", phase="candidate", detail="RuntimeError: no memory")
     attempts = [Attempt(plan=FAST, against=None, stage="engines", outcome=one) for one in (refused, crashed)]
     found = [one for one in findings_of(result(outcome("net", "add", attempts=attempts))) if one.code == "JM502"]

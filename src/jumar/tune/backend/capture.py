@@ -20,10 +20,10 @@ from jumar.tune.backend.compilation import outside
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.capture import exported, read_program
-from jumar.tune.graph.checks import draws_random_numbers
 from jumar.tune.graph.dynamo import constant_arguments
+from jumar.tune.graph.random_numbers import node_draws
 
-__all__ = ["DEVICES", "NotTunable", "Taken", "constant_arguments", "refuse_random", "take"]
+__all__ = ["DEVICES", "NotTunable", "Taken", "constant_arguments", "take"]
 
 DEVICES = ("cpu", "cuda")
 """Whose plans can be measured."""
@@ -56,18 +56,19 @@ class Taken:
         return [self.tensors[place] for place in self.graph.variables]
 
 
-def take(module: fx.GraphModule, arguments: Sequence[Any], weights: set[int]) -> Taken:
+def take(module: fx.GraphModule, arguments: Sequence[Any], weights: set[int], *, may_draw: bool = False) -> Taken:
     """Return the graph of a module from TorchDynamo with these arguments, which stay as they are.
 
     `weights` says which of them never change (`constant_arguments`). Raises NotTunable or TuneError for what is not
     tuned: dynamic shapes, autocast, results that share memory with an input or with each other, in-place changes of
-    inputs, random operators, control flow.
+    inputs, control flow, and random operators unless `may_draw`.
     """
     _refuse(module, arguments)
     with _quiet(), outside():
         program = exported(module, tuple(arguments), {})
         made = read_program(program, tuple(arguments), {}, weights)
-    refuse_random(made.operators)
+    if not may_draw:
+        _refuse_random(made.operators)
     if any(value is not None and value < len(made.graph.inputs) for value in made.graph.outputs):
         raise NotTunable("it returns one of its inputs as it is")
     places = {place: number for number, place in enumerate(made.places) if place is not None}
@@ -79,11 +80,9 @@ def take(module: fx.GraphModule, arguments: Sequence[Any], weights: set[int]) ->
     )
 
 
-def refuse_random(nodes: Sequence[fx.Node]) -> None:
-    """Raise NotTunable when an operator draws random numbers, also in TorchInductor's own form."""
-    drawing = [
-        str(node.target) for node in nodes if draws_random_numbers(node) or "prims.inductor_" in str(node.target)
-    ]
+def _refuse_random(nodes: Sequence[fx.Node]) -> None:
+    """Raise NotTunable when an operator draws random numbers."""
+    drawing = [str(node.target) for node in nodes if node_draws(node)]
     if drawing:
         raise NotTunable(f"it draws random numbers ({', '.join(sorted(set(drawing)))})")
 

@@ -53,7 +53,7 @@ def take_step(compilation: Compilation) -> TakenStep:
     stopping = sorted({name for node in module.graph.nodes if (name := name_of(node)) in _STOPPING})
     if stopping:
         raise NotTunable(f"it stops gradients ({stopping[0]})")
-    taken = take(module, compilation.arguments, set())
+    taken = take(module, compilation.arguments, set(), may_draw=True)
     if taken.graph.effects:
         raise NotTunable("it writes to its inputs")
     wanted = [place for place, argument in taken.arguments.items() if compilation.arguments[argument].requires_grad]

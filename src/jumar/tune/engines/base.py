@@ -37,6 +37,8 @@ class Site:
     folder: Path
     """Empty, this build's own. What `Engine.load` will need is left here; anything else may be, too."""
     num_threads: int = field(default=1)
+    draws_as_eager: bool = False
+    """Random numbers are drawn by PyTorch's own operators, so that results can be compared with eager's."""
 
 
 class Engine(ABC):

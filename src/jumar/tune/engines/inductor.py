@@ -109,6 +109,7 @@ def _configured(site: Site, settings: Settings) -> Iterator[None]:
         "autotune_num_choices_displayed": 0,
         "coordinate_descent_tuning": bool(settings.get("coordinate_descent")),
         "cpp.threads": site.num_threads,
+        "fallback_random": site.draws_as_eager,
     }
     # A library is written once and holds all it needs; a step is found again in what its compilation has left.
     cache = _cached_at(site.folder) if site.graph.gradients else fresh_cache(dir=str(site.folder), delete=False)

@@ -26,6 +26,7 @@ from jumar.tune.engines.batch_norm import batch_norm
 from jumar.tune.engines.step_nodes import name_of, value_of
 from jumar.tune.engines.step_writes import why_layout_stays
 from jumar.tune.errors import TuneError
+from jumar.tune.graph.random_numbers import node_draws
 
 CHANNELS_LAST = "channels_last"
 _IMAGE = 4
@@ -39,7 +40,7 @@ def in_form(module: fx.GraphModule, settings: Mapping[str, Json]) -> fx.GraphMod
     if settings.get("layout") != CHANNELS_LAST:
         return module
     made = fx.GraphModule(module, _copied(module))
-    if why := why_layout_stays(made.graph):
+    if why := why_layout_stays(made.graph) or _why_numbers_move(made.graph):
         raise TuneError(why)
     for node in list(made.graph.nodes):
         if name_of(node) == "view" and _is_reshape(node):
@@ -54,6 +55,19 @@ def in_form(module: fx.GraphModule, settings: Mapping[str, Json]) -> fx.GraphMod
     made.graph.lint()  # nothing is cleared away: what no one reads may write to a buffer
     made.recompile()
     return made
+
+
+def _why_numbers_move(graph: fx.Graph) -> str:
+    """Return why another layout would give elements other random numbers: those are drawn in the order of memory."""
+    for node in graph.nodes:
+        value = value_of(node)
+        if value is not None and node_draws(node) and _depends_on_layout(value):
+            return f"{name_of(node)} draws a number for each element of images, and a layout moves them in memory."
+    return ""
+
+
+def _depends_on_layout(value: torch.Tensor) -> bool:
+    return value.dim() == _IMAGE and value.shape[1] > 1 and math.prod(value.shape[2:]) > 1
 
 
 def _copied(module: fx.GraphModule) -> fx.Graph:

@@ -10,14 +10,13 @@ from torch import fx
 
 from jumar.findings import Finding
 from jumar.tune.graph.graph import Graph
+from jumar.tune.graph.random_numbers import node_draws
 from jumar.tune.rules import nan_output, not_deterministic, random_operator
 from jumar.tune.signature import function_of
 from jumar.tune.task import Function
 
 SAME = 1e-4
 """Greatest difference, relative to the greatest value, at which two runs count as the same."""
-_SWITCHES = ("train", "training", "is_training")
-_SHARES = ("dropout_p", "dropout", "p")
 
 
 def check(
@@ -28,7 +27,7 @@ def check(
 
     Raises what PyTorch raises when an operator cannot run.
     """
-    drawing = sorted({str(node.target) for node in operators if draws_random_numbers(node)})
+    drawing = sorted({str(node.target) for node in operators if node_draws(node)})
     if drawing:
         return (random_operator.finding(name, drawing),)
     function = function_of(graph, {place: tensors[place] for place in graph.constants})
@@ -48,20 +47,6 @@ def _computed(function: Function, graph: Graph, tensors: Mapping[int, torch.Tens
         outputs = function(*inputs.values())
     written = [next(graph.nodes[value - len(graph.inputs)].references()) for value in graph.effects]
     return [None if one is None else one.clone() for one in [*outputs, *(inputs[place] for place in written)]]
-
-
-def draws_random_numbers(node: fx.Node) -> bool:
-    """Tell whether an operator's result depends on the state of a random number generator."""
-    target = node.target
-    if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
-        return False
-    names = [argument.name for argument in target._schema.arguments]
-    defaults = {one.name: one.default_value for one in target._schema.arguments if one.has_default_value()}
-    given = {**defaults, **dict(zip(names, node.args, strict=False)), **node.kwargs}
-    if any(given.get(switch) is False for switch in _SWITCHES):
-        return False
-    shares = [given[share] for share in _SHARES if share in given]
-    return not shares or any(share != 0 for share in shares)
 
 
 def greatest_difference(left: Sequence[Any], right: Sequence[Any]) -> float:

@@ -98,6 +98,8 @@ def read_precision_file(path: Path) -> PrecisionFile:
         text = path.read_text("utf-8-sig")  # editors on Windows write a mark before the text
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{path} cannot be read as a precision file: {error}.") from error
+    if not text.strip():
+        raise InputError(f"{path} is empty and must name operators and their precision; `jumar tune` writes one.")
     if not text.lstrip().startswith("{"):
         return PrecisionFile(lists=parse_ini(text, str(path)))
     try:

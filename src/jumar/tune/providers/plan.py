@@ -59,8 +59,8 @@ def _shared(plan: Plan, site: Site, folder: Path, engines: Sequence[Engine]) -> 
     from jumar.tune.backend.built import fingerprint, trim
     from jumar.tune.plan.build import build, load
 
-    threads: list[Any] = [site.num_threads]
-    place = folder / digest([site.graph.key, plan.to_json(), *threads, fingerprint(site.constants)])[:40]
+    how: list[Any] = [site.num_threads, site.draws_as_eager]
+    place = folder / digest([site.graph.key, plan.to_json(), *how, fingerprint(site.constants)])[:40]
     if not place.is_dir():
         draft = Path(tempfile.mkdtemp(prefix=".", dir=folder))
         try:

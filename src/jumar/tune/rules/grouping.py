@@ -6,12 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jumar.findings import Location
-from jumar.tune.errors import TuneError
 from jumar.tune.outcome import TuneResult
 from jumar.tune.worker.messages import Outcome
-
-_REFUSAL = f"{TuneError.__name__}: "
-"""How the outcome of a candidate begins that its engine refused, in a sentence of ours."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -37,12 +33,11 @@ def by_provider(result: TuneResult, statuses: Sequence[str]) -> list[Group]:
         tried[provider] = tried.get(provider, 0) + 1
         if outcome.status not in statuses:
             continue
-        is_refusal = outcome.detail.startswith(_REFUSAL)
         group = groups.setdefault(
-            (provider, outcome.status, is_refusal),
+            (provider, outcome.status, outcome.is_refusal),
             Group(
-                provider=provider, status=outcome.status, first_name=name, detail=outcome.detail.removeprefix(_REFUSAL),
-                where=where, is_refusal=is_refusal,
+                provider=provider, status=outcome.status, first_name=name, detail=outcome.detail,
+                where=where, is_refusal=outcome.is_refusal,
             ),
         )  # fmt: skip
         group.num_lost += 1

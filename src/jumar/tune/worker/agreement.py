@@ -14,7 +14,8 @@ and shapes, dtypes and strides (of dimensions of more than one element) are the 
 
 Before the candidate runs, blocks of memory of its outputs' sizes are filled with NaN and freed, so that memory it
 returns without having written it shows. Outputs of its last call must keep their values while it runs again.
-Inputs that a graph writes to are compared as outputs and put back.
+Inputs that a graph writes to are compared as outputs and put back. Work that draws random numbers (dropout in a
+training step) draws them from the same seed in every run.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import torch
 from jumar.tune.inputs import overwrite
 from jumar.tune.malloc import perturbed
 from jumar.tune.task import Function
-from jumar.tune.worker.reference import Exact, widening
+from jumar.tune.worker.reference import Exact, drawing_alike, widening
 
 FACTOR_OF_DEFAULT = 4.0
 UNITS_OF_EPSILON = 8.0
@@ -127,7 +128,8 @@ class Judge:
 
     def _run(self, function: Function, before: Sequence[torch.Tensor]) -> tuple[list[Output], list[Output]]:
         """Return copies of the outputs and of the written inputs, which are put back, and the outputs themselves."""
-        given = outputs_of(function(*self.tensors))
+        with drawing_alike():
+            given = outputs_of(function(*self.tensors))
         copies = [None if output is None else output.clone() for output in given]
         for place in self.rule.written:
             copies.append(self.tensors[place].clone())

@@ -12,6 +12,7 @@ import torch
 from jumar.findings import Json
 from jumar.tune.engines.base import Site
 from jumar.tune.graph import Graph
+from jumar.tune.graph.random_numbers import draws
 from jumar.tune.inputs import REAL_SEED, Values, make_constants, make_inputs, refill, repeated
 from jumar.tune.policy import Stack
 from jumar.tune.signature import function_of
@@ -37,7 +38,7 @@ class Case:
         self.tensors = make_inputs(work, self._first_seed, self._values)
         self.plain: Function = function_of(work, self.constants)
 
-    def site(self, folder: Path, num_threads: int) -> Site:
+    def site(self, folder: Path, num_threads: int, *, draws_as_eager: bool = False) -> Site:
         """Return where a candidate is built; its folder is made."""
         folder.mkdir(parents=True, exist_ok=True)
         example = make_inputs(self.work, self._first_seed, self._values)
@@ -47,7 +48,13 @@ class Case:
             example=example,
             folder=folder,
             num_threads=num_threads,
+            draws_as_eager=draws_as_eager,
         )
+
+    @property
+    def draws(self) -> bool:
+        """Whether the work draws random numbers."""
+        return isinstance(self.work, Graph) and draws(self.work)
 
     def fill(self, seed: int | None = None) -> None:
         """Give the inputs other values; None: the first ones, which are the real ones where there are some."""

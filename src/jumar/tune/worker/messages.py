@@ -110,6 +110,8 @@ class Outcome:
     status: Status
     detail: str = ""
     """Why it was not measured, in words."""
+    is_refusal: bool = False
+    """It failed because its engine or provider does not take such work, and said so: nothing broke."""
     phase: Phase = "start"
     gain: Gain | None = None
     worst_error: float | None = None
@@ -127,6 +129,7 @@ class Outcome:
         return {
             "status": self.status,
             "detail": self.detail,
+            "is_refusal": self.is_refusal,
             "phase": self.phase,
             "gain": None if self.gain is None else self.gain.to_json(),
             "worst_error": self.worst_error,

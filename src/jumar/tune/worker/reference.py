@@ -65,12 +65,20 @@ def _computed(
         if wide[place] is tensors[place]:
             wide[place] = tensors[place].clone()
     try:
-        with _default(dtype):
+        with _default(dtype), drawing_alike():
             outputs = function(*wide)
     except (RuntimeError, NotImplementedError):  # no kernel for this dtype
         return None
     given = [outputs] if outputs is None or isinstance(outputs, torch.Tensor) else list(outputs)
     return [*given, *(wide[place] for place in written)]
+
+
+@contextmanager
+def drawing_alike() -> Iterator[None]:
+    """Let work that draws random numbers draw the same ones in each run that is compared."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
 
 
 @contextmanager

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import torch
 
+from jumar.tune.errors import TuneError
 from jumar.tune.gate import gain_of
 from jumar.tune.providers import apply_stack
 from jumar.tune.providers.base import Provider
+from jumar.tune.task import Function
 from jumar.tune.worker.agreement import Agreement, Judge, worst
 from jumar.tune.worker.case import Case
 from jumar.tune.worker.messages import Effort, Outcome, Phase, Trial
@@ -48,7 +50,7 @@ def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], N
     enter("candidate")
     site = case.site(folder / "candidate", trial.num_threads)
     candidate = apply_stack(trial.candidate, case.plain, site, providers)
-    judge = case.judge(candidate, trial.candidate)
+    judge = case.judge(_comparable(trial, providers, case, folder) if case.draws else candidate, trial.candidate)
     agreement = _agrees(trial, case, judge)
     if agreement.detail:
         return _disagrees(agreement)
@@ -75,6 +77,15 @@ def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], N
         worst_error=max(agreement.worst_error, after.worst_error),
         allowed_error=agreement.allowed_error,
     )
+
+
+def _comparable(trial: Trial, providers: Sequence[Provider], case: Case, folder: Path) -> Function:
+    """Return the candidate with random numbers that PyTorch draws, which are the same in every engine.
+
+    It is compared in place of the candidate, whose own numbers are as good but others, and which is timed.
+    """
+    site = case.site(folder / "compared", trial.num_threads, draws_as_eager=True)
+    return apply_stack(trial.candidate, case.plain, site, providers)
 
 
 def _build(
@@ -117,7 +128,10 @@ def _busy(pairs: Pairs, effort: Effort) -> str:
 
 
 def _failure(error: Exception, phase: Phase) -> Outcome:
-    detail = f"{type(error).__name__}: {error}".strip().splitlines()[0][:500]
+    is_ours = isinstance(error, TuneError)
+    detail = (str(error) if is_ours else f"{type(error).__name__}: {error}").strip().splitlines()[0][:500]
     if isinstance(error, MemoryError) or any(word in str(error) for word in _MEMORY_WORDS):
         return Outcome(status="memory", phase=phase, detail=detail)
-    return Outcome(status="task-failed" if phase == "task" else "failed", phase=phase, detail=detail)
+    if phase == "task":
+        return Outcome(status="task-failed", phase=phase, detail=detail)
+    return Outcome(status="failed", phase=phase, detail=detail, is_refusal=is_ours)
