@@ -39,7 +39,7 @@ struct Bands {
 static void run_fused(const Op& expand, const Op& depth, const Run& run, int thread, int threads) {
   Product product(expand, run);
   const int64_t row = expand.out_row, plane = expand.plane;
-  Bands work{expand, depth, run, product, run.arena + expand.scratch + thread * expand.scratch_size, row, plane};
+  Bands work{expand, depth, run, product, run.arena + expand.scratch + run.lane * expand.scratch_size, row, plane};
   DepthwiseRow compute = depthwise_of(depth);
   const float* limits = run.weights + depth.clamp;
   const V low = splat(limits[0]), high = splat(limits[1]);

@@ -1,6 +1,7 @@
 // The library: runs a program of operations, each shared by all threads, with a barrier after it.
 #include <atomic>
 #include <ctime>
+#include <memory>
 
 #include "fused.hpp"
 #include "planes.hpp"
@@ -62,22 +63,39 @@ void run_one(const Op* op, const Run& run, int thread, int threads) {
   }
 }
 
+// Every operation is cut into so many shares a thread. A thread that is done takes what another has not begun: in a
+// virtual machine, cores are taken away or slow for a while.
+constexpr int kShares = 2;
+
 struct Job {
   const Op* ops;
   int64_t count;
   const Run* run;
   int threads;
+  std::atomic<bool>* taken;  // for each operation, its shares
   Barrier barrier{};
   std::atomic<int> next{0};
 };
+
+// Computes this thread's shares of one operation, then those of others that nobody has taken.
+void run_shares(const Op* op, const Run& run, int threads, std::atomic<bool>* taken) {
+  const int shares = threads * kShares;
+  for (int i = 0; i < shares; i++) {
+    const int share = (run.lane * kShares + i) % shares;
+    if (!taken[share].exchange(true, std::memory_order_relaxed)) run_one(op, run, share, shares);
+  }
+}
 
 void work(void* data) {
   Job& job = *static_cast<Job*>(data);
   // The runtime may give fewer threads than were asked for (inside another parallel region: one).
   const int threads = job.threads == 1 ? 1 : omp_get_num_threads();
-  int thread = job.next.fetch_add(1), phase = 0;
+  int phase = 0;
+  Run run = *job.run;
+  run.lane = job.next.fetch_add(1);
   for (int64_t i = 0; i < job.count; i++) {
-    run_one(job.ops + i, *job.run, thread, threads);
+    if (threads == 1) run_one(job.ops + i, run, 0, 1);
+    else run_shares(job.ops + i, run, threads, job.taken + i * threads * kShares);
     if (threads > 1 && job.ops[i].barrier) job.barrier.wait(phase, threads);
     if (job.ops[i].code == CODE_FUSED) i++;
   }
@@ -123,7 +141,9 @@ void jumar_run(const Op* ops, int64_t count, float* arena, const float* weights,
                const int64_t* strides, int threads) {
   Run run{arena, weights, tables, given, strides};
   threads = usable(threads);
-  Job job{ops, count, &run, threads};
+  std::unique_ptr<std::atomic<bool>[]> taken;
+  if (threads > 1) taken = std::make_unique<std::atomic<bool>[]>(size_t(count * threads * kShares));
+  Job job{ops, count, &run, threads, taken.get()};
   in_parallel(work, &job, threads);
 }
 

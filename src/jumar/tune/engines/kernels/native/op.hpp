@@ -9,6 +9,7 @@ struct Run {
   const int32_t* tables;
   float** given;              // external tensors: inputs, then outputs
   const int64_t* strides;     // four for each, in elements
+  int lane = 0;               // the thread whose scratch memory is used
 };
 
 struct Share {

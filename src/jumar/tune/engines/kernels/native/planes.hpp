@@ -65,7 +65,7 @@ static void run_depthwise_planes(const Op& op, const Run& run, int thread, int t
   const int64_t *stride = run.strides + op.tensor * 4, area = op.out_h * op.out_w;
   const float* clamp_at = run.weights + op.clamp;
   const V low = splat(clamp_at[0]), high = splat(clamp_at[1]);
-  float* plane = run.arena + op.scratch + thread * op.scratch_size;
+  float* plane = run.arena + op.scratch + run.lane * op.scratch_size;
   int64_t at[MAX_TAPS];
   for (int64_t k = 0; k < op.kh * op.kw; k++) {
     const int64_t x = k % op.kw * op.dx;

@@ -186,7 +186,7 @@ static void winograd_block(const Op& op, const Run& run, int64_t n, int64_t tile
 
 static void run_winograd(const Op& op, const Run& run, int thread, int threads) {
   int64_t m = op.kind, tiles = ((op.out_h + m - 1) / m) * ((op.out_w + m - 1) / m);
-  float* scratch = run.arena + op.scratch + thread * op.scratch_size;
+  float* scratch = run.arena + op.scratch + run.lane * op.scratch_size;
   const int64_t count = op.band;  // of min_tiles or min_tiles + 1 tiles each: there is a list of offsets for either
   Share share(op.images * count, thread, threads);
   for (int64_t item = share.first; item < share.last; item++) {
