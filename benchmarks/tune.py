@@ -50,8 +50,8 @@ MOST_WAITING = 0.05
 PATIENCE = 4
 """Disturbed rounds are taken again for up to this many times the seconds that were asked for."""
 LEAST_ROUNDS = 11
-REST_S = 0.005
-"""Between two engines: threads that spin after their call come to rest."""
+REST_S = 0.02
+"""Between two engines: threads that spin after their call come to rest; those of OpenMP take up to 15 ms."""
 BATCHES, THREADS = (1, 8), (1, 2)
 
 

@@ -11,7 +11,7 @@ from jumar.tune.worker import pairs as pairs_module
 from jumar.tune.worker import waits
 from jumar.tune.worker.messages import Effort
 from jumar.tune.worker.pairs import measure_pairs
-from jumar.tune.worker.waits import read_waits, waited_us
+from jumar.tune.worker.waits import MOST_RESTS, read_waits, rest, waited_us
 
 
 class Machine:
@@ -166,3 +166,17 @@ def test_threads_that_spin_after_a_call_come_to_rest_before_the_other_side_is_ti
     assert set(map(round, pairs.before_us)) <= {1000}
     assert set(map(round, pairs.after_us)) <= {500}
     assert bool(pairs.num_disturbed) == (not num_pairs)
+
+
+@pytest.mark.parametrize(("spinning_ms", "num_rests"), [(0.0, 1), (8.0, 3), (1e9, MOST_RESTS)])
+def test_a_rest_lasts_until_no_thread_spins_any_longer(monkeypatch, spinning_ms, num_rests):
+    rests, now_ms = [], [0.0]
+
+    def sleep(seconds: float) -> None:
+        rests.append(seconds)
+        now_ms[0] += seconds * 1000
+
+    monkeypatch.setattr(waits, "_ran_ns", lambda: int(1e6 * min(now_ms[0], spinning_ms)))
+    monkeypatch.setattr(waits.time, "sleep", sleep)
+    rest(0.005)
+    assert rests == [0.005] * num_rests

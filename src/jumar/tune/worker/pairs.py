@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 
 from jumar.tune.gate import median_interval
 from jumar.tune.worker.messages import Effort
-from jumar.tune.worker.waits import read_waits, waited_us
+from jumar.tune.worker.waits import read_waits, rest, waited_us
 
 Clock = Callable[[], int]
 NUM_WARM_UP = 3
 PATIENCE = 6
 """On a busy machine, measure for up to this many times the effort's seconds."""
 REST_S = 0.005
-"""Between two sides that use several threads; those of OpenMP, ONNX Runtime and OpenVINO have stopped spinning then."""
+"""Between two sides that use several threads, so often that none spins any longer."""
 FUTILITY_EVERY = 8
 """Pairs between two looks at whether the gate can still be reached. Stopping early only ever rejects, so
 it cannot let anything through."""
@@ -52,8 +52,8 @@ def measure_pairs(
 ) -> Pairs:
     """Time `before` and `after` in pairs until `effort` is spent or the gate is out of reach.
 
-    `rest_s` seconds pass before each side is timed, after one call of it that is not: threads that go on spinning
-    after a call would keep those of the other side from running, as a program beside this one does.
+    `rest_s` seconds pass before each side is timed, more while threads still run, and after them one call of it that
+    is not: threads that go on spinning would keep those of the other side from running, as another program does.
     """
     if rest_s:
         effort = replace(effort, settling_calls=max(effort.settling_calls, 1))
@@ -103,7 +103,7 @@ def _time_side(
 ) -> tuple[float, float]:
     """Return the microseconds of `calls` calls, and for how many of them a thread was kept from running."""
     if rest_s:
-        time.sleep(rest_s)
+        rest(rest_s)
     for _ in range(effort.settling_calls):
         function()
     waits = read_waits()
