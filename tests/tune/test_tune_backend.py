@@ -193,6 +193,22 @@ def test_without_a_bank_one_sentence_is_said(
     assert caplog.text.count("holds no bank") == 1
 
 
+@pytest.mark.parametrize("place", ["~nobody-of-this-name/bank", ""])
+def test_a_bank_whose_place_is_nowhere_is_said_and_the_model_runs(
+    untuned: list[Compilation], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    monkeypatch.setenv("TUNE_BANK_PATH", place)
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    model = Net().eval()
+    assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+    assert len(untuned) == 1
+    assert "models are compiled untuned" in caplog.text
+
+
 def test_a_bank_of_a_newer_schema_is_said_and_left(
     tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -16,7 +16,7 @@ import pytest
 from tune_builders import MACHINE, gain, measured, mm_task
 
 from jumar.errors import UsageError
-from jumar.tune.bank import Bank, Tried, bank_place, export_lines, look_up, repeat_tune, stack_of
+from jumar.tune.bank import Bank, Tried, bank_place, built_in_place, export_lines, look_up, repeat_tune, stack_of
 from jumar.tune.errors import BankError
 from jumar.tune.policy import Policy
 
@@ -199,6 +199,28 @@ def test_a_place_that_is_named_must_exist(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(BankError, match="cannot be made"):
         bank_place(None, {"XDG_DATA_HOME": str(tmp_path / "file")})
+
+
+NOBODY = "~nobody-of-this-name/bank"
+
+
+@pytest.mark.parametrize("name", ["TUNE_BANK_PATH", "ASCEND_CACHE_PATH", "XDG_DATA_HOME"])
+def test_a_home_folder_that_nobody_knows_is_one_sentence(name):
+    with pytest.raises(BankError, match=rf"^{name} must begin with a home folder that is known.*; got {NOBODY}\."):
+        bank_place(None, {name: NOBODY})
+    with pytest.raises(BankError, match=r"^--bank must begin with a home folder"):
+        bank_place(NOBODY, {})
+    with pytest.raises(BankError, match=r"^JUMAR_BUILT_IN_BANK must begin with a home folder"):
+        built_in_place({"JUMAR_BUILT_IN_BANK": NOBODY})
+
+
+def test_without_a_home_folder_the_default_place_is_one_sentence(monkeypatch):
+    def nowhere():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    with pytest.raises(BankError, match="neither is known. Set XDG_DATA_HOME"):
+        bank_place(None, {})
 
 
 @pytest.mark.parametrize(

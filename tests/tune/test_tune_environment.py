@@ -80,6 +80,8 @@ def test_a_toolkit_without_aoe_is_no_error_and_a_named_file_that_is_missing_is_o
     assert read({"ASCEND_HOME_PATH": str(tmp_path)}).tuners == 8
     with pytest.raises(InputError, match=r"JUMAR_AOE_INI names .* cannot be read"):
         read({"JUMAR_AOE_INI": str(tmp_path / "aoe.ini")})
+    with pytest.raises(InputError, match="JUMAR_AOE_INI must begin with a home folder that is known"):
+        read({"JUMAR_AOE_INI": "~nobody-of-this-name/aoe.ini"})
 
 
 def test_a_work_path_that_is_no_folder_is_refused(tmp_path):

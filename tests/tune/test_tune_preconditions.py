@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -113,6 +114,14 @@ def test_this_machine_can_be_looked_at(tmp_path):
     around = look_around({}, TuneEnvironment(work_path=tmp_path), watch_s=0.01)
     assert around.free_bytes[str(tmp_path)] > 0
     assert around.num_cores >= 1
+
+
+def test_a_user_without_a_home_folder_is_no_hindrance(tmp_path, monkeypatch):
+    def nowhere():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    assert str(tmp_path) in look_around({}, TuneEnvironment(work_path=tmp_path), watch_s=0.01).free_bytes
 
 
 def test_a_container_bounds_the_memory_and_gives_back_its_file_cache(tmp_path):

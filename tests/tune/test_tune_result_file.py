@@ -114,6 +114,8 @@ def test_the_folder_is_the_work_path_or_the_working_folder(tmp_path, monkeypatch
     assert result_folder({"ASCEND_WORK_PATH": str(tmp_path / "work")}) == tmp_path / "work"
     with pytest.raises(OutputError, match="ASCEND_WORK_PATH must be an existing folder"):
         result_folder({"ASCEND_WORK_PATH": str(tmp_path / "absent")})
+    with pytest.raises(OutputError, match="ASCEND_WORK_PATH must begin with a home folder that is known"):
+        result_folder({"ASCEND_WORK_PATH": "~nobody-of-this-name/work"})
 
 
 def test_a_folder_that_is_gone_is_one_sentence(tmp_path):

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from jumar.errors import InputError
+from jumar.tune.folders import expanded
 
 JOB_SUBGRAPHS, JOB_OPERATORS = 1, 2
 FEATURES = {"deeper_opat": JOB_OPERATORS, "nonhomo_split": JOB_SUBGRAPHS}
@@ -104,7 +105,7 @@ def read_ini(environ: Mapping[str, str]) -> Ini:
     """Return the `aoe.ini` that holds here. Raises InputError for one that was named and cannot be read."""
     named, toolkit = environ.get("JUMAR_AOE_INI"), environ.get("ASCEND_HOME_PATH")
     if named:
-        path = Path(named).expanduser()
+        path = expanded(named, "JUMAR_AOE_INI", InputError)
         try:
             return Ini(values=parse_ini(path.read_text("utf-8")), path=path)
         except (OSError, UnicodeDecodeError) as error:

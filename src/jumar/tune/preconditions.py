@@ -24,6 +24,7 @@ from pathlib import Path
 from jumar.errors import OutputError
 from jumar.tune.environment import Lanes, TuneEnvironment, usable_cores
 from jumar.tune.errors import TuneError
+from jumar.tune.folders import home_folder
 from jumar.tune.neighbours import Neighbour, computing, profilers
 
 GIB = 1 << 30
@@ -128,9 +129,9 @@ def look_around(
 ) -> Surroundings:
     """Look at the machine; watches other processes for `watch_s` seconds. `root` is where /proc and /sys are."""
     total, available = memory(root)
-    temporary = Path(environ.get("TMPDIR") or "/tmp")
+    temporary, home = Path(environ.get("TMPDIR") or "/tmp"), home_folder()
     return Surroundings(
-        free_bytes=_free([environment.work_path, temporary, Path.home()]),
+        free_bytes=_free([environment.work_path, temporary, *([home] if home else [])]),
         memory_bytes=total,
         available_bytes=available,
         num_cores=usable_cores(),

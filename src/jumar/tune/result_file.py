@@ -28,6 +28,7 @@ from typing import Any
 from jumar.errors import OutputError
 from jumar.recording.files import write_text_atomically
 from jumar.tune.composed import composed_times_us
+from jumar.tune.folders import expanded
 from jumar.tune.gate import improvement_percent
 from jumar.tune.options import JOB_OPERATORS, JOB_SUBGRAPHS
 from jumar.tune.outcome import SlotOutcome, TaskOutcome, TuneResult
@@ -63,7 +64,7 @@ def result_folder(environ: Mapping[str, str]) -> Path:
     named = environ.get("ASCEND_WORK_PATH")
     if not named:
         return Path.cwd()
-    folder = Path(named).expanduser()
+    folder = expanded(named, "ASCEND_WORK_PATH", OutputError)
     if not folder.is_dir():
         raise OutputError(f"ASCEND_WORK_PATH must be an existing folder; got {named}. Make it, or unset it.")
     return folder

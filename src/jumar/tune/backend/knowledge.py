@@ -105,10 +105,10 @@ def _knowledge(
         keys = frozenset(key for layer in layers for key in _graph_keys(layer, machine, lowered=budget is not None))
         below = Bank.open(beneath, create=False) if beneath is not None else None
         bank = Bank.open(where, create=False, beneath=below)
+        folder = plans_folder(where, environ)
     except JumarError as error:
         say(f"models are compiled untuned: {error}")
         return None
-    folder = plans_folder(where, environ)
     return Knowledge(bank=bank, machine=machine, keys=keys, folder=folder, error_budget=budget)
 
 
@@ -130,7 +130,10 @@ def _graph_keys(place: Place, machine: Machine, *, lowered: bool) -> list[str]:
 
 
 def plans_folder(place: Place, environ: Mapping[str, str]) -> Path:
-    """Return the folder of built plans of the bank at `place`; of a bank by URL, one in the user's own data."""
+    """Return the folder of built plans of the bank at `place`; of a bank by URL, one in the user's own data.
+
+    Raises BankError where that has no place.
+    """
     if isinstance(place, Path):
         return place / PLANS_FOLDER
     return data_folder(environ) / PLANS_FOLDER

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from jumar.errors import UsageError
 from jumar.tune.errors import BankError
+from jumar.tune.folders import expanded, home_folder
 
 FILE_NAME = "jumar_tune_bank.sqlite3"
 Place = Path | str
@@ -31,19 +32,27 @@ def bank_place(
     for source, text in ((option_name, option), ("TUNE_BANK_PATH", environ.get("TUNE_BANK_PATH"))):
         if text and "://" in text:
             return text
-        folder = _path(text)
+        folder = _path(source, text)
         if folder is not None:
             _check(source, folder, writing)
             return folder
-    cache = _path(environ.get("ASCEND_CACHE_PATH"))
+    cache = _path("ASCEND_CACHE_PATH", environ.get("ASCEND_CACHE_PATH"))
     if cache is not None:
         return _made("ASCEND_CACHE_PATH", cache / "aoe_data")
     return _made("the bank's default place", data_folder(environ))
 
 
 def data_folder(environ: Mapping[str, str]) -> Path:
-    """Return where the user's own data of Jumar lies: XDG_DATA_HOME/jumar."""
-    return (_path(environ.get("XDG_DATA_HOME")) or Path.home() / ".local" / "share") / "jumar"
+    """Return where the user's own data of Jumar lies: XDG_DATA_HOME/jumar. Raises BankError without a home folder."""
+    named = _path("XDG_DATA_HOME", environ.get("XDG_DATA_HOME"))
+    if named is not None:
+        return named / "jumar"
+    home = home_folder()
+    if home is None:
+        raise BankError(
+            "Jumar's own data must lie in XDG_DATA_HOME or a home folder; neither is known. Set XDG_DATA_HOME."
+        )
+    return home / ".local" / "share" / "jumar"
 
 
 def built_in_place(environ: Mapping[str, str]) -> Place | None:
@@ -54,7 +63,7 @@ def built_in_place(environ: Mapping[str, str]) -> Place | None:
     text = environ.get("JUMAR_BUILT_IN_BANK")
     if not text or "://" in text:
         return text or None
-    folder = Path(text).expanduser()
+    folder = expanded(text, "JUMAR_BUILT_IN_BANK", BankError)
     _check("JUMAR_BUILT_IN_BANK", folder, writing=False)
     return folder
 
@@ -67,8 +76,8 @@ def repeat_tune(environ: Mapping[str, str]) -> bool:
     return text in _TRUE
 
 
-def _path(text: str | None) -> Path | None:
-    return Path(text).expanduser() if text else None
+def _path(source: str, text: str | None) -> Path | None:
+    return expanded(text, source, BankError) if text else None
 
 
 def _check(source: str, folder: Path, writing: bool) -> None:

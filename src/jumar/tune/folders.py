@@ -1,0 +1,28 @@
+"""Folders and files that a user names, with `~` for a home folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jumar.errors import JumarError
+
+
+def expanded(text: str, source: str, error: type[JumarError]) -> Path:
+    """Return the path that `source` names, with `~` and `~user` replaced.
+
+    Raises `error` where nobody knows that home folder.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as problem:
+        raise error(
+            f"{source} must begin with a home folder that is known, or with none; got {text}. Write the path in full."
+        ) from problem
+
+
+def home_folder() -> Path | None:
+    """Return the user's home folder; None where neither HOME nor the system's list of users has one."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
