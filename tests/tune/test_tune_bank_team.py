@@ -21,6 +21,7 @@ from jumar.tune.bank.tables import Base
 from jumar.tune.errors import BankError
 from jumar.tune.plan import Plan, Region
 from jumar.tune.policy import Policy
+from jumar.tune.worker.messages import Outcome
 
 HERE = Path(__file__).parent
 FORMAT = Policy(kind="Format", provider="channels_last")
@@ -63,6 +64,24 @@ def test_what_is_accepted_comes_back(place) -> None:
     entry = again.slots(mm_task(), MACHINE)["Format"]
     assert (entry.task, entry.machine, entry.policy, entry.gain) == (mm_task(), MACHINE, FORMAT, gain(1.5))
     again.close()
+
+
+def test_numbers_that_json_has_not_come_back(place) -> None:
+    """A candidate that returns NaN where the operator has none has an infinite error; a mask is -inf in places."""
+    bank = Bank.open(place)
+    mask = replace(mm_task().tensors["self"], minimum=float("-inf"))
+    task = replace(mm_task(), tensors={**mm_task().tensors, "self": mask}, arguments={"value": float("-inf")})
+    lost = [
+        Tried(policy=policy, outcome=Outcome(status="disagrees", phase="candidate", worst_error=error))
+        for policy, error in ((FORMAT, float("inf")), (IMPL, float("nan")))
+    ]
+    bank.remember_unsatisfied(task, MACHINE, "Format", incumbent=(), min_gain=0.02, tried=lost)
+    entry = bank.slots(task, MACHINE)["Format"]
+    assert entry.task == task
+    assert entry.task.tensors["self"].minimum == float("-inf")
+    assert [str(one.outcome.worst_error) for one in entry.tried] == ["inf", "nan"]
+    assert bank.problems() == []
+    bank.close()
 
 
 def test_a_policy_measured_on_another_stack_than_the_banks_is_refused(place) -> None:

@@ -21,6 +21,7 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, NoSuchM
 from sqlalchemy.orm import Session
 
 from jumar import __version__
+from jumar.tune.bank import strict_json
 from jumar.tune.bank.location import FILE_NAME, Place
 from jumar.tune.bank.migrate import STRUCTURES_SINCE, migrate
 from jumar.tune.bank.tables import SCHEMA_VERSION, Base, MetaRow
@@ -176,7 +177,10 @@ def _server_engine(text: str) -> tuple[sa.Engine, str]:
         if url.get_backend_name() == "sqlite":
             raise BankError(f"{name} must not name SQLite by URL. Name the folder of its file instead.")
         # A connection that a restart of the server has cut is found before it is used.
-        return sa.create_engine(url, pool_pre_ping=True, isolation_level="READ COMMITTED"), name
+        return sa.create_engine(
+            url, pool_pre_ping=True, isolation_level="READ COMMITTED", json_serializer=strict_json.dumps,
+            json_deserializer=strict_json.loads,
+        ), name  # fmt: skip
     except (ArgumentError, NoSuchModuleError) as error:
         raise BankError(
             f'"{_without_password(text)}" must be a folder or a URL such as postgresql+psycopg://user@host/bank '
