@@ -44,16 +44,21 @@ def postgresql() -> Iterator[str]:
         yield url
 
 
+@pytest.fixture
+def database(postgresql) -> Iterator[str]:
+    """The URL of a server's database, which is empty again afterwards."""
+    yield postgresql
+    engine = sa.create_engine(postgresql)
+    Base.metadata.drop_all(engine)
+    engine.dispose()
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def place(request, tmp_path) -> Iterator[Path | str]:
     if request.param == "sqlite":
         yield tmp_path
         return
-    url = request.getfixturevalue("postgresql")
-    yield url
-    engine = sa.create_engine(url)
-    Base.metadata.drop_all(engine)
-    engine.dispose()
+    yield request.getfixturevalue("database")
 
 
 def test_what_is_accepted_comes_back(place) -> None:
@@ -94,6 +99,19 @@ def test_a_policy_measured_on_another_stack_than_the_banks_is_refused(place) -> 
 def test_looking_for_a_bank_makes_none(place) -> None:
     with pytest.raises(BankError, match="holds no bank"):
         Bank.open(place, create=False)
+
+
+def test_what_is_read_of_a_server_is_of_one_moment(database) -> None:
+    bank, other = Bank.open(database), Bank.open(database)
+    accept(bank)
+    count = sa.text("SELECT count(*) FROM slots")
+    with bank._database.reading() as session:
+        before = session.execute(count).scalar()
+        accept(other, size=5)
+        assert session.execute(count).scalar() == before
+    assert len(bank.entries()) == before + 1
+    other.close()
+    bank.close()
 
 
 WRITER = """

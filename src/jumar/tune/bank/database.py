@@ -2,7 +2,8 @@
 
 Each change is one transaction that excludes other writers from its start, reads what is there, and only
 then decides. SQLite does that with `BEGIN IMMEDIATE` (others wait up to `BUSY_TIMEOUT_S`), a server by a lock
-on one row of the table `meta`. SQLite's journal is its rollback journal with full synchronisation, not its
+on one row of the table `meta`. Reading sees one moment: any transaction of SQLite
+does, a server's when it is `REPEATABLE READ`. SQLite's journal is its rollback journal with full synchronisation, not its
 write-ahead log: the log needs shared memory, which network file systems lack, and a bank may be shared over
 one (the vendor's ASCEND_CACHE_PATH rule).
 """
@@ -69,8 +70,8 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[Session]:
-        """Yield a session in which everything is read at one moment."""
-        with self._transaction("BEGIN") as session:
+        """Yield a session in which everything is read at one moment; nothing may be written in it."""
+        with self._transaction("BEGIN", isolation="REPEATABLE READ") as session:
             yield session
 
     @contextmanager
@@ -135,9 +136,13 @@ class Database:
         return int(row.value)
 
     @contextmanager
-    def _transaction(self, begin: str) -> Iterator[Session]:
+    def _transaction(self, begin: str, *, isolation: str = "") -> Iterator[Session]:
+        """Yield a session. `begin` is how a file's transaction begins, `isolation` a server's level where it is another."""
+        options: dict[str, Any] = {"jumar_begin": begin}
+        if isolation and not self._is_file:
+            options["isolation_level"] = isolation
         try:
-            with Session(self._engine.execution_options(jumar_begin=begin)) as session, session.begin():
+            with Session(self._engine.execution_options(**options)) as session, session.begin():
                 yield session
         except (OperationalError, IntegrityError) as error:
             held = "its permissions, the disk's space, and whether another process holds it"
