@@ -134,6 +134,45 @@ def test_a_read_only_bank_can_be_read_and_says_that_it_cannot_be_written(bank):
         Path(bank.name).parent.chmod(0o755)
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anything")
+@pytest.mark.parametrize("folder_mode", [0o755, 0o555])
+def test_a_read_only_bank_is_noticed_before_anything_is_written(bank, folder_mode):
+    path = Path(bank.name)
+    path.chmod(0o444 if folder_mode == 0o755 else 0o644)
+    path.parent.chmod(folder_mode)
+    try:
+        with pytest.raises(BankError, match=r"cannot be used.*Check its permissions"):
+            bank.check_writable()
+    finally:
+        path.parent.chmod(0o755)
+
+
+UNWRITABLE = """
+import resource, signal, sys
+from pathlib import Path
+from jumar.tune.bank import Bank
+from jumar.tune.errors import BankError
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+bank = Bank.open(Path(sys.argv[1]))
+bank.check_writable()
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+try:
+    bank.check_writable()
+except BankError as error:
+    sys.exit(0 if "the disk's space" in str(error) else 4)
+sys.exit(3)
+"""
+
+
+def test_whether_a_bank_can_be_written_is_found_out_without_changing_it(bank):
+    """A limit on the size of files does what a full disk does, at the same place."""
+    accept(bank, FORMAT)
+    before = Path(bank.name).read_bytes()
+    command = [sys.executable, "-c", UNWRITABLE, str(Path(bank.name).parent)]
+    assert subprocess.run(command, check=False).returncode == 0
+    assert Path(bank.name).read_bytes() == before
+
+
 WRITER = """
 import sys
 from pathlib import Path
@@ -219,7 +258,7 @@ def test_without_a_home_folder_the_default_place_is_one_sentence(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", nowhere)
-    with pytest.raises(BankError, match="neither is known. Set XDG_DATA_HOME"):
+    with pytest.raises(BankError, match=r"neither is known\. Set XDG_DATA_HOME"):
         bank_place(None, {})
 
 

@@ -304,6 +304,49 @@ def test_a_place_that_is_none_is_one_sentence(place, sentence) -> None:
     assert "secret" not in str(error.value)
 
 
+@pytest.fixture
+def reader(database) -> Iterator[str]:
+    """The URL of a bank for a role that may read it and nothing else."""
+    Bank.open(database).close()
+    executed(database, "CREATE ROLE reader LOGIN", "GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    yield database.replace("jumar@", "reader@")
+    executed(database, "DROP OWNED BY reader", "DROP ROLE reader")
+
+
+def executed(url: str, *statements: str) -> None:
+    engine = sa.create_engine(url)
+    with engine.begin() as connection:
+        for statement in statements:
+            connection.execute(sa.text(statement))
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ([], "permission denied"),
+        (
+            [
+                "GRANT ALL ON ALL TABLES IN SCHEMA public TO reader",
+                "ALTER ROLE reader SET default_transaction_read_only = on",
+            ],
+            "read-only transaction",
+        ),
+    ],
+)
+def test_a_server_that_may_be_read_only_is_not_called_damaged(database, reader, changes, said) -> None:
+    executed(database, *changes)
+    bank = Bank.open(reader)
+    assert bank.entries() == []
+    for attempt in (bank.check_writable, lambda: accept(bank)):
+        with pytest.raises(BankError) as error:
+            attempt()
+        assert "cannot be used" in str(error.value)
+        assert said in str(error.value)
+        assert str(error.value).endswith("Check that the server runs, takes you in, and lets you write.")
+    bank.close()
+
+
 def test_a_server_that_does_not_answer_is_one_sentence_without_the_password(tmp_path) -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(BankError) as error:

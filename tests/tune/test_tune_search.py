@@ -8,6 +8,7 @@ import pytest
 from tune_builders import MACHINE, gain, measured, mm_task
 
 from jumar.tune.bank import Bank, Tried, stack_of
+from jumar.tune.errors import BankError
 from jumar.tune.extract import TaskUse
 from jumar.tune.options import TuneOptions
 from jumar.tune.outcome import TaskOutcome
@@ -215,6 +216,19 @@ def test_a_policy_that_another_process_wrote_meanwhile_becomes_the_incumbent(ban
     (slot,) = run(bank, scripted, [policy("a")]).slots
     assert (slot.action, in_bank(bank)) == ("add", "layout + a")
     assert scripted.trials[-1] == ("confirm", "layout", "layout + a")
+
+
+def test_a_bank_that_cannot_be_written_is_said_before_anything_is_measured_and_its_hits_are_taken(bank, monkeypatch):
+    def refuse(self):
+        raise BankError("the bank cannot be used")
+
+    run(bank, Scripted({"a": 1.5}), [policy("a")])
+    monkeypatch.setattr(Bank, "check_writable", refuse)
+    assert run(bank, Scripted({}), [policy("a")]).slots[0].from_bank
+    scripted = Scripted({"a": 1.5, "b": 1.5})
+    with pytest.raises(BankError):
+        run(bank, scripted, [policy("a"), policy("b", "Schedule")])
+    assert scripted.trials == []
 
 
 def test_a_gain_below_the_least_gain_is_unsatisfied_however_sure(bank):

@@ -12,6 +12,7 @@ from tune_builders import MACHINE
 
 from jumar.tune.bank import Bank
 from jumar.tune.engines.base import Engine
+from jumar.tune.errors import BankError
 from jumar.tune.gate import gain_of
 from jumar.tune.graph import Graph
 from jumar.tune.graph import data as graph_data
@@ -206,6 +207,19 @@ def test_a_plan_of_another_version_that_is_not_replaced_is_not_said_to_be_the_gr
     outcome, _ = run(captured, bank, by_engine(fast=1.0), newer)
     assert (outcome.action, outcome.plan, outcome.is_open) == ("unsatisfied", None, False)
     assert "measured with fast 1, and here is 2" in outcome.notes[0]
+
+
+def test_a_bank_that_cannot_be_written_is_said_before_anything_is_measured(captured, bank, monkeypatch):
+    def refuse(self):
+        raise BankError("the bank cannot be used")
+
+    run(captured, bank, by_engine(fast=0.5))
+    monkeypatch.setattr(Bank, "check_writable", refuse)
+    assert run(captured, bank, by_engine())[0].from_bank
+    clock = Clock(by_engine(fast=0.5))
+    with pytest.raises(BankError):
+        run(captured, bank, None, clock=clock, repeat=True)
+    assert clock.asked == []
 
 
 def test_a_variant_that_is_faster_is_found(captured, bank):

@@ -131,6 +131,7 @@ class Composer:
         known = stack_of([entry] if entry is not None else [])
         if known == (plan.policy(),):
             return replace(made, is_written=True, told=f"{made.told} The bank has it as the graph's plan.")
+        self.bank.check_writable()
         against = known or self._default()
         found = self.measurer.confirm(self._trial(captured, plan, against)) if against else Outcome(status="built")
         gain = found.gain if against else made.gain

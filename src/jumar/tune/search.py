@@ -80,6 +80,7 @@ class Search:
             entry = known.get(kind)
             if entry is not None and (answer := self._from_bank(entry, candidates, known)) is not None:
                 return answer
+            self.bank.check_writable()
             incumbent = stack_of(list(known.values()))
             ordered, started_from = self._from_neighbour(task, kind, candidates) if not entry else (candidates, "")
             done = self._measure_slot(task, kind, ordered, incumbent, entry)

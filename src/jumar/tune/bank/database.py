@@ -2,10 +2,10 @@
 
 Each change is one transaction that excludes other writers from its start, reads what is there, and only
 then decides. SQLite does that with `BEGIN IMMEDIATE` (others wait up to `BUSY_TIMEOUT_S`), a server by a lock
-on one row of the table `meta`. Reading sees one moment: any transaction of SQLite
-does, a server's when it is `REPEATABLE READ`. SQLite's journal is its rollback journal with full synchronisation, not its
-write-ahead log: the log needs shared memory, which network file systems lack, and a bank may be shared over
-one (the vendor's ASCEND_CACHE_PATH rule).
+on one row of the table `meta`. Reading sees one moment: any transaction of SQLite does, a
+server's when it is `REPEATABLE READ`. SQLite's journal is its rollback journal with full synchronisation, not its
+write-ahead log: the log needs shared memory, which network file systems lack, and a bank may be shared over one (the
+vendor's ASCEND_CACHE_PATH rule).
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from jumar.tune.errors import BankError
 
 BUSY_TIMEOUT_S = 60
 _SCHEMA = "schema_version"
+_REFUSALS = frozenset({"42501", "25006"})
+"""SQLSTATE of insufficient_privilege and read_only_sql_transaction."""
 
 
 class Database:
@@ -84,6 +86,13 @@ class Database:
                 migrate(session, version)
             yield session
 
+    def check_writable(self) -> None:
+        """Raise BankError, in one sentence, where nothing can be written. Nothing is changed."""
+        with self._transaction("BEGIN IMMEDIATE") as session:
+            # SQLite lets a transaction begin on a read-only file, and takes a change to the same value for none.
+            session.execute(sa.text("UPDATE meta SET value = '' WHERE name = 'jumar_version'"))
+            session.rollback()
+
     def problems(self) -> list[str]:
         """Return what the database itself finds wrong with its file, one sentence each; a server is not asked."""
         if not self._is_file:
@@ -137,21 +146,25 @@ class Database:
 
     @contextmanager
     def _transaction(self, begin: str, *, isolation: str = "") -> Iterator[Session]:
-        """Yield a session. `begin` is how a file's transaction begins, `isolation` a server's level where it is another."""
+        """Yield a session: a file's transaction begins with `begin`, a server's has the level `isolation`, if given."""
         options: dict[str, Any] = {"jumar_begin": begin}
         if isolation and not self._is_file:
             options["isolation_level"] = isolation
         try:
             with Session(self._engine.execution_options(**options)) as session, session.begin():
                 yield session
-        except (OperationalError, IntegrityError) as error:
-            held = "its permissions, the disk's space, and whether another process holds it"
-            advice = held if self._is_file else "that the server runs, takes you in, and lets you write"
-            raise BankError(f"{self.name} cannot be used ({_first_line(error)}). Check {advice}.") from error
         except DatabaseError as error:
-            raise BankError(f"{self.name} is damaged or no bank ({_first_line(error)}). Name another place.") from error
+            raise self._failure(error) from error
         except json.JSONDecodeError as error:
             raise BankError(f"{self.name} has damaged entries ({error}). See which: jumar bank verify.") from error
+
+    def _failure(self, error: DatabaseError) -> BankError:
+        """Return what a database that cannot be used, or is none of ours, is to its user."""
+        if isinstance(error, OperationalError | IntegrityError) or _is_refusal(error):
+            held = "its permissions, the disk's space, and whether another process holds it"
+            advice = held if self._is_file else "that the server runs, takes you in, and lets you write"
+            return BankError(f"{self.name} cannot be used ({_first_line(error)}). Check {advice}.")
+        return BankError(f"{self.name} is damaged or no bank ({_first_line(error)}). Name another place.")
 
 
 def _file_engine(path: Path) -> sa.Engine:
@@ -193,6 +206,11 @@ def _server_engine(text: str) -> tuple[sa.Engine, str]:
         ) from error
     except ImportError as error:
         raise BankError(f"{name} needs the driver {error.name}, which is missing: pip install {error.name}.") from error
+
+
+def _is_refusal(error: DatabaseError) -> bool:
+    """Tell whether a server may be read and not written: by us, or by anybody."""
+    return getattr(error.orig, "sqlstate", None) in _REFUSALS
 
 
 def _without_password(text: str) -> str:

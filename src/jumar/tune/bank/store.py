@@ -103,6 +103,10 @@ class Bank:
             self._put(session, replace(entry, policy=policy, gain=gain))
             return "update" if known is not None and known.policy is not None else "add"
 
+    def check_writable(self) -> None:
+        """Raise BankError where nothing can be written: before hours of measuring, and not at their end."""
+        self._database.check_writable()
+
     def remember_unsatisfied(
         self, task: Work, machine: Machine, kind: PolicyKind, *, incumbent: Stack, min_gain: float,
         tried: Sequence[Tried],

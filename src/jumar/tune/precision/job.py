@@ -54,10 +54,13 @@ class PrecisionJob:
     ) -> None:
         """Search one graph's precision, if that is asked for and the graph can be run at all.
 
-        Raises InputError for a precision file that cannot be read, OutputError when files cannot be written.
+        Raises InputError for a precision file that cannot be read, OutputError when files cannot be written, and
+        BankError, before anything is measured, when the bank cannot.
         """
         if not self.precision.is_asked or tuned.failure:
             return
+        if self.bank is not None:
+            self.bank.check_writable()
         outcome = PrecisionOutcome(
             name=captured.name, budget=self.precision.budget, metric=self.precision.metric,
             min_gain=self.options.min_gain,

@@ -131,7 +131,8 @@ class _Job:
         return True
 
     def search(self, measures: Measures, deadline_s: float | None) -> None:
-        """Search, and write what was found."""
+        """Search, and write what was found. Raises BankError, before anything is measured, where that is impossible."""
+        self._bank.check_writable()
         if why := self._captured.keeps_layout:
             self._outcome.notes.append(f"No other layout was tried: {why}")
         entry = self._entry()
