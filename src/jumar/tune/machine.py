@@ -40,6 +40,11 @@ class Machine:
         """SHA-256 of the fields' canonical JSON."""
         return digest(asdict(self))
 
+    @property
+    def hardware(self) -> tuple[str, str, str]:
+        """Device, processor and instructions: what stays when versions and threads change."""
+        return self.device, self.model, self.capability
+
     def __str__(self) -> str:
         return f"{self.device} ({self.model}, {self.capability}, {self.num_threads} threads, torch {self.torch})"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--older-than", metavar="DAYS", type=click.FloatRange(min=0), help="What was not changed for so long.")
-@click.option("--other-versions", is_flag=True, help="What holds for other versions or threads than this machine's.")
+@click.option("--other-versions", is_flag=True, help="What was measured on this machine with other versions or threads.")
 @click.option("--unsatisfied", is_flag=True, help="What was tuned and has no faster policy.")
 @click.option("--dry-run", is_flag=True, help="Only list it.")
 @bank_option
@@ -66,8 +66,8 @@ def _tests(older_than: float | None, other_versions: bool, unsatisfied: bool) ->
     if other_versions:
         from jumar.tune import this_machine
 
-        here = this_machine().key
-        tests.append(lambda entry: entry.machine.key != here)
+        here = this_machine()
+        tests.append(lambda entry: entry.machine.hardware == here.hardware and entry.machine != here)
     if unsatisfied:
         tests.append(lambda entry: entry.policy is None)
     return tests

@@ -67,10 +67,6 @@ def worth(entries: Sequence[Entry]) -> float:
 
 def foreign(entries: Sequence[Measured], known: Sequence[Machine]) -> list[Machine]:
     """Return the machines of `entries` of which none of `known` has the device, processor and instructions."""
-    kinds = {_kind(machine) for machine in known}
+    kinds = {machine.hardware for machine in known}
     machines = {entry.machine.key: entry.machine for entry in entries}
-    return [machine for machine in machines.values() if _kind(machine) not in kinds]
-
-
-def _kind(machine: Machine) -> tuple[str, str, str]:
-    return machine.device, machine.model, machine.capability
+    return [machine for machine in machines.values() if machine.hardware not in kinds]
