@@ -169,6 +169,25 @@ def test_why_miss_answers_for_every_operator_of_a_recording(filled, capsys):
     assert "it was never tuned" in out
 
 
+def test_why_miss_says_what_tune_would_take_from_the_layer_beneath(filled, capsys, monkeypatch):
+    def status() -> str:
+        assert main(["bank", "why-miss", "recording", "mm", "--json"]) == 0
+        (found,) = json.loads(capsys.readouterr().out)["lookups"]
+        return found["status"]
+
+    (filled / "own").mkdir()
+    monkeypatch.setenv("JUMAR_BUILT_IN_BANK", str(filled / "bank"))
+    monkeypatch.setenv("TUNE_BANK_PATH", str(filled / "own"))
+    assert status() == "hit"
+    assert list((filled / "own").iterdir()) == []
+    own = Bank.open(filled / "own")
+    assert status() == "hit"
+    tried = [Tried(policy=NATIVE, outcome=measured(0.9))]
+    own.remember_unsatisfied(task_of(mm_row()), this_machine(), "Impl", incumbent=(), min_gain=0.02, tried=tried)
+    assert status() == "unsatisfied"
+    own.close()
+
+
 def test_export_writes_json_lines_and_replaces_nothing(filled, capsys):
     assert main(["bank", "export", "-o", "kb.json"]) == 0
     lines = [json.loads(line) for line in (filled / "kb.json").read_text("utf-8").splitlines()]

@@ -209,6 +209,19 @@ def test_a_bank_whose_place_is_nowhere_is_said_and_the_model_runs(
     assert "models are compiled untuned" in caplog.text
 
 
+def test_the_layer_beneath_is_used_alone_while_there_is_no_own_bank(
+    tmp_path: Path, untuned: list[Compilation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built_in = tmp_path / "built-in"
+    built_in.mkdir()
+    model = Net().eval()
+    fill_bank(built_in, [offline(model, net_inputs(), tmp_path)]).close()
+    monkeypatch.setenv("JUMAR_BUILT_IN_BANK", str(built_in))
+    assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+    assert not untuned
+    assert not (tmp_path / FILE_NAME).exists()
+
+
 def test_a_bank_of_a_newer_schema_is_said_and_left(
     tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -11,3 +11,7 @@ class TuneError(JumarError):
 
 class BankError(JumarError):
     """The knowledge bank is missing, foreign, of a newer schema, or cannot be written."""
+
+
+class NoBankError(BankError):
+    """There is no bank at a place, and none was to be made."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--older-than", metavar="DAYS", type=click.FloatRange(min=0), help="What was not changed for so long.")
-@click.option("--other-versions", is_flag=True, help="What was measured on this machine with other versions or threads.")
+@click.option("--other-versions", is_flag=True, help="What this machine measured with other versions or threads.")
 @click.option("--unsatisfied", is_flag=True, help="What was tuned and has no faster policy.")
 @click.option("--dry-run", is_flag=True, help="Only list it.")
 @bank_option

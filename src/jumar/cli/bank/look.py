@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jumar.cli.bank.shared import bank_option, make_table, open_bank, print_json, print_table
+from jumar.cli.bank.shared import bank_option, make_table, open_bank, open_layers, print_json, print_table
 from jumar.cli.options import json_option
 from jumar.tune.plan.plan import worded
 from jumar.words import counted
@@ -96,8 +96,8 @@ def why_miss(
     from jumar.tune import this_machine
     from jumar.tune.bank import look_up
 
-    opened = open_bank(bank)
-    entries, machine = opened.entries(), this_machine(device)
+    opened = open_layers(bank)
+    entries, machine = opened.answers(), this_machine(device)
     found = [(name, work) for name, work in _works(source, input_shape) if operator is None or operator in name]
     lookups = [(name, look_up(work, machine, entries)) for name, work in found]
     if as_json:

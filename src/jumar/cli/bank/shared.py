@@ -29,6 +29,13 @@ def open_bank(option: str | None, *, create: bool = False) -> Bank:
     return Bank.open(bank_place(option, os.environ, writing=create), create=create, beneath=beneath)
 
 
+def open_layers(option: str | None) -> Bank:
+    """Return the bank that is meant above the built-in layer, or that alone, to be read only. Raises BankError."""
+    from jumar.tune.bank import Bank, bank_place, built_in_place
+
+    return Bank.layers(bank_place(option, os.environ), built_in_place(os.environ))
+
+
 def make_table(titles: list[str], rows: list[list[str]]) -> Table:
     """Return a table without lines; the column `Key` is never broken."""
     from rich.table import Table

@@ -18,6 +18,7 @@ from jumar.tune.bank.database import Database
 from jumar.tune.bank.location import Place, data_folder
 from jumar.tune.bank.precisions import keys_of
 from jumar.tune.bank.tables import SlotRow
+from jumar.tune.errors import NoBankError
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine, this_machine
 from jumar.tune.plan import Plan
@@ -99,12 +100,11 @@ def _knowledge(
     try:
         where = bank_place(place, environ)
         beneath = built_in_place(environ)
-        layers = [layer for layer in (where, beneath) if layer is not None]
         machine = replace(this_machine(device), num_threads=num_threads)
         budget = parse_error(environ[ERROR_BUDGET]) if environ.get(ERROR_BUDGET) else None
+        bank = Bank.layers(where, beneath)
+        layers = [layer for layer in (where, beneath) if layer is not None]
         keys = frozenset(key for layer in layers for key in _graph_keys(layer, machine, lowered=budget is not None))
-        below = Bank.open(beneath, create=False) if beneath is not None else None
-        bank = Bank.open(where, create=False, beneath=below)
         folder = plans_folder(where, environ)
     except JumarError as error:
         say(f"models are compiled untuned: {error}")
@@ -113,11 +113,14 @@ def _knowledge(
 
 
 def _graph_keys(place: Place, machine: Machine, *, lowered: bool) -> list[str]:
-    """Return the keys of the graphs that have a plan for `machine`, without reading the plans.
+    """Return the keys of the graphs that have a plan for `machine`, without reading the plans; none without a bank.
 
     With `lowered` also of those that have one in fewer bits only.
     """
-    database = Database.open(place, create=False)
+    try:
+        database = Database.open(place, create=False)
+    except NoBankError:
+        return []
     try:
         with database.reading() as session:
             fewer = keys_of(session, machine.key) if lowered else []

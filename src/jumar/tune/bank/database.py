@@ -26,7 +26,7 @@ from jumar.tune.bank import strict_json
 from jumar.tune.bank.location import FILE_NAME, Place
 from jumar.tune.bank.migrate import STRUCTURES_SINCE, migrate
 from jumar.tune.bank.tables import SCHEMA_VERSION, Base, MetaRow
-from jumar.tune.errors import BankError
+from jumar.tune.errors import BankError, NoBankError
 
 BUSY_TIMEOUT_S = 60
 _SCHEMA = "schema_version"
@@ -47,13 +47,13 @@ class Database:
     def open(cls, place: Place, *, create: bool = True) -> Database:
         """Open the bank at `place`, making its tables where there are none and `create` is set.
 
-        Raises BankError in one sentence when there is none, it is no bank, has a newer schema, its driver
+        Raises BankError in one sentence when there is none (NoBankError), it is no bank, has a newer schema, its driver
         is missing, or it cannot be read (or written, when it has to be made).
         """
         if isinstance(place, Path):
             path = place / FILE_NAME
             if not path.exists() and not create:
-                raise BankError(f"{place} holds no bank. Tune first, or name its place with --bank or TUNE_BANK_PATH.")
+                raise _no_bank(str(place))
             database = cls(str(path), _file_engine(path))
             is_new = not path.exists() or not path.stat().st_size
         else:
@@ -109,7 +109,7 @@ class Database:
                 self._check(session, tables)
                 return
         if not create:
-            raise BankError(f"{self.name} holds no bank. Tune first, or name its place with --bank or TUNE_BANK_PATH.")
+            raise _no_bank(self.name)
         try:
             self._make()
         except BankError:  # another process has made them meanwhile
@@ -211,6 +211,10 @@ def _server_engine(text: str) -> tuple[sa.Engine, str]:
 def _is_refusal(error: DatabaseError) -> bool:
     """Tell whether a server may be read and not written: by us, or by anybody."""
     return getattr(error.orig, "sqlstate", None) in _REFUSALS
+
+
+def _no_bank(place: str) -> NoBankError:
+    return NoBankError(f"{place} holds no bank. Tune first, or name its place with --bank or TUNE_BANK_PATH.")
 
 
 def _without_password(text: str) -> str:

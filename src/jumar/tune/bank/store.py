@@ -23,6 +23,7 @@ from jumar.tune.bank.merging import Merged, merged
 from jumar.tune.bank.neighbours import Neighbour, neighbours
 from jumar.tune.bank.precisions import AskedPrecision, Known, KnownPrecision
 from jumar.tune.bank.tables import SlotRow, TaskRow
+from jumar.tune.errors import NoBankError
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
 from jumar.tune.plan.plan import worded
@@ -48,6 +49,20 @@ class Bank:
         """
         return cls(Database.open(place, create=create), beneath)
 
+    @classmethod
+    def layers(cls, place: Place, beneath: Place | None) -> Bank:
+        """Open the bank at `place`, which is not made, above the one at `beneath`; while there is none, that one alone.
+
+        It is for reading only: what is written would go into the layer beneath. Raises BankError as `open` does.
+        """
+        below = None if beneath is None else cls.open(beneath, create=False)
+        try:
+            return cls.open(place, create=False, beneath=below)
+        except NoBankError:
+            if below is None:
+                raise
+            return below
+
     @property
     def name(self) -> str:
         """File, or URL without its password."""
@@ -68,6 +83,13 @@ class Bank:
         """Return everything of this layer, by operator, then newest first."""
         with self._database.reading() as session:
             return [rows.entry_of(row) for row in _all(session)]
+
+    def answers(self) -> list[Entry]:
+        """Return the entries of every layer that answer: of each task those of the uppermost layer that knows it."""
+        own = self.entries()
+        known = {(entry.task.key, entry.machine.key) for entry in own}
+        below = [] if self._beneath is None else self._beneath.answers()
+        return [*own, *(entry for entry in below if (entry.task.key, entry.machine.key) not in known)]
 
     def everything(self) -> list[Known]:
         """Return all that this layer holds: `entries`, then `precisions`."""
