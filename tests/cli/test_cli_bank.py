@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -98,6 +99,49 @@ def test_a_foreign_file_imports_nothing(folder, capsys, line, said):
     assert main(["bank", "import", "foreign.json"]) == 2
     assert said in capsys.readouterr().err
     assert len(answer(capsys, "list")["entries"]) == 2
+
+
+def test_the_exports_of_two_banks_in_one_file_are_refused(folder, capsys):
+    assert main(["bank", "export", "-o", "bank.json"]) == 0
+    lines = (folder / "bank.json").read_text("utf-8")
+    (folder / "two.json").write_text(lines + lines, "utf-8")
+    assert main(["bank", "import", "two.json"]) == 2
+    said = capsys.readouterr().err
+    assert "two.json, line 3: must be the only one for its operator, machine and kind of policy; line 1 is" in said
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"kind": "Tiling"}, "must be one of Subgraph, Format, Impl, Schedule; got Tiling"),
+        ({"kind": "Subgraph"}, "it lacks 'regions'"),
+    ],
+)
+def test_a_line_whose_policy_is_none_imports_nothing(folder, capsys, change, said):
+    assert main(["bank", "export", "-o", "bank.json"]) == 0
+    line = json.loads((folder / "bank.json").read_text("utf-8").splitlines()[0])
+    line["knowledge"] |= change
+    (folder / "changed.json").write_text(json.dumps(line), "utf-8")
+    assert main(["bank", "import", "changed.json"]) == 2
+    assert said in capsys.readouterr().err
+
+
+DAMAGES = ["base = '[{}]'", "kind = 'Tiling'", "kind = 'Format'", "gain = '{}'", "tried = '1'"]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("command", ["list", "export -o out.json", "prune --unsatisfied", "merge theirs"])
+def test_a_row_that_nobody_wrote_is_one_sentence_that_verify_completes(folder, capsys, damage, command):
+    fill(folder / "theirs", 5, ratio=1.8)
+    with sqlite3.connect(folder / "bank" / "jumar_tune_bank.sqlite3") as connection:
+        connection.execute(f"UPDATE slots SET {damage} WHERE id = 2")
+    assert main(["bank", *command.split()]) == 2
+    assert "has damaged entries" in (said := capsys.readouterr().err)
+    assert "See which: jumar bank verify." in said
+    assert main(["bank", "verify"]) == 1
+    said = capsys.readouterr().out
+    assert "cannot be read: " in said
+    assert said.endswith("has 1 problem.\n")
 
 
 def test_prune_must_be_told_what_and_can_be_tried_dry(folder, capsys):

@@ -19,6 +19,7 @@ from jumar.tune import Bank
 from jumar.tune.backend.built import fingerprint
 from jumar.tune.backend.knowledge import Knowledge, forget, knowledge
 from jumar.tune.bank import AskedPrecision, KnownPrecision
+from jumar.tune.errors import BankError
 from jumar.tune.graph.capture import graph_of_module
 from jumar.tune.graph.captured import Captured
 from jumar.tune.graph.data import load
@@ -69,6 +70,20 @@ def test_what_is_chosen_again_for_the_same_budget_takes_the_place(bank: Bank) ->
     bank.keep_precision(known(1e-2, 9e-3, 1.8))
     bank.keep_precision(known(1e-2, 5e-3, 1.5))
     assert bank.precisions() == [known(1e-2, 5e-3, 1.5)]
+
+
+def test_of_two_for_the_same_question_the_faster_stays_in_any_order(bank: Bank) -> None:
+    faster, slower = known(1e-2, 9e-3, 1.8), known(1e-2, 5e-3, 1.5)
+    bank.merge([faster, slower])
+    assert bank.precisions() == [faster]
+
+
+def test_a_choice_that_cannot_be_read_is_one_sentence(bank: Bank) -> None:
+    bank.keep_precision(known(1e-2, 9e-3, 1.8))
+    with sqlite3.connect(bank.name) as connection:
+        connection.execute("UPDATE precisions SET point = '{}'")
+    with pytest.raises(BankError, match=r"has damaged entries .*See which: jumar bank verify"):
+        bank.precision(known(1e-2, 0, 1).asked)
 
 
 def test_the_layer_beneath_answers_too_and_a_bank_without_the_table_has_none(tmp_path: Path, bank: Bank) -> None:

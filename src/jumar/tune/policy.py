@@ -24,8 +24,8 @@ class Policy:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Policy:
-        """Rebuild a policy from `to_json`."""
-        return cls(kind=data["kind"], provider=data["provider"], settings=dict(data["settings"]))
+        """Rebuild a policy from `to_json`. Raises KeyError, TypeError or ValueError on foreign input."""
+        return cls(kind=kind_of(data["kind"]), provider=data["provider"], settings=dict(data["settings"]))
 
     def to_json(self) -> dict[str, Json]:
         """Return the policy as JSON values."""
@@ -34,6 +34,14 @@ class Policy:
     def __str__(self) -> str:
         """`channels_last`, `threads num_threads=1`."""
         return " ".join([self.provider, *(f"{name}={value}" for name, value in sorted(self.settings.items()))])
+
+
+def kind_of(name: str) -> PolicyKind:
+    """Return the kind of that name. Raises ValueError when there is none."""
+    for kind in KINDS:
+        if kind == name:
+            return kind
+    raise ValueError(f"the kind of a policy must be one of {', '.join(KINDS)}; got {name}")
 
 
 Stack = tuple[Policy, ...]

@@ -25,6 +25,7 @@ from jumar import __version__
 from jumar.tune.bank import strict_json
 from jumar.tune.bank.location import FILE_NAME, Place
 from jumar.tune.bank.migrate import STRUCTURES_SINCE, migrate
+from jumar.tune.bank.rows import UnreadableRowError
 from jumar.tune.bank.tables import SCHEMA_VERSION, Base, MetaRow
 from jumar.tune.errors import BankError, NoBankError
 
@@ -155,7 +156,7 @@ class Database:
                 yield session
         except DatabaseError as error:
             raise self._failure(error) from error
-        except json.JSONDecodeError as error:
+        except (json.JSONDecodeError, UnreadableRowError) as error:
             raise BankError(f"{self.name} has damaged entries ({error}). See which: jumar bank verify.") from error
 
     def _failure(self, error: DatabaseError) -> BankError:

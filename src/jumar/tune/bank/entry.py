@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jumar.findings import Json
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
+from jumar.tune.plan.plan import KIND, Plan
 from jumar.tune.policy import Policy, PolicyKind, Stack, in_order, stack_to_json
 from jumar.tune.work import Work
 from jumar.tune.worker.messages import Outcome
@@ -28,7 +29,7 @@ class Tried:
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Tried:
         """Rebuild from `to_json`."""
-        return cls(policy=Policy.from_json(data["policy"]), outcome=Outcome.from_json(data["outcome"]))
+        return cls(policy=policy_from_json(data["policy"]), outcome=Outcome.from_json(data["outcome"]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +66,14 @@ class Entry:
             "created": self.created,
             "updated": self.updated,
         }
+
+
+def policy_from_json(data: Mapping[str, Any]) -> Policy:
+    """Rebuild a policy. Raises KeyError, TypeError or ValueError on foreign input, also for a plan that is none."""
+    policy = Policy.from_json(data)
+    if policy.kind == KIND:
+        Plan.of(policy)
+    return policy
 
 
 def stack_of(entries: Sequence[Entry]) -> Stack:

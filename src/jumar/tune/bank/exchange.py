@@ -15,12 +15,12 @@ from dataclasses import asdict
 from typing import Any
 
 from jumar.findings import Json
-from jumar.tune.bank.entry import Entry
-from jumar.tune.bank.precisions import Known, KnownPrecision
+from jumar.tune.bank.entry import Entry, policy_from_json
+from jumar.tune.bank.precisions import Known, KnownPrecision, question_of
 from jumar.tune.errors import BankError
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
-from jumar.tune.policy import Policy, stack_from_json
+from jumar.tune.policy import stack_from_json
 from jumar.tune.task import digest
 from jumar.tune.work import work_from_json
 
@@ -69,25 +69,44 @@ def _of_precision(known: KnownPrecision) -> tuple[dict[str, Json], dict[str, Jso
 def import_lines(lines: Iterable[str], name: str) -> list[Known]:
     """Return what the lines of a file called `name` say; empty lines are passed over.
 
-    Raises BankError, which names the line, for one that `export_lines` cannot have written.
+    Raises BankError, which names the line, for one that `export_lines` cannot have written, and for a second one of
+    the same operator or graph, machine and kind of policy: those come from two banks, whose stacks are not mixed.
     """
     found: list[Known] = []
+    numbers: dict[tuple[str | float, ...], int] = {}
     for number, line in enumerate(lines, 1):
-        if line.strip():
-            try:
-                read = json.loads(line)
-                found.append(_precision(read) if "budget" in read["info_dict"] else _entry(read))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise BankError(
-                    f"{name}, line {number}: must be an entry that `jumar bank export` wrote; {_why(error)}. Nothing "
-                    "was imported."
-                ) from error
+        if not line.strip():
+            continue
+        one = _read(line, f"{name}, line {number}")
+        first = numbers.setdefault(_question(one), number)
+        if first != number:
+            raise BankError(
+                f"{name}, line {number}: must be the only one for its operator, machine and kind of policy; line "
+                f"{first} is for the same. Import one bank's export at a time. Nothing was imported."
+            )
+        found.append(one)
     return found
+
+
+def _read(text: str, place: str) -> Known:
+    try:
+        line = json.loads(text)
+        return _precision(line) if "budget" in line["info_dict"] else _entry(line)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BankError(
+            f"{place}: must be an entry that `jumar bank export` wrote; {_why(error)}. Nothing was imported."
+        ) from error
+
+
+def _question(known: Known) -> tuple[str | float, ...]:
+    if isinstance(known, Entry):
+        return known.task.key, known.machine.key, known.kind
+    return question_of(known)
 
 
 def _entry(line: dict[str, Any]) -> Entry:
     info, knowledge = line["info_dict"], line["knowledge"]
-    policy = Policy.from_json(knowledge)
+    policy = policy_from_json(knowledge)
     return Entry(
         task=work_from_json(info["task"]),
         machine=Machine.from_json(info["machine"]),

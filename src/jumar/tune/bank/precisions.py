@@ -121,11 +121,12 @@ def put(session: Session, known: KnownPrecision) -> None:
 
 
 def find(session: Session, asked: AskedPrecision) -> KnownPrecision | None:
-    """Return the fastest choice whose error is within the budget; None without any."""
+    """Return the fastest choice whose error is within the budget; None without any. Raises UnreadableRowError."""
     if not has_table(session):
         return None
     query = sa.select(PrecisionRow).where(*_same(asked), PrecisionRow.error <= asked.budget)
-    found = [_known(row, asked.task, asked.machine) for row in session.scalars(query)]
+    with rows.reading_row():
+        found = [_known(row, asked.task, asked.machine) for row in session.scalars(query)]
     return max(found, key=lambda one: one.gain.ratio_low, default=None)
 
 
@@ -144,15 +145,16 @@ def everything(session: Session) -> list[KnownPrecision]:
 def merge(session: Session, theirs: Iterable[KnownPrecision], beneath: Sequence[KnownPrecision | None]) -> Merged:
     """Take over choices that gain more than what is here, or in the layer beneath, for the same question."""
     counts = Merged()
-    mine = {_question(one): one for one in everything(session)}
+    mine = {question_of(one): one for one in everything(session)}
     for one, below in zip(theirs, beneath, strict=True):
-        known = mine.get(_question(one))
+        known = mine.get(question_of(one))
         if below is not None and below.gain.ratio_low >= one.gain.ratio_low:
             counts.num_built_in += 1
         elif known is None or known.gain.ratio_low < one.gain.ratio_low:
             counts.num_added += known is None
             counts.num_better += known is not None
             put(session, one)
+            mine[question_of(one)] = one
         else:
             counts.num_kept += 1
     return counts
@@ -190,9 +192,10 @@ def _read(session: Session) -> Iterator[tuple[PrecisionRow, KnownPrecision | str
             yield row, f"lacks its {'graph' if task is None else 'machine'}"
             continue
         try:
-            known = _known(row, work_from_json(task.spec), Machine.from_json(machine.properties))
-        except rows.UNREADABLE as error:
-            yield row, f"cannot be read: {type(error).__name__} {error}"
+            with rows.reading_row():
+                known = _known(row, work_from_json(task.spec), Machine.from_json(machine.properties))
+        except rows.UnreadableRowError as error:
+            yield row, f"cannot be read: {error}"
             continue
         is_filed = known.task.key == row.graph_key and known.machine.key == row.machine_key
         yield row, known if is_filed else "is filed under another key than its own"
@@ -205,7 +208,8 @@ def _known(row: PrecisionRow, task: Work, machine: Machine) -> KnownPrecision:
     return KnownPrecision(asked=asked, error=row.error, plan=plan, gain=gain, updated=row.updated)
 
 
-def _question(known: KnownPrecision) -> tuple[str, str, str, str, float]:
+def question_of(known: KnownPrecision) -> tuple[str, str, str, str, float]:
+    """Return what tells a choice from all others: of two for the same question a bank keeps one."""
     asked = known.asked
     return asked.task.key, asked.machine.key, asked.weights, asked.metric, asked.budget
 

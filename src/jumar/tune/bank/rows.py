@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
-from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from jumar.tune.bank.entry import Entry, Tried
+from jumar.tune.bank.entry import Entry, Tried, policy_from_json
 from jumar.tune.bank.tables import MachineRow, PrecisionRow, SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
-from jumar.tune.policy import KINDS, Policy, stack_from_json, stack_to_json
+from jumar.tune.policy import KINDS, kind_of, stack_from_json, stack_to_json
 from jumar.tune.structure import structure_of
 from jumar.tune.work import Work, work_from_json
 
 UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
 """What reading a row raises that nobody of this version wrote."""
+
+
+class UnreadableRowError(ValueError):
+    """A row that nobody of this version wrote; the message says what is wrong with it."""
+
+
+@contextmanager
+def reading_row() -> Iterator[None]:
+    """Raise UnreadableRowError in the place of what reading a damaged row raises."""
+    try:
+        yield
+    except UnreadableRowError:
+        raise
+    except UNREADABLE as error:
+        raise UnreadableRowError(f"{type(error).__name__} {error}") from error
 
 
 def slots(session: Session, task: Work, machine: Machine) -> list[Entry]:
@@ -90,13 +104,20 @@ def remove_unused(session: Session, *, with_precisions: bool) -> None:
 
 
 def entry_of(row: SlotRow) -> Entry:
-    """Return a row as an entry. Raises KeyError, TypeError or ValueError for one that nobody of this version wrote."""
-    kind: Any = row.kind
+    """Return a row as an entry. Raises UnreadableRowError for one that nobody of this version wrote."""
+    with reading_row():
+        return _entry_of(row)
+
+
+def _entry_of(row: SlotRow) -> Entry:
+    kind, policy = kind_of(row.kind), None if row.policy is None else policy_from_json(row.policy)
+    if policy is not None and policy.kind != kind:
+        raise ValueError(f"its policy is of the kind {policy.kind}")
     return Entry(
         task=work_from_json(row.task.spec),
         machine=Machine.from_json(row.machine.properties),
         kind=kind,
-        policy=None if row.policy is None else Policy.from_json(row.policy),
+        policy=policy,
         base=stack_from_json(row.base),
         gain=None if row.gain is None else Gain.from_json(row.gain),
         min_gain=row.min_gain,

@@ -211,9 +211,10 @@ class Bank:
             for number, kind, task_key, machine_key in names:
                 place = f"{kind} of {str(task_key)[:12]}"
                 try:
-                    entry = rows.entry_of(session.get_one(SlotRow, number))
-                except (*rows.UNREADABLE, sa.exc.NoResultFound) as error:
-                    found.append(f"{place} cannot be read: {type(error).__name__} {error}")
+                    with rows.reading_row():
+                        entry = rows.entry_of(session.get_one(SlotRow, number))
+                except (rows.UnreadableRowError, sa.exc.NoResultFound) as error:
+                    found.append(f"{place} cannot be read: {error}")
                     continue
                 entries.append(entry)
                 if entry.task.key != task_key or entry.machine.key != machine_key:
