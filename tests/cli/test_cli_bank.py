@@ -11,12 +11,15 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tune"))
-from tune_builders import MACHINE, gain, measured, mm_task
+from tune_builders import MACHINE, gain, measured, mm_task, spec
 
 from jumar.cli.main import main
 from jumar.tune import Bank, this_machine
 from jumar.tune.bank import Tried
+from jumar.tune.graph import Graph, Node
+from jumar.tune.plan import Plan, Region
 from jumar.tune.policy import Policy
+from jumar.tune.worker import Outcome
 
 NATIVE = Policy(kind="Impl", provider="aten_native")
 FORMAT = Policy(kind="Format", provider="channels_last")
@@ -183,6 +186,23 @@ def test_verify_measures_again_without_changing_the_bank(folder, capsys):
     assert verdicts <= {"faster", "same", "slower", "not-judged"}
     assert code == int("slower" in verdicts)
     assert (folder / "bank" / "jumar_tune_bank.sqlite3").read_bytes() == before
+
+
+def test_verify_leaves_graphs_out_and_counts_what_was_measured(folder, capsys, monkeypatch):
+    graph = Graph(inputs=[spec(4, 8)], nodes=[Node(operator="aten::relu", arguments=[{"value": 0}])], outputs=[1])
+    plan = Plan(regions=(Region(nodes=(), engine="eager"),)).policy()
+    bank = Bank.open(folder / "bank")
+    bank.accept(graph, this_machine(), plan, incumbent=(), gain=gain(1.5), min_gain=0.02, tried=[])
+    bank.close()
+    outcomes = [Outcome(status="busy", phase="measure", detail="other programs"), measured(1.5)]
+    monkeypatch.setattr("jumar.tune.remeasure.Worker.run", lambda *_: outcomes.pop())
+    assert main(["bank", "verify", "--measure"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith(
+        "is whole; 1 operator measured again, 0 of them worse than untuned; 1 not judged; 1 graph not measured: their "
+        "weights are not in the bank."
+    )
+    assert outcomes == []
 
 
 def test_the_built_in_layer_is_read_and_not_listed_as_the_banks_own(folder, capsys, monkeypatch):

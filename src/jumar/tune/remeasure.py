@@ -1,4 +1,7 @@
-"""Measuring again what the bank holds: each tuned operator with its policies against the same without any."""
+"""Measuring again what the bank holds: each tuned operator with its policies against the same without any.
+
+Graphs are left out: their weights are not in the bank.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Literal
 
 from jumar.findings import Json
 from jumar.tune.bank.entry import Entry, by_task, stack_of
+from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
 from jumar.tune.options import TuneOptions
 from jumar.tune.policy import Stack, stack_to_json
@@ -56,10 +60,10 @@ def remeasure(
 ) -> list[Remeasured]:
     """Measure the policies of `machine` among `entries`, each operator in a process of its own.
 
-    Operators that the time does not suffice for are left out of the result. The bank is not changed.
+    Graphs, and operators that the time does not suffice for, are left out of the result. The bank is not changed.
     """
     options = options or TuneOptions()
-    groups = [group for group in by_task(entries) if group[0].machine.key == machine.key and stack_of(group)]
+    groups = [group for group in tuned_on(machine, entries) if not isinstance(group[0].task, Graph)]
     known = [provider for provider in providers if not provider.unavailable(machine)]
     names = {provider.name for provider in known}
     deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
@@ -82,6 +86,11 @@ def remeasure(
             if on_progress is not None:
                 on_progress(number + 1, len(groups))
     return found
+
+
+def tuned_on(machine: Machine, entries: Sequence[Entry]) -> list[list[Entry]]:
+    """Return the entries of each operator or graph that has policies for `machine`."""
+    return [group for group in by_task(entries) if group[0].machine.key == machine.key and stack_of(group)]
 
 
 def _verdict(outcome: Outcome) -> Verdict:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
 
 from jumar.cli.bank.shared import bank_option, make_table, open_bank, print_json, print_table
 from jumar.cli.options import json_option
+from jumar.tune.plan.plan import worded
 from jumar.words import counted
 
 if TYPE_CHECKING:
     from jumar.tune.bank import Bank
+    from jumar.tune.machine import Machine
     from jumar.tune.remeasure import Remeasured
 
 _WORDS = {
@@ -21,10 +24,11 @@ _WORDS = {
     "disagrees": "computes something else",
     "not-judged": "not judged",
 }
+_BAD = {"slower", "disagrees"}
 
 
 @click.command()
-@click.option("--measure", is_flag=True, help="Also measure the policies of this machine again.")
+@click.option("--measure", is_flag=True, help="Also measure the operators' policies of this machine again.")
 @click.option("--time-budget", metavar="TIME", help="Stop measuring after this time: 90s, 2m, 1h.  [default: none]")
 @bank_option
 @json_option
@@ -32,31 +36,30 @@ def verify(*, measure: bool, time_budget: str | None, bank: str | None, as_json:
     """Check the bank: the file, every entry, and that each policy has the measurement that let it in.
 
     With --measure every operator tuned on this machine is run again with and without its policies; nothing in the
-    bank changes. The exit code is 1 when something is wrong, or a policy disagrees or is slower now.
+    bank changes. Graphs are not: their weights are not in the bank. The exit code is 1 when something is wrong, or a
+    policy disagrees or is slower now.
     """
+    from jumar.tune import this_machine
+
     opened = open_bank(bank)
     problems = opened.problems()
-    found = _measure(opened, time_budget) if measure and not problems else []
-    bad = [one for one in found if one.verdict in {"slower", "disagrees"}]
+    machine = this_machine() if measure and not problems else None
+    found = [] if machine is None else _measured(opened, machine, time_budget)
+    is_bad = bool(problems) or any(one.verdict in _BAD for one in found)
     if as_json:
         print_json(bank=opened.name, problems=problems, measured=[one.to_json() for one in found])
-        return int(bool(problems or bad))
+        return int(is_bad)
     for problem in problems:
         click.echo(problem)
     state = f"has {counted(len(problems), 'problem')}" if problems else "is whole"
-    again = (
-        f"; {counted(len(found), 'operator')} measured again, {len(bad)} of them worse than untuned" if measure else ""
-    )
-    if measure and (lowered := opened.precisions()):
-        again += f"; {counted(len(lowered), 'plan')} in fewer bits not measured: their weights are not in the bank"
-    rows = [[str(one.task), " + ".join(map(str, one.stack)), _WORDS[one.verdict], one.detail] for one in found]
+    again = "" if machine is None else f"; {_again(found)}{_left_out(opened, machine)}"
+    rows = [[str(one.task), " + ".join(map(worded, one.stack)), _WORDS[one.verdict], one.detail] for one in found]
     print_table(f"{opened.name} {state}{again}.", make_table(["Operator", "Policies", "Now", "Measured"], rows))
-    return int(bool(problems or bad))
+    return int(is_bad)
 
 
-def _measure(bank: Bank, time_budget: str | None) -> list[Remeasured]:
+def _measured(bank: Bank, machine: Machine, time_budget: str | None) -> list[Remeasured]:
     from jumar.report import progress
-    from jumar.tune import this_machine
     from jumar.tune.options import parse_duration_s
     from jumar.tune.remeasure import remeasure
 
@@ -65,7 +68,27 @@ def _measure(bank: Bank, time_budget: str | None) -> list[Remeasured]:
         task = bars.add_task("Measure again", total=None)
         return remeasure(
             bank.entries(),
-            this_machine(),
+            machine,
             time_budget_s=budget,
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
         )
+
+
+def _again(found: Sequence[Remeasured]) -> str:
+    """Return how many operators were measured, and what came of it."""
+    judged = [one for one in found if one.verdict != "not-judged"]
+    num_bad = sum(one.verdict in _BAD for one in judged)
+    said = f"{counted(len(judged), 'operator')} measured again, {num_bad} of them worse than untuned"
+    return said if len(judged) == len(found) else f"{said}; {len(found) - len(judged)} not judged"
+
+
+def _left_out(bank: Bank, machine: Machine) -> str:
+    """Return what is never measured, and why; empty where there is nothing of it."""
+    from jumar.tune.graph import Graph
+    from jumar.tune.remeasure import tuned_on
+
+    num_graphs = sum(isinstance(group[0].task, Graph) for group in tuned_on(machine, bank.entries()))
+    num_lowered = len(bank.precisions())
+    parts = [counted(num_graphs, "graph")] if num_graphs else []
+    parts += [f"{counted(num_lowered, 'plan')} in fewer bits"] if num_lowered else []
+    return f"; {' and '.join(parts)} not measured: their weights are not in the bank" if parts else ""
