@@ -18,6 +18,7 @@ from jumar.tune.bank import Bank, Tried, export_lines, import_lines, look_up, st
 from jumar.tune.bank.presence import missing
 from jumar.tune.bank.tables import SCHEMA_VERSION
 from jumar.tune.engines import ENGINES
+from jumar.tune.engines.operators import settings_of
 from jumar.tune.errors import BankError
 from jumar.tune.graph import Graph, Node
 from jumar.tune.plan import Plan, Region
@@ -303,3 +304,19 @@ def test_an_operator_s_policy_names_the_engine_or_the_provider_that_is_not_as_me
     pytest.importorskip("onnxruntime")
     policy = Policy(kind="Impl", provider=provider, settings=settings)
     assert [one.name for one in missing([policy], MACHINE)] == expected
+
+
+def test_a_plan_names_what_its_operators_policies_need():
+    inner = Policy(kind="Impl", provider="a provider of the future")
+    region = Region(nodes=(), engine="operators", settings=settings_of({"a task": (inner,)}), version=EAGER.version())
+    assert [one.name for one in missing([Plan(regions=(region,)).policy()], MACHINE)] == [f"provider {inner.provider}"]
+
+
+def test_a_provider_that_has_not_its_engines_name_is_here_when_the_engine_is():
+    kernels = next(engine for engine in ENGINES if engine.name == "kernels")
+    if why := kernels.unavailable(MACHINE):
+        pytest.skip(why)
+    policy = Policy(kind="Schedule", provider="kernels_schedule", settings={"version": kernels.version()})
+    assert missing([policy], MACHINE) == []
+    older = replace(policy, settings={"version": "older"})
+    assert [one.name for one in missing([older], MACHINE)] == ["version of kernels"]

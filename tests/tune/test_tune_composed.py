@@ -24,7 +24,7 @@ from jumar.tune.graph.data import load
 from jumar.tune.machine import Machine
 from jumar.tune.measuring import OutOfBudget
 from jumar.tune.outcome import TuneResult
-from jumar.tune.plan import Plan
+from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.plan import KIND
 from jumar.tune.policy import Policy, Stack
 from jumar.tune.providers.channels_last import ChannelsLast
@@ -129,6 +129,21 @@ def test_a_model_that_is_faster_as_a_whole_gets_the_plan(captured: Captured, ban
     again = made.compose(captured)
     assert again.is_written
     assert "The bank has it" in again.told
+
+
+def test_what_cannot_be_used_here_is_left_out_and_stands_in_no_ones_way(captured: Captured, bank: Bank) -> None:
+    num = with_policies(bank, captured)
+    gone = Policy(kind="Impl", provider="gone")
+    key, stack = next(iter(layouts(captured).items()))
+    task = next(use.task for use in extract_graphs([captured]).tasks if use.task.key == key)
+    bank.accept(task, ONE, gone, incumbent=stack, gain=gain(1.2), min_gain=0.02, tried=[])
+    old = Plan(regions=(Region(nodes=(), engine="eager", version="0.0.1"),)).policy()
+    bank.accept(captured.graph, ONE, old, incumbent=(), gain=gain(1.2), min_gain=0.02, tried=[])
+    made, measurer = composer(bank, lambda _: measured(1.5))
+    outcome = made.compose(captured)
+    assert (outcome.num_policies, outcome.is_written) == (num, True)
+    assert all(old not in trial.incumbent for trial in measurer.trials)
+    assert "gone" not in json.dumps([policy.to_json() for trial in measurer.trials for policy in trial.candidate])
 
 
 def test_what_is_slower_than_the_compiler_is_no_plan(captured: Captured, bank: Bank) -> None:

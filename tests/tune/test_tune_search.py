@@ -14,16 +14,18 @@ from jumar.tune.options import TuneOptions
 from jumar.tune.outcome import TaskOutcome
 from jumar.tune.policy import KINDS, Policy, describe
 from jumar.tune.providers.base import Provider
+from jumar.tune.providers.engine import EngineProvider
 from jumar.tune.search import OutOfBudget, Search
 from jumar.tune.worker.messages import Outcome
 
 
 class Offer(Provider):
-    """Offers the policies it was made with."""
+    """Offers the policies it was made with, and is called as they are."""
 
-    name, kind = "offer", "Impl"
+    kind = "Impl"
 
-    def __init__(self, policies):
+    def __init__(self, name, policies):
+        self.name = name
         self._policies = policies
 
     def candidates(self, task, machine):
@@ -31,6 +33,24 @@ class Offer(Provider):
 
     def apply(self, policy, function, example, site):
         raise NotImplementedError
+
+
+class Engine:
+    """An engine in its second version."""
+
+    name = "fast"
+
+    def unavailable(self, machine):
+        return ""
+
+    def version(self):
+        return "2"
+
+
+class Fast(EngineProvider):
+    """Policies of that engine."""
+
+    name, kind, engine, call_us = "fast", "Impl", Engine(), 0.0
 
 
 def policy(name: str, kind: str = "Impl") -> Policy:
@@ -69,9 +89,15 @@ class Scripted:
         return measured(speed)
 
 
-def run(bank, scripted, policies, **options):
+def offers(policies, scripted):
+    """Return a provider for each name that has a speed, those that offer something in the order of their offers."""
+    names = dict.fromkeys([*(one.provider for one in policies), *scripted.speeds])
+    return [Offer(name, [one for one in policies if one.provider == name]) for name in names]
+
+
+def run(bank, scripted, policies, providers=(), **options):
     search = Search(
-        bank=bank, machine=MACHINE, options=TuneOptions(**options), providers=[Offer(policies)],
+        bank=bank, machine=MACHINE, options=TuneOptions(**options), providers=[*providers, *offers(policies, scripted)],
         measure=scripted.measure, confirm=scripted.confirm, on_slot=lambda task, kind: None,
     )  # fmt: skip
     outcome = TaskOutcome(use=TaskUse(task=mm_task(), name="fc/mm_OPAT_0", module_paths=["fc"]))
@@ -129,6 +155,54 @@ def test_repeating_updates_only_by_something_better_than_what_is_there(bank):
     (better,) = run(bank, Scripted({"a": 1.5, "b": 2.0}), offers, repeat=True).slots
     assert (better.action, in_bank(bank)) == ("update", "b")
     assert better.gain.ratio == pytest.approx(2.0 / 1.5, rel=0.01)
+
+
+OLD = Policy(kind="Impl", provider="fast", settings={"version": "1"})
+NEW = Policy(kind="Impl", provider="fast", settings={"version": "2"})
+THREADS = policy("threads", "Schedule")
+
+
+@pytest.fixture
+def stale(bank):
+    """A bank with a policy of another version than is here, and one that was measured on top of it."""
+    for one, incumbent in ((OLD, ()), (THREADS, (OLD,))):
+        bank.accept(mm_task(), MACHINE, one, incumbent=incumbent, gain=gain(1.5), min_gain=0.02, tried=[])
+    return bank
+
+
+def test_a_policy_of_another_version_is_measured_as_if_it_were_not_there(stale):
+    scripted = Scripted({"fast": 1.4, "threads": 1.2})
+    first, second = run(stale, scripted, [THREADS], [Fast()]).slots
+    assert (first.action, first.policy, first.from_bank) == ("update", NEW, False)
+    assert scripted.trials == [("screen", "threads", "fast version=2 + threads"),
+                               ("confirm", "threads", "fast version=2 + threads")]  # fmt: skip
+    assert (second.action, second.from_bank, in_bank(stale)) == ("reserved", True, "fast version=2 + threads")
+    assert stale.slots(mm_task(), MACHINE)["Impl"].base == (THREADS,)
+
+
+def test_a_policy_of_another_version_that_nothing_beats_is_settled(stale):
+    run(stale, Scripted({"fast": 1.0, "threads": 1.2}), [THREADS], [Fast()])
+    again = Scripted({})
+    assert [slot.action for slot in run(stale, again, [THREADS], [Fast()]).slots] == ["unsatisfied", "reserved"]
+    assert (again.trials, in_bank(stale)) == ([], "threads")
+
+
+def test_another_kind_is_not_measured_on_top_of_a_policy_whose_provider_is_gone(bank):
+    gone = policy("gone")
+    bank.accept(mm_task(), MACHINE, gone, incumbent=(), gain=gain(1.5), min_gain=0.02, tried=[])
+    scripted = Scripted({"layout": 1.5})
+    outcome = run(bank, scripted, [policy("layout", "Format")], repeat=True)
+    assert [slot.action for slot in outcome.slots] == ["add"]
+    assert scripted.trials[0] == ("screen", "default", "layout")
+    assert in_bank(bank) == "layout", "nobody measured what is gone together with the layout"
+
+
+def test_a_neighbours_policy_of_another_version_is_not_tried(bank):
+    bank.accept(mm_task(64), MACHINE, OLD, incumbent=(), gain=gain(1.4), min_gain=0.02, tried=[])
+    scripted = Scripted({"fast": 1.4})
+    (slot,) = run(bank, scripted, [], [Fast()]).slots
+    assert [tried.policy for tried in slot.tried] == [NEW]
+    assert slot.started_from == ""
 
 
 def test_unsatisfied_is_not_tuned_again_for_nothing(bank):

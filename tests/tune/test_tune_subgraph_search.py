@@ -12,6 +12,7 @@ from tune_builders import MACHINE
 
 from jumar.tune.bank import Bank
 from jumar.tune.engines.base import Engine
+from jumar.tune.engines.operators import settings_of
 from jumar.tune.errors import BankError
 from jumar.tune.gate import gain_of
 from jumar.tune.graph import Graph
@@ -19,7 +20,8 @@ from jumar.tune.graph import data as graph_data
 from jumar.tune.graph.captured import Captured
 from jumar.tune.measuring import OutOfBudget
 from jumar.tune.options import TuneOptions
-from jumar.tune.plan import Plan
+from jumar.tune.plan import Plan, Region
+from jumar.tune.policy import Policy
 from jumar.tune.subgraph import Space, tune_graph
 from jumar.tune.worker.messages import Outcome
 
@@ -207,6 +209,8 @@ def test_a_plan_of_another_version_that_is_not_replaced_is_not_said_to_be_the_gr
     outcome, _ = run(captured, bank, by_engine(fast=1.0), newer)
     assert (outcome.action, outcome.plan, outcome.is_open) == ("unsatisfied", None, False)
     assert "measured with fast 1, and here is 2" in outcome.notes[0]
+    outcome, clock = run(captured, bank, by_engine(), newer)
+    assert (outcome.action, outcome.from_bank, clock.asked) == ("unsatisfied", True, [])
 
 
 def test_a_bank_that_cannot_be_written_is_said_before_anything_is_measured(captured, bank, monkeypatch):
@@ -220,6 +224,20 @@ def test_a_bank_that_cannot_be_written_is_said_before_anything_is_measured(captu
     with pytest.raises(BankError):
         run(captured, bank, None, clock=clock, repeat=True)
     assert clock.asked == []
+
+
+def test_a_plan_whose_operators_policies_do_not_fit_is_measured_as_if_it_were_not_there(captured, bank):
+    gone = settings_of({"a task": (Policy(kind="Impl", provider="gone"),)})
+    operators = Scripted("operators")
+    plan = Plan(regions=(Region(nodes=(), engine="operators", settings=gone, version=operators.version()),))
+    bank.accept(
+        captured.graph, MACHINE, plan.policy(), incumbent=(), gain=gain_of([2.0] * 20, [1.0] * 20), min_gain=0.02,
+        tried=[],
+    )  # fmt: skip
+    outcome, _ = run(captured, bank, by_engine(fast=0.5), (*ENGINES, operators))
+    assert outcome.notes[0].endswith("do not fit: provider gone is absent here and needed in the bank.")
+    assert (outcome.action, str(outcome.plan)) == ("update", "fast")
+    assert bank.slots(captured.graph, MACHINE)["Subgraph"].base == ()
 
 
 def test_a_variant_that_is_faster_is_found(captured, bank):

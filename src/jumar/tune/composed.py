@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jumar.tune.bank import Bank, stack_of
+from jumar.tune.bank.presence import usable
 from jumar.tune.engines.inductor import Inductor
 from jumar.tune.engines.operators import Operators, settings_of
 from jumar.tune.from_graph import extract_graphs
@@ -96,7 +97,9 @@ class Composer:
             return ComposedOutcome(name=captured.name, num_policies=len(stacks), told=told)
 
     def _stacks(self, tasks: Sequence[Task]) -> dict[str, Stack]:
-        stacks = {task.key: stack_of(list(self.bank.slots(task, self.machine).values())) for task in tasks}
+        """Return the policies of each task that can be used here, by its key."""
+        known = {task.key: self.bank.slots(task, self.machine).values() for task in tasks}
+        stacks = {key: stack_of(usable(entries, self.machine)) for key, entries in known.items()}
         return {key: stack for key, stack in stacks.items() if stack}
 
     def _plan(self, stacks: dict[str, Stack]) -> Plan:
@@ -128,7 +131,8 @@ class Composer:
     def _written(self, captured: Captured, plan: Plan, made: ComposedOutcome) -> ComposedOutcome:
         """Make `plan` the graph's in the bank, if it beats what the graph runs as."""
         entry = self.bank.slots(captured.graph, self.machine).get(KIND)
-        known = stack_of([entry] if entry is not None else [])
+        held = [entry] if entry is not None else []
+        known = stack_of(usable(held, self.machine))
         if known == (plan.policy(),):
             return replace(made, is_written=True, told=f"{made.told} The bank has it as the graph's plan.")
         self.bank.check_writable()
@@ -141,8 +145,8 @@ class Composer:
             told = f"{made.told} It is not the graph's plan, because it is not faster than {what} ({why})."
             return replace(made, told=told)
         change = self.bank.accept(
-            captured.graph, self.machine, plan.policy(), incumbent=known, gain=gain, min_gain=self.options.min_gain,
-            tried=[],
+            captured.graph, self.machine, plan.policy(), incumbent=stack_of(held), base=known, gain=gain,
+            min_gain=self.options.min_gain, tried=[],
         )  # fmt: skip
         told = f"{made.told} It is the graph's plan now, against {what}: {gain}."
         return replace(made, is_written=change is not None, told=told if change is not None else made.told)

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jumar.tune.bank import Bank, Entry, Tried, stack_of
+from jumar.tune.bank.presence import missing, usable
 from jumar.tune.errors import TuneError
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
@@ -40,6 +41,32 @@ CONFLICT_ROUNDS = 3
 
 class OperatorFailed(Exception):
     """The operator itself cannot be run here."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """What the bank holds for a task.
+
+    A policy that needs what is not here (a provider, another version of an engine) counts as absent: candidates are
+    measured without it. It is still a part of what the bank holds.
+    """
+
+    entries: Mapping[PolicyKind, Entry]
+    usable: Mapping[PolicyKind, Entry]
+
+    @property
+    def stack(self) -> Stack:
+        """Everything that the bank holds."""
+        return stack_of(list(self.entries.values()))
+
+    @property
+    def incumbent(self) -> Stack:
+        """What candidates are measured against."""
+        return stack_of(list(self.usable.values()))
+
+    def policy(self, kind: PolicyKind) -> Policy | None:
+        """Return the policy of a kind that the bank holds, whether it can be used or not."""
+        return self.entries[kind].policy if kind in self.entries else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,20 +103,24 @@ class Search:
 
     def _tune_slot(self, task: Task, kind: PolicyKind, candidates: Sequence[Policy]) -> SlotOutcome:
         for _ in range(CONFLICT_ROUNDS):
-            known = self.bank.slots(task, self.machine)
-            entry = known.get(kind)
-            if entry is not None and (answer := self._from_bank(entry, candidates, known)) is not None:
+            held = self._held(task)
+            entry = held.usable.get(kind)
+            if entry is not None and (answer := self._from_bank(entry, candidates, held.incumbent)) is not None:
                 return answer
             self.bank.check_writable()
-            incumbent = stack_of(list(known.values()))
             ordered, started_from = self._from_neighbour(task, kind, candidates) if not entry else (candidates, "")
-            done = self._measure_slot(task, kind, ordered, incumbent, entry)
+            done = self._measure_slot(task, kind, ordered, held)
             if done is not None:
                 return replace(done, started_from=started_from)
         raise TuneError(
             f"other processes keep changing the policies of {task.operator} in {self.bank.name}; "
             "let them finish, then tune again."
         )
+
+    def _held(self, task: Task) -> _Held:
+        entries = self.bank.slots(task, self.machine)
+        here = usable(entries.values(), self.machine, self.providers)
+        return _Held(entries, {entry.kind: entry for entry in here})
 
     def _from_neighbour(
         self, task: Task, kind: PolicyKind, candidates: Sequence[Policy]
@@ -98,16 +129,18 @@ class Search:
 
         Also returned: which task that is, in words.
         """
-        providers = {provider.name for provider in self.providers}
         for neighbour in self.bank.nearest(task, self.machine):
             for policy in neighbour.stack:
-                if policy.kind == kind and (policy in candidates or policy.provider in providers):
+                if policy.kind == kind and (policy in candidates or self._is_offered(policy)):
                     return [policy, *(one for one in candidates if one != policy)], str(neighbour)
         return candidates, ""
 
-    def _from_bank(
-        self, entry: Entry, candidates: Sequence[Policy], known: Mapping[PolicyKind, Entry]
-    ) -> SlotOutcome | None:
+    def _is_offered(self, policy: Policy) -> bool:
+        """Tell whether a provider of this run can apply a policy."""
+        is_known = any(provider.name == policy.provider for provider in self.providers)
+        return is_known and not missing([policy], self.machine, self.providers)
+
+    def _from_bank(self, entry: Entry, candidates: Sequence[Policy], incumbent: Stack) -> SlotOutcome | None:
         """Return the bank's answer, or None when the slot has to be measured."""
         if self.options.repeat:
             return None
@@ -117,25 +150,27 @@ class Search:
         stale = (
             any(candidate not in tried for candidate in candidates)
             or self.options.min_gain < entry.min_gain
-            or _below(entry.kind, stack_of(list(known.values()))) != _below(entry.kind, entry.base)
+            or _below(entry.kind, incumbent) != _below(entry.kind, entry.base)
         )
         return None if stale else SlotOutcome(kind=entry.kind, action="unsatisfied", from_bank=True)
 
     def _measure_slot(
-        self, task: Task, kind: PolicyKind, candidates: Sequence[Policy], incumbent: Stack, entry: Entry | None
+        self, task: Task, kind: PolicyKind, candidates: Sequence[Policy], held: _Held
     ) -> SlotOutcome | None:
         """Screen, confirm and write. None when another process has changed the incumbent.
 
         When the budget ends, what has cleared the screening is still confirmed; a slot without such a
         candidate stays open, so that the next run takes it up.
         """
+        incumbent, entry = held.incumbent, held.usable.get(kind)
         tried, ran_out = self._screen_all(task, incumbent, candidates)
         confirmed = self._confirm_best(task, incumbent, tried)
         if confirmed is not None:
             policy, gain = confirmed
             change = self.bank.accept(
-                task, self.machine, policy, incumbent=incumbent, gain=gain, min_gain=self.options.min_gain, tried=tried
-            )
+                task, self.machine, policy, incumbent=held.stack, base=incumbent, gain=gain,
+                min_gain=self.options.min_gain, tried=tried,
+            )  # fmt: skip
             if change is None:
                 return None
             return SlotOutcome(kind=kind, action=change, policy=policy, gain=gain, tried=tuple(tried))
@@ -146,8 +181,9 @@ class Search:
         if any(one.outcome.status == "busy" for one in tried):
             return SlotOutcome(kind=kind, action="unsatisfied", tried=tuple(tried))  # not judged: not remembered
         self.bank.remember_unsatisfied(
-            task, self.machine, kind, incumbent=incumbent, min_gain=self.options.min_gain, tried=tried
-        )
+            task, self.machine, kind, incumbent=incumbent, min_gain=self.options.min_gain, tried=tried,
+            in_place_of=held.policy(kind),
+        )  # fmt: skip
         return SlotOutcome(kind=kind, action="unsatisfied", tried=tuple(tried))
 
     def _screen_all(

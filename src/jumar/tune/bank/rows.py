@@ -13,7 +13,7 @@ from jumar.tune.bank.entry import Entry, Tried, policy_from_json
 from jumar.tune.bank.tables import MachineRow, PrecisionRow, SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
-from jumar.tune.policy import KINDS, kind_of, stack_from_json, stack_to_json
+from jumar.tune.policy import KINDS, PolicyKind, kind_of, stack_from_json, stack_to_json
 from jumar.tune.structure import structure_of
 from jumar.tune.work import Work, work_from_json
 
@@ -88,9 +88,10 @@ def put(session: Session, entry: Entry) -> None:
     row.updated = entry.updated
 
 
-def remove(session: Session, task: Work, machine: Machine) -> None:
-    """Forget a task on a machine."""
-    session.execute(sa.delete(SlotRow).where(SlotRow.task_key == task.key, SlotRow.machine_key == machine.key))
+def remove(session: Session, task: Work, machine: Machine, kind: PolicyKind | None = None) -> None:
+    """Forget a task on a machine, or one kind of policy for it."""
+    query = sa.delete(SlotRow).where(SlotRow.task_key == task.key, SlotRow.machine_key == machine.key)
+    session.execute(query if kind is None else query.where(SlotRow.kind == kind))
 
 
 def remove_unused(session: Session, *, with_precisions: bool) -> None:

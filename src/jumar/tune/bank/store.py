@@ -109,20 +109,25 @@ class Bank:
 
     def accept(
         self, task: Work, machine: Machine, policy: Policy, *, incumbent: Stack, gain: Gain, min_gain: float,
-        tried: Sequence[Tried],
+        tried: Sequence[Tried], base: Stack | None = None,
     ) -> Change | None:  # fmt: skip
-        """Write `policy`, which was measured faster than `incumbent` by `gain`.
+        """Write `policy`, which was measured faster than `base` (None: `incumbent`) by `gain`.
 
         Returns "add" when its kind had none, "update" when it replaces one, and None, writing nothing,
-        when `incumbent` is no longer what the bank holds: measure again on top of that.
+        when `incumbent` is no longer what the bank holds: measure again on top of that. Policies of `incumbent` that
+        are not in `base`, because they cannot be used here, are forgotten: nobody measured them with this one.
         """
         with self._database.writing() as session:
             entries = self._slots(session, task, machine)
             if stack_of(entries) != incumbent:
                 return None
             known = next((entry for entry in entries if entry.kind == policy.kind), None)
-            entry = _new(task, machine, policy.kind, incumbent, min_gain, tried)
+            base = incumbent if base is None else base
+            entry = _new(task, machine, policy.kind, base, min_gain, tried)
             self._put(session, replace(entry, policy=policy, gain=gain))
+            for other in entries:
+                if other.kind != policy.kind and other.policy is not None and other.policy not in base:
+                    rows.remove(session, task, machine, other.kind)
             return "update" if known is not None and known.policy is not None else "add"
 
     def check_writable(self) -> None:
@@ -131,15 +136,16 @@ class Bank:
 
     def remember_unsatisfied(
         self, task: Work, machine: Machine, kind: PolicyKind, *, incumbent: Stack, min_gain: float,
-        tried: Sequence[Tried],
+        tried: Sequence[Tried], in_place_of: Policy | None = None,
     ) -> None:  # fmt: skip
         """Note that nothing in `tried` cleared the gate, so that it is not tuned again for nothing.
 
-        A policy that is there (another process may have found one) stays.
+        A policy that is there (another process may have found one) stays, unless it is `in_place_of`: one that cannot
+        be used here.
         """
         with self._database.writing() as session:
             entries = {entry.kind: entry for entry in self._slots(session, task, machine)}
-            if kind not in entries or entries[kind].policy is None:
+            if kind not in entries or entries[kind].policy in (None, in_place_of):
                 self._put(session, _new(task, machine, kind, incumbent, min_gain, tried))
 
     def keep_precision(self, known: KnownPrecision) -> None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jumar.tune.bank import Bank, Entry, stack_of
+from jumar.tune.bank.presence import missing, within
 from jumar.tune.engines.base import Engine
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
@@ -15,7 +16,6 @@ from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
 from jumar.tune.plan.plan import KIND
 from jumar.tune.plan.presence import absences
-from jumar.tune.policy import Policy
 from jumar.tune.subgraph.offers import Space, whole_plans
 from jumar.tune.subgraph.outcome import GraphOutcome
 from jumar.tune.subgraph.search import GraphSearch, eager_plan, is_default
@@ -81,13 +81,14 @@ def graph_providers() -> list[Provider]:
 
 
 def stale_engines(plan: Plan, engines: Sequence[Engine], machine: Machine) -> list[str]:
-    """Return a sentence for each engine of a plan that is missing here or has another version."""
-    return [
+    """Return a sentence for each engine of a plan, and of its operators' policies, that is not here as measured."""
+    found = [
         f"its plan was measured with {one.engine} {one.needed}, and here is {one.here}"
         if one.here
         else f"its plan needs {one.engine}, which is not available here"
         for one in absences(plan, engines, machine)
     ]
+    return found + [f"the policies of its operators do not fit: {one}" for one in missing(within(plan), machine)]
 
 
 class _Job:
@@ -136,9 +137,7 @@ class _Job:
         if why := self._captured.keeps_layout:
             self._outcome.notes.append(f"No other layout was tried: {why}")
         entry = self._entry()
-        known = None if entry is None or entry.policy is None else Plan.of(entry.policy)
-        if known is not None and stale_engines(known, self._engines, self._machine):
-            known = None
+        known = self._usable(entry)
         trials = Trials(
             graph=self._captured.graph, data=str(self._captured.data) if self._captured.data else "",
             machine=self._machine, options=self.options, measures=measures, error_budget=self._space.error_budget,
@@ -175,18 +174,13 @@ class _Job:
         outcome = self._outcome
         if found is None:
             self._keep(entry)
-            if entry is not None and entry.policy is not None and entry.gain is not None and not outcome.is_open:
-                self._complete(entry, entry.policy, entry.gain)
-            elif not outcome.is_open:
-                self._bank.remember_unsatisfied(
-                    outcome.graph, self._machine, KIND, incumbent=(), min_gain=self.options.min_gain,
-                    tried=outcome.tried(),
-                )  # fmt: skip
+            if not outcome.is_open:
+                self._settle(entry)
             return
         plan, gain = found
         change = self._bank.accept(
             outcome.graph, self._machine, plan.policy(), incumbent=stack_of([entry] if entry else []), gain=gain,
-            min_gain=self.options.min_gain, tried=outcome.tried(),
+            min_gain=self.options.min_gain, tried=outcome.tried(), base=None if self._usable(entry) else (),
         )  # fmt: skip
         if change is None:
             outcome.notes.append("Another process changed what the bank holds for this graph; its plan was left there.")
@@ -194,22 +188,33 @@ class _Job:
             return
         outcome.action, outcome.plan, outcome.gain = change, plan, gain
 
-    def _complete(self, entry: Entry, policy: Policy, gain: Gain) -> None:
-        """Note beside a plan that stays what else has been tried by now, so that it is not tried again for nothing."""
-        new = self._outcome.tried()
-        old = [one for one in entry.tried if one.policy not in [other.policy for other in new]]
-        self._bank.accept(
-            entry.task, self._machine, policy, incumbent=stack_of([entry]), gain=gain, min_gain=entry.min_gain,
-            tried=[*old, *new],
-        )  # fmt: skip
+    def _settle(self, entry: Entry | None) -> None:
+        """Note what has been tried by now, beside a plan that stays, so that it is not tried again for nothing."""
+        tried = self._outcome.tried()
+        if entry is None or entry.policy is None or self._usable(entry) is None:
+            self._bank.remember_unsatisfied(
+                self._outcome.graph, self._machine, KIND, incumbent=(), min_gain=self.options.min_gain, tried=tried,
+                in_place_of=None if entry is None else entry.policy,
+            )  # fmt: skip
+        elif entry.gain is not None:
+            old = [one for one in entry.tried if one.policy not in [other.policy for other in tried]]
+            self._bank.accept(
+                entry.task, self._machine, entry.policy, incumbent=stack_of([entry]), base=entry.base, gain=entry.gain,
+                min_gain=entry.min_gain, tried=[*old, *tried],
+            )  # fmt: skip
 
     def _keep(self, entry: Entry | None) -> None:
         """Say what the bank goes on holding, unless it cannot be used here."""
-        if entry is None or entry.policy is None:
-            return
-        plan = Plan.of(entry.policy)
-        if not stale_engines(plan, self._engines, self._machine):
+        plan = self._usable(entry)
+        if entry is not None and plan is not None:
             self._outcome.action, self._outcome.plan, self._outcome.gain = "reserved", plan, entry.gain
+
+    def _usable(self, entry: Entry | None) -> Plan | None:
+        """Return the plan of an entry; None without one that can be used here."""
+        if entry is None or entry.policy is None:
+            return None
+        plan = Plan.of(entry.policy)
+        return None if stale_engines(plan, self._engines, self._machine) else plan
 
     def _entry(self) -> Entry | None:
         return self._bank.slots(self._captured.graph, self._machine).get(KIND)
