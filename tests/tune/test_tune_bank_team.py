@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from servers import missing, server
 from tune_builders import MACHINE, gain, measured, mm_task
 
-from jumar.tune.bank import AskedPrecision, Bank, KnownPrecision, Tried, stack_of
+from jumar.tune.bank import AskedPrecision, Bank, KnownPrecision, Tried, export_lines, import_lines, stack_of
 from jumar.tune.bank.location import FILE_NAME
 from jumar.tune.bank.tables import Base
 from jumar.tune.errors import BankError
@@ -226,6 +226,50 @@ def test_merging_keeps_the_better_stack_whole(place, tmp_path) -> None:
     assert mine.merge(theirs.entries()).num_kept == 3
     mine.close()
     theirs.close()
+
+
+CONTIGUOUS = Policy(kind="Format", provider="contiguous")
+
+
+def improved(folder: Path) -> Bank:
+    """Return a bank in which a policy that gains 1.5 was replaced by one that gains 1.1 more."""
+    bank = Bank.open(folder)
+    assert [accept(bank), accept(bank, CONTIGUOUS, (FORMAT,), ratio=1.1)] == ["add", "update"]
+    return bank
+
+
+def test_merging_does_not_bring_back_what_was_replaced(place, tmp_path) -> None:
+    mine, theirs = Bank.open(place), Bank.open(_folder(tmp_path, "theirs"))
+    better = improved(_folder(tmp_path, "better"))
+    accept(theirs)
+    mine.merge(theirs.entries())
+    assert mine.merge(better.entries()).num_better == 1
+    assert mine.merge(theirs.entries()).num_kept == 1
+    assert stack_of(list(mine.slots(mm_task(), MACHINE).values())) == (CONTIGUOUS,)
+    for bank in (mine, theirs, better):
+        bank.close()
+
+
+@pytest.mark.parametrize(("ratio", "kept"), [(1.3, CONTIGUOUS), (1.8, IMPL)])
+def test_what_a_policy_replaced_counts_for_what_it_is_worth(place, tmp_path, ratio, kept) -> None:
+    better, others = improved(_folder(tmp_path, "better")), Bank.open(_folder(tmp_path, "others"))
+    accept(others, IMPL, ratio=ratio)
+    bank = Bank.open(place)
+    bank.merge(import_lines(export_lines(better.entries()), "lines"))
+    bank.merge(others.entries())
+    assert stack_of(list(bank.slots(mm_task(), MACHINE).values())) == (kept,)
+    for one in (bank, better, others):
+        one.close()
+
+
+def test_what_beat_the_layer_beneath_is_not_left_to_it(place, tmp_path) -> None:
+    built_in, better = Bank.open(_folder(tmp_path, "built-in")), improved(_folder(tmp_path, "better"))
+    accept(built_in)
+    bank = Bank.open(place, beneath=built_in)
+    without_history = [replace(entry, tried=()) for entry in better.entries()]
+    assert bank.merge(without_history).num_added == 1
+    better.close()
+    bank.close()
 
 
 def test_pruning_removes_whole_tasks_and_what_only_they_used(place) -> None:

@@ -240,6 +240,13 @@ def test_a_plan_whose_operators_policies_do_not_fit_is_measured_as_if_it_were_no
     assert bank.slots(captured.graph, MACHINE)["Subgraph"].base == ()
 
 
+def test_a_plan_that_stays_keeps_what_it_was_measured_over(captured, bank):
+    run(captured, bank, by_engine(fast=0.5))
+    outcome, _ = run(captured, bank, by_engine(fast=0.5), repeat=True)
+    assert (outcome.action, outcome.from_bank) == ("reserved", False)
+    assert bank.slots(captured.graph, MACHINE)["Subgraph"].base == ()
+
+
 def test_a_variant_that_is_faster_is_found(captured, bank):
     outcome, _ = run(captured, bank, by_engine(fast=0.8, _batch=0.5))
     assert outcome.plan.batch

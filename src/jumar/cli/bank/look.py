@@ -72,7 +72,8 @@ def show(*, key: str, bank: str | None, as_json: bool) -> int:
         )
         for tried in entry.tried:
             how = tried.outcome.gain or tried.outcome.detail
-            click.echo(f"  tried {worded(tried.policy)}: {tried.outcome.status}: {how}")
+            what = "replaced" if tried.replaced else "tried"
+            click.echo(f"  {what} {worded(tried.policy)}: {tried.outcome.status}: {how}")
     return 0
 
 

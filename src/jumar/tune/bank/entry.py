@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jumar.findings import Json
@@ -21,15 +21,21 @@ class Tried:
 
     policy: Policy
     outcome: Outcome
+    replaced: bool = False
+    """It was the bank's policy before this entry's: `outcome` is the measurement that had let it in."""
 
     def to_json(self) -> dict[str, Json]:
         """Return the candidate with its outcome as JSON values."""
-        return {"policy": self.policy.to_json(), "outcome": self.outcome.to_json()}
+        data: dict[str, Json] = {"policy": self.policy.to_json(), "outcome": self.outcome.to_json()}
+        return data | ({"replaced": True} if self.replaced else {})
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Tried:
         """Rebuild from `to_json`."""
-        return cls(policy=policy_from_json(data["policy"]), outcome=Outcome.from_json(data["outcome"]))
+        return cls(
+            policy=policy_from_json(data["policy"]), outcome=Outcome.from_json(data["outcome"]),
+            replaced=bool(data.get("replaced", False)),
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +55,26 @@ class Entry:
     created: str
     updated: str
     """UTC, ISO 8601."""
+
+    def replaced(self) -> list[Tried]:
+        """Return the policies that were there before this one, each measured over the next."""
+        return [one for one in self.tried if one.replaced]
+
+    def gains(self) -> Iterator[Gain]:
+        """Yield the policy's gain and those of what it replaced: together they are its gain over none of its kind."""
+        if self.policy is not None and self.gain is not None:
+            yield self.gain
+            yield from (one.outcome.gain for one in self.replaced() if one.outcome.gain is not None)
+
+    def after(self, known: Entry) -> Entry:
+        """Return this entry in the place of `known`, with what was replaced so far among `tried`."""
+        if known.policy is None or known.gain is None or known.policy not in (self.policy, *self.base):
+            return self
+        replaced = known.replaced()
+        if known.policy != self.policy:
+            outcome = Outcome(status="measured", phase="measure", gain=known.gain)
+            replaced = [Tried(policy=known.policy, outcome=outcome, replaced=True), *replaced]
+        return replace(self, tried=(*(one for one in self.tried if not one.replaced), *replaced))
 
     def to_json(self) -> dict[str, Json]:
         """Return the entry as JSON values."""

@@ -3,8 +3,8 @@
 One line an entry: `{"id", "op", "version", "info_dict", "knowledge"}`. The shape is the vendor's
 (`*_runtime_kb.json`); what is in it is Jumar's: keys and policies of the device that was measured. CANN
 cannot use such a line, and there is none that pretends otherwise. The candidates that were tried and lost are
-left out, and so are tasks for which nothing was faster. A line of a choice under an error budget has `weights`,
-`budget` and `metric` in its `info_dict`, and `error` in its `knowledge`.
+left out, and so are tasks for which nothing was faster; policies that this one `replaced` are not. A line of a choice
+under an error budget has `weights`, `budget` and `metric` in its `info_dict`, and `error` in its `knowledge`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from jumar.findings import Json
-from jumar.tune.bank.entry import Entry, policy_from_json
+from jumar.tune.bank.entry import Entry, Tried, policy_from_json
 from jumar.tune.bank.precisions import Known, KnownPrecision, question_of
 from jumar.tune.errors import BankError
 from jumar.tune.gate import Gain
@@ -53,11 +53,13 @@ def export_lines(known: Iterable[Known]) -> Iterator[str]:
 
 def _of_entry(entry: Entry) -> dict[str, Json]:
     """Return what is known of an entry besides its policy and gain."""
-    return {
+    known: dict[str, Json] = {
         "min_gain": entry.min_gain,
         "measured_against": [policy.to_json() for policy in entry.base],
         "created": entry.created,
     }
+    replaced: list[Json] = [one.to_json() for one in entry.replaced()]
+    return known | ({"replaced": replaced} if replaced else {})
 
 
 def _of_precision(known: KnownPrecision) -> tuple[dict[str, Json], dict[str, Json]]:
@@ -115,7 +117,7 @@ def _entry(line: dict[str, Any]) -> Entry:
         base=stack_from_json(knowledge["measured_against"]),
         gain=Gain.from_json(knowledge["gain"]),
         min_gain=float(knowledge["min_gain"]),
-        tried=(),
+        tried=tuple(Tried.from_json(one) for one in knowledge.get("replaced", ())),
         created=str(knowledge["created"]),
         updated=str(knowledge["updated"]),
     )

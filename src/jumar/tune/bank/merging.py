@@ -1,10 +1,10 @@
 """What is kept when two banks know the same task: the better stack, whole.
 
 The policies of one task were measured on top of each other, so that stacks are never mixed. A stack is
-worth what it gains over the operator as PyTorch runs it: the product over its policies of the *lower* bounds of
-their gains (a policy's gain is measured over the stack beneath it; after an update of a lower kind the product is
-an estimate). Of the vendor's tool comes the rule that a stack which is not better than the built-in
-layer's is left out.
+worth what it gains over the operator as PyTorch runs it: the product over its policies, and those that they replaced,
+of the *lower* bounds of their gains (a policy's gain is measured over the stack that was there; after an update of a
+lower kind the product is an estimate). Where one stack was measured over the other, that decides. Of the vendor's tool
+comes the rule that a stack which is not better than the built-in layer's is left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
-from jumar.tune.bank.entry import Entry
+from jumar.tune.bank.entry import Entry, stack_of
 from jumar.tune.machine import Machine
 
 
@@ -46,13 +46,13 @@ class Merged:
 
 def merged(mine: list[Entry], theirs: Sequence[Entry], beneath: Sequence[Entry], counts: Merged) -> list[Entry]:
     """Return the entries of one task to keep (`mine` itself when they stay), and count what was decided."""
-    if beneath and worth(theirs) <= worth(beneath):
+    if beneath and not beats(theirs, beneath):
         counts.num_built_in += 1
         return mine
     if not mine:
         counts.num_added += 1
         return list(theirs)
-    if worth(theirs) > worth(mine):
+    if beats(theirs, mine):
         counts.num_better += 1
         created = {entry.kind: entry.created for entry in mine}
         return [replace(entry, created=created.get(entry.kind, entry.created)) for entry in theirs]
@@ -60,9 +60,21 @@ def merged(mine: list[Entry], theirs: Sequence[Entry], beneath: Sequence[Entry],
     return mine
 
 
+def beats(one: Sequence[Entry], other: Sequence[Entry]) -> bool:
+    """Tell whether the policies `one` of a task gain more than the policies `other`."""
+    over, under = _is_measured_over(one, other), _is_measured_over(other, one)
+    return over if over != under else worth(one) > worth(other)
+
+
 def worth(entries: Sequence[Entry]) -> float:
     """Return by what factor the policies of a task are faster than none, at least."""
-    return math.prod(entry.gain.ratio_low for entry in entries if entry.policy is not None and entry.gain is not None)
+    return math.prod(gain.ratio_low for entry in entries for gain in entry.gains())
+
+
+def _is_measured_over(one: Sequence[Entry], other: Sequence[Entry]) -> bool:
+    """Tell whether a policy of `one` was measured faster than all policies of `other` together."""
+    stack = stack_of(other)
+    return stack != stack_of(one) and any(entry.policy is not None and entry.base == stack for entry in one)
 
 
 def foreign(entries: Sequence[Measured], known: Sequence[Machine]) -> list[Machine]:

@@ -123,8 +123,8 @@ class Bank:
                 return None
             known = next((entry for entry in entries if entry.kind == policy.kind), None)
             base = incumbent if base is None else base
-            entry = _new(task, machine, policy.kind, base, min_gain, tried)
-            self._put(session, replace(entry, policy=policy, gain=gain))
+            entry = replace(_new(task, machine, policy.kind, base, min_gain, tried), policy=policy, gain=gain)
+            self._put(session, entry if known is None else entry.after(known))
             for other in entries:
                 if other.kind != policy.kind and other.policy is not None and other.policy not in base:
                     rows.remove(session, task, machine, other.kind)
