@@ -184,6 +184,29 @@ def test_a_transposed_weight_has_a_scale_for_each_row() -> None:
     assert float(error.max()) < HELD_TO["int8"]
 
 
+@pytest.mark.parametrize("extreme", [1.0, -1.0])
+def test_weights_beyond_the_last_step_are_the_last_step_in_every_engine(tmp_path: Path, extreme: float) -> None:
+    pytest.importorskip("onnx")
+    from jumar.tune.engines.onnx.model import to_onnx
+
+    torch.manual_seed(0)
+    model, x = nn.Linear(8192, 4), torch.randn(2, 8192)
+    with torch.no_grad():
+        model.weight.uniform_(-0.5, 0.5)
+        model.weight[0, 0] = extreme
+    graph, weights = graph_of(model, x)
+    site = lowered_site(site_of(graph, weights, x), observed(graph, weights, x, all_nodes(graph, "int8")))
+    scales = channel_scales(model.weight, 0)
+    assert scales[0] < 1 / 127, "the scale leaves the extreme weight out"
+    initialisers = to_onnx(site.graph, site.constants).initialisers.values()
+    (written,) = (tensor for tensor in initialisers if tensor.shape == (4, 8192))
+    exact = torch.fake_quantize_per_channel_affine(
+        model.weight, scales, torch.zeros(4, dtype=torch.int32), 0, -127, 127
+    )
+    steps = (written / scales[:, None]).round().clamp(-128, 127)  # as ONNX has it
+    assert torch.equal(steps * scales[:, None], exact)
+
+
 def test_scales_of_a_weight_without_values_round_nothing_away() -> None:
     weight = torch.stack([torch.zeros(4), torch.tensor([1.0, 0.0, 0.0, 1.0])])
     assert torch.allclose(channel_scales(weight, 0), torch.tensor([1 / 127, 1 / 127]))

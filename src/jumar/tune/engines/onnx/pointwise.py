@@ -276,24 +276,30 @@ def _fake_quantize(draft: Draft, self: Value, quant_min: int, quant_max: int, **
         raise refuse(f"steps from {quant_min} to {quant_max}")
     scales = draft.number(scale, self.dtype) if isinstance(scale, float) else _known(scale, draft, self.dtype)
     zeros = draft.number(zero, narrow) if isinstance(zero, int) else _known(zero, draft, narrow)
-    if quant_min == -127 and not _within(self, scale, axis):
-        raise refuse("symmetric steps of a value that changes")
-    steps = draft.add("QuantizeLinear", self.name, scales, zeros, axis=axis)
+    name = _symmetric(draft, self, (scale, zero), axis) if quant_min == -127 else self.name
+    steps = draft.add("QuantizeLinear", name, scales, zeros, axis=axis)
     return draft.add("DequantizeLinear", steps, scales, zeros, axis=axis)
 
 
-def _within(value: Value, scale: Any, axis: int | None) -> bool:
-    """Tell whether no element lies below -127 steps."""
+def _symmetric(draft: Draft, value: Value, steps: tuple[Any, Any], axis: int | None) -> str:
+    """Return the name of a value with nothing below -127 steps, (scale, zero); ONNX itself would go on to -128.
+
+    Weights are below where their scale leaves out rare great values. Raises TuneError for a value that is not known.
+    """
     if value.known is None:
-        return False
-    size = scale
-    if isinstance(scale, Value):
-        if scale.known is None:
-            return False
-        size = scale.known
-        if axis is not None and scale.rank:
-            size = size.reshape([-1 if place == axis else 1 for place in range(value.rank)])
-    return bool((value.known / size > -127.5).all())
+        raise refuse("symmetric steps of a value that changes")
+    scale, zero = (_along(one, axis, value.rank) for one in steps)
+    if bool((value.known / scale + zero > -127.5).all()):
+        return value.name
+    return draft.constant(value.known.clamp(min=scale * (-127 - zero)))
+
+
+def _along(steps: Any, axis: int | None, rank: int) -> Any:
+    """Return a scale or zero of each index of `axis` in the shape that goes with a value of `rank` dimensions."""
+    if not isinstance(steps, Value):
+        return steps
+    assert steps.known is not None  # or `_known` would have refused it
+    return steps.known if axis is None else steps.known.reshape([-1 if place == axis else 1 for place in range(rank)])
 
 
 def _known(value: Any, draft: Draft, dtype: torch.dtype) -> str:
