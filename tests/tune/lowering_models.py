@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from graph_models import Swaps
 from torch import nn
 
 from jumar.tune.graph import Graph
@@ -61,6 +62,18 @@ class Shuffled(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         x = nn.functional.max_pool2d(self.stem(x).relu(), 2)
         return self.unit(self.unit(x, self.first), self.second).mean((2, 3))
+
+
+class Exchanged(nn.Module):
+    """A linear layer behind two buffers that change places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.swaps, self.linear = Swaps(), nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made: torch.Tensor = self.linear(self.swaps(x))
+        return made
 
 
 def graph_of(model: nn.Module, *inputs: torch.Tensor) -> tuple[Graph, dict[int, torch.Tensor]]:

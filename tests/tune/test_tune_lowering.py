@@ -10,13 +10,17 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from lowering_models import Attention, Residual, graph_of
+from lowering_models import Attention, Exchanged, Residual, graph_of
 from torch import nn
 
 from jumar.tune.engines.base import Site
+from jumar.tune.engines.bound import bound
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph
+from jumar.tune.graph.capture import graph_of_module
+from jumar.tune.graph.data import load
 from jumar.tune.graph.fx import from_fx, to_fx
+from jumar.tune.graph.steps import as_step
 from jumar.tune.lowering import Lowering, effective, lowered, rounded
 from jumar.tune.lowering.kinds import kind_of
 from jumar.tune.lowering.lowering import PRECISIONS, LowPrecision
@@ -184,6 +188,20 @@ def test_a_transposed_weight_has_a_scale_for_each_row() -> None:
     assert float(error.max()) < HELD_TO["int8"]
 
 
+def test_two_written_inputs_read_each_others_old_values_when_the_graph_is_lowered(tmp_path: Path) -> None:
+    captured = graph_of_module(Exchanged().eval(), (torch.randn(2, 3),), folder=tmp_path, name="swaps")
+    graph, values = captured.graph, load(captured.data)
+    inputs = {place: values[place].clone() for place in graph.variables}
+    names_of = {name: place for place, name in captured.state.items()}
+    weights = {place: values[place] for place in graph.constants}
+    site = Site(graph=graph, constants=weights, example=list(inputs.values()), folder=tmp_path)
+    linear = len(graph.inputs) + names(graph).index("linear")
+    made = lowered_site(site, Lowering(nodes={linear: "bf16"}))
+    bound(made.graph, made.constants)(*inputs.values())
+    assert inputs[names_of["swaps.first"]].tolist() == [2, 2, 2]
+    assert inputs[names_of["swaps.second"]].tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize("extreme", [1.0, -1.0])
 def test_weights_beyond_the_last_step_are_the_last_step_in_every_engine(tmp_path: Path, extreme: float) -> None:
     pytest.importorskip("onnx")
@@ -241,6 +259,8 @@ def test_what_cannot_be_lowered_so_is_refused_in_one_sentence() -> None:
         lowered(graph, Lowering(nodes={999: "bf16"}))
     with pytest.raises(TuneError, match="range is not known"):
         lowered(graph, all_nodes(graph, "int8"))
+    with pytest.raises(TuneError, match="a training step of 1 gradients"):
+        lowered(as_step(graph, graph.constants[:1]), Lowering())
     with pytest.raises(TuneError, match="must have one of"):
         Lowering(nodes={3: "fp8"})  # type: ignore[dict-item]
     with pytest.raises(TuneError, match="which is none"):

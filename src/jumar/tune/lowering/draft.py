@@ -33,7 +33,9 @@ class Draft(Generic[Origin]):
 
     def finish(self, outputs: Sequence[int | None], effects: Sequence[int]) -> tuple[Graph, list[Origin]]:
         """Return the graph, its nodes in canonical order, and the origins of its inputs."""
-        order = post_order(_present([*outputs, *effects]), self._inputs, self._read_by)
+        # What is written is computed first: the first of two writes must not change what the second one reads.
+        sources = [handle for effect in effects for handle in self._read_by(effect)[1:]]
+        order = post_order(_present([*outputs, *sources, *effects]), self._inputs, self._read_by)
         read = {handle for place in order for handle in self._nodes[place][0].references()} | set(_present(outputs))
         taken = [handle for handle, (_, _, keep) in self._inputs.items() if keep or handle in read]
         numbers: dict[int, Reference] = {handle: number for number, handle in enumerate([*taken, *order])}

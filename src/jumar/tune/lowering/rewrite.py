@@ -52,8 +52,14 @@ def lowered(graph: Graph, lowering: Lowering) -> Lowered:
     """Return `graph` with its nodes in the precisions that `lowering` names.
 
     A node that may not be lowered so (see `kinds`) stays as it is, so that a list can be made for one model and
-    used on the next. Raises TuneError for a node that the graph has not, and for int8 without a range.
+    used on the next. Raises TuneError for a node that the graph has not, for int8 without a range, and for a
+    training step, whose gradients casts would change.
     """
+    if graph.gradients:
+        raise TuneError(
+            f"the graph is a training step of {len(graph.gradients)} gradients, and only inference is computed in "
+            "fewer bits; tune it without --precision."
+        )
     first, end = len(graph.inputs), len(graph.inputs) + len(graph.nodes)
     if strange := [node for node in lowering.nodes if not first <= node < end]:
         raise TuneError(f"the lowering names node {strange[0]}, and the graph has {first} to {end - 1}; tune again.")
