@@ -17,11 +17,12 @@ from jumar.tune.gate import gain_of
 from jumar.tune.graph import Graph
 from jumar.tune.lowering import Lowering, LowPrecision, effective
 from jumar.tune.plan import Plan, Region
-from jumar.tune.precision.files import names_of, read_precision_file, write_files
+from jumar.tune.precision.files import PrecisionFile, names_of, read_precision_file, with_file_read, write_files
 from jumar.tune.precision.formats import ini_text, mix_list_from, mix_list_text, parse_ini
 from jumar.tune.precision.front import Point
 from jumar.tune.precision.lists import MODES, Changes, MixList, ModeList, mix_list_of, mode_list_of
 from jumar.tune.precision.names import node_names
+from jumar.tune.precision.options import PrecisionOptions
 
 NAMES = st.text(
     st.characters(codec="ascii", min_codepoint=48, max_codepoint=122, exclude_characters="[];=<>?@\\^`"), min_size=1
@@ -168,6 +169,30 @@ def test_the_three_files_of_a_point_are_read_back(tmp_path: Path) -> None:
     assert (again.key, again.plan, again.lowering) == (graph.key, point.plan, point.lowering)
     assert names_of(graph, Lowering(nodes=again.nodes(graph, "fp16"))) == names_of(graph, point.lowering)
     assert Point.from_json(json.loads(own.read_text())["point"]) == point
+
+
+@pytest.mark.parametrize("taken", ["net_op_precision.ini", "net_precision.json", "there/../net_mixlist.json"])
+def test_files_that_are_taken_stay_and_the_graph_s_key_is_in_the_names(tmp_path: Path, taken: str) -> None:
+    graph = residual()
+    (tmp_path / "there").mkdir()
+    (tmp_path / taken).write_text("mine")
+    written = write_files(graph, some_point(graph), tmp_path, "net", taken=[tmp_path / taken])
+    assert (tmp_path / taken).read_text() == "mine"
+    assert written[0].name == f"net_{graph.key[:8]}_op_precision.ini"
+    again = write_files(graph, some_point(graph), tmp_path, "net", taken=[tmp_path / taken, *written])
+    assert [path.name for path in again] == [
+        f"net_{graph.key[:8]}_2_{end}" for end in ("op_precision.ini", "mixlist.json", "precision.json")
+    ]
+
+
+def test_a_file_is_read_once(tmp_path: Path) -> None:
+    path = tmp_path / "net.ini"
+    path.write_text("Conv2D=high_performance\n")
+    asked = with_file_read(PrecisionOptions(precision=str(path)))
+    path.write_text("Conv2D=quick\n")
+    assert with_file_read(asked) is asked
+    assert asked.content == PrecisionFile(lists=ModeList(by_type={"Conv2D": "high_performance"}))
+    assert with_file_read(PrecisionOptions()) == PrecisionOptions()
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,9 @@ def precision_of(precision: str, budget: str, metric: str) -> PrecisionOptions:
     """Return what was asked for.
 
     Raises UsageError for a value outside its range, for a metric that is not there (before an hour of tuning, not
-    after it), and for a budget or metric that would do nothing.
+    after it), and for a budget or metric that would do nothing; InputError for a precision file that cannot be read.
     """
+    from jumar.tune.precision.files import with_file_read
     from jumar.tune.precision.options import DEFAULT_BUDGET, PrecisionOptions, parse_budget
 
     asked = PrecisionOptions(precision=precision, budget=parse_budget(budget), metric=metric)
@@ -59,7 +60,7 @@ def precision_of(precision: str, budget: str, metric: str) -> PrecisionOptions:
         raise UsageError(f"{' and '.join(given)} would do nothing without --precision auto (or FILE). Add it.")
     if metric:
         _check_metric(metric)
-    return asked
+    return with_file_read(asked)
 
 
 def _check_metric(metric: str) -> None:

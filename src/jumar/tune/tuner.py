@@ -18,6 +18,7 @@ from jumar.tune.outcome import TaskOutcome, TuneResult
 from jumar.tune.parallel import ParallelBuilders
 from jumar.tune.plan.plan import KIND
 from jumar.tune.policy import PolicyKind
+from jumar.tune.precision.files import with_file_read
 from jumar.tune.precision.job import PrecisionJob
 from jumar.tune.precision.options import PrecisionOptions
 from jumar.tune.preconditions import Conditions
@@ -74,8 +75,9 @@ def tune(
     Every policy that is accepted is in `bank` before the next task begins. Ctrl-C (and SIGTERM, within
     `ending_in_order`) ends the run and returns what was found, with `stopped_by`; the same call goes on from
     there. A result file that can no longer be written ends no run: `result_file_failure` says so. Raises JumarError
-    for a recording, bank or folder that cannot be used.
+    for a recording, bank, folder or precision file that cannot be used.
     """
+    precision = with_file_read(precision or PrecisionOptions())
     opened = source if isinstance(source, Source) else open_source(source, rank=rank, selection=selection)
     options = options or TuneOptions()
     if options.job_type == JOB_SUBGRAPHS and not opened.graphs:
@@ -83,7 +85,7 @@ def tune(
             f"--job-type 1 tunes the graphs of a model, which {opened.path} has not. Give it an .onnx or .pt2 file, "
             "module:callable, or a script; or use --job-type 2."
         )
-    if precision is not None and precision.is_asked and options.job_type != JOB_SUBGRAPHS:
+    if precision.is_asked and options.job_type != JOB_SUBGRAPHS:
         raise UsageError("--precision lowers the graphs of a model, which are tuned by --job-type 1; add it.")
     if providers is None:
         operators = [] if options.job_type == JOB_SUBGRAPHS else PROVIDERS
@@ -99,7 +101,7 @@ def tune(
         conditions=conditions,
         space=space or Space(),
         make_runner=make_runner,
-        precision=precision or PrecisionOptions(),
+        precision=precision,
         began=began,
         turns=turns,
     )

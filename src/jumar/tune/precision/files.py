@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +24,7 @@ from jumar.tune.precision.formats import ini_text, mix_list_from, mix_list_text,
 from jumar.tune.precision.front import Point
 from jumar.tune.precision.lists import mix_list_of, mode_list_of
 from jumar.tune.precision.names import node_names
+from jumar.tune.precision.options import PrecisionOptions
 
 FORMAT, VERSION = "jumar-precision", 1
 
@@ -78,18 +80,35 @@ def jumar_text(graph: Graph, point: Point) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
-def write_files(graph: Graph, point: Point, folder: Path, name: str) -> list[Path]:
+def write_files(graph: Graph, point: Point, folder: Path, name: str, taken: Collection[Path] = ()) -> list[Path]:
     """Write the three files of a point, each as a whole or not at all. Raises OutputError when that is not possible.
 
-    They are `<name>_op_precision.ini`, `<name>_mixlist.json` and `<name>_precision.json`.
+    They are `<name>_op_precision.ini`, `<name>_mixlist.json` and `<name>_precision.json`; where one of those is
+    `taken`, the beginning of the graph's key stands behind the name.
     """
-    stem = re.sub(r"[^\w.-]+", "_", name).strip("_") or "graph"
     texts = {
-        f"{stem}_op_precision.ini": ini_text(mode_list_of(graph, point.lowering)),
-        f"{stem}_mixlist.json": mix_list_text(mix_list_of(graph, point.lowering)),
-        f"{stem}_precision.json": jumar_text(graph, point),
+        "op_precision.ini": ini_text(mode_list_of(graph, point.lowering)),
+        "mixlist.json": mix_list_text(mix_list_of(graph, point.lowering)),
+        "precision.json": jumar_text(graph, point),
     }
-    return [_written(folder / file, text) for file, text in texts.items()]
+    kept = {path.resolve() for path in taken}
+    named = ({folder / f"{stem}_{end}": text for end, text in texts.items()} for stem in _stems(name, graph.key))
+    files = next(paths for paths in named if kept.isdisjoint(path.resolve() for path in paths))
+    return [_written(path, text) for path, text in files.items()]
+
+
+def _stems(name: str, key: str) -> Iterator[str]:
+    """Yield beginnings of file names: `net`, `net_1f2e3d4c`, `net_1f2e3d4c_2`, …"""
+    stem = re.sub(r"[^\w.-]+", "_", name).strip("_") or "graph"
+    yield from (stem, f"{stem}_{key[:8]}")
+    yield from (f"{stem}_{key[:8]}_{number}" for number in count(2))
+
+
+def with_file_read(asked: PrecisionOptions) -> PrecisionOptions:
+    """Return options with what their precision file says, which is read once. Raises as `read_precision_file` does."""
+    if asked.file is None or asked.content is not None:
+        return asked
+    return replace(asked, content=read_precision_file(asked.file))
 
 
 def read_precision_file(path: Path) -> PrecisionFile:

@@ -6,8 +6,12 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jumar.errors import UsageError
+
+if TYPE_CHECKING:
+    from jumar.tune.precision.files import PrecisionFile
 
 KEEP, AUTO = "keep", "auto"
 DEFAULT_BUDGET = 1e-2
@@ -25,6 +29,8 @@ class PrecisionOptions:
     """Greatest allowed error: of every output, relative to the reference's greatest value, or as the metric says."""
     metric: str = ""
     """`package.module:callable` or `file.py:callable` of (outputs, reference_outputs); empty: the outputs' own."""
+    content: PrecisionFile | None = None
+    """What the precision file says, once it was read (`jumar.tune.precision.files.with_file_read`)."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.budget) and self.budget > 0):

@@ -29,7 +29,7 @@ from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
 from jumar.tune.precision.assign import Assigner, Assignment, Costs
 from jumar.tune.precision.examiner import Examiner, Examines
-from jumar.tune.precision.files import read_precision_file
+from jumar.tune.precision.files import PrecisionFile, with_file_read
 from jumar.tune.precision.front import Point
 from jumar.tune.precision.measured import MetricFailed, Points, fastest_first
 from jumar.tune.precision.names import node_names
@@ -71,6 +71,8 @@ def tune_precision(
     """
     from jumar.tune.engines import ENGINES
 
+    engines = ENGINES if engines is None else engines
+    precision = with_file_read(precision)
     examiner = examiner or Examiner(
         graph, data, num_threads=machine.num_threads, limits=options.limits, metric=precision.metric
     )
@@ -81,7 +83,7 @@ def tune_precision(
     try:
         _Search(
             graph=graph, machine=machine, options=options, precision=precision, examiner=examiner, points=points,
-            outcome=outcome, engines=ENGINES if engines is None else engines,
+            outcome=outcome, engines=engines,
         ).carry_out()  # fmt: skip
     finally:
         examiner.close()
@@ -119,8 +121,8 @@ class _Search:
     def _search(self) -> None:
         """Measure points until all are there or the budget is used up."""
         try:
-            if self.precision.file is not None:
-                self._measure_file(self.precision.file)
+            if self.precision.content is not None:
+                self._measure_file(self.precision.content)
             else:
                 self._measure_whole()
                 self._measure_mixed()
@@ -250,11 +252,10 @@ class _Search:
             return math.inf
         return errors.judged()
 
-    def _measure_file(self, path: Path) -> None:
+    def _measure_file(self, found: PrecisionFile) -> None:
         """Measure what a precision file says, in each precision and by each engine."""
-        found = read_precision_file(path)
         if found.plan is not None and found.key == self.graph.key:
-            self.points.screen(found.plan, found.lowering, path.name)
+            self.points.screen(found.plan, found.lowering, Path(self.precision.precision).name)
         ways, self.outcome.left_out = ways_of(self.graph, self.machine, self.engines, self._precisions())
         done: set[tuple[str, str]] = set()
         for way, precision in ways:
@@ -268,7 +269,7 @@ class _Search:
                 self.points.screen(plan, kept, precision)
         if not done and found.plan is None:
             self.outcome.notes.append(
-                f"{path} names no operator of this graph that may be computed in fewer bits here."
+                f"{self.precision.precision} names no operator of this graph that may be computed in fewer bits here."
             )
 
     def _choose(self) -> None:
