@@ -20,15 +20,24 @@ from jumar.tune.backend.built import fingerprint
 from jumar.tune.backend.knowledge import Knowledge, forget, knowledge
 from jumar.tune.bank import AskedPrecision, KnownPrecision
 from jumar.tune.errors import BankError
+from jumar.tune.graph import Graph
 from jumar.tune.graph.capture import graph_of_module
 from jumar.tune.graph.captured import Captured
 from jumar.tune.graph.data import load
+from jumar.tune.graph.steps import as_step
 from jumar.tune.lowering import Lowering
 from jumar.tune.machine import this_machine
+from jumar.tune.measuring import Measurer
+from jumar.tune.options import TuneOptions
+from jumar.tune.outcome import TuneResult
 from jumar.tune.plan import Plan, Region
+from jumar.tune.precision import job as precision_job
+from jumar.tune.precision.files import jumar_text
 from jumar.tune.precision.front import Point
-from jumar.tune.precision.job import PrecisionJob
+from jumar.tune.precision.job import STEPS_KEEP, PrecisionJob
 from jumar.tune.precision.options import ERROR_BUDGET, PrecisionOptions, parse_error
+from jumar.tune.precision.outcome import Lost, PrecisionOutcome
+from jumar.tune.subgraph.outcome import GraphOutcome
 
 PLAN = Plan(
     regions=(Region(nodes=(), engine="eager", version=torch.__version__),), lowering=Lowering(nodes={9: "bf16"})
@@ -107,13 +116,38 @@ def captured(tmp_path: Path) -> Captured:
     return graph_of_module(Residual().eval(), (torch.randn(2, 3, 8, 8),), folder=tmp_path, name="net")
 
 
+POINT = Point(plan=PLAN, gain=gain(1.8), error=8e-3, lowering=PLAN.lowering)
+
+
+def job_of(bank: Bank | None, folder: Path = Path(), *, precision: str = "auto", budget: float = 1e-2) -> PrecisionJob:
+    machine = replace(this_machine("cpu"), num_threads=1)
+    return PrecisionJob(
+        precision=PrecisionOptions(precision=precision, budget=budget), machine=machine,
+        options=TuneOptions(job_type=1), measures=Measurer(TuneOptions(), None, clock=lambda: 10.0, began=0.0),
+        result=TuneResult(recording="net", recorded_device="cpu", machine=machine, min_gain=0.02),
+        folder=folder, bank=bank,
+    )  # fmt: skip
+
+
 def chosen(captured: Captured, bank: Bank) -> None:
     """Let the job of precision write a point, as it does at the end of a search."""
-    job = PrecisionJob(
-        precision=PrecisionOptions(precision="auto", budget=1e-2), machine=replace(this_machine("cpu"), num_threads=1),
-        options=None, measures=None, result=None, folder=Path(), bank=bank,  # type: ignore[arg-type]  # not looked at
-    )  # fmt: skip
-    job._keep(captured, Point(plan=PLAN, gain=gain(1.8), error=8e-3))
+    job_of(bank)._keep(captured, POINT)
+
+
+def weights_of(captured: Captured) -> dict[int, torch.Tensor]:
+    values = load(captured.data)
+    return {place: values[place] for place in captured.graph.constants}
+
+
+def tuned(job: PrecisionJob, captured: Captured, monkeypatch: pytest.MonkeyPatch, **found: Any) -> None:
+    """Let a job tune a graph whose search ends with what is `found`."""
+
+    def search(graph: Graph, data: str, *, outcome: PrecisionOutcome, **_: Any) -> None:
+        for name, value in found.items():
+            setattr(outcome, name, value)
+
+    monkeypatch.setattr(precision_job, "tune_precision", search)
+    job.tune(captured, GraphOutcome(name=captured.name, graph=captured.graph), None, lambda what: None)
 
 
 @pytest.fixture
@@ -133,8 +167,7 @@ def opened(bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def test_who_allows_the_error_gets_the_plan_and_nobody_else(captured: Captured, bank: Bank, opened) -> None:
     chosen(captured, bank)
-    values = load(captured.data)
-    weights = {place: values[place] for place in captured.graph.constants}
+    weights = weights_of(captured)
     allowing = opened("1%")
     assert allowing is not None
     assert allowing.plan(captured.graph, weights) == PLAN
@@ -155,6 +188,78 @@ def test_other_weights_of_the_same_model_get_no_plan_that_was_chosen_for_these(
     assert allowing is not None
     assert allowing.plan(captured.graph, weights) is None
     assert fingerprint(weights) != fingerprint({place: values[place] for place in captured.graph.constants})
+
+
+def test_a_plan_of_another_version_of_its_engine_is_passed_over_for_the_next_best(
+    captured: Captured, bank: Bank, opened
+) -> None:
+    stale = replace(PLAN, regions=(replace(PLAN.regions[0], version="0.1"),))
+    own = replace(PLAN, lowering=Lowering())
+    job_of(bank, budget=5e-3)._keep(captured, replace(POINT, plan=stale, gain=gain(2.5), error=4e-3))
+    job = job_of(bank)
+    job.bank.accept(
+        captured.graph, job.machine, own.policy(), incumbent=(), gain=gain(1.2), min_gain=0.02, tried=()
+    )  # fmt: skip
+    weights = weights_of(captured)
+    assert opened("1%").plan(captured.graph, weights) == own
+    chosen(captured, bank)
+    assert opened("1%").plan(captured.graph, weights) == PLAN
+
+
+BUSY = Lost(plan="p", precision="int8", status="busy", detail="")
+
+
+@pytest.mark.parametrize(
+    ("found", "is_left"),
+    [
+        ({"points": [POINT]}, False),
+        ({"points": [POINT], "stopped_by": "--trials"}, True),
+        ({"points": [POINT], "lost": [BUSY]}, True),
+        ({"points": [POINT], "metric_failed": "it raised"}, True),
+        ({}, True),
+    ],
+)
+def test_a_search_to_its_end_that_chooses_nothing_removes_what_was_chosen_before(
+    captured: Captured, bank: Bank, monkeypatch: pytest.MonkeyPatch, found: dict[str, Any], is_left: bool
+) -> None:
+    chosen(captured, bank)
+    tuned(job_of(bank), captured, monkeypatch, **found)
+    assert bool(bank.precisions()) == is_left
+
+
+def test_a_file_whose_list_is_not_chosen_says_nothing_of_what_the_search_chose(
+    captured: Captured, bank: Bank, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    chosen(captured, bank)
+    (tmp_path / "net.ini").write_text("Conv2D=high_performance\n")
+    tuned(job_of(bank, precision=str(tmp_path / "net.ini")), captured, monkeypatch, points=[POINT])
+    assert bank.precisions()
+
+
+def test_neither_the_file_that_was_given_nor_another_graph_s_is_written_over(
+    captured: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "other_precision.json").write_text(given := jumar_text(captured.graph, POINT))
+    job = job_of(None, tmp_path, precision=str(tmp_path / "other_precision.json"))
+    for name in ("net", "net", "other"):
+        tuned(job, replace(captured, name=name), monkeypatch, chosen=POINT)
+    stems = ["net", f"net_{captured.graph.key[:8]}", f"other_{captured.graph.key[:8]}"]
+    written = [path.name for one in job.result.precisions for path in one.files if path.suffix == ".ini"]
+    assert written == [f"{stem}_op_precision.ini" for stem in stems]
+    assert (tmp_path / "other_precision.json").read_text() == given
+
+
+def test_a_training_step_keeps_its_precision_and_all_of_its_time(
+    captured: Captured, bank: Bank, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    step = replace(captured, graph=as_step(captured.graph, captured.graph.constants[:1]))
+    job = job_of(bank, tmp_path)
+    assert job.first_deadline_s(captured.graph, 110.0) == 60.0
+    assert job.first_deadline_s(step.graph, 110.0) == 110.0
+    for _ in range(2):
+        tuned(job, step, monkeypatch, chosen=POINT)
+    assert job.result.precisions == []
+    assert job.result.notes == [STEPS_KEEP]
 
 
 @pytest.mark.parametrize("text", ["much", "0", "-1%", "inf"])

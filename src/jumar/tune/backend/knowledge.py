@@ -48,8 +48,8 @@ class Knowledge:
     def plan(self, graph: Graph, weights: Mapping[int, torch.Tensor] | None = None) -> Plan | None:
         """Return the bank's plan for a graph; None when it has none, or cannot be read any more.
 
-        With an error budget and the graph's weights it is the plan that was chosen for those within the budget,
-        where there is one.
+        With an error budget and the graph's weights it is the fastest plan that was chosen for those within the budget
+        and can be used here, where there is one.
         """
         if graph.key not in self.keys:
             return None
@@ -65,10 +65,16 @@ class Knowledge:
         return None if entry is None or entry.policy is None else Plan.of(entry.policy)
 
     def _within_budget(self, graph: Graph, weights: Mapping[int, torch.Tensor], budget: float) -> Plan | None:
-        from jumar.tune.backend.built import fingerprint
+        from jumar.tune.backend.built import fingerprint, unusable
+
+        def is_usable(plan: Plan) -> bool:
+            why = unusable(plan, self.machine)
+            if why:
+                say(f"a plan in fewer bits is not used: {why}")
+            return not why
 
         asked = AskedPrecision(task=graph, machine=self.machine, weights=fingerprint(weights), budget=budget)
-        known = self.bank.precision(asked)
+        known = self.bank.precision(asked, is_usable)
         return None if known is None else known.plan
 
 

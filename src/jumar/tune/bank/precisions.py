@@ -5,7 +5,7 @@ They are no policies: nothing is measured on top of them, and nobody gets one wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -120,14 +120,20 @@ def put(session: Session, known: KnownPrecision) -> None:
     )
 
 
-def find(session: Session, asked: AskedPrecision) -> KnownPrecision | None:
-    """Return the fastest choice whose error is within the budget; None without any. Raises UnreadableRowError."""
+def find(
+    session: Session, asked: AskedPrecision, is_usable: Callable[[Plan], bool] | None = None
+) -> KnownPrecision | None:
+    """Return the fastest choice whose error is within the budget and whose plan is usable; None without any.
+
+    Raises UnreadableRowError.
+    """
     if not has_table(session):
         return None
     query = sa.select(PrecisionRow).where(*_same(asked), PrecisionRow.error <= asked.budget)
     with rows.reading_row():
         found = [_known(row, asked.task, asked.machine) for row in session.scalars(query)]
-    return max(found, key=lambda one: one.gain.ratio_low, default=None)
+    usable = [one for one in found if is_usable is None or is_usable(one.plan)]
+    return max(usable, key=lambda one: one.gain.ratio_low, default=None)
 
 
 def keys_of(session: Session, machine_key: str) -> list[str]:
@@ -160,9 +166,10 @@ def merge(session: Session, theirs: Iterable[KnownPrecision], beneath: Sequence[
     return counts
 
 
-def remove(session: Session, known: KnownPrecision) -> None:
-    """Forget a choice."""
-    session.execute(sa.delete(PrecisionRow).where(*_same(known.asked), PrecisionRow.budget == known.asked.budget))
+def remove(session: Session, asked: AskedPrecision) -> None:
+    """Forget what was chosen for a question."""
+    if has_table(session):
+        session.execute(sa.delete(PrecisionRow).where(*_same(asked), PrecisionRow.budget == asked.budget))
 
 
 def problems(session: Session) -> Iterator[str]:

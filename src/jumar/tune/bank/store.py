@@ -26,7 +26,7 @@ from jumar.tune.bank.tables import SlotRow, TaskRow
 from jumar.tune.errors import NoBankError
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
-from jumar.tune.plan.plan import worded
+from jumar.tune.plan.plan import Plan, worded
 from jumar.tune.policy import Policy, PolicyKind, Stack
 from jumar.tune.work import Work
 
@@ -153,11 +153,21 @@ class Bank:
         with self._database.writing() as session:
             precisions.put(session, known)
 
-    def precision(self, asked: AskedPrecision) -> KnownPrecision | None:
-        """Return the fastest that was chosen for a graph, its weights and machine, with an error within the budget."""
+    def forget_precision(self, asked: AskedPrecision) -> None:
+        """Remove what this layer holds for a graph, its weights, machine, metric and budget."""
+        with self._database.writing() as session:
+            precisions.remove(session, asked)
+
+    def precision(
+        self, asked: AskedPrecision, is_usable: Callable[[Plan], bool] | None = None
+    ) -> KnownPrecision | None:
+        """Return the fastest that was chosen for a graph, its weights and machine, with an error within the budget.
+
+        Of those whose plan `is_usable`, where that is given.
+        """
         with self._database.reading() as session:
-            found = precisions.find(session, asked)
-        return found if found is not None or self._beneath is None else self._beneath.precision(asked)
+            found = precisions.find(session, asked, is_usable)
+        return found if found is not None or self._beneath is None else self._beneath.precision(asked, is_usable)
 
     def precisions(self) -> list[KnownPrecision]:
         """Return everything of this layer that was chosen under an error budget, the newest first."""
@@ -198,7 +208,7 @@ class Bank:
             for known in filter(drop, precisions.everything(session)):
                 dropped.append(known)
                 if not dry_run:
-                    precisions.remove(session, known)
+                    precisions.remove(session, known.asked)
             for entries in by_task([rows.entry_of(row) for row in _all(session)]):
                 if all(map(drop, entries)):
                     dropped += entries

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from jumar.tune.bank import AskedPrecision, Bank, KnownPrecision
 from jumar.tune.bank.database import now
 from jumar.tune.ending import reason
+from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
 from jumar.tune.options import TuneOptions
 from jumar.tune.precision.files import write_files
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 SHARE = 0.5
 """Of a graph's time, kept back for its precision."""
+STEPS_KEEP = "Training steps keep their precision: --precision is for graphs of inference."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +44,9 @@ class PrecisionJob:
     bank: Bank | None = None
     """Keeps what was chosen for who asks for that budget; None: nobody does."""
 
-    def first_deadline_s(self, deadline_s: float | None) -> float | None:
+    def first_deadline_s(self, graph: Graph, deadline_s: float | None) -> float | None:
         """Return until when a graph may be tuned in its own precision, of a deadline for both."""
-        if deadline_s is None or not self.precision.is_asked:
+        if deadline_s is None or not self.precision.is_asked or graph.gradients:
             return deadline_s
         elapsed = self.measures.elapsed_s()
         return elapsed + (1 - SHARE) * (deadline_s - elapsed)
@@ -54,10 +56,15 @@ class PrecisionJob:
     ) -> None:
         """Search one graph's precision, if that is asked for and the graph can be run at all.
 
-        Raises InputError for a precision file that cannot be read, OutputError when files cannot be written, and
-        BankError, before anything is measured, when the bank cannot.
+        Training steps are left out: their gradients are PyTorch's to compute, in its precision. Raises InputError for
+        a precision file that cannot be read, OutputError when files cannot be written, and BankError, before anything
+        is measured, when the bank cannot.
         """
         if not self.precision.is_asked or tuned.failure:
+            return
+        if captured.graph.gradients:
+            if STEPS_KEEP not in self.result.notes:
+                self.result.notes.append(STEPS_KEEP)
             return
         if self.bank is not None:
             self.bank.check_writable()
@@ -83,21 +90,36 @@ class PrecisionJob:
             raise
         if outcome.chosen is not None:
             self._keep(captured, outcome.chosen)
-            outcome.files = write_files(captured.graph, outcome.chosen, self.folder, captured.name)
+            outcome.files = write_files(captured.graph, outcome.chosen, self.folder, captured.name, taken=self._taken())
+        elif self.precision.file is None and outcome.points and not outcome.is_open:
+            self._forget(captured)
+
+    def _taken(self) -> list[Path]:
+        """Return the files that must stay: the one that was given, and those of this run's other graphs."""
+        given = [] if self.precision.file is None else [self.precision.file]
+        return given + [path for one in self.result.precisions for path in one.files]
 
     def _keep(self, captured: Captured, chosen: Point) -> None:
         """Write the chosen point into the bank, for these weights and this budget. Raises BankError."""
         if self.bank is None:
             return
+        asked = self._asked(captured)
+        self.bank.keep_precision(
+            KnownPrecision(asked=asked, error=chosen.error, plan=chosen.plan, gain=chosen.gain, updated=now())
+        )
+
+    def _forget(self, captured: Captured) -> None:
+        """Remove from the bank what was chosen for this budget before: it is not faster any more. Raises BankError."""
+        if self.bank is not None:
+            self.bank.forget_precision(self._asked(captured))
+
+    def _asked(self, captured: Captured) -> AskedPrecision:
         from jumar.tune.backend.built import fingerprint
         from jumar.tune.graph.data import load
 
         values = load(captured.data)
         weights = {place: values[place] for place in captured.graph.constants}
-        asked = AskedPrecision(
+        return AskedPrecision(
             task=captured.graph, machine=self.machine, weights=fingerprint(weights),
             budget=self.precision.budget, metric=self.precision.metric,
         )  # fmt: skip
-        self.bank.keep_precision(
-            KnownPrecision(asked=asked, error=chosen.error, plan=chosen.plan, gain=chosen.gain, updated=now())
-        )

@@ -9,6 +9,10 @@ from typing import Any
 
 from jumar.tune.lowering import LowPrecision
 from jumar.tune.precision.front import Point, pareto
+from jumar.tune.subgraph.outcome import NOT_JUDGED
+
+CONFIRMATION = "confirmation"
+"""What the last measurement, in the place of a precision, is called where a plan is lost in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +65,12 @@ class PrecisionOutcome:
     files: Sequence[Path] = ()
     """The vendor's two files and Jumar's, for the chosen point."""
 
+    @property
+    def is_open(self) -> bool:
+        """Tell whether something could not be judged, so that nothing may be concluded from choosing nothing."""
+        is_broken = bool(self.stopped_by or self.failure or self.metric_failed)
+        return is_broken or any(one.status in NOT_JUDGED for one in self.lost)
+
     def front(self) -> list[Point]:
         """Return the points that no other beats, the slowest and most exact first."""
         return pareto(self.points)
@@ -69,6 +79,11 @@ class PrecisionOutcome:
         """Return the point with the least error that is faster than the reference; None when none is."""
         faster = [point for point in self.points if not point.is_reference and point.gain.clears(self.min_gain)]
         return min(faster, key=lambda point: point.error, default=None)
+
+    def lost_in_confirmation(self, point: Point) -> Lost | None:
+        """Return what became of a point's last measurement where that gave no other point; None without any."""
+        found = [one for one in self.lost if one.precision == CONFIRMATION and one.plan == str(point.plan)]
+        return found[-1] if found else None
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as JSON values."""

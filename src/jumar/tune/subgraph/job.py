@@ -55,8 +55,8 @@ class SubgraphJob:
                 deadline_s = self._deadline_s(loads[number:])
                 tune_graph(
                     captured, bank=self.bank, machine=self.machine, options=self.options, measures=self.measurer,
-                    space=self.space, deadline_s=self.precision.first_deadline_s(deadline_s), on_step=step,
-                    outcome=outcome,
+                    space=self.space, deadline_s=self.precision.first_deadline_s(captured.graph, deadline_s),
+                    on_step=step, outcome=outcome,
                 )  # fmt: skip
                 self.precision.tune(captured, outcome, deadline_s, step)
             except KeyboardInterrupt as error:
