@@ -10,13 +10,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from graph_models import Reassigns
 from lowering_models import Residual, graph_of
 
 from jumar.tune.engines import ENGINES
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph
+from jumar.tune.graph.capture import graph_of_module
 from jumar.tune.graph.data import save
-from jumar.tune.lowering import Lowering, effective
+from jumar.tune.lowering import Lowering, LowPrecision, effective
 from jumar.tune.plan import Plan, Region
 from jumar.tune.precision.examine import Examination
 from jumar.tune.precision.examiner import Errors, Examiner
@@ -74,9 +76,22 @@ def test_one_process_answers_every_question(model: tuple[Graph, str], examiner: 
     assert exact.metric == 0
     eager = Plan(regions=(Region(nodes=(), engine="eager", version=ENGINES[0].version()),), lowering=low)
     assert examiner.plan(eager).worst == pytest.approx(rounded.worst, rel=0.5)
+    assert examiner.plan(eager, (0, 1001, 1002)).worst != examiner.plan(eager).worst
     with pytest.raises(TuneError, match="no_such_engine"):
         examiner.plan(Plan(regions=(Region(nodes=(), engine="no_such_engine"),)))
     assert examiner.lowering(Lowering()) == exact
+
+
+def test_what_a_graph_writes_is_judged_like_an_output(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    captured = graph_of_module(Reassigns().eval(), (torch.randn(1, 4),), folder=tmp_path, name="state")
+    graph = captured.graph
+    nodes: dict[int, LowPrecision] = {len(graph.inputs) + place: "bf16" for place in range(len(graph.nodes))}
+    hello = {"graph": graph.to_json(), "data": str(captured.data), "num_threads": 1, "metric": "", "seeds": [0, 1]}
+    with torch.no_grad():
+        answer = Examination(hello).answer({"ask": "lowering", "lowering": Lowering(nodes=nodes).to_json()})
+    output, state = answer["errors"]
+    assert output == state > 1e-4
 
 
 def test_a_metric_that_is_no_number_is_an_infinite_error(model: tuple[Graph, str]) -> None:

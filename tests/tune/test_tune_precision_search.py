@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from lowering_models import graph_of
+from lowering_models import Exchanged, graph_of
 from torch import nn
 from tune_builders import ONE_THREAD
 
@@ -19,18 +19,19 @@ from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, 
 from jumar.tune.errors import TuneError
 from jumar.tune.gate import gain_of
 from jumar.tune.graph import Graph
-from jumar.tune.graph.data import save
+from jumar.tune.graph.capture import graph_of_module
+from jumar.tune.graph.data import load, save
 from jumar.tune.lowering import Lowering, Range
 from jumar.tune.lowering.observe import run_watched
 from jumar.tune.lowering.site import lowered_site
 from jumar.tune.machine import Machine
 from jumar.tune.measuring import OutOfBudget
 from jumar.tune.options import TuneOptions
-from jumar.tune.plan import Plan
+from jumar.tune.plan import Plan, Region
 from jumar.tune.precision import search, ways
 from jumar.tune.precision.error import errors_of
 from jumar.tune.precision.examine import Examination
-from jumar.tune.precision.examiner import Errors, _bounds, _errors
+from jumar.tune.precision.examiner import SEEDS, Errors, _bounds, _errors
 from jumar.tune.precision.files import write_files
 from jumar.tune.precision.options import AUTO, PrecisionOptions
 from jumar.tune.precision.outcome import PrecisionOutcome
@@ -88,10 +89,11 @@ class Setting(Casting):
 class MadeUp:
     """Each lowered product takes half of its time, less in int8; errors are those of PyTorch's own run."""
 
-    def __init__(self, graph: Graph, weights: dict[int, torch.Tensor], x: torch.Tensor, factor: float = 1.0) -> None:
-        self.site = Site(graph=graph, constants=weights, example=[x], folder=Path())
-        self.factor = factor
+    def __init__(self, graph: Graph, weights: dict[int, torch.Tensor], *inputs: torch.Tensor) -> None:
+        self.site = Site(graph=graph, constants=weights, example=inputs, folder=Path())
+        self.factor = 1.0
         self.trials: list[Trial] = []
+        self.seeds: list[Sequence[int]] = []
         self.reserved_s: list[float] = []
         self.limit = math.inf
 
@@ -152,7 +154,8 @@ class InProcess:
     def lowering(self, lowering: Lowering) -> Errors:
         return _errors(self._ask(ask="lowering", lowering=lowering.to_json()))
 
-    def plan(self, plan: Plan) -> Errors:
+    def plan(self, plan: Plan, seeds: Sequence[int] = SEEDS) -> Errors:
+        self._measures.seeds.append(seeds)
         return self.lowering(self._measures.lowering(plan))
 
     def close(self) -> None:
@@ -183,13 +186,14 @@ def tuned(
     engines: Sequence[Engine] = (Casting(),),
     options: TuneOptions | None = None,
     deadline_s: float | None = None,
+    reference: Plan | None = None,
     **fields: str,
 ) -> PrecisionOutcome:
     graph, data, measures = model
     options = options or TuneOptions(job_type=1)
     outcome = PrecisionOutcome(name="deep", budget=budget, metric=fields.get("metric", ""), min_gain=options.min_gain)
     tune_precision(
-        graph, data, outcome=outcome, reference=None, machine=ONE_THREAD, options=options,
+        graph, data, outcome=outcome, reference=reference, machine=ONE_THREAD, options=options,
         precision=PrecisionOptions(precision=fields.pop("precision", AUTO), budget=budget, **fields),
         measures=measures, engines=engines,
         examiner=InProcess(graph, data, measures, fields.get("metric", "")), deadline_s=deadline_s,
@@ -261,6 +265,16 @@ def test_an_engine_with_a_setting_gets_regions_of_it(model: tuple[Graph, str, Ma
     assert covered == list(range(len(model[0].inputs), len(model[0].inputs) + len(model[0].nodes)))
 
 
+@pytest.mark.parametrize(("memory", "num_calls"), [("keep", 1), ("default", 0)])
+def test_of_sides_that_keep_memory_and_do_not_the_first_call_after_each_change_is_not_timed(
+    model: tuple[Graph, str, MadeUp], memory: str, num_calls: int
+) -> None:
+    reference = Plan(regions=(Region(nodes=(), engine="openvino", version="1"),), memory=memory)
+    tuned(model, 0.5, reference=reference)
+    assert {trial.effort.settling_calls for trial in model[2].trials} == {num_calls}
+    assert all(Plan.of(trial.incumbent[0]) == reference for trial in model[2].trials)
+
+
 def test_a_run_that_is_stopped_chooses_among_what_was_measured(model: tuple[Graph, str, MadeUp]) -> None:
     model[2].limit = 1
     outcome = tuned(model, 0.5)
@@ -292,6 +306,30 @@ def doubled(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ..
 
 def no_number(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
     return float("nan")
+
+
+def greatest(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
+    return float((outputs[0] - reference[0]).abs().max() / reference[0].abs().max())
+
+
+def test_a_metric_judges_other_inputs_when_a_point_is_confirmed(model: tuple[Graph, str, MadeUp]) -> None:
+    outcome = tuned(model, 0.5, metric=f"{__name__}:greatest")
+    assert outcome.chosen is not None
+    *screened, confirmed = model[2].seeds
+    assert set(screened) == {SEEDS}
+    assert confirmed[0] == SEEDS[0]
+    assert not set(confirmed[1:]) & set(SEEDS)
+
+
+def test_what_a_graph_writes_is_no_matter_of_a_metric_and_that_is_said(tmp_path: Path) -> None:
+    captured = graph_of_module(Exchanged().eval(), (torch.randn(2, 3),), folder=tmp_path, name="swaps")
+    graph, values = captured.graph, load(captured.data)
+    weights = {place: values[place] for place in graph.constants}
+    measures = MadeUp(graph, weights, *(values[place] for place in graph.variables))
+    outcome = tuned((graph, str(captured.data), measures), 0.5, metric=f"{__name__}:greatest")
+    assert outcome.chosen is not None
+    assert len(outcome.chosen.errors) == 3
+    assert "writes into 2 of its inputs" in outcome.notes[-1]
 
 
 def test_a_metric_that_is_no_number_of_the_model_itself_is_said_at_once(model: tuple[Graph, str, MadeUp]) -> None:

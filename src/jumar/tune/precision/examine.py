@@ -10,8 +10,9 @@ reads one JSON object a line on stdin and answers each with one on stdout. The f
     {"ask": "lowering", "lowering": {}}    {"errors": [...], "metric": 0.1, "metric_failed": ""}
     {"ask": "plan", "plan": {}}            the same, for the plan as engines build it
 
-or `{"failed": "why"}`. Errors are the worst over all inputs, one for each output; an infinite one is the string
-`inf`. It is a process of its own because engines and metrics may do anything.
+or `{"failed": "why"}`. Errors are the worst over all inputs, one for each output, then one for each input that the
+graph writes to; an infinite one is the string `inf`. The metric sees the outputs only. It is a process of its own
+because engines and metrics may do anything.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class Examination:
         """Compute the reference. Raises TuneError for a data file that cannot be read, UsageError for the metric."""
         self._graph = Graph.from_json(request["graph"])
         self._case = Case(self._graph, data=request["data"], seed=request["seeds"][0])
+        self._written = written_inputs(self._graph)
         self._num_threads: int = request["num_threads"]
         self._seeds: Sequence[int] = request["seeds"]
         self._metric: Metric | None = load_metric(request["metric"]) if request["metric"] else None
@@ -83,18 +85,23 @@ class Examination:
         return self._case.site(folder, self._num_threads)
 
     def _reference(self, inputs: Sequence[torch.Tensor]) -> list[Any]:
+        """Return the exact outputs, then what is exactly in the inputs that the graph writes to."""
+        plain, state = self._ran(self._case.plain, inputs)
+        exact = self._exact([tensor.clone() for tensor in inputs], self._written)
+        return [*plain, *state] if exact is None else exact
+
+    def _ran(self, function: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> tuple[list[Any], list[Any]]:
+        """Return the outputs, and what is then in the inputs that the graph writes to; the given ones stay."""
         copies = [tensor.clone() for tensor in inputs]
-        plain = outputs_of(self._case.plain(*[tensor.clone() for tensor in inputs]))
-        exact = self._exact(copies, written_inputs(self._graph))
-        return plain if exact is None else exact[: len(plain)]
+        return outputs_of(function(*copies)), [copies[place] for place in self._written]
 
     def _compare(self, function: Callable[..., Any]) -> Answer:
         worst: list[float] = []
         metrics: list[float] = []
         failed = ""
         for inputs, reference in zip(self._sets, self._references, strict=True):
-            outputs = outputs_of(function(*[tensor.clone() for tensor in inputs]))
-            errors = errors_of(outputs, reference)
+            outputs, state = self._ran(function, inputs)
+            errors = errors_of([*outputs, *state], reference)
             worst = [max(pair) for pair in zip(worst, errors, strict=True)] if worst else errors
             if self._metric is not None and not failed:
                 failed = self._measure(self._metric, outputs, reference, metrics)

@@ -33,14 +33,14 @@ class Errors:
     """How wrong outputs are."""
 
     outputs: tuple[float, ...]
-    """For each output, over all inputs; infinite where one is not finite."""
+    """For each output and each input that is written to, over all inputs; infinite where one is not finite."""
     metric: float | None = None
     """The user's, over all inputs; None without one, or when it failed."""
     metric_failed: str = ""
 
     @property
     def worst(self) -> float:
-        """The greatest of all outputs."""
+        """The greatest of them all."""
         return max(self.outputs, default=0.0)
 
     def judged(self) -> float:
@@ -65,8 +65,8 @@ class Examines(Protocol):
     def lowering(self, lowering: Lowering) -> Errors:
         """Return the errors of the graph lowered, computed by PyTorch."""
 
-    def plan(self, plan: Plan) -> Errors:
-        """Return the errors of a plan as its engines build it."""
+    def plan(self, plan: Plan, seeds: Sequence[int] = SEEDS) -> Errors:
+        """Return the errors of a plan as its engines build it, on the inputs of these seeds."""
 
     def close(self) -> None:
         """Free what was needed."""
@@ -83,11 +83,10 @@ class Examiner:
         num_threads: int,
         limits: Limits,
         metric: str = "",
-        seeds: Sequence[int] = SEEDS,
     ) -> None:
-        self._hello = {
+        self._hello: Mapping[str, Any] = {
             "graph": graph.to_json(), "data": data, "num_threads": num_threads, "metric": metric_from_anywhere(metric),
-            "seeds": [*seeds], "memory_bytes": limits.memory_bytes,
+            "memory_bytes": limits.memory_bytes,
         }  # fmt: skip
         self._time_s = limits.time_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -105,11 +104,11 @@ class Examiner:
         """Return the errors of the graph lowered, computed by PyTorch. Raises TuneError when that does not run."""
         return _errors(self._ask({"ask": "lowering", "lowering": lowering.to_json()}))
 
-    def plan(self, plan: Plan) -> Errors:
+    def plan(self, plan: Plan, seeds: Sequence[int] = SEEDS) -> Errors:
         """Return the errors of a plan as its engines build it; the process is new and ended afterwards."""
         self.close()
         try:
-            return _errors(self._ask({"ask": "plan", "plan": plan.to_json()}))
+            return _errors(self._ask({"ask": "plan", "plan": plan.to_json()}, seeds))
         finally:
             self.close()
 
@@ -118,10 +117,10 @@ class Examiner:
         process, self._process, self._rest = self._process, None, b""
         end_process(process)
 
-    def _ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    def _ask(self, request: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> Mapping[str, Any]:
         if self._process is None:
             self._start()
-            self._exchange(self._hello)
+            self._exchange({**self._hello, "seeds": [*seeds]})
         return self._exchange(request)
 
     def _start(self) -> None:

@@ -23,7 +23,8 @@ class Point:
     error: float
     """What the budget is for: the metric's where there is one, else the greatest of `errors`."""
     errors: tuple[float, ...] = ()
-    """For each output: greatest difference over the reference's greatest value, over all inputs."""
+    """For each output, then each input that is written to: greatest difference over the reference's greatest value,
+    over all inputs."""
     metric: float | None = None
     lowering: Lowering = field(default_factory=Lowering)
     """Which operators of the graph are computed in fewer bits, however the plan says so."""

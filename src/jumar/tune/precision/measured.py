@@ -15,16 +15,18 @@ from jumar.tune.machine import Machine
 from jumar.tune.measuring import OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
-from jumar.tune.precision.examiner import Errors, Examines
+from jumar.tune.precision.examiner import SEEDS, Errors, Examines
 from jumar.tune.precision.front import Point
-from jumar.tune.precision.outcome import Lost, PrecisionOutcome
-from jumar.tune.subgraph.trials import CONFIRMATION_SEED, Measures, stack
+from jumar.tune.precision.outcome import CONFIRMATION, Lost, PrecisionOutcome
+from jumar.tune.subgraph.trials import CONFIRMATION_SEED, Measures, settled, stack
 from jumar.tune.worker.messages import Effort, Outcome, Trial
 
 WORTHLESS = 1.0
 """An output as wrong as it is great says nothing: such a plan is no point, whatever the budget."""
 _END = 2.0
 """The confirmation, and finding its errors, take about this many times as long as the longest screening."""
+OTHER_SEEDS = (SEEDS[0], *(CONFIRMATION_SEED + seed for seed in SEEDS[1:]))
+"""Of the inputs on which a confirmation finds errors: the real ones, which are all there are, and other random sets."""
 
 
 class MetricFailed(Exception):
@@ -44,6 +46,8 @@ class Points:
     reference: Plan | None
     """What everything is measured against; None: eager."""
     outcome: PrecisionOutcome
+    eager: Plan | None = None
+    """Eager as a plan; None where there is no such engine."""
     metric: str = ""
     deadline_s: float | None = None
     """End of this graph's share of the time, in `Measures.elapsed_s`; None: the run's."""
@@ -75,10 +79,10 @@ class Points:
     def confirm(self, point: Point) -> Point | None:
         """Measure a point once more, at length, on other inputs: the new point, or None. Raises OutOfBudget."""
         found = self.measures.confirm(self._trial(point.plan, self.options.confirmation, CONFIRMATION_SEED))
-        again = self._point(found, point.plan, point.lowering, "confirmation")
+        again = self._point(found, point.plan, point.lowering, CONFIRMATION, OTHER_SEEDS)
         if again is None:
             return None
-        if not again.errors and (errors := self._examined(point.plan, "confirmation")) is not None:
+        if not again.errors and (errors := self._examined(point.plan, CONFIRMATION, OTHER_SEEDS)) is not None:
             again = replace(again, error=max(again.error, errors.worst), errors=errors.outputs)
         return replace(again, error=max(again.error, point.error), is_confirmed=True)
 
@@ -108,23 +112,26 @@ class Points:
         )
 
     def _trial(self, plan: Plan, effort: Effort, seed: int = 0) -> Trial:
+        against, effort = settled(plan, self.reference, self.eager, effort)
         return Trial(
-            task=self.graph, incumbent=stack(self.reference), candidate=stack(plan),
+            task=self.graph, incumbent=stack(against), candidate=stack(plan),
             num_threads=self.machine.num_threads, seed=self.options.seed + seed, min_gain=0.0, effort=effort,
             data=self.data, error_budget=WORTHLESS,
         )  # fmt: skip
 
-    def _point(self, found: Outcome, plan: Plan, lowering: Lowering, what: str) -> Point | None:
+    def _point(
+        self, found: Outcome, plan: Plan, lowering: Lowering, what: str, seeds: Sequence[int] = SEEDS
+    ) -> Point | None:
         if found.gain is None or found.worst_error is None or not math.isfinite(found.worst_error):
             self.outcome.lost.append(Lost(plan=str(plan), precision=what, status=found.status, detail=found.detail))
             return None
         self._before.append(found.gain)
         point = Point(plan=plan, gain=found.gain, error=found.worst_error, lowering=lowering)
-        return self._with_errors(point, what) if self.metric or len(self.graph.outputs) > 1 else point
+        return self._with_errors(point, what, seeds) if self.metric or len(self.graph.outputs) > 1 else point
 
-    def _with_errors(self, point: Point, what: str) -> Point | None:
+    def _with_errors(self, point: Point, what: str, seeds: Sequence[int]) -> Point | None:
         """Add what the trial does not say: the error of each output, and the metric."""
-        errors = self._examined(point.plan, what)
+        errors = self._examined(point.plan, what, seeds)
         if errors is None:
             return None
         if errors.metric_failed:
@@ -132,9 +139,9 @@ class Points:
         error = max(point.error, errors.worst) if errors.metric is None else errors.judged()
         return replace(point, error=error, errors=errors.outputs, metric=errors.metric)
 
-    def _examined(self, plan: Plan | None, what: str) -> Errors | None:
+    def _examined(self, plan: Plan | None, what: str, seeds: Sequence[int] = SEEDS) -> Errors | None:
         try:
-            return self.examiner.lowering(Lowering()) if plan is None else self.examiner.plan(plan)
+            return self.examiner.lowering(Lowering()) if plan is None else self.examiner.plan(plan, seeds)
         except TuneError as error:
             self.outcome.lost.append(Lost(plan=str(plan), precision=what, status="failed", detail=str(error)))
             return None

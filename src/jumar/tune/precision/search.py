@@ -37,6 +37,7 @@ from jumar.tune.precision.options import PrecisionOptions
 from jumar.tune.precision.outcome import Overflow, PrecisionOutcome
 from jumar.tune.precision.units import units_of
 from jumar.tune.precision.ways import Model, Way, arithmetic, ways_of
+from jumar.tune.subgraph.search import eager_plan
 from jumar.tune.subgraph.trials import Measures
 
 ROUNDS = 3
@@ -79,6 +80,7 @@ def tune_precision(
     points = Points(
         graph=graph, data=data, machine=machine, options=options, measures=measures, examiner=examiner,
         reference=reference, outcome=outcome, metric=precision.metric, deadline_s=deadline_s,
+        eager=eager_plan(engines),
     )  # fmt: skip
     try:
         _Search(
@@ -282,7 +284,17 @@ class _Search:
             self.outcome.points[place] = again
             if again.fits(self.precision.budget) and again.gain.clears(self.options.min_gain):
                 self.outcome.chosen = again
+                self._tell_of_state(again)
                 return
+
+    def _tell_of_state(self, chosen: Point) -> None:
+        """Say how wrong the inputs are that the graph writes to, where the judge was a metric: it sees outputs only."""
+        state = chosen.errors[len(self.graph.outputs) :]
+        if self.precision.metric and state:
+            self.outcome.notes.append(
+                f"The metric sees outputs only: of what the graph writes into {len(state)} of its inputs for the next "
+                f"call the error is {max(state):.2g} of the greatest value, which no budget judges."
+            )
 
 
 def _nodes(graph: Graph) -> range:

@@ -138,15 +138,8 @@ class Trials:
         )  # fmt: skip
 
     def trial(self, plan: Plan, against: Plan | None, effort: Effort, seed: int = 0) -> Trial:
-        """Return the comparison of two plans as a trial.
-
-        Where one of them keeps memory, the first call after each change of sides pays for pages and is not timed; and
-        eager is a plan too, which gives kept memory back before it runs.
-        """
-        keeps = [one is not None and one.memory == "keep" for one in (plan, against)]
-        if keeps[0] != keeps[1]:
-            effort = replace(effort, settling_calls=1)
-            against = against or self.eager
+        """Return the comparison of two plans as a trial."""
+        against, effort = settled(plan, against, self.eager, effort)
         return Trial(
             task=self.graph, incumbent=stack(against), candidate=stack(plan), num_threads=self.machine.num_threads,
             seed=self.options.seed + seed, min_gain=self.options.min_gain, effort=effort, data=self.data,
@@ -216,6 +209,17 @@ class Trials:
 def stack(plan: Plan | None) -> Stack:
     """Return the stack of a plan; of None, eager, the empty one."""
     return () if plan is None else (plan.policy(),)
+
+
+def settled(plan: Plan, against: Plan | None, eager: Plan | None, effort: Effort) -> tuple[Plan | None, Effort]:
+    """Return what `plan` is compared with, `against` (None: eager), and how.
+
+    Where one of them keeps memory, the first call after each change of sides pays for pages and is not timed; and
+    eager is a plan too, which gives kept memory back before it runs.
+    """
+    if (plan.memory == "keep") == (against is not None and against.memory == "keep"):
+        return against, effort
+    return against or eager, replace(effort, settling_calls=1)
 
 
 def _engines(plan: Plan) -> str:
