@@ -358,6 +358,30 @@ def test_a_precision_file_is_applied_to_the_same_graph(model: tuple[Graph, str, 
         assert outcome.chosen.lowering.nodes == first.chosen.lowering.nodes
 
 
+@pytest.mark.parametrize("share", [2.0, 0.5])
+def test_an_engine_with_a_setting_takes_it_from_a_precision_file(
+    model: tuple[Graph, str, MadeUp], tmp_path: Path, share: float
+) -> None:
+    whole = next(point.error for point in tuned(model, 1e-9, engines=[Setting()]).points if not point.is_reference)
+    first = tuned(model, whole * share, engines=[Setting()])
+    assert first.chosen is not None
+    ini, _, own = write_files(model[0], first.chosen, tmp_path, "deep")
+    for path in (ini, own):
+        again = tuned(model, whole * share, engines=[Setting()], precision=str(path))
+        assert again.chosen is not None
+        assert again.chosen.plan == first.chosen.plan
+        assert again.chosen.lowering == first.chosen.lowering
+
+
+def test_a_setting_is_not_given_for_more_than_a_file_names(model: tuple[Graph, str, MadeUp], tmp_path: Path) -> None:
+    path = tmp_path / "one.ini"
+    path.write_text("[ByNodeName]\nlinear_0=high_performance\nmul_0=high_performance\n")
+    outcome = tuned(model, 0.5, engines=[Setting()], precision=str(path))
+    (point,) = (point for point in outcome.points if not point.is_reference)
+    low = [region.nodes for region in point.plan.regions if region.settings["precision"] == "bf16"]
+    assert low == [(len(model[0].inputs),)]
+
+
 def test_a_file_that_names_nothing_of_the_graph_says_so(model: tuple[Graph, str, MadeUp], tmp_path: Path) -> None:
     path = tmp_path / "none.ini"
     path.write_text("Conv2D=high_performance\n")

@@ -7,13 +7,14 @@
 3. The same for a smaller and a greater budget, so that the front has points on both sides.
 4. The fastest within the budget is confirmed in a fresh process, on other inputs; else the next.
 
-With a precision file instead of `auto`, its list is measured in each precision by each engine, and 4.
+With a precision file instead of `auto`, its list is measured in each precision by each engine, and 4. An engine that
+has a setting for the precision is given it for the units whose operators are all on the list.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -174,9 +175,10 @@ class _Search:
             return []
 
     def _measure(self, way: Way, assignment: Assignment, plan: Plan, what: str) -> Point | None:
-        lowering = self._model.lowering(assignment, early=way.early)
-        kept = replace(lowering, nodes=effective(self.graph, lowering))
-        return self.points.screen(plan, kept, what)
+        return self.points.screen(plan, self._effective(self._model.lowering(assignment, early=way.early)), what)
+
+    def _effective(self, lowering: Lowering) -> Lowering:
+        return replace(lowering, nodes=effective(self.graph, lowering))
 
     def _measure_mixed(self) -> None:
         """Search mixtures for the engines that gained most with the whole graph."""
@@ -261,18 +263,26 @@ class _Search:
         ways, self.outcome.left_out = ways_of(self.graph, self.machine, self.engines, self._precisions())
         done: set[tuple[str, str]] = set()
         for way, precision in ways:
-            lowering = self._model.ranged(found.nodes(self.graph, precision), early=way.early)
-            kept = replace(lowering, nodes=effective(self.graph, lowering))
+            kept, plans = self._listed(way, found.nodes(self.graph, precision))
             key = (way.name, str(sorted(kept.nodes.items())))
             if not kept or key in done:
                 continue
             done.add(key)
-            for plan in self._model.plans_in_graph(way.engine, kept):
+            for plan in plans:
                 self.points.screen(plan, kept, precision)
         if not done and found.plan is None:
             self.outcome.notes.append(
                 f"{self.precision.precision} names no operator of this graph that may be computed in fewer bits here."
             )
+
+    def _listed(self, way: Way, nodes: Mapping[Reference, LowPrecision]) -> tuple[Lowering, list[Plan]]:
+        """Return what of a list one way lowers, and the plans that do: whole units where the engine has a setting."""
+        if way.in_graph:
+            kept = self._effective(self._model.ranged(nodes, early=way.early))
+            return kept, self._model.plans_in_graph(way.engine, kept)
+        assignment = self._model.assignment(nodes)
+        kept = self._effective(self._model.lowering(assignment))
+        return kept, self._plans(way, assignment) if kept else []
 
     def _choose(self) -> None:
         """Confirm the fastest within the budget; the first that holds is chosen."""

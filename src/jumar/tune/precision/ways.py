@@ -13,12 +13,13 @@ from itertools import groupby
 from jumar.native import features, features_in
 from jumar.tune.engines.base import Engine, Precision, Settings
 from jumar.tune.graph import Graph, Reference
-from jumar.tune.lowering import Lowering, LowPrecision, Range, lowered, rounded
+from jumar.tune.graph.graph import GETITEM
+from jumar.tune.lowering import Lowering, LowPrecision, Range, effective, lowered, rounded
 from jumar.tune.lowering.movers import Groups, sources_of
 from jumar.tune.lowering.weights import operands_of
 from jumar.tune.machine import Machine
 from jumar.tune.plan import Plan, Region
-from jumar.tune.precision.assign import Assignment
+from jumar.tune.precision.assign import Assignment, Choice
 from jumar.tune.precision.units import Unit
 
 INT8_ENGINES = frozenset({"openvino", "onnxruntime"})
@@ -81,6 +82,18 @@ class Model:
             kept[value] = precision
             ranges |= {one: self.ranges[one] for one in needed}
         return Lowering(nodes=kept, ranges=ranges, early=early)
+
+    def assignment(self, nodes: Mapping[Reference, LowPrecision]) -> Assignment:
+        """Return the assignment of the units of which a list of nodes names every operator, in one precision."""
+        return tuple(self._choice(unit, nodes) for unit in self.units)
+
+    def _choice(self, unit: Unit, nodes: Mapping[Reference, LowPrecision]) -> Choice:
+        for precision in dict.fromkeys(nodes[value] for value in unit.nodes if value in nodes):
+            low = effective(self.graph, Lowering(nodes=dict.fromkeys(unit.nodes, precision)))
+            named = [value for value in low if self.graph.nodes[value - len(self.graph.inputs)].operator != GETITEM]
+            if named and all(nodes.get(value) == precision for value in named):
+                return precision
+        return None
 
     def plans(self, way: Way, assignment: Assignment) -> list[Plan]:
         """Return the plans of an assignment, the most promising first; empty when the engine takes none of it."""
