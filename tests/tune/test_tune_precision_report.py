@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tune_builders import MACHINE
 
 from jumar.cli.tune_precision import precision_of, precision_sections
-from jumar.errors import UsageError
+from jumar.errors import InputError, UsageError
 from jumar.report.page import Table
+from jumar.tune import Bank, tune
 from jumar.tune.gate import gain_of
 from jumar.tune.lowering import Lowering
 from jumar.tune.outcome import TuneResult
 from jumar.tune.plan import Plan, Region
 from jumar.tune.precision.front import Point, pareto
-from jumar.tune.precision.outcome import Lost, Overflow, PrecisionOutcome
+from jumar.tune.precision.options import PrecisionOptions
+from jumar.tune.precision.outcome import CONFIRMATION, Lost, Overflow, PrecisionOutcome
 from jumar.tune.rules import findings_of
 
 
@@ -70,6 +73,41 @@ def test_a_graph_that_keeps_its_precision_says_why(fields: dict[str, object], sa
     assert says in found["JM536"]
 
 
+@pytest.mark.parametrize(
+    ("fields", "why", "action"),
+    [
+        ({"lost": [("busy", "3 of 40 pairs were undisturbed")]}, "3 of 40 pairs were undisturbed", "nothing else uses"),
+        ({"stopped_by": "--time-budget"}, "--time-budget ended the search before", "more --time-budget"),
+        ({"lost": [("disagrees", "")]}, "disagrees", "sample inputs"),
+    ],
+)
+def test_a_point_within_the_budget_that_was_not_confirmed_is_no_question_of_the_budget(
+    fields: dict[str, Any], why: str, action: str
+) -> None:
+    fields["lost"] = [
+        Lost(plan=str(GOOD.plan), precision=CONFIRMATION, status=status, detail=detail)
+        for status, detail in fields.get("lost", [])
+    ]
+    (found,) = (one for one in findings_of(result_of(replace(OUTCOME, **fields))) if one.code == "JM536")
+    assert found.message == f"net: good, 1 int8 is faster with an error of 0.008 of 0.01, and was not confirmed: {why}."
+    assert action in found.action
+    assert "--budget if" not in found.action
+
+
+@pytest.mark.parametrize(
+    ("fields", "action"),
+    [
+        ({"budget": 0.001}, "Allow a greater --budget"),
+        ({"points": [REFERENCE]}, "Leave its precision"),
+        ({"points": [], "stopped_by": "--trials"}, "Tune again"),
+        ({"failure": "it does not run"}, "Mend what it names"),
+    ],
+)
+def test_a_greater_budget_is_advised_only_where_it_would_help(fields: dict[str, Any], action: str) -> None:
+    (found,) = (one for one in findings_of(result_of(replace(OUTCOME, **fields))) if one.code == "JM536")
+    assert found.action.startswith(action)
+
+
 def test_overflows_metrics_and_missing_arithmetic_are_findings() -> None:
     overflows = [Overflow(name="mul_0", precision="fp16", greatest=1e6)]
     found = said(
@@ -112,6 +150,19 @@ def test_options_of_the_command_line_are_read_or_refused() -> None:
     for budget, metric in (("1e-3", ""), ("1e-2", "builtins:max")):
         with pytest.raises(UsageError, match="would do nothing without --precision auto"):
             precision_of("keep", budget, metric)
+
+
+def test_a_broken_precision_file_is_refused_before_anything_else(tmp_path: Path) -> None:
+    path = tmp_path / "net.ini"
+    path.write_text("Conv2D=quick\n")
+    with pytest.raises(InputError, match=r"net\.ini:1"):
+        precision_of(str(path), "1e-2", "")
+    (tmp_path / "bank").mkdir()
+    with pytest.raises(InputError, match=r"net\.ini:1"):
+        tune(
+            tmp_path / "no_recording", bank=Bank.open(tmp_path / "bank"), result_folder=tmp_path,
+            precision=PrecisionOptions(precision=str(path)),
+        )  # fmt: skip
 
 
 def test_a_metric_beside_the_model_is_found_and_what_its_module_raises_is_one_sentence(

@@ -16,7 +16,8 @@ net: openvino, 18 int8 is 2.31 times as fast (95 % interval 2.25 to 2.36) with a
 `op_precision_mode` and the list as `modify_mixlist`.
 
 ## Fix safety
-No edit is made, and nothing goes into the bank: what is tuned without `--precision` keeps its precision.
+No edit is made. The choice goes into the bank for these weights and this budget, and only who allows that error gets
+it: what runs without `--budget` keeps its precision.
 
 ## References
 `docs/tune-precision.md`.

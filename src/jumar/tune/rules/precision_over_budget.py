@@ -1,7 +1,8 @@
 """JM536 precision-over-budget.
 
 ## What it does
-Reports that `--precision` found nothing within the error budget that is faster beyond doubt, and how near it came.
+Reports that `--precision` found nothing within the error budget that is faster beyond doubt, and how near it came; or
+that what it found was not confirmed by the last measurement, and why.
 
 ## Why it matters
 The graph keeps its precision. Often the budget is missed by little, or one operator makes most of the error.
@@ -9,8 +10,11 @@ The graph keeps its precision. Often the budget is missed by little, or one oper
 ## Example
 net: nothing in fewer bits is faster within an error of 0.001; the most exact that is faster has 0.0034.
 
+net: openvino, 18 int8 is faster with an error of 0.0034 of 0.01, and was not confirmed: 3 of 40 pairs were undisturbed.
+
 ## Use instead
-A greater `--budget`, if the error can be borne; a `--metric` that measures what matters of the outputs.
+A greater `--budget`, if the error can be borne; a `--metric` that measures what matters of the outputs. Where the last
+measurement is what is missing, a quiet machine and more `--time-budget`.
 
 ## Fix safety
 No edit is made.
@@ -26,7 +30,9 @@ from collections.abc import Iterator
 from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult
+from jumar.tune.precision.front import Point
 from jumar.tune.precision.outcome import PrecisionOutcome
+from jumar.tune.subgraph.outcome import NOT_JUDGED
 
 RULE = Rule(
     code="JM536",
@@ -35,6 +41,8 @@ RULE = Rule(
     severity=Severity.INFO,
     doc=__doc__,
 )
+
+_AGAIN = "Tune again while nothing else uses the machine, with more --time-budget where that ended the search."
 
 
 def findings(result: TuneResult) -> Iterator[Finding]:
@@ -46,7 +54,7 @@ def findings(result: TuneResult) -> Iterator[Finding]:
             f"{one.name}: {_what(one)}",
             evidence={"budget": one.budget, "num_points": len(one.points), "num_lost": len(one.lost)},
             why="The graph keeps its precision.",
-            action="Allow a greater --budget if the error can be borne, or give a --metric of what matters.",
+            action=_action(one),
             severity=Severity.WARNING if one.failure else None,
         )
 
@@ -54,6 +62,11 @@ def findings(result: TuneResult) -> Iterator[Finding]:
 def _what(one: PrecisionOutcome) -> str:
     if one.failure:
         return f"its precision could not be examined: {one.failure}"
+    if (point := _unconfirmed(one)) is not None:
+        return (
+            f"{point.name} is faster with an error of {point.error:.2g} of {one.budget:g}, and was not confirmed: "
+            f"{_why_not(one, point)}."
+        )
     nearest = one.most_exact()
     num_busy = sum(lost.status == "busy" for lost in one.lost)
     if nearest is None and (num_busy or one.stopped_by):
@@ -67,3 +80,30 @@ def _what(one: PrecisionOutcome) -> str:
         f"nothing in fewer bits is faster within an error of {one.budget:g}; the most exact that is faster has "
         f"{nearest.error:.2g}."
     )
+
+
+def _action(one: PrecisionOutcome) -> str:
+    if one.failure:
+        return "Mend what it names and tune again; until then the graph is tuned in its own precision only."
+    nearest = one.most_exact()
+    if nearest is None:
+        return _AGAIN if one.is_open else "Leave its precision as it is: no budget makes it faster here."
+    if not nearest.fits(one.budget):
+        return "Allow a greater --budget if the error can be borne, or give a --metric of what matters."
+    lost = one.lost_in_confirmation(nearest)
+    if lost is None or lost.status in NOT_JUDGED:
+        return _AGAIN
+    return "Tune again with sample inputs like those that it will meet: it failed on others than it was found on."
+
+
+def _unconfirmed(one: PrecisionOutcome) -> Point | None:
+    """Return the most exact point that is faster, if it is within the budget: its last measurement is missing."""
+    nearest = one.most_exact()
+    return nearest if nearest is not None and nearest.fits(one.budget) else None
+
+
+def _why_not(one: PrecisionOutcome, point: Point) -> str:
+    lost = one.lost_in_confirmation(point)
+    if lost is not None:
+        return (lost.detail or lost.status).rstrip(".")
+    return f"{one.stopped_by} ended the search before" if one.stopped_by else "it was not measured again"
