@@ -124,6 +124,41 @@ def test_old_values_that_are_still_read_keep_an_operator_from_being_made_ordinar
     assert torch.allclose(computed(captured)[0], x.exp().t() * 3 + 1)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (y := x.sin(), y.clone()),
+        lambda x: (y := x.sin(), y.to(torch.float32, copy=True)),
+        lambda x: (y := x.sin(), nn.functional.dropout(y.clone(), training=False)),
+        lambda x: (y := x.sin(), y[:1], y.clone().split(1)[1]),
+        lambda x: (x.sin(), x.clone().flatten(1)),
+        lambda x: (x.sin(), x.clone().detach()),
+    ],
+)
+def test_a_copy_stays_where_a_result_would_be_in_the_memory_of_an_input_or_another_result(tmp_path, function):
+    x = torch.randn(2, 3)
+    captured = capture(models.Function(function), (x,), folder=tmp_path)
+    tensors = load(captured.data)
+    outputs = function_of(captured.graph, {})(*tensors.values())
+    assert all(torch.equal(*pair) for pair in zip(outputs, function(x), strict=True))
+    assert len({one.untyped_storage().data_ptr() for one in (outputs[0], outputs[-1], tensors[0])}) == 3
+
+
+def test_a_copy_that_no_result_is_made_with_has_no_part_in_the_key(tmp_path):
+    def copying(x):
+        y = x.clone().sin().clone()
+        return y.clone(), (y.clone() + 1).clone()
+
+    def plain(x):
+        y = x.sin()
+        return y, y + 1
+
+    keys = {capture(models.Function(one), (torch.randn(4),), folder=tmp_path).graph.key for one in (copying, plain)}
+    assert len(keys) == 1
+
+
+
+
 def test_an_inference_batch_norm_has_one_form_by_both_ways(tmp_path):
     norm = nn.BatchNorm2d(2).eval()
 

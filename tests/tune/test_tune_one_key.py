@@ -160,3 +160,34 @@ def test_pieces_of_a_model_are_known_with_their_buffers_as_weights(tmp_path: Pat
     assert all(torch.allclose(a, b, atol=1e-6) for a, b in zip(made, expected, strict=True))
     assert pieces[0].graph.variables == [0]
     assert all("conv2d" not in str(one.module.graph) for one in untuned)
+
+
+class Keeps(nn.Module):
+    """What it keeps is written to outside of the graph that makes both."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        made = self.layer(x).relu()
+        kept = made.clone()
+        torch._dynamo.graph_break()
+        made.mul_(2)
+        return made + kept
+
+
+def test_a_copy_of_a_piece_keeps_its_values_when_the_other_is_written_to(
+    tmp_path: Path, untuned: list[Compilation]
+) -> None:
+    torch.manual_seed(0)
+    model, x = Keeps().eval(), torch.randn(2, 4)
+    pieces = graphs_of_pieces(model, (x,), {}, folder=tmp_path, name="net", origin="")
+    fill_bank(tmp_path, [piece.graph for piece in pieces]).close()
+    with torch.no_grad():
+        made = torch.compile(model, backend=jumar, options={"bank": str(tmp_path)})(x)
+        assert torch.allclose(made, model(x))
+        assert torch.allclose(made, 3 * model.layer(x).relu())
+    assert all("linear" not in str(one.module.graph) for one in untuned)
+
+

@@ -13,6 +13,7 @@ import torch
 from torch import fx
 
 from jumar.tune.graph.graph import Graph
+from jumar.tune.graph.memory import is_told_to_copy, origin
 
 aten = torch.ops.aten
 
@@ -23,6 +24,9 @@ _PASSING = {
     aten.positive.default,
 }  # fmt: skip
 """Operators that do nothing where what they return looks as what they take."""
+
+_COPIES = {aten.clone.default, aten.lift_fresh_copy.default, aten._to_copy.default, operator.getitem}
+"""Those of them, and of dropouts, that return memory of their own: `native_dropout` has several results."""
 
 _DROPOUTS = {
     aten.dropout.default: 2, aten.feature_dropout.default: 2, aten.alpha_dropout.default: 2,
@@ -37,9 +41,8 @@ _FOLDED_BYTES = 16 << 20
 def simplify(module: fx.GraphModule, weights: Mapping[fx.Node, torch.Tensor]) -> None:
     """Take out operators without effect, and compute what depends on weights alone. `meta["val"]` must be there.
 
-    Only what the outputs need is looked at; results that an input is returned as stay copies.
+    Only what the outputs need is looked at; copies stay where results would be the memory of an input or of each other.
     """
-    returned = set(module.graph.output_node().all_input_nodes)
     for node in list(module.graph.nodes):
         if node.op != "call_function":
             continue
@@ -47,9 +50,8 @@ def simplify(module: fx.GraphModule, weights: Mapping[fx.Node, torch.Tensor]) ->
             _rename_batch_norm(node)
         elif node.target is aten.unbind.int:
             _select_items(node)
-        elif (source := _source_of(node)) is not None and not (node in returned and source.op == "placeholder"):
-            node.replace_all_uses_with(source)
-            module.graph.erase_node(node)
+    _pass_on(module.graph, copies=False)
+    _pass_on(module.graph, copies=True)  # which of them must stay shows when nothing else is in between
     module.graph.eliminate_dead_code()
     _fold(module, dict(weights))
     module.recompile()
@@ -83,6 +85,31 @@ def _same_memory(graph: Graph, tensors: Mapping[int, torch.Tensor]) -> dict[int,
         look = (tensor.data_ptr(), tensor.dtype, tuple(tensor.shape), tensor.stride())
         same[place] = first.setdefault(look, place)
     return {place: earlier for place, earlier in same.items() if place != earlier}
+
+
+def _pass_on(graph: fx.Graph, *, copies: bool) -> None:
+    """Take out what passes a value on: copies, or everything else."""
+    output = graph.output_node()
+    for node in list(graph.nodes):
+        source = _source_of(node) if node.op == "call_function" else None
+        if source is not None and _copies(node) == copies and not _parts(node, source, output):
+            node.replace_all_uses_with(source)
+            graph.erase_node(node)
+
+
+def _parts(node: fx.Node, source: fx.Node, output: fx.Node) -> bool:
+    """Tell whether a result would be an input itself without `node`, or be in memory that an input or result has."""
+    if source.op == "placeholder" and node in output.all_input_nodes:
+        return True
+    if not _copies(node):
+        return False
+    results, held = {origin(result) for result in output.all_input_nodes}, origin(source)
+    return node in results and (held in results or held.op != "call_function")
+
+
+def _copies(node: fx.Node) -> bool:
+    """Tell whether what a node passes on is in memory of its own."""
+    return node.target in _COPIES or is_told_to_copy(node)
 
 
 def _source_of(node: fx.Node) -> fx.Node | None:

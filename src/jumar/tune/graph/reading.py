@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.graph.fx import from_fx
 from jumar.tune.graph.graph import Graph
 from jumar.tune.graph.inplace import has_in_place, without_plain_in_place
+from jumar.tune.graph.memory import origin
 from jumar.tune.graph.nesting import describe
 from jumar.tune.graph.normal import in_order, simplify
 from jumar.tune.task import TensorSpec
@@ -207,26 +207,12 @@ def _part_from(module: fx.GraphModule, written: set[fx.Node]) -> None:
             continue
         values = output.all_input_nodes if user is output else [user.args[1]]
         for value in values:
-            if isinstance(value, fx.Node) and _origin(value) in written:
+            if isinstance(value, fx.Node) and origin(value) in written:
                 with module.graph.inserting_before(user):
                     copy = module.graph.call_function(torch.ops.aten.clone.default, (value,))
                 copy.meta["val"] = value.meta["val"].clone()
                 user.replace_input_with(value, copy)
     module.recompile()
-
-
-def _origin(node: fx.Node) -> fx.Node:
-    """Return what a value is a view of, or may be; itself when it is none."""
-    while node.op == "call_function" and node.args and isinstance(node.args[0], fx.Node):
-        target = node.target
-        is_view = target is operator.getitem or (
-            isinstance(target, torch._ops.OpOverload)
-            and any(one.alias_info is not None and not one.alias_info.is_write for one in target._schema.returns)
-        )
-        if not is_view:
-            break
-        node = node.args[0]
-    return node
 
 
 def _is_plain(value: Any) -> bool:
