@@ -139,6 +139,15 @@ class EngineContract:
         assert outputs[0] is example[0]
         assert outputs[1].data_ptr() == example[0].data_ptr()
 
+    def test_copies_that_are_outputs_are_in_memory_of_their_own(self, engine: Engine, tmp_path: Path) -> None:
+        graph, constants, example = engine_models.captured("copies")
+        site = Site(graph=graph, constants=constants, example=example, folder=tmp_path)
+        settings = engine.settings(graph, replace(WITH_COMPILER, num_threads=1))[0]
+        with torch.no_grad():
+            outputs = self.built(engine, site, settings)(*example)
+            self.agree(outputs, engine_models.plain(graph, constants, example), settings)
+        assert len({tensor.untyped_storage().data_ptr() for tensor in (*example, *outputs)}) == 5
+
     def test_another_process_loads_the_same_function_and_compiles_nothing(self, engine: Engine, tmp_path: Path) -> None:
         works, expected = [], []
         for site, settings, others in self.sites(tmp_path, engine):

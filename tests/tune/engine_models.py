@@ -76,6 +76,18 @@ class Borders(nn.Module):
         return x, x.t(), left, right, (x * scale).t(), x.sum(), x > 0, self.weight, (image + 1) * scale, left.relu()
 
 
+class Copies(nn.Module):
+    """Outputs that are equal, and an input, in memory of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 8, 3)
+
+    def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        made = self.layer(image)
+        return made, made.clone(), image.clone(), image.clone().flatten(1)
+
+
 MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Sequence[torch.Tensor]]]] = {
     "convolutions": (Shuffled, lambda: [torch.randn(2, 3, 24, 24)]),
     "attention": (Block, lambda: [torch.randint(0, 11, (2, 7))]),
@@ -85,6 +97,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], Callable[[], Sequence[torch.Ten
             torch.randn(5, 4), torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), torch.tensor(1.5),
         ],
     ),
+    "copies": (Copies, lambda: [torch.randn(2, 3, 6, 6)]),
 }  # fmt: skip
 
 

@@ -309,6 +309,19 @@ def test_outputs_of_earlier_calls_keep_their_values_unless_reuse_is_asked_for(tm
         assert torch.equal(first, kept) is not reuse
 
 
+def test_copies_that_are_outputs_are_in_memory_of_their_own(tmp_path) -> None:
+    def copies(layer: Any, more: Any, after: Any, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        made = layer(image)
+        return made, made.clone(), made.clone().flatten(1), image.clone(), after(more(made)).relu().clone().clone()
+
+    layers = [nn.Conv2d(3, 5, 3), nn.Conv2d(5, 5, 1), nn.Conv2d(5, 5, 1)]
+    model, x = Net(copies, *layers), torch.randn(1, 3, 8, 8)
+    outputs = build(model, [x], tmp_path)(x)
+    with torch.no_grad():
+        assert all(torch.allclose(*pair, atol=1e-5) for pair in zip(outputs, model(x), strict=True))
+    assert len({tensor.untyped_storage().data_ptr() for tensor in (x, *outputs)}) == 6
+
+
 def test_inputs_of_any_strides_and_nan_are_taken_as_pytorch_takes_them(tmp_path) -> None:
     model, x = nn.Sequential(nn.Conv2d(8, 20, 1), nn.ReLU()), torch.randn(2, 8, 6, 7)
     function = build(model, [x], tmp_path)

@@ -78,6 +78,11 @@ def wanted(graph: Graph) -> list[Reference]:
     return [*outputs, *(effect_of(graph, value)[1] for value in graph.effects)]
 
 
+def root_of(graph: Graph, value: Reference) -> Reference:
+    """Return what a value is a view of, or may be; itself when it is none."""
+    return _root(graph, value, set())
+
+
 def effect_of(graph: Graph, value: Reference) -> tuple[Reference, Reference]:
     """Return the input that an effect writes to, and the value it writes."""
     node = graph.nodes[value - len(graph.inputs)]

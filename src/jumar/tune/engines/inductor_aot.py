@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from jumar.tune.engines.base import GraphFunction, Settings, Site
-from jumar.tune.engines.borders import inside_constants, with_borders
+from jumar.tune.engines.borders import Inside, inside_constants, with_borders
 from jumar.tune.engines.bound import with_weights
 from jumar.tune.engines.channels import channels_last, converted
 from jumar.tune.engines.cut import Cut, cut
 from jumar.tune.engines.eager import MKL
 from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph
 from jumar.tune.graph.fx import to_fx
 from jumar.tune.graph.values import annotated
 
@@ -70,17 +71,39 @@ def loaded(site: Site, settings: Settings) -> GraphFunction:
         raise TuneError(f"{path} is missing, so that nothing can be loaded; tune again.")
     if settings.get("products") == MKL:
         import jumar.tune.engines.mkl  # noqa: F401 - defines the operator that the library calls
-    return with_borders(site, made, _runner(str(path)))
+    return with_borders(site, made, _apart(made.inside, _runner(str(path))))
 
 
-def _runner(path: str) -> Callable[[list[torch.Tensor]], Sequence[torch.Tensor]]:
+def _apart(graph: Graph, run: Inside) -> Inside:
+    """Return `run` with outputs in memory of their own: with frozen weights, equal operators are computed once."""
+    repeated = _repeated(graph)
+    if not repeated:
+        return run
+
+    def call(inputs: list[torch.Tensor]) -> Sequence[torch.Tensor]:
+        return [output.clone() if place in repeated else output for place, output in enumerate(run(inputs))]
+
+    return call
+
+
+def _repeated(graph: Graph) -> set[int]:
+    """Return the places of the outputs that are computed as an earlier one is."""
+    first: dict[str, int] = {}
+    same = list(range(len(graph.inputs)))
+    for node in graph.nodes:
+        same.append(first.setdefault(repr(node.renumbered(same.__getitem__)), len(same)))
+    values = [same[value] for value in graph.outputs if value is not None]
+    return {place for place, value in enumerate(values) if value in values[:place]}
+
+
+def _runner(path: str) -> Inside:
     """Return the library's function. One runner: calls of one function do not overlap.
 
     The loader itself is used, not `torch._inductor.aoti_load_package` around it: that imports the compiler, asks g++
     for its version, and checks and flattens inputs that are tensors, in order, by construction.
     """
     loader: Any = torch._C._aoti.AOTIModelPackageLoader(path, "model", False, 1, -1)
-    run: Callable[[list[torch.Tensor]], Sequence[torch.Tensor]] = loader.run
+    run: Inside = loader.run
     return run
 
 

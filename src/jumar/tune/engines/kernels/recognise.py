@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from jumar.tune.engines.cut import root_of
 from jumar.tune.engines.kernels.arguments import named, pair, value_of
 from jumar.tune.engines.kernels.layers import Layers
 from jumar.tune.engines.kernels.steps import (
@@ -229,6 +230,23 @@ class _Reader(Layers):
             self.flat.add(place)
         return len(self.shape(place)) in {2, 4} and self.alias(place, source)
 
+    def copy(self, place: Reference, node: Node, given: Arguments) -> bool:
+        """Read a copy; PyTorch makes those without which an output would be an input or another output."""
+        return not self._parts(place, value_of(given["input"])) and self.same(place, node, given)
+
+    def _parts(self, place: Reference, source: Reference | None) -> bool:
+        results = {root_of(self.graph, value) for value in self.graph.outputs if value is not None}
+        if source is None or place not in results:
+            return False
+        held = self._memory(source)
+        return held in results or held < len(self.graph.inputs)
+
+    def _memory(self, value: Reference) -> Reference:
+        """Return the value in whose memory a value is, behind views and what was read as another value."""
+        while (found := root_of(self.graph, self.steps.value(value))) != value:
+            value = found
+        return value
+
     def pad(self, place: Reference, node: Node, given: Arguments) -> bool:
         """Read zeros around an image, when only convolutions read them."""
         source, sizes = value_of(given["input"]), given["pad"]
@@ -337,7 +355,8 @@ _READERS: dict[str, Callable[[_Reader, Reference, Node, Arguments], bool]] = {
     **dict.fromkeys(("aten::max_pool2d", "aten::avg_pool2d"), _Reader.pool),
     **dict.fromkeys(("aten::adaptive_avg_pool2d", "aten::mean.dim"), _Reader.mean),
     **dict.fromkeys(("aten::view", "aten::reshape", "aten::flatten.using_ints", "aten::squeeze.dims"), _Reader.reshape),
-    **dict.fromkeys(("aten::contiguous", "aten::clone", "aten::dropout"), _Reader.same),
+    **dict.fromkeys(("aten::contiguous", "aten::dropout"), _Reader.same),
+    "aten::clone": _Reader.copy,
     **dict.fromkeys(("aten::pad", "aten::constant_pad_nd"), _Reader.pad),
     **dict.fromkeys(("aten::channel_shuffle", "aten::native_channel_shuffle"), _Reader.shuffle),
     **dict.fromkeys(("aten::split.Tensor", "aten::split_with_sizes", "aten::chunk"), _Reader.split),
