@@ -157,6 +157,41 @@ def test_a_copy_that_no_result_is_made_with_has_no_part_in_the_key(tmp_path):
     assert len(keys) == 1
 
 
+@pytest.mark.parametrize(
+    ("x", "other"),
+    [
+        (torch.randn(3, 4, 4), torch.randn(3, 1, 1, dtype=torch.float64)),
+        (torch.randn(2, 4).half(), torch.randn(2, 4)),
+        (torch.arange(4, dtype=torch.int32), torch.arange(4)),
+    ],
+    ids=["more bits", "half", "integers"],
+)
+def test_what_is_written_in_place_keeps_its_dtype(tmp_path, x, other):
+    def function(x, other):
+        y = x * 2
+        y -= other
+        return y
+
+    captured = capture(models.Function(function), (x, other), folder=tmp_path)
+    (found,) = computed(captured)
+    assert captured.findings == ()
+    assert found.dtype == x.dtype
+    assert torch.equal(found, function(x, other))
+
+
+def test_in_place_operators_of_several_dtypes_are_ordinary_where_that_is_the_same(tmp_path):
+    def function(x, mask, number):
+        y = x * 2
+        y *= mask
+        y += number
+        return y.gt_(0)
+
+    given = (torch.randn(3, 4), torch.tensor([True, False, True, True]), torch.tensor(0.5, dtype=torch.float64))
+    captured = capture(models.Function(function), given, folder=tmp_path)
+    assert operators(captured)[:3] == ["aten::mul.Tensor", "aten::mul.Tensor", "aten::add.Tensor"]
+    assert torch.equal(computed(captured)[0], function(*given))
+
+
 
 
 def test_an_inference_batch_norm_has_one_form_by_both_ways(tmp_path):

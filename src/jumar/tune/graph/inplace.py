@@ -21,6 +21,7 @@ def has_in_place(module: fx.GraphModule) -> bool:
 def without_plain_in_place(module: fx.GraphModule) -> None:
     """Replace in-place operators after which nothing reads the memory they write to, but through their result.
 
+    Where the result would have another dtype (`x -= y` with a `y` of more bits, `x.gt_(0)`), they stay.
     Which values share memory is read from the (fake) tensors in `meta["val"]`.
     """
     positions = {node: place for place, node in enumerate(module.graph.nodes)}
@@ -32,7 +33,7 @@ def without_plain_in_place(module: fx.GraphModule) -> None:
         if not _is_in_place(node):
             continue
         ordinary = _ordinary(node.target)
-        if ordinary is not None and _is_last_word(node, sharing, positions):
+        if ordinary is not None and _is_last_word(node, sharing, positions) and _keeps_dtype(node, ordinary):
             node.target = ordinary
     module.recompile()
 
@@ -54,6 +55,14 @@ def _is_last_word(node: fx.Node, sharing: dict[int, list[fx.Node]], positions: d
             if positions[other] < here and any(positions[user] > here for user in other.users):
                 return False
     return True
+
+
+def _keeps_dtype(node: fx.Node, ordinary: torch._ops.OpOverload) -> bool:
+    """Tell whether the ordinary operator gives the dtype that what is written to has, and in place keeps."""
+    if any("val" not in one.meta for one in node.all_input_nodes):
+        return False
+    arguments, keywords = fx.map_arg((node.args, node.kwargs), lambda one: one.meta["val"])
+    return bool(ordinary(*arguments, **keywords).dtype == node.meta["val"].dtype)
 
 
 def _storages(node: fx.Node) -> Iterator[int]:
