@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from jumar.errors import InputError, JumarError, UsageError
 from jumar.tune.errors import TuneError
+from jumar.tune.graph import data
 from jumar.tune.graph.capture import graph_of_module
 from jumar.tune.graph.shapes import InputShape, parse_shapes
 from jumar.tune.graph.source import is_graph_source, load_graphs
+from jumar.tune.signature import function_of
 
 HERE = Path(__file__).parent
 
@@ -35,6 +37,20 @@ def test_a_factory_an_exported_program_and_the_model_itself_give_one_key(tmp_pat
     ]
     assert len({one.graph.key for one in ways}) == 1
     assert [one.name for one in ways] == ["model", "residual", "residual", "net"]
+
+
+def test_an_exported_program_that_writes_in_place_to_what_a_view_shows_computes_what_it_computed(tmp_path):
+    def writes(x):
+        y = x.exp()
+        turned = y.t()
+        y.mul_(3)
+        return turned + 1
+
+    x, path = torch.randn(3, 3), tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(models.Function(writes), (x,)), path)
+    (found,) = loaded(str(path), tmp_path)
+    with torch.no_grad():
+        assert torch.allclose(function_of(found.graph)(*data.load(found.data).values())[0], writes(x))
 
 
 def test_gears_are_one_graph_each(tmp_path):

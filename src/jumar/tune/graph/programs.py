@@ -14,6 +14,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.graph.capture import exported, graph_of_program, silence
 from jumar.tune.graph.captured import Captured
 from jumar.tune.graph.examples import example, resized
+from jumar.tune.graph.inplace import has_in_place
 from jumar.tune.graph.shapes import Gear, InputShape
 from jumar.tune.rules import dynamic_shape
 
@@ -32,6 +33,8 @@ def load_program(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captur
                 f"{path} takes changing sizes ({', '.join(changing)}), and sizes are tuned one by one; "
                 f'name them: --input-shape "{_shapes(program)}".'
             )
+        if has_in_place(program.graph_module):  # a file does not say which values share memory
+            program = exported(program.module(), args, kwargs)
         return [graph_of_program(program, args, kwargs, folder=folder, name=path.stem, origin=str(path))]
     names = _names(program)
     found = []
