@@ -192,6 +192,28 @@ def test_in_place_operators_of_several_dtypes_are_ordinary_where_that_is_the_sam
     assert torch.equal(computed(captured)[0], function(*given))
 
 
+@pytest.mark.parametrize("function", [lambda x: x / 2, lambda x: x.sqrt() + 1, lambda x: x * 0.5])
+def test_a_graph_that_follows_another_default_dtype_is_refused(tmp_path, function):
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(TuneError, match=r"computes in the default dtype.*got torch.float64"):
+            capture(models.Function(function), (torch.arange(4),), folder=tmp_path)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_graph_that_names_its_dtypes_has_one_key_under_any_default(tmp_path):
+    def function(x):
+        return (x.to(torch.float64) / 2 + torch.ones(4, dtype=torch.float64)).sum(), x.float().exp()
+
+    keys = set()
+    for dtype in (torch.float32, torch.float64):
+        torch.set_default_dtype(dtype)
+        try:
+            keys.add(capture(models.Function(function), (torch.arange(4),), folder=tmp_path).graph.key)
+        finally:
+            torch.set_default_dtype(torch.float32)
+    assert len(keys) == 1
 
 
 def test_an_inference_batch_norm_has_one_form_by_both_ways(tmp_path):

@@ -191,3 +191,17 @@ def test_a_copy_of_a_piece_keeps_its_values_when_the_other_is_written_to(
     assert all("linear" not in str(one.module.graph) for one in untuned)
 
 
+def test_a_model_that_follows_the_default_dtype_is_tuned_for_float32_alone(
+    tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture
+) -> None:
+    model, x = models.Function(lambda x: x / 2), torch.arange(4)
+    fill_bank(tmp_path, [graph_of_module(model, (x,), folder=tmp_path).graph]).close()
+    for num_untuned, dtype in enumerate((torch.float32, torch.float64)):
+        torch.set_default_dtype(dtype)
+        try:
+            with torch.no_grad():
+                made = torch.compile(model, backend=jumar, options={"bank": str(tmp_path)})(x)
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert (made.dtype, len(untuned)) == (dtype, num_untuned)
+    assert "computes in the default dtype" in caplog.text

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from jumar.findings import Json
 from jumar.tune.errors import TuneError
+from jumar.tune.graph.default_dtype import refuse_default_dtype
 from jumar.tune.graph.fx import from_fx
 from jumar.tune.graph.graph import Graph
 from jumar.tune.graph.inplace import has_in_place, without_plain_in_place
@@ -86,6 +87,7 @@ class _Reader:
         graph, held = from_fx(self._module, [places[node] for node in weights])
         tensors = {places[node]: one.tensor for node, one in inputs.items()} | held
         graph, tensors, order = in_order(graph, tensors)
+        refuse_default_dtype(graph)
         numbers = {old: new for new, old in enumerate(order)}
         arguments = {one.argument: numbers.get(places[node]) for node, one in inputs.items()}
         spec_in, spec_out = self._program.call_spec.in_spec, self._program.call_spec.out_spec

@@ -1,0 +1,45 @@
+"""Operators that compute in PyTorch's default dtype, which no graph says: `x / 2` of integers.
+
+A graph is computed in other processes, where the default is float32, and has the key that it has there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+
+from jumar.findings import Json
+from jumar.tune.errors import TuneError
+from jumar.tune.graph.graph import Graph, Node
+
+
+def refuse_default_dtype(graph: Graph) -> None:
+    """Raise TuneError for a graph that computes in the default dtype where that is not float32."""
+    default = torch.get_default_dtype()
+    if default is torch.float32:
+        return
+    names = {str(dtype).removeprefix("torch.") for dtype in (default, default.to_complex())}
+    for value, node in enumerate(graph.nodes, start=len(graph.inputs)):
+        spec = graph.spec_of(value)
+        if spec is not None and spec.dtype in names and not _is_told(graph, node):
+            raise TuneError(
+                f"{node.operator} computes in the default dtype, which must be float32 where the model names none; got "
+                f"{default}. Name it in the model (x.to({default})), or leave the default as it is."
+            )
+
+
+def _is_told(graph: Graph, node: Node) -> bool:
+    """Tell whether a node's dtype is among its arguments, or that of a tensor that it reads."""
+    specs = [graph.spec_of(value) for value in node.references()]
+    if any(spec is None or "float" in spec.dtype or "complex" in spec.dtype for spec in specs):
+        return True
+    return any(isinstance(one, dict) and "dtype" in one for one in _flat([*node.arguments, *node.keywords.values()]))
+
+
+def _flat(arguments: list[Json]) -> Iterator[Json]:
+    for argument in arguments:
+        if isinstance(argument, list):
+            yield from _flat(argument)
+        else:
+            yield argument
