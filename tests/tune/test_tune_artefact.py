@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from jumar.tune.backend import notes
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.capture import graph_of_module
 from jumar.tune.graph.captured import Captured
+from jumar.tune.machine import this_machine
 from jumar.tune.plan import Plan, Region
 
 PLAIN = Plan(regions=(Region(nodes=(), engine="plain", version="1"),))
@@ -193,6 +195,89 @@ def test_other_strides_are_taken_and_other_sizes_refused(artefact: Path) -> None
         loaded(shift)
     with pytest.raises(UsageError, match="given by name must be those"):
         loaded(shift, image=image)
+
+
+def frozen(model: torch.nn.Module, args: tuple[Any, ...], folder: Path, plan: Plan = EAGER) -> Path:
+    write(folder / "net.jumar", graph_of_module(model, args, folder=folder), plan)
+    return folder / "net.jumar"
+
+
+@pytest.mark.parametrize(
+    "sample", [torch.randn(136).unfold(0, 16, 8), torch.randn(16).expand(16, 16)], ids=["unfolded", "expanded"]
+)
+def test_a_sample_whose_elements_share_memory_does_not_make_those_of_others_share_it(
+    tmp_path: Path, sample: torch.Tensor
+) -> None:
+    model = torch.nn.Linear(16, 4).eval()
+    loaded = load(frozen(model, (sample,), tmp_path))
+    with torch.no_grad():
+        for given in (sample, torch.randn(16, 16), torch.randn(16, 16).t()):
+            assert torch.allclose(loaded(given), model(given), atol=1e-5)
+
+
+class MakesAnew(torch.nn.Module):
+    """Returns what no argument decides, and a weight."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.layer(x), torch.zeros(2, 4), torch.arange(3.0)[:2], self.layer.weight.exp(), self.layer.weight
+
+
+@pytest.mark.parametrize("fallback", [False, True])
+def test_results_that_are_weights_are_the_callers_to_write_to(tmp_path: Path, fallback: bool) -> None:
+    model, x = MakesAnew().eval(), torch.randn(2, 4)
+    path = frozen(model, (x,), tmp_path)
+    if fallback:
+        path = with_manifest(path, tmp_path / "foreign.jumar", machine=asdict(replace(this_machine(), torch="0")))
+    loaded = load(path, fallback=fallback)
+    with torch.no_grad():
+        for _ in range(2):
+            made = loaded(x)
+            assert all(torch.allclose(*pair) for pair in zip(made, model(x), strict=True))
+            for result in made:
+                result.add_(1)
+
+
+PLANS = [EAGER, Plan(regions=(Region(nodes=(), engine="onnxruntime"),))]
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_autocast_around_a_call_changes_nothing(tmp_path: Path, plan: Plan) -> None:
+    if plan is not EAGER:
+        pytest.importorskip("onnxruntime")
+    model, x = torch.nn.Linear(64, 64).eval(), torch.randn(2, 64)
+    loaded = load(frozen(model, (x,), tmp_path, plan))
+    expected = loaded(x)
+    with torch.autocast("cpu"):
+        made = loaded(x)
+        assert torch.is_autocast_enabled("cpu")
+    assert (made.dtype, torch.equal(made, expected)) == (torch.float32, True)
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_what_is_loaded_in_inference_mode_is_called_outside_of_it(tmp_path: Path, plan: Plan) -> None:
+    if plan is not EAGER:
+        pytest.importorskip("onnxruntime")
+    model, x = torch.nn.Linear(4, 4).eval(), torch.randn(2, 4)
+    path = frozen(model, (x,), tmp_path, plan)
+    with torch.inference_mode():
+        loaded = load(path)
+    with torch.no_grad():
+        assert torch.allclose(loaded(x), model(x), atol=1e-6)
+
+
+def test_a_model_that_keeps_state_keeps_it_from_one_mode_to_the_next(tmp_path: Path) -> None:
+    model, args = models.writes()
+    path = frozen(model, args, tmp_path)
+    with torch.inference_mode():
+        loaded = load(path)
+        first = loaded(*args).tolist()
+    assert [value * 2 for value in first] == loaded(*args).tolist()
+    loaded.reset()
+    assert loaded(*args).tolist() == first
 
 
 def test_what_is_no_tensor_of_the_cpu_is_refused_in_one_line(artefact: Path) -> None:

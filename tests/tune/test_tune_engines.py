@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from torch import nn
 from tune_builders import MACHINE
 
 from jumar.tune.engines import ENGINES, Engine, Site
+from jumar.tune.engines.copies import one_a_call
 from jumar.tune.engines.eager import Eager
 from jumar.tune.engines.inductor import Inductor
 from jumar.tune.engines.onnxruntime import OnnxRuntime
@@ -199,3 +201,19 @@ def test_onnxruntime_computes_an_activation_with_the_convolution_before_it(
     kinds = {node.op_type for node in onnx.load(tmp_path / "optimised.onnx", load_external_data=False).graph.node}
     assert "Conv" in kinds
     assert kinds <= {"Conv", "FusedConv", "ReorderInput", "ReorderOutput"}
+
+
+def test_what_a_further_call_computes_with_is_made_outside_of_the_callers_inference_mode() -> None:
+    modes = []
+
+    def first() -> None:
+        with torch.inference_mode():
+            run()
+
+    def another() -> Callable[..., None]:
+        modes.append(torch.is_inference_mode_enabled())
+        return lambda: None
+
+    run = one_a_call(first, another)
+    run()
+    assert modes == [False]

@@ -23,9 +23,14 @@ from jumar.tune.artefact.manifest import GRAPH, MANIFEST, SITE, WEIGHTS, Artefac
 from jumar.tune.artefact.members import Members, Weights
 from jumar.tune.backend.notes import say
 from jumar.tune.engines.base import Engine, GraphFunction, Site
+from jumar.tune.engines.cut import root_of
+from jumar.tune.engines.layout import has_overlaps
 from jumar.tune.graph import Graph
 from jumar.tune.machine import this_machine
 from jumar.tune.signature import function_of
+from jumar.tune.task import TensorSpec, contiguous_stride
+
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled  # half as long in each call as to ask for one device
 
 
 class Loaded:
@@ -45,22 +50,28 @@ class Loaded:
         """False when it runs operator by operator, because it was made for another machine."""
         self.state = {manifest.state[place]: tensor for place, tensor in state.items()}
         """The buffers that calls write to, by their names in the model."""
-        self._function = function
+        self._function = _with_own_results(graph, function)
         self._first = {name: tensor.clone() for name, tensor in self.state.items()}
         variables = [place for place in graph.variables if place not in state]
         self._take, self._give = _nesting(manifest, variables)
         self._specs = [
-            (torch.Size(spec.shape), getattr(torch, spec.dtype), tuple(spec.stride))
+            (torch.Size(spec.shape), getattr(torch, spec.dtype), tuple(spec.stride), _distinct(spec))
             for spec in (graph.inputs[place] for place in variables)
         ]
         self._written = _written(graph, variables)
         self._kept = [(number, state[place]) for number, place in enumerate(graph.variables) if place in state]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the model's result. Raises UsageError for arguments of another number, size or dtype."""
+        """Compute the model's result. Raises UsageError for arguments of another number, size or dtype.
+
+        It is computed in the dtypes that the model was frozen with, under autocast as well.
+        """
+        if _is_any_autocast_enabled() and torch.is_autocast_enabled("cpu"):
+            with torch.autocast("cpu", enabled=False):
+                return self(*args, **kwargs)
         given, flat = self._take(args, kwargs)
         tensors = list(given)
-        for number, (tensor, (shape, dtype, stride)) in enumerate(zip(tensors, self._specs, strict=True)):
+        for number, (tensor, (shape, dtype, stride, distinct)) in enumerate(zip(tensors, self._specs, strict=True)):
             is_known = isinstance(tensor, torch.Tensor) and tensor.shape == shape and tensor.dtype == dtype
             if not is_known or not tensor.is_cpu:
                 raise UsageError(
@@ -68,7 +79,7 @@ class Loaded:
                     "Freeze it for this size, too."
                 )
             if tensor.stride() != stride:
-                tensors[number] = torch.empty_strided(shape, stride, dtype=dtype).copy_(tensor)
+                tensors[number] = torch.empty_strided(shape, distinct, dtype=dtype).copy_(tensor)
         for number, tensor in self._kept:
             tensors.insert(number, tensor)
         with torch.no_grad():
@@ -94,6 +105,29 @@ def _written(graph: Graph, variables: Sequence[int]) -> list[tuple[int, int]]:
     return [(number, graph.variables.index(place)) for number, place in enumerate(variables) if place in places]
 
 
+def _distinct(spec: TensorSpec) -> tuple[int, ...]:
+    """Return the strides in which a copy is made: elements that shared memory in the sample must not in another."""
+    return contiguous_stride(spec.shape) if has_overlaps(spec.shape, spec.stride) else tuple(spec.stride)
+
+
+def _with_own_results(graph: Graph, function: GraphFunction) -> GraphFunction:
+    """Return the function with outputs that the caller may write to: weights that it returns, or views of them, copied.
+
+    What a model makes anew in each call is a weight of its graph where no argument decides it.
+    """
+    weights = set(graph.constants)
+    outputs = [(number, value) for number, value in enumerate(graph.outputs) if value is not None]
+    held = {number for number, value in outputs if root_of(graph, value) in weights}
+    if not held:
+        return function
+
+    def call(*tensors: torch.Tensor) -> tuple[Any, ...]:
+        outputs = function(*tensors)
+        return tuple(output.clone() if number in held else output for number, output in enumerate(outputs))
+
+    return call
+
+
 def _told(value: Any) -> str:
     if isinstance(value, torch.Tensor):
         return f"{value.dtype} {tuple(value.shape)}" + ("" if value.is_cpu else f" on {value.device}")
@@ -102,6 +136,7 @@ def _told(value: Any) -> str:
 
 
 @collector_at_rest()
+@torch.inference_mode(False)  # memory that calls write to is made here, and they may be made outside of it
 def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] | None = None) -> Loaded:
     """Return the model in the artefact at `path`, ready to be called; nothing is tuned or compiled.
 

@@ -18,10 +18,18 @@ def one_a_call(first: Callable[..., Any], another: Callable[[], Callable[..., An
         try:
             one = free.pop()  # NOTE: atomic, as is `append`; a lock would let one call run at a time
         except IndexError:
-            one = another()
+            one = _made(another)
         try:
             return one(*arguments)
         finally:
             free.append(one)
 
     return call
+
+
+def _made(another: Callable[[], Callable[..., Any]]) -> Callable[..., Any]:
+    """Call `another` outside of the caller's inference mode: memory made there could not be written to elsewhere."""
+    import torch  # heavy, and engines are described without it
+
+    with torch.inference_mode(False):
+        return another()

@@ -28,3 +28,13 @@ def is_contiguous(shape: Sequence[int], stride: Sequence[int]) -> bool:
         return True
     expected = contiguous_stride(tuple(shape))
     return all(length == 1 or is_ == must for length, is_, must in zip(shape, stride, expected, strict=True))
+
+
+def has_overlaps(shape: Sequence[int], stride: Sequence[int]) -> bool:
+    """Tell whether elements share memory, or may: a dimension steps no further than the smaller ones reach."""
+    reach = 0
+    for step, length in sorted((step, length) for step, length in zip(stride, shape, strict=True) if length > 1):
+        if step <= reach:
+            return True
+        reach += (length - 1) * step
+    return False

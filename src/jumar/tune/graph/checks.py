@@ -59,6 +59,7 @@ def greatest_difference(left: Sequence[Any], right: Sequence[Any]) -> float:
 def _difference(left: Any, right: Any) -> float:
     if not isinstance(left, torch.Tensor) or not isinstance(right, torch.Tensor):
         return 0.0  # numbers and Nones are fixed in a graph
+    left, right = left.detach(), right.detach()  # a model may return a parameter
     if left.shape != right.shape or left.dtype != right.dtype:
         return float("inf")
     if left.is_complex():
