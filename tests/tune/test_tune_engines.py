@@ -147,6 +147,53 @@ class Recurrent(nn.Module):
         return outputs, hidden, cell, x.mean(1, keepdim=True).exp().broadcast_to(x.shape), x.std(-1)
 
 
+class Attends(nn.Module):
+    """Attention with what is added to its scores: given in each call, and known beforehand."""
+
+    def __init__(self, known: torch.Tensor) -> None:
+        super().__init__()
+        self.register_buffer("known", known)
+
+    def forward(self, x: torch.Tensor, bias: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        attend = nn.functional.scaled_dot_product_attention
+        return attend(x, x, x, bias), attend(x, x, x, self.known), attend(x, x, x, bias == 0)
+
+
+UNSEEN = torch.zeros(2, 1, 5, 5).masked_fill(torch.tensor([[False], [True]])[..., None, None], -torch.inf)
+"""What is added to scores: of the second image no row sees anything."""
+
+
+@pytest.mark.parametrize("engine", [Eager(), OnnxRuntime(), OpenVino()])
+def test_rows_of_attention_that_see_nothing_are_zeros(engine: Engine, tmp_path: Path) -> None:
+    if engine.unavailable(MACHINE):
+        pytest.skip(engine.unavailable(MACHINE))
+    partly = torch.zeros(5, 5).masked_fill(torch.eye(5) > 0, -torch.inf)
+    partly[3] = -torch.inf
+    site = site_of(Attends(partly), tmp_path, torch.randn(2, 3, 5, 8), UNSEEN)
+    with torch.no_grad():
+        expected = engine_models.plain(site.graph, site.constants, list(site.example))
+        made = engine.build(site, {})(*site.example)
+    assert not expected[0][1].any()
+    assert not expected[1][:, :, 3].any()
+    EngineContract().agree(made, expected, {})
+
+
+def test_attention_looks_for_rows_that_see_nothing_only_where_there_may_be_some() -> None:
+    pytest.importorskip("onnx")
+    from jumar.tune.engines.onnx.model import to_onnx
+
+    def kinds(known: torch.Tensor) -> set[str]:
+        class Biased(nn.Module):
+            def forward(self, x: torch.Tensor) -> torch.Tensor:
+                return nn.functional.scaled_dot_product_attention(x, x, x, known)
+
+        graph, constants, _ = engine_models.graph_of(Biased(), [torch.randn(2, 3, 5, 8)])
+        return {node.op_type for node in to_onnx(graph, constants).model.graph.node}
+
+    assert "Where" not in kinds(torch.randn(5, 5))
+    assert "Where" in kinds(UNSEEN)
+
+
 @pytest.mark.parametrize("engine", [OnnxRuntime(), OpenVino()])
 def test_recurrent_layers_and_expanded_outputs_are_what_pytorch_gives(engine: Engine, tmp_path: Path) -> None:
     if engine.unavailable(MACHINE):

@@ -64,11 +64,9 @@ def _attention(
     elif attn_mask is not None and attn_mask.dtype is torch.bool:
         scores, empty = _masked(draft, scores, attn_mask, dtype)
     elif attn_mask is not None:
-        scores = draft.add("Add", scores, draft.cast(attn_mask, dtype))
-    weights = draft.add("Softmax", scores, axis=-1)
-    if empty is not None:
-        weights = draft.add("Where", empty, draft.number(0.0, dtype), weights)
-    return draft.add("MatMul", weights, value.name)
+        scores, empty = _biased(draft, scores, attn_mask, dtype)
+    made = draft.add("MatMul", draft.add("Softmax", scores, axis=-1), value.name)
+    return made if empty is None else draft.add("Where", empty, draft.number(0.0, dtype), made)
 
 
 def _added(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -76,12 +74,31 @@ def _added(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _masked(draft: Draft, scores: str, mask: Value, dtype: torch.dtype) -> tuple[str, str | None]:
-    """Return masked scores, and which rows see nothing: PyTorch gives zeros there, softmax alone NaN."""
+    """Return masked scores, and which rows see nothing: PyTorch gives zeros there, softmax alone NaN.
+
+    They are left out behind the product with the values, so that engines find attention as they know it.
+    """
     if mask.known is not None and bool(mask.known.any(-1).all()):
         return draft.add("Add", scores, draft.constant(_added(mask.known, dtype))), None
     masked = draft.add("Where", mask.name, scores, draft.number(-math.inf, dtype))
-    seen = draft.add("ReduceMax", draft.cast(mask, torch.int32), draft.integers([-1]), keepdims=1)
-    return masked, draft.add("Equal", seen, draft.number(0, torch.int32))
+    return masked, _sees_nothing(draft, mask.name)
+
+
+def _biased(draft: Draft, scores: str, bias: Value, dtype: torch.dtype) -> tuple[str, str | None]:
+    """As `_masked`, with what is added to the scores: minus infinity is what a row does not see."""
+    made = draft.add("Add", scores, draft.cast(bias, dtype))
+    if bias.known is not None:
+        unseen = bias.known.isneginf().all(-1, keepdim=True)
+        return made, draft.constant(unseen) if bool(unseen.any()) else None
+    # Not by the maximum of the numbers: OpenVINO's of minus infinities is finite.
+    seen = draft.add("Not", draft.add("Equal", bias.name, draft.number(-math.inf, bias.dtype)))
+    return made, _sees_nothing(draft, seen)
+
+
+def _sees_nothing(draft: Draft, seen: str) -> str:
+    """Return whether a row has no True."""
+    most = draft.add("ReduceMax", draft.convert(seen, torch.int32), draft.integers([-1]), keepdims=1)
+    return draft.add("Equal", most, draft.number(0, torch.int32))
 
 
 @operator("lstm.input")
