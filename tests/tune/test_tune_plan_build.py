@@ -79,6 +79,47 @@ def test_rows_that_depend_on_each_other_are_not_cut(tmp_path):
         outcome(tmp_path / "made", whole(batch=(2, 2)), graph, constants, example)
 
 
+class Scaled(torch.nn.Module):
+    """Rows depend on each other as soon as one has a value above 1."""
+
+    def forward(self, x):
+        return x / x.abs().max().clamp(min=1.0)
+
+
+class Halves(torch.nn.Module):
+    """Reads parts of each row, what has the rows' type, and what has their number."""
+
+    def forward(self, x):
+        left, right = x.split(2, -1)
+        most, _ = x.max(-1, keepdim=True)
+        return left * right.relu() + most + torch.arange(2).type_as(x.double()).float() + x.new_ones(2)
+
+
+def test_rows_that_depend_on_each_other_for_other_values_only_are_not_cut_either(tmp_path):
+    graph, constants = exported(Scaled(), example := torch.rand(4, 5))
+    with pytest.raises(TuneError, match=r"aten::max reads all rows.*rows depend on each other"):
+        outcome(tmp_path / "made", whole(batch=(2, 2)), graph, constants, example)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x + x.unbind(0)[0], lambda x: x + x.max(0)[0], lambda x: x @ (x.t() @ x)]
+)
+def test_what_is_made_of_all_rows_is_not_cut(tmp_path, function):
+    class Model(torch.nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    graph, constants = exported(Model(), example := torch.zeros(4, 5))
+    with pytest.raises(TuneError, match="does not carry the batch"):
+        outcome(tmp_path / "made", whole(batch=(2, 2)), graph, constants, example)
+
+
+def test_parts_of_each_row_and_what_is_shaped_like_rows_are_cut(tmp_path):
+    graph, constants = exported(Halves(), example := torch.randn(6, 4))
+    expected = outcome(tmp_path / "plain", whole(), graph, constants, example)
+    torch.testing.assert_close(outcome(tmp_path / "cut", whole(batch=(3, 3)), graph, constants, example), expected)
+
+
 @pytest.mark.parametrize(("sizes", "sentence"), [((4, 4), "add up"), ((6, 0), "add up")])
 def test_pieces_must_be_the_batch(tmp_path, convolutions, sizes, sentence):
     with pytest.raises(TuneError, match=sentence):

@@ -17,6 +17,7 @@ import torch
 from torch import fx
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from jumar.tune.engines.cut import FILLS, base_name
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Node
 from jumar.tune.graph.fx import to_fx
@@ -25,12 +26,15 @@ from jumar.tune.plan.resize import Resize, Scale, size_argument
 from jumar.tune.task import TensorSpec
 
 _VIEWS = frozenset({"view", "reshape", "_unsafe_view", "view_copy"})
+_LIKE = frozenset({"type_as", "to", "expand_as", "view_as", "reshape_as"})
+"""Operators that read only the look of a second tensor."""
 
 
 def respecialise(graph: Graph, inputs: Mapping[int, TensorSpec], scale: Scale | None = None) -> Graph:
     """Return `graph` for inputs of other shapes (by `scale`) or strides; `inputs` holds the ones that change.
 
-    Raises TuneError when an operator refuses them, or the batch does not run through as one dimension.
+    Raises TuneError when an operator refuses them, or the batch does not run through as one dimension: a value that
+    is computed from all rows and has none may differ from piece to piece.
     """
     specs = [inputs.get(place, spec) for place, spec in enumerate(graph.inputs)]
     carried = {place: _batch_dimension(graph.inputs[place], spec, scale) for place, spec in inputs.items()}
@@ -50,6 +54,8 @@ class _Tracer(fx.Interpreter):
         self._scale = scale
         self._carried = carried
         """Where the batch is: dimension by value."""
+        self._several: set[int] = set()
+        """Values that are several tensors, of which some may carry the batch."""
         self._next = len(graph.inputs)
         self.nodes: list[Node] = []
         self.specs: list[TensorSpec | None] = []
@@ -65,10 +71,23 @@ class _Tracer(fx.Interpreter):
             except (RuntimeError, IndexError, ValueError, TypeError, TuneError) as error:
                 reason = reason or str(error).strip().partition("\n")[0].rstrip(".")
                 continue
+            self._refuse_lost_batch(node, result, dimension)
             self._take(way.node(node), result, dimension)
             return result
         what = "another layout" if self._scale is None else f"a batch of {self._scale.new}"
         raise TuneError(f"{node.operator} does not take {what} in place of what was captured: {reason}.")
+
+    def _refuse_lost_batch(self, node: Node, result: Any, dimension: int | None) -> None:
+        """Raise TuneError for a tensor that is computed from the batch and does not carry it."""
+        if dimension is not None or not any(value in self._carried or value in self._several for value in _read(node)):
+            return
+        if not isinstance(result, torch.Tensor):  # its items are asked one by one
+            self._several.add(self._next)
+            return
+        raise TuneError(
+            f"{node.operator} reads all rows, and what it computes does not carry the batch: rows depend on each "
+            "other; leave the batch whole."
+        )
 
     def _take(self, node: Node, result: Any, dimension: int | None) -> None:
         self.nodes.append(node)
@@ -79,7 +98,7 @@ class _Tracer(fx.Interpreter):
 
     def _ways(self, node: Node, target: Any) -> Iterator[Resize]:
         """Yield what to try: the size that follows from the batch, the one that stands there, a copy for a view."""
-        base = node.operator.rpartition("::")[2].partition(".")[0]
+        base = base_name(node.operator)
         place = size_argument(target)
         size = None if place is None else self._new_size(node, base, place)
         if size is not None:
@@ -117,6 +136,13 @@ class _Tracer(fx.Interpreter):
         """Return the dimension that carries the batch. Items of several tensors are asked one by one."""
         old, new = self._old.spec_of(self._next), spec_of(result)
         return None if old is None or new is None else _batch_dimension(old, new, self._scale)
+
+
+def _read(node: Node) -> list[int]:
+    """Return the values whose elements a node reads, not only their look."""
+    base = base_name(node.operator)
+    values = list(node.references())
+    return [] if base in FILLS else values[:1] if base in _LIKE else values
 
 
 def _same_place(taken: tuple[int, ...], dimension: int, made: tuple[int, ...], batch: int) -> int | None:
