@@ -144,6 +144,79 @@ def test_a_model_computes_what_onnx_runtime_computes(tmp_path):
     assert [node.operator for node in graph.nodes if "size" in node.operator or "cat" in node.operator] == []
 
 
+def one_node(kind: str, shape: list[int], opset: int = 18, *more: np.ndarray, **attributes: Any):
+    """Return a model of one node, whose inputs but the first are weights; an empty one is left out."""
+    names = [f"more{place}" if array.size else "" for place, array in enumerate(more)]
+    weights = [numpy_helper.from_array(array, name) for array, name in zip(more, names, strict=True) if name]
+    graph = helper.make_graph(
+        [helper.make_node(kind, ["x", *names], ["y"], **attributes)],
+        "one",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * len(shape))],
+        weights,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+
+
+def agrees_with_onnx_runtime(model: Any, shape: list[int], tolerance: float = 1e-5) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="compares with ONNX Runtime")
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    (theirs,) = runtime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (mine,) = OnnxModule(model)(torch.tensor(x))
+    assert tuple(mine.shape) == theirs.shape
+    np.testing.assert_allclose(mine.numpy(), theirs, rtol=1e-4, atol=tolerance)
+
+
+WAYS = [
+    {"mode": "nearest", "coordinate_transformation_mode": coordinates, "nearest_mode": rounding}
+    for coordinates in ("half_pixel", "asymmetric", "align_corners")
+    for rounding in ("floor", "round_prefer_floor", "ceil", "round_prefer_ceil")
+] + [{"mode": "linear", "coordinate_transformation_mode": "half_pixel"}]
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: "-".join(way.values()))
+def test_scales_give_the_sizes_and_places_that_they_give_in_onnx_runtime(way):
+    for size in (1, 3, 7, 10, 29, 100):
+        for scale in (0.1, 0.29, 0.3, 0.5, 0.7, 0.9, 1.1, 1.3, 1.7, 2.0, 2.5, 1 / 3):
+            new = int(np.float32(size) * np.float32(scale))
+            if new < 1 or (way["mode"] == "linear" and new == size):
+                continue
+            shape, scales = [1, 2, size, 10], np.array([1, 1, scale, 0.7], np.float32)
+            nothing = np.array([], np.float32)
+            # Coordinates are rounded in another order, and of large images there are large ones.
+            agrees_with_onnx_runtime(one_node("Resize", shape, 18, nothing, scales, **way), shape, 1e-4)
+
+
+def test_a_scale_that_leaves_a_size_as_it_is_is_no_copy():
+    shape, scales = [1, 2, 3, 10], np.array([1, 1, 1.3, 0.7], np.float32)
+    model = one_node("Resize", shape, 18, np.array([], np.float32), scales, mode="linear")
+    with pytest.raises(TuneError, match=r"Resize scales a dimension by 1.3 to the size it has"):
+        OnnxModule(model)(torch.zeros(shape))
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_sizes_give_the_places_that_they_give_in_onnx_runtime(mode):
+    for size in (3, 7, 10, 29, 100):
+        for new in (1, 4, 9, 29, 50, 201):
+            shape, sizes = [1, 2, size, 10], np.array([1, 2, new, 7])
+            nothing = np.array([], np.float32)
+            agrees_with_onnx_runtime(one_node("Resize", shape, 18, nothing, nothing, sizes, mode=mode), shape)
+
+
+@pytest.mark.parametrize(("kind", "opset", "scales"), [("Upsample", 9, (1.3, 2.5)), ("Resize", 10, (0.7, 0.3))])
+def test_older_resizing_is_what_it_is_in_onnx_runtime(kind, opset, scales):
+    for size in (3, 10, 29):
+        shape = [1, 2, size, 10]
+        agrees_with_onnx_runtime(one_node(kind, shape, opset, np.array([1, 1, *scales], np.float32)), shape)
+
+
+def test_normalisation_over_an_even_number_of_channels_is_refused():
+    shape = [1, 7, 3, 3]
+    agrees_with_onnx_runtime(one_node("LRN", shape, 13, size=3, alpha=0.5), shape)
+    with pytest.raises(TuneError, match=r"LRN.* sums over 4 channels.*odd size"):
+        OnnxModule(one_node("LRN", shape, 13, size=4))(torch.zeros(shape))
+
+
 def test_changing_sizes_are_refused_without_gears_and_specialised_with_them(tmp_path):
     path = tmp_path / "net.onnx"
     onnx.save(small_model("batch"), path)

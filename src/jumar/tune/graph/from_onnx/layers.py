@@ -180,7 +180,13 @@ def _group_norm(call: Call) -> torch.Tensor:
 @computes("LRN")
 def _lrn(call: Call) -> torch.Tensor:
     alpha, beta, bias = (call.attribute(*one) for one in (("alpha", 1e-4), ("beta", 0.75), ("bias", 1.0)))
-    return functional.local_response_norm(call.tensor(0), call.attribute("size"), alpha, beta, bias)
+    size = call.attribute("size")
+    if size % 2 == 0:
+        raise TuneError(
+            f"{call} sums over {size} channels, one more behind the middle than before it, which PyTorch has the other "
+            "way round; export the model with an odd size."
+        )
+    return functional.local_response_norm(call.tensor(0), size, alpha, beta, bias)
 
 
 @computes("LpNormalization")

@@ -1,10 +1,14 @@
-"""ONNX's Resize and Upsample, as far as PyTorch computes the same."""
+"""ONNX's Resize and Upsample, as far as PyTorch computes the same.
+
+Sizes and places are computed in 32 bits, as ONNX Runtime does: a scale of 0.7, written in 32 bits, makes 7 of 10.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch.nn import functional
 
@@ -13,6 +17,8 @@ from jumar.tune.graph.from_onnx.call import Call, computes
 
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 _ADVICE = "export the model with half_pixel (align_corners=False) or align_corners"
+_TIE = 1e-6
+"""What lies so near the middle of two places is between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +34,33 @@ class _Resizing:
     @property
     def is_exact(self) -> bool:
         """Whether the scales are the sizes' own ratios, so that either gives the same coordinates."""
-        old = self.call.tensor(0).shape[2:]
-        return all(new == size * scale for new, size, scale in zip(self.sizes, old, self.scales, strict=True))
+        return all(self.is_own(dimension) for dimension in range(len(self.sizes)))
+
+    @property
+    def factors(self) -> list[float]:
+        """The scales, such that PyTorch makes these sizes of them: it rounds the product down."""
+        return [_factor(*self._of(dimension)) for dimension in range(len(self.sizes))]
+
+    def is_own(self, dimension: int) -> bool:
+        """Tell whether a scale is the ratio of the sizes; where it is not, elements move even if sizes are equal."""
+        new, old, scale = self._of(dimension)
+        return new == old * scale or scale == new / old
+
+    def _of(self, dimension: int) -> tuple[int, int, float]:
+        return self.sizes[dimension], self.call.tensor(0).shape[dimension + 2], self.scales[dimension]
 
 
 @computes("Upsample")
 def _upsample(call: Call) -> torch.Tensor:
     scales = call.attribute("scales") or [float(scale) for scale in call.known(1).reshape(-1)]
-    return _resized(_by_scales(call, list(scales), "asymmetric", "floor"))
+    return _resized(_by_scales(call, list(scales), "asymmetric", "simple"))
 
 
 @computes("Resize")
 def _resize(call: Call) -> torch.Tensor:
     if call.opset < 11:
         scales = [float(scale) for scale in call.known(1).reshape(-1)]
-        return _resized(_by_scales(call, scales, "asymmetric", "floor"))
+        return _resized(_by_scales(call, scales, "asymmetric", "simple"))
     if call.attribute("antialias", 0) or call.attribute("exclude_outside", 0):
         raise TuneError(f"{call} smooths (antialias) or leaves out what is outside, which is not converted so far.")
     if call.attribute("keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -66,9 +84,23 @@ def _by_sizes(call: Call, sizes: list[int], coordinates: str, rounding: str) -> 
 
 
 def _by_scales(call: Call, scales: list[float], coordinates: str, rounding: str) -> _Resizing:
-    sizes = [int(size * scale) for size, scale in zip(call.tensor(0).shape, scales, strict=True)]
+    old = list(call.tensor(0).shape)
+    sizes = [int(np.float32(size) * np.float32(scale)) for size, scale in zip(old, scales, strict=True)]
     _refuse_batch(call, sizes)
-    return _Resizing(call, sizes[2:], scales[2:], coordinates, rounding)
+    own = [_own_ratio(*one) for one in zip(sizes, old, scales, strict=True)]
+    return _Resizing(call, sizes[2:], own[2:], coordinates, rounding)
+
+
+def _own_ratio(new: int, old: int, scale: float) -> float:
+    """Return the ratio of the sizes where the scale is that, written in 32 bits; else the scale."""
+    return new / old if old and np.float32(new / old) == np.float32(scale) else scale
+
+
+def _factor(new: int, old: int, scale: float) -> float:
+    if int(old * scale) >= new:
+        return scale
+    ratio = new / old
+    return ratio if int(old * ratio) >= new else math.nextafter(ratio, math.inf)
 
 
 def _refuse_batch(call: Call, sizes: list[int]) -> None:
@@ -96,42 +128,50 @@ def _resized(wanted: _Resizing) -> torch.Tensor:
         raise TuneError(f"{call} takes its coordinates {wanted.coordinates}, which PyTorch has not; {_ADVICE}.")
     if wanted.is_exact:
         return functional.interpolate(source, wanted.sizes, mode=name, align_corners=False)
+    kept = [at for at, new in enumerate(wanted.sizes) if new == source.shape[at + 2] > 1 and not wanted.is_own(at)]
+    if kept and mode == "linear":
+        raise TuneError(
+            f"{call} scales a dimension by {wanted.scales[kept[0]]:.4g} to the size it has, which PyTorch takes for a "
+            "copy; export the model with sizes."
+        )
     return functional.interpolate(
-        source, scale_factor=wanted.scales, mode=name, align_corners=False, recompute_scale_factor=False
+        source, scale_factor=wanted.factors, mode=name, align_corners=False, recompute_scale_factor=False
     )
 
 
 def _nearest(wanted: _Resizing, source: torch.Tensor) -> torch.Tensor:
     """Take elements by their places, which are computed here as ONNX defines them."""
     whole = all(new % old == 0 for new, old in zip(wanted.sizes, source.shape[2:], strict=True)) and wanted.is_exact
-    same = {("asymmetric", "floor"), ("half_pixel", "round_prefer_floor")}
+    same = {("asymmetric", "floor"), ("asymmetric", "simple"), ("half_pixel", "round_prefer_floor")}
     if whole and (wanted.coordinates, wanted.rounding) in same:
         return functional.interpolate(source, wanted.sizes, mode="nearest")
     for dimension, new in enumerate(wanted.sizes):
         old = source.shape[dimension + 2]
-        if new != old:
+        if new != old or not wanted.is_own(dimension):
             index = torch.tensor([_place(wanted, at, dimension, old) for at in range(new)])
             source = torch.index_select(source, dimension + 2, index)
     return source
 
 
 def _place(wanted: _Resizing, at: int, dimension: int, old: int) -> int:
-    new, scale = wanted.sizes[dimension], wanted.scales[dimension]
+    new, one, half = wanted.sizes[dimension], np.float32(at), np.float32(0.5)
+    scale = np.float32(wanted.scales[dimension])
     known = {
-        "half_pixel": (at + 0.5) / scale - 0.5,
-        "pytorch_half_pixel": (at + 0.5) / scale - 0.5 if new > 1 else 0.0,
-        "asymmetric": at / scale,
-        "align_corners": at * (old - 1) / max(scale * old - 1, 1),
+        "half_pixel": (one + half) / scale - half,
+        "pytorch_half_pixel": (one + half) / scale - half if new > 1 else np.float32(0),
+        "asymmetric": one / scale,
+        "align_corners": one * np.float32(old - 1) / np.float32(max(new - 1, 1)),
     }
     if wanted.coordinates not in known:
         raise TuneError(
             f"{wanted.call} takes its coordinates {wanted.coordinates}, which is not converted so far; {_ADVICE}."
         )
-    exact = known[wanted.coordinates]
+    exact = float(known[wanted.coordinates])
     rounded = {
         "floor": math.floor(exact),
+        "simple": math.ceil(exact) if scale < 1 else math.floor(exact),  # before there was a choice
         "ceil": math.ceil(exact),
-        "round_prefer_floor": math.ceil(exact - 0.5),
-        "round_prefer_ceil": math.floor(exact + 0.5),
+        "round_prefer_floor": math.ceil(exact - 0.5 - _TIE),
+        "round_prefer_ceil": math.floor(exact + 0.5 + _TIE),
     }[wanted.rounding]
     return min(max(rounded, 0), old - 1)
