@@ -182,6 +182,41 @@ def test_other_weights_of_the_same_graph_have_a_plan_of_their_own(tmp_path: Path
     assert len(list((tmp_path / "plans").iterdir())) == 2
 
 
+class Replaces(nn.Module):
+    """Puts another tensor in the place of its buffer in each call."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+        self.register_buffer("hidden", torch.zeros(1, 4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.hidden = torch.tanh(self.layer(x) + self.hidden)
+        return self.hidden
+
+
+@pytest.mark.parametrize(("layer", "num_plans"), [(nn.Linear(4, 4), 1), (nn.Tanh(), 2)], ids=["linear", "none"])
+def test_a_buffer_that_is_replaced_in_each_call_has_no_plans_built_for_it(
+    tmp_path: Path, untuned: list[Compilation], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    layer: nn.Module, num_plans: int,
+) -> None:  # fmt: skip
+    x = torch.randn(1, 4)
+    monkeypatch.setenv("JUMAR_TUNE_COLLECT", str(tmp_path / "graphs"))
+    with torch.no_grad():
+        torch.compile(Replaces(layer), backend="jumar")(x)
+    monkeypatch.delenv("JUMAR_TUNE_COLLECT")
+    torch._dynamo.reset()
+    fill_bank(tmp_path, [one.graph for one in read_collected(tmp_path / "graphs")]).close()
+    model = Replaces(layer)
+    plain, compiled = copy.deepcopy(model), torch.compile(model, backend="jumar")
+    with torch.no_grad():
+        for _ in range(8):
+            assert torch.allclose(compiled(x), plain(x), atol=1e-6)
+    assert len(list((tmp_path / "plans").iterdir())) == num_plans
+    assert len(untuned) == 1
+    assert caplog.text.count("buffers of a tuned model are other tensors") == 1
+
+
 def test_without_a_bank_one_sentence_is_said(
     tmp_path: Path, untuned: list[Compilation], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,6 +17,8 @@ from jumar.tune.engines import GraphFunction
 
 GREATEST_SETS = 16
 """Sets of weights that one compiled graph is built for: models, or blocks of a model, of the same code."""
+GREATEST_SETS_OF_BUFFERS = 2
+"""The same where no weight is a parameter, by which a model would be told from one that replaces its buffers."""
 
 Ready = tuple[GraphFunction, Taken]
 """A graph's plan as a function, and the graph."""
@@ -33,8 +35,9 @@ def tuned(
 
     The weights are in it, so each call looks whether they are the tensors they were, unwritten and where they were.
     Other tensors (another module of the same code) get a function of their own, which `prepare` makes; tensors that
-    were written to are computed with by what `untuned` makes. A change through an alias with a version counter of its
-    own (`weight.data.copy_(…)`) is not seen, as it is not by TorchInductor's freezing.
+    were written to, and buffers that others took the place of, are computed with by what `untuned` makes. A change
+    through an alias with a version counter of its own (`weight.data.copy_(…)`) is not seen, as it is not by
+    TorchInductor's freezing.
     """
     function, taken = ready
     pick = _picker([taken.arguments[place] for place in taken.graph.variables])
@@ -61,6 +64,10 @@ class _Weights:
         self._tensors = self._pick(arguments)
         count_steps(self._tensors)
         self._addresses = list(map(_address, self._tensors))
+        parameters = [number for number in numbers if isinstance(arguments[number], torch.nn.Parameter)]
+        self.has_parameters = bool(parameters)
+        self._pick_parameters = _picker(parameters)
+        self._parameters = self._pick_parameters(arguments)
         # NOTE: tensors made in inference mode have no version counter; they can be written in inference mode only.
         counted = [number for number in numbers if not arguments[number].is_inference()]
         self._pick_counted = _picker(counted)
@@ -69,6 +76,10 @@ class _Weights:
     def are_those(self, given: Sequence[Any]) -> bool:
         """Tell whether the weights of a call are the very tensors."""
         return all(map(is_, self._pick(given), self._tensors))
+
+    def are_of_one_model(self, given: Sequence[Any]) -> bool:
+        """Tell whether the parameters of a call are the very tensors."""
+        return all(map(is_, self._pick_parameters(given), self._parameters))
 
     def are_unchanged(self, given: Sequence[Any]) -> bool:
         """Tell whether they also have the same values, as far as that shows."""
@@ -104,11 +115,16 @@ class _Sets:
                 if known.are_unchanged(given):
                     self.latest = known
                     return known.compute
-            written = any(known.are_those(given) for known in self._tuned)
-            if written:
+            if any(known.are_those(given) for known in self._tuned):
                 say(
                     "the weights of a tuned model have changed since it was compiled; it runs untuned from now on. "
                     "Call torch._dynamo.reset() after loading weights to have it compiled for the new ones."
+                )
+            elif self._are_replaced(given):
+                say(
+                    "the buffers of a tuned model are other tensors than when it was compiled; it runs untuned from "
+                    "now on. Write to a buffer that changes from call to call in place (copy_), or call "
+                    "torch._dynamo.reset()."
                 )
             elif len(self._tuned) < GREATEST_SETS and (ready := self._prepare(given)) is not None:
                 self.latest = self._added(ready, given)
@@ -116,6 +132,12 @@ class _Sets:
             if self._untuned is None:
                 self._untuned = self._make_untuned()
             return self._untuned
+
+    def _are_replaced(self, given: Sequence[Any]) -> bool:
+        """Tell whether a known model has other buffers than it had: it would have others in each further call, too."""
+        if not self.latest.has_parameters:
+            return len(self._tuned) >= GREATEST_SETS_OF_BUFFERS
+        return any(known.are_of_one_model(given) for known in self._tuned)
 
     def _added(self, ready: Ready, given: Sequence[Any]) -> _Weights:
         function, taken = ready
