@@ -16,6 +16,7 @@ from backend_models import EAGER, Net, fill_bank, net_inputs
 from torch import nn
 
 from jumar.tune.backend import knowledge, notes
+from jumar.tune.backend.built import trim
 from jumar.tune.backend.collect import Collected, read_collected
 from jumar.tune.backend.compilation import Compilation
 from jumar.tune.bank.location import FILE_NAME
@@ -393,6 +394,30 @@ def test_a_collected_inference_is_the_graph_of_offline_tuning(tmp_path: Path, mo
     model = Net()
     found = {one.origin.phase: one.graph.key for one in collected(model, tmp_path / "graphs", monkeypatch)}
     assert found["inference"] == offline(model, net_inputs(), tmp_path).key
+
+
+def test_plans_that_another_process_removes_meanwhile_are_no_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (".draft", "gone", "kept"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_bytes(b"0" * 10)
+    is_dir, stat = Path.is_dir, Path.stat
+
+    def removed(path: Path) -> bool:
+        return path.name == ".draft" or path.parent.name == "gone"
+
+    def stat_of_what_is_there(path: Path, **options: Any) -> Any:
+        if removed(path):
+            raise FileNotFoundError(path)
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "is_dir", lambda path: removed(path) or is_dir(path))
+    monkeypatch.setattr(Path, "is_file", lambda _path: True)
+    monkeypatch.setattr(Path, "stat", stat_of_what_is_there)
+    trim(tmp_path, keep=tmp_path / "kept", greatest_bytes=0)
+    monkeypatch.undo()
+    assert (tmp_path / "kept").is_dir()
 
 
 FORMED = Plan(regions=(Region(nodes=(), engine="eager", settings={"layout": "channels_last", "products": True}),))

@@ -10,13 +10,14 @@ and processes may build at once: the first to rename wins.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,12 +152,27 @@ def _built(request: Request, place: Path, engines: Sequence[Engine] | None) -> G
 def trim(folder: Path, *, keep: Path, greatest_bytes: int = GREATEST_BYTES) -> None:
     """Remove plans that have not been used for longest until the rest is small enough, and drafts that were left."""
     kept = 0
-    places = [place for place in folder.iterdir() if place.is_dir()]
-    for place in sorted(places, key=lambda place: place.stat().st_mtime, reverse=True):
+    for used, place in sorted(_folders(folder), reverse=True):
         if place.name.startswith("."):
-            if time.time() - place.stat().st_mtime > _ABANDONED_S:
+            if time.time() - used > _ABANDONED_S:
                 shutil.rmtree(place, ignore_errors=True)
             continue
-        kept += sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+        kept += _size_bytes(place)
         if kept > greatest_bytes and place != keep:
             shutil.rmtree(place, ignore_errors=True)
+
+
+def _folders(folder: Path) -> Iterator[tuple[float, Path]]:
+    """Yield the folders in a folder, each behind the time of its last use; another process may remove any meanwhile."""
+    for place in folder.iterdir():
+        with contextlib.suppress(OSError):
+            if place.is_dir():
+                yield place.stat().st_mtime, place
+
+
+def _size_bytes(place: Path) -> int:
+    """Return the size of the files in a folder; 0 where another process removes it meanwhile."""
+    try:
+        return sum(file.stat().st_size for file in place.rglob("*") if file.is_file())
+    except OSError:
+        return 0
