@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,38 @@ def test_installed_the_outermost_module_is_compiled_and_put_back_as_it_was(
     assert "forward" not in model.__dict__
     (found,) = read_collected(tmp_path)
     assert [node.operator for node in found.graph.nodes] == ["aten::linear", "aten::linear", "aten::tanh"]
+
+
+class Waits(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.entered, self.may_leave = threading.Event(), threading.Event()
+
+    def forward(self) -> None:
+        self.entered.set()
+        assert self.may_leave.wait(20)
+
+
+@pytest.mark.parametrize("is_uninstalled", [False, True])
+def test_installed_it_stays_so_whichever_thread_leaves_last(is_uninstalled: bool) -> None:
+    before = nn.Module.__call__
+    install.install()
+    ours = nn.Module.__call__
+    modules = [Waits(), Waits()]
+    threads = [threading.Thread(target=ours, args=(module,)) for module in modules]
+    try:
+        for thread, module in zip(threads, modules, strict=True):
+            thread.start()
+            assert module.entered.wait(20)
+        if is_uninstalled:
+            install.uninstall()
+        for thread, module in zip(threads, modules, strict=True):
+            module.may_leave.set()
+            thread.join()
+        assert nn.Module.__call__ is (before if is_uninstalled else ours)
+    finally:
+        install.uninstall()
+    assert nn.Module.__call__ is before
 
 
 @settings(derandomize=True, max_examples=50, deadline=None)

@@ -66,22 +66,43 @@ def _compiling_outermost(original: Callable[..., Any]) -> Any:
     `__call__` is in place: TorchDynamo, which looks into it, must not find this one.
     """
     entered = threading.local()
+    aside = _Aside(original)
 
     @functools.wraps(original)
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_compiling() or getattr(entered, "yes", False):
             return original(self, *args, **kwargs)
-        ours = nn.Module.__call__
         entered.yes = True
-        nn.Module.__call__ = original  # type: ignore[method-assign]
         try:
-            with _compiled_forward(self) if _is_to_be_compiled(self) else contextlib.nullcontext():
+            with aside, _compiled_forward(self) if _is_to_be_compiled(self) else contextlib.nullcontext():
                 return original(self, *args, **kwargs)
         finally:
-            nn.Module.__call__ = ours  # type: ignore[method-assign]
             entered.yes = False
 
     return __call__
+
+
+class _Aside:
+    """Has PyTorch's own `Module.__call__` in place while any thread is inside."""
+
+    def __init__(self, original: Callable[..., Any]) -> None:
+        self._original = original
+        self._ours: Callable[..., Any] = original
+        self._num_inside = 0
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._num_inside:
+                self._ours = nn.Module.__call__
+                nn.Module.__call__ = self._original  # type: ignore[method-assign]
+            self._num_inside += 1
+
+    def __exit__(self, *_exception: object) -> None:
+        with self._lock:
+            self._num_inside -= 1
+            if not self._num_inside and _state:  # nothing is put back behind `uninstall`
+                nn.Module.__call__ = self._ours  # type: ignore[method-assign]
 
 
 def _is_to_be_compiled(module: nn.Module) -> bool:
