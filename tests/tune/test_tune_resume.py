@@ -247,6 +247,36 @@ def test_a_candidate_that_had_its_full_time_is_judged():
     assert measurer.screen(trial(1)).status == "timeout"
 
 
+def test_a_candidate_that_deserves_more_than_the_usual_limit_is_not_judged_by_less():
+    measurer, given = timed(Hours(), 10_000.0)
+    assert measurer.screen(trial(), limit_s=300.0, full_s=600.0).status == "unfinished"
+    assert measurer.screen(trial(1), limit_s=600.0, full_s=600.0).status == "timeout"
+    short, given = timed(Hours(), 400.0)
+    with pytest.raises(OutOfBudget, match="--time-budget"):
+        short.confirm(trial(), limit_s=600.0)
+    assert given == [460.0], "more than the usual limit, and less than the confirmation deserves"
+
+
+def prepared(outcome: Outcome, *limits_s: float) -> tuple[Outcome, int]:
+    """Return what a screening gives whose preparation gave `outcome`, and how often the runner was asked for it."""
+    runner = Scripted()
+    measurer = Measurer(TuneOptions(), runner, prepare=lambda trials, *_: [(one, outcome) for one in trials])
+    measurer.prepare([trial()], *limits_s)
+    return measurer.screen(trial()), len(runner.asked)
+
+
+def test_what_was_prepared_for_less_than_it_deserves_is_taken_again():
+    late = Outcome(status="timeout", phase="candidate")
+    assert prepared(late, 300.0, 600.0) == (MEASURED, 1)
+    assert prepared(late, 600.0, 600.0) == (late, 0)
+
+
+def test_what_was_prepared_by_a_worker_that_was_killed_is_taken_again():
+    assert prepared(Outcome(status="died", detail="the worker process itself was ended")) == (MEASURED, 1)
+    crashed = Outcome(status="died", phase="candidate", detail="SIGSEGV")
+    assert prepared(crashed) == (crashed, 0)
+
+
 def test_what_came_before_the_first_candidate_counts_and_a_confirmation_may_end_a_little_late():
     clock = Hours()
     measurer, given = timed(clock, 60.0, began=70.0)

@@ -74,14 +74,16 @@ class Clock:
     work: list[object] = field(default_factory=list)
     efforts: list[object] = field(default_factory=list)
     limits: list[float] = field(default_factory=list)
+    deserved: list[float] = field(default_factory=list)
     seeds: dict[str, list[int]] = field(default_factory=dict)
     duels: list[tuple[str, str, int]] = field(default_factory=list)
 
-    def prepare(self, trials, limit_s=None):
+    def prepare(self, trials, limit_s=None, full_s=None):
         pass
 
-    def screen(self, trial, reserve_s=0.0, limit_s=None):
+    def screen(self, trial, reserve_s=0.0, limit_s=None, full_s=None):
         self.limits.append(limit_s)
+        self.deserved.append(full_s)
         if len([one for one in self.asked if one.startswith("screen")]) >= self.budget:
             raise OutOfBudget("--trials")
         return self._answer("screen", trial)
@@ -546,6 +548,13 @@ def test_one_candidate_does_not_get_all_the_time_that_is_left(captured, bank):
     clock = Clock(by_engine(fast=0.5), trial_s=1.0)
     run(captured, bank, None, ORDERED, clock=clock, deadline_s=60.0)
     assert max(clock.limits) < 60.0 * 0.8
+    assert set(clock.deserved) == {120.0, 600.0}, "what compiles is not judged by a share of its time"
     clock = Clock(by_engine(fast=0.5), trial_s=1.0)
     run(captured, bank, None, ORDERED, clock=clock, repeat=True)
     assert set(clock.limits) == {120.0, 600.0}, "without a budget: the usual limit, more for what compiles"
+
+
+def test_a_share_that_ends_before_the_graph_itself_has_run_does_not_fail_the_graph(captured, bank):
+    late = Outcome(status="unfinished", phase="task", detail="1 s was not enough")
+    outcome, _ = run(captured, bank, by_engine(inductor=late, fast=late, slow=late))
+    assert (outcome.failure, outcome.stopped_by, bank.entries()) == ("", "--time-budget", [])

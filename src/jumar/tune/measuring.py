@@ -96,10 +96,10 @@ class Measurer:
         """Return the seconds since the run began."""
         return self._clock() - self._start
 
-    def prepare(self, trials: Sequence[Trial], limit_s: float | None = None) -> None:
+    def prepare(self, trials: Sequence[Trial], limit_s: float | None = None, full_s: float | None = None) -> None:
         """Let what can be done at once for these screenings be done; nothing happens where only one may run.
 
-        `limit_s` is what each may take (None: what the options say).
+        `limit_s` is what each may take, `full_s` what each deserves, as for `screen`.
         """
         if self._prepare is None:
             return
@@ -108,27 +108,31 @@ class Measurer:
             new = new[: max(0, self._options.max_trials - self.num_trials)]
         if not new or (left := self._left_s()) <= 0:
             return
-        begun, limits, judged = self.elapsed_s(), self._limits(left, limit_s), 0
-        for trial, outcome in self._prepare(new, limits):
-            if outcome.status == "timeout" and limits.time_s < self._options.limits.time_s:
-                continue  # it was not given its full time
-            judged += 1
+        begun, limits, given = self.elapsed_s(), self._limits(left, limit_s), set[str]()
+        for trial, found in self._prepare(new, limits):
+            outcome = unless_cut_short(found, limits.time_s, self._full_s(full_s))
+            given.add(trial_key(trial))
+            if is_lost(outcome) or outcome.status == "unfinished":
+                continue  # it says nothing of the candidate, which is taken again
             self._judged[trial_key(trial)] = outcome
-            self._note(trial, outcome, "screening", (self.elapsed_s() - begun) / judged)
+            self._note(trial, outcome, "screening", (self.elapsed_s() - begun) / len(given))
             if self._job is not None:
                 self._job.keep(trial, outcome)
             if self._left_s() <= 0:
                 return
         share_s = (self.elapsed_s() - begun) / len(new)
         for trial in new:
-            if trial_key(trial) not in self._judged:
+            if trial_key(trial) not in given:
                 self._note(trial, Outcome(status="built"), "build", share_s)
 
-    def screen(self, trial: Trial, reserve_s: float = 0.0, limit_s: float | None = None) -> Outcome:
+    def screen(
+        self, trial: Trial, reserve_s: float = 0.0, limit_s: float | None = None, full_s: float | None = None
+    ) -> Outcome:
         """Carry out a screening. Raises OutOfBudget when none may be begun any more.
 
         `reserve_s` of the time are not touched: they are kept for a confirmation. `limit_s` is what this candidate may
-        take (None: what the options say); one that ends for less than those is `unfinished`, which judges nothing.
+        take, `full_s` what it deserves (None: what the options say, for both). One that is ended after less than it
+        deserves is `unfinished`, which judges nothing.
         """
         judged = self._judged.pop(trial_key(trial), None)
         known = self._job.find(trial) if self._job is not None and judged is None else None
@@ -137,7 +141,8 @@ class Measurer:
             return known
         if self._options.max_trials is not None and self.num_trials >= self._options.max_trials:
             raise OutOfBudget("--trials")
-        outcome = judged or self._carry_out(trial, "screening", self._left_s() - self._kept(reserve_s), limit_s)
+        left_s = self._left_s() - self._kept(reserve_s)
+        outcome = judged or self._carry_out(trial, "screening", left_s, limit_s, full_s)
         self.num_measurements += judged is not None
         self.num_trials += 1
         if self._job is not None and judged is None:
@@ -147,28 +152,31 @@ class Measurer:
     def confirm(self, trial: Trial, limit_s: float | None = None) -> Outcome:
         """Carry out a confirmation, which belongs to a screening that was counted. Raises OutOfBudget.
 
-        `limit_s` is what it may take (None: what the options say).
+        `limit_s` is what it may take and deserves (None: what the options say).
         It may end a little later than the budget says: what was found would be lost otherwise.
         """
-        return self._carry_out(trial, "confirmation", self._left_s() + self._grace_s(), limit_s)
+        return self._carry_out(trial, "confirmation", self._left_s() + self._grace_s(), limit_s, limit_s)
 
-    def _carry_out(self, trial: Trial, role: Role, left_s: float, limit_s: float | None = None) -> Outcome:
+    def _carry_out(
+        self, trial: Trial, role: Role, left_s: float, limit_s: float | None, full_s: float | None
+    ) -> Outcome:
         begun = self.elapsed_s()
         if left_s <= 0:
             raise OutOfBudget("--time-budget")
         limits = self._limits(left_s, limit_s)
-        outcome = self._runner.run(trial, limits)
-        if outcome.status == "died" and outcome.phase == "start":  # the worker's end, not the candidate's
-            left_s -= self.elapsed_s() - begun
-            outcome = self._runner.run(trial, self._limits(left_s, limit_s))
-        if outcome.status == "timeout" and limits.time_s < self._options.limits.time_s:
-            if limit_s is None or limits.time_s < limit_s:
-                raise OutOfBudget("--time-budget")  # the candidate was not given its full time: it is not judged
-            detail = f"{limits.time_s:.0f} s, which the time budget leaves for it, were not enough"
-            outcome = replace(outcome, status="unfinished", detail=detail)
+        found = self._runner.run(trial, limits)
+        if is_lost(found):
+            limits = self._limits(left_s - (self.elapsed_s() - begun), limit_s)
+            found = self._runner.run(trial, limits)
+        outcome = unless_cut_short(found, limits.time_s, self._full_s(full_s))
+        if outcome.status == "unfinished" and (limit_s is None or limits.time_s < limit_s):
+            raise OutOfBudget("--time-budget")  # it was not even given its share
         self.num_measurements += 1
         self._note(trial, outcome, role, self.elapsed_s() - begun)
         return outcome
+
+    def _full_s(self, full_s: float | None) -> float:
+        return full_s or self._options.limits.time_s
 
     def _limits(self, left_s: float, limit_s: float | None = None) -> Limits:
         limits = self._options.limits
@@ -205,3 +213,16 @@ def _words(trial: Trial) -> tuple[str, str]:
         plan = Plan.of(own[0])
         return str(plan), " | ".join(dict.fromkeys(region.engine for region in plan.regions))
     return describe(tuple(own)), own[0].provider
+
+
+def is_lost(outcome: Outcome) -> bool:
+    """Tell whether the worker came to its end, not the candidate."""
+    return outcome.status == "died" and outcome.phase == "start"
+
+
+def unless_cut_short(outcome: Outcome, given_s: float, full_s: float) -> Outcome:
+    """Return a timeout as `unfinished` where the candidate was given less than its full time."""
+    if outcome.status != "timeout" or given_s >= full_s:
+        return outcome
+    detail = f"{given_s:.0f} s, which the time budget leaves for it, were not enough"
+    return replace(outcome, status="unfinished", detail=detail)

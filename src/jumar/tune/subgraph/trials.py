@@ -44,11 +44,16 @@ SLOW = 5.0
 class Measures(Protocol):
     """What carries trials out within a budget: `jumar.tune.measuring.Measurer`."""
 
-    def prepare(self, trials: Sequence[Trial], limit_s: float | None = None) -> None:
-        """Do for screenings that follow what can be done at once, each within `limit_s`."""
+    def prepare(self, trials: Sequence[Trial], limit_s: float | None = None, full_s: float | None = None) -> None:
+        """Do for screenings that follow what can be done at once, each within `limit_s` of the `full_s` it deserves."""
 
-    def screen(self, trial: Trial, reserve_s: float = 0.0, limit_s: float | None = None) -> Outcome:
-        """Carry out a screening within `limit_s` that leaves `reserve_s` of the time. Raises OutOfBudget."""
+    def screen(
+        self, trial: Trial, reserve_s: float = 0.0, limit_s: float | None = None, full_s: float | None = None
+    ) -> Outcome:
+        """Carry out a screening within `limit_s`, of the `full_s` it deserves, that leaves `reserve_s` of the time.
+
+        Raises OutOfBudget.
+        """
 
     def confirm(self, trial: Trial, limit_s: float | None = None) -> Outcome:
         """Carry out what belongs to a screening that was counted, within `limit_s`. Raises OutOfBudget."""
@@ -94,8 +99,10 @@ class Trials:
     def prepare(self, plans: Iterable[Plan]) -> None:
         """Let plans that will be screened against eager be compiled at once, where several may be."""
         asked = list(plans)
-        limit_s = min(map(self._limit_s, asked), default=0.0)
-        self.measures.prepare([self.trial(plan, None, quick(self.options)) for plan in asked], limit_s)
+        if not asked:
+            return
+        limit_s, full_s = min(map(self._limit_s, asked)), max(map(self._full_s, asked))
+        self.measures.prepare([self.trial(plan, None, quick(self.options)) for plan in asked], limit_s, full_s)
 
     def screen(
         self, plan: Plan, against: Plan | None, stage: Stage, effort: Effort | None = None, share: float | None = None,
@@ -109,7 +116,7 @@ class Trials:
         self._check_time(plan)
         begun = self.measures.elapsed_s()
         trial = self.trial(plan, against, effort or quick(self.options), seed)
-        outcome = self.measures.screen(trial, self._reserve_s(), self._limit_s(plan, share))
+        outcome = self.measures.screen(trial, self._reserve_s(), self._limit_s(plan, share), self._full_s(plan))
         self._learn(plan, outcome, self.measures.elapsed_s() - begun)
         return self._noted(plan, against, stage, outcome)
 
@@ -135,6 +142,7 @@ class Trials:
             ),
             self._reserve_s(),
             self._limit_s(plan),
+            self._full_s(plan),
         )  # fmt: skip
 
     def trial(self, plan: Plan, against: Plan | None, effort: Effort, seed: int = 0) -> Trial:
@@ -175,14 +183,20 @@ class Trials:
             self._overhead_s = seen_s if self._num_learned == 2 else min(self._overhead_s, seen_s)
 
     def _limit_s(self, plan: Plan, share: float | None = None) -> float:
-        """Return how long a candidate may take: as the options say, longer where it compiles, within its share."""
-        is_slow = any(region.engine in self.slow for region in plan.regions)
-        limit_s = self.options.limits.time_s * (SLOW if is_slow else 1.0)
-        share = share or (SLOW_SHARE if is_slow else SHARE)
+        """Return how long a candidate may take: what it deserves, within its share."""
+        full_s = self._full_s(plan)
         if self.deadline_s is None:
-            return limit_s
+            return full_s
+        share = share or (SLOW_SHARE if self._is_slow(plan) else SHARE)
         left_s = self.deadline_s - self.measures.elapsed_s() - self.reserve_s
-        return min(limit_s, max(share * left_s, _LEAST_S))
+        return min(full_s, max(share * left_s, _LEAST_S))
+
+    def _full_s(self, plan: Plan) -> float:
+        """Return how long a candidate deserves: as the options say, longer where it compiles."""
+        return self.options.limits.time_s * (SLOW if self._is_slow(plan) else 1.0)
+
+    def _is_slow(self, plan: Plan) -> bool:
+        return any(region.engine in self.slow for region in plan.regions)
 
     def _check_time(self, plan: Plan) -> None:
         if self.deadline_s is None:
@@ -200,7 +214,7 @@ class Trials:
 
     def _noted(self, plan: Plan, against: Plan | None, stage: Stage, outcome: Outcome) -> Outcome:
         self.attempts.append(Attempt(plan=plan, against=against, stage=stage, outcome=outcome))
-        is_early = outcome.status != "measured" and outcome.phase in {"start", "task"}
+        is_early = outcome.status not in {"measured", "unfinished"} and outcome.phase in {"start", "task"}
         if against is None and (outcome.status == "task-failed" or is_early):
             raise GraphFailed(f"{outcome.status}: {outcome.detail}")
         return outcome
