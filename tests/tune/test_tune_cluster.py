@@ -9,16 +9,18 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import odd_providers as odd
 import pytest
-from tune_builders import QUICK, mm_task, pool_task
+from tune_builders import MACHINE, QUICK, measured, mm_task, pool_task
 
 from jumar.errors import UsageError
 from jumar.tune.cluster.address import parse_address
+from jumar.tune.errors import TuneError
 from jumar.tune.machine import this_machine
 from jumar.tune.policy import Policy
-from jumar.tune.worker import Limits, Trial
+from jumar.tune.worker import Limits, Outcome, Trial
 
 LIMITS = Limits(time_s=60, memory_bytes=2 << 30)
 
@@ -46,6 +48,130 @@ def trial(provider, task=None, seed=0) -> Trial:
         task=task or mm_task(), incumbent=(), candidate=(Policy(kind="Impl", provider=provider.name),), num_threads=1,
         effort=QUICK, seed=seed,
     )  # fmt: skip
+
+
+MEASURED = measured(1.3)
+
+
+class Member:
+    """A member that answers as a test says, when it says; an exception is raised when the answer is taken."""
+
+    def __init__(self, answer=MEASURED, *, is_ready=True):
+        self.answer, self.is_ready = answer, is_ready
+        self.asked = []
+        self.run = SimpleNamespace(remote=self._run)
+
+    def _run(self, asked, limits, contents):
+        self.asked.append((asked["seed"], limits["time_s"]))
+        return Future(self)
+
+
+class Future:
+    def __init__(self, member):
+        self.member = member
+
+
+class Ray:
+    """What a cluster uses of Ray."""
+
+    def __init__(self, exceptions):
+        self.exceptions = exceptions
+        self.killed = []
+        self.is_shut_down = False
+
+    def wait(self, futures, num_returns, timeout):
+        ready = [one for one in futures if one.member.is_ready][:num_returns]
+        return ready, [one for one in futures if one not in ready]
+
+    def get(self, future, timeout=None):
+        if isinstance(future.member.answer, Exception):
+            raise future.member.answer
+        return future.member.answer.to_json()
+
+    def kill(self, actor):
+        self.killed.append(actor)
+
+    def shutdown(self):
+        self.is_shut_down = True
+
+
+@pytest.fixture
+def ray():
+    return Ray(pytest.importorskip("ray").exceptions)
+
+
+def joined(ray, monkeypatch, *members):
+    """Return a cluster of these members."""
+    from jumar.tune.cluster import Cluster, runner
+
+    handles = [runner._Handle(actor=actor, name=f"host ({place})") for place, actor in enumerate(members)]
+    monkeypatch.setattr(runner, "_connected", lambda address, num_cpus: ray)
+    monkeypatch.setattr(Cluster, "_bring_up", lambda self, members_per_node: handles)
+    return Cluster("local", [], MACHINE)
+
+
+def screened(cluster, *seeds, **fields):
+    """Return the statuses of trials by their seeds."""
+    trials = [trial(odd.Same(), seed=seed) for seed in seeds]
+    return {one.seed: outcome.status for one, outcome in cluster.prepare(trials, LIMITS, **fields)}
+
+
+def broken(ray, said="TuneError: the worker process that measures cannot be started."):
+    """Return what Ray raises of a member whose own code raised."""
+    trace = f"Traceback (most recent call last):\n{said}"
+    return ray.exceptions.RayTaskError("run", trace, TuneError(said), proctitle="ray", pid=1, ip="127.0.0.1")
+
+
+def test_a_member_that_cannot_measure_is_lost_with_its_reason_and_judges_no_candidate(ray, monkeypatch):
+    with joined(ray, monkeypatch, Member(broken(ray)), Member(broken(ray)), Member()) as cluster:
+        assert screened(cluster, 1, 2) == {1: "measured", 2: "measured"}
+        assert cluster.names == ["host (2)"]
+        assert all("It said: TuneError: the worker process that measures" in note for note in cluster.notes)
+
+
+def test_when_no_member_can_measure_the_run_ends_with_the_reason(ray, monkeypatch):
+    said = r"every worker of the cluster is lost.*cannot be started"
+    with joined(ray, monkeypatch, Member(broken(ray))) as cluster, pytest.raises(TuneError, match=said):
+        screened(cluster, 1)
+    assert ray.is_shut_down
+
+
+def test_a_trial_that_memory_ran_out_with_twice_counts_as_one_that_died(ray, monkeypatch):
+    out_of_memory = ray.exceptions.OutOfMemoryError("the node ran out of memory")
+    with joined(ray, monkeypatch, Member(out_of_memory), Member(out_of_memory), Member(is_ready=False)) as cluster:
+        assert screened(cluster, 1) == {1: "died"}
+
+
+def test_a_head_that_is_gone_is_one_sentence_and_ray_is_shut_down(ray, monkeypatch):
+    def gone(*args, **kwargs):
+        raise ConnectionError("Failed during this or a previous request.")
+
+    cluster = joined(ray, monkeypatch, Member())
+    ray.wait = ray.kill = gone
+    with pytest.raises(TuneError, match="cannot be reached any more: Failed during this"), cluster:
+        screened(cluster, 1)
+    assert ray.is_shut_down
+
+
+def test_no_trial_is_begun_after_the_end_of_the_time_and_one_under_way_is_ended_with_it(ray, monkeypatch):
+    hanging = Member(Outcome(status="timeout", phase="candidate"))
+    with joined(ray, monkeypatch, hanging) as cluster:
+        assert screened(cluster, 1, left_s=lambda: 2.0) == {1: "unfinished"}
+        assert screened(cluster, 2) == {2: "timeout"}
+        assert screened(cluster, 3, left_s=lambda: 0.0) == {}
+    assert hanging.asked == [(1, 2.0), (2, LIMITS.time_s)]
+
+
+def test_a_member_that_measures_what_nobody_waits_for_gets_nothing_else_meanwhile(ray, monkeypatch):
+    quick, slow = Member(), Member(is_ready=False)
+    with joined(ray, monkeypatch, quick, slow) as cluster:
+        outcomes = cluster.prepare([trial(odd.Same(), seed=seed) for seed in (1, 2)], LIMITS)
+        assert next(outcomes)[0].seed == 1
+        outcomes.close()
+        assert screened(cluster, 3, 4) == {3: "measured", 4: "measured"}
+        assert [seed for seed, _ in slow.asked] == [2]
+        slow.is_ready = True
+        assert screened(cluster, 5, 6) == {5: "measured", 6: "measured"}
 
 
 @pytest.fixture(scope="module")

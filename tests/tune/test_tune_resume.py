@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import threading
 from dataclasses import replace
 
 import pytest
@@ -257,18 +259,30 @@ def test_a_candidate_that_deserves_more_than_the_usual_limit_is_not_judged_by_le
     assert given == [460.0], "more than the usual limit, and less than the confirmation deserves"
 
 
-def prepared(outcome: Outcome, *limits_s: float) -> tuple[Outcome, int]:
+def test_one_candidate_may_take_most_of_the_time_that_is_left_and_not_all_of_it():
+    clock = Hours()
+    measurer, given = timed(clock, 100.0)
+    assert measurer.share_s() == 70.0
+    assert measurer.screen(trial(), limit_s=measurer.share_s()).status == "unfinished"
+    assert (given, measurer.share_s()) == ([70.0], 21.0)
+    clock.now += 29.5
+    assert measurer.share_s() == 1.0
+    assert timed(Hours(), 10_000.0)[0].share_s() == 120.0
+    assert Measurer(TuneOptions(), Scripted()).share_s() is None
+
+
+def prepared(outcome: Outcome, **limits: float) -> tuple[Outcome, int]:
     """Return what a screening gives whose preparation gave `outcome`, and how often the runner was asked for it."""
     runner = Scripted()
     measurer = Measurer(TuneOptions(), runner, prepare=lambda trials, *_: [(one, outcome) for one in trials])
-    measurer.prepare([trial()], *limits_s)
+    measurer.prepare([trial()], **limits)
     return measurer.screen(trial()), len(runner.asked)
 
 
 def test_what_was_prepared_for_less_than_it_deserves_is_taken_again():
     late = Outcome(status="timeout", phase="candidate")
-    assert prepared(late, 300.0, 600.0) == (MEASURED, 1)
-    assert prepared(late, 600.0, 600.0) == (late, 0)
+    assert prepared(late, limit_s=300.0, full_s=600.0) == (MEASURED, 1)
+    assert prepared(late, limit_s=600.0, full_s=600.0) == (late, 0)
 
 
 def test_what_was_prepared_by_a_worker_that_was_killed_is_taken_again():
@@ -330,14 +344,51 @@ def test_a_candidate_that_fails_while_it_is_built_is_judged_and_one_that_may_hav
         assert measurer.num_trials == 1
 
 
+def endless() -> float:
+    return math.inf
+
+
 def test_one_lane_does_nothing_beforehand_and_a_lane_that_cannot_start_says_so():
     alone = Scripted()
     with ParallelBuilders(lambda: alone, 1) as lanes:
-        assert lanes.prepare([trial(0), trial(1)], Limits()) == []
+        assert lanes.prepare([trial(0), trial(1)], Limits(), endless) == []
     assert alone.asked == []
 
     def broken(asked):
         raise ValueError("no worker")
 
     with ParallelBuilders(lambda: Scripted(broken), 2) as lanes, pytest.raises(ValueError, match="no worker"):
-        lanes.prepare([trial(0), trial(1)], Limits())
+        lanes.prepare([trial(0), trial(1)], Limits(), endless)
+
+
+def test_lanes_begin_nothing_after_the_end_of_the_time_and_do_not_judge_what_that_cut_short():
+    given, left_s = [], [3.0]
+    side_by_side, lock = threading.Barrier(2, timeout=30), threading.Lock()
+
+    class Hanging(Scripted):
+        def run(self, asked, limits):
+            side_by_side.wait()
+            with lock:
+                given.append(limits.time_s)
+                left_s[0] -= 1.0
+            side_by_side.wait()
+            return Outcome(status="timeout", phase="candidate")
+
+    with ParallelBuilders(Hanging, 2) as lanes:
+        judged = lanes.prepare([trial(number) for number in range(8)], Limits(time_s=2.0), lambda: left_s[0])
+    assert given == [2.0, 2.0, 1.0, 1.0]
+    assert len(judged) == 2
+
+
+def test_what_is_done_beforehand_leaves_what_is_kept_back():
+    clock, left_s = Hours(), []
+
+    def prepare(trials, limits, left):
+        left_s.append((limits.time_s, left()))
+        clock.now += 40.0
+        left_s.append(left())
+        return []
+
+    measurer = Measurer(TuneOptions(time_budget_s=100.0), Scripted(), prepare=prepare, clock=clock)
+    measurer.prepare([trial(0), trial(1)], reserve_s=30.0)
+    assert left_s == [(70.0, 70.0), 30.0]

@@ -12,13 +12,14 @@ from pathlib import Path
 
 import odd_providers as odd
 import pytest
-from tune_builders import ONE_THREAD, QUICK, call, mm_row, pool_row, tensor, write_recording
+from tune_builders import ONE_THREAD, QUICK, call, measured, mm_row, pool_row, tensor, write_recording
 
 from jumar.errors import InputError, UsageError
 from jumar.rules import HEADINGS, Registry
 from jumar.tune import Bank, TuneOptions, tune
 from jumar.tune.options import parse_duration_s, parse_percent
 from jumar.tune.providers.inductor import Inductor
+from jumar.tune.resume import FOLDER
 from jumar.tune.rules import RULES
 from jumar.tune.worker import Limits, Outcome, Worker
 
@@ -115,6 +116,31 @@ def test_a_time_budget_ends_a_candidate_and_does_not_judge_it(folder):
     assert time.monotonic() - start < 25
     assert (result.status, result.stopped_by) == ("incomplete", "--time-budget")
     assert Bank.open(folder / "bank").entries() == []
+
+
+class HangsOnPools(Kept):
+    """Answers at once, but for one candidate, which takes all the time that it is given."""
+
+    def __init__(self) -> None:
+        pass
+
+    def run(self, trial, limits):
+        if (trial.task.base, trial.candidate[0].provider) == ("avg_pool2d", "hang"):
+            time.sleep(limits.time_s)
+            return Outcome(status="timeout", phase="candidate", detail="it hangs")
+        return measured(0.9)
+
+
+def test_a_candidate_that_hangs_leaves_time_for_the_others_and_is_taken_up_by_the_next_run(folder, monkeypatch):
+    monkeypatch.setattr("jumar.tune.tuner.Worker", lambda _providers, _turns: HangsOnPools())
+    result = run(folder, [odd.Hang(), odd.Same()], time_budget_s=3.0)
+    assert (result.status, result.stopped_by, result.num_not_judged()) == ("incomplete", "--time-budget", 1)
+    pool, product = result.tasks
+    assert [one.outcome.status for slot in pool.slots for one in slot.tried] == ["unfinished", "measured"]
+    assert [one.outcome.status for slot in product.slots for one in slot.tried] == ["measured", "measured"]
+    (entry,) = Bank.open(folder / "bank").entries()
+    assert entry.task.base == "mm"
+    assert list((folder / FOLDER).iterdir()), "the job has not come to its end"
 
 
 def test_an_operator_that_cannot_run_here_fails_and_the_others_are_tuned(tmp_path):

@@ -258,6 +258,13 @@ def test_what_a_busy_machine_left_open_is_not_remembered(bank):
     assert run(bank, Scripted({"a": 1.5}), [policy("a")]).slots[0].action == "add"
 
 
+def test_what_had_too_little_time_is_not_remembered_and_does_not_fail_the_operator(bank):
+    late = Outcome(status="unfinished", phase="task", detail="1 s was not enough")
+    outcome = run(bank, Scripted({"b": 1.0}, outcomes={"a": late}), [policy("a"), policy("b")])
+    assert ([slot.action for slot in outcome.slots], outcome.failure) == (["unsatisfied"], "")
+    assert bank.entries() == []
+
+
 @pytest.mark.parametrize(("status", "phase"), [("task-failed", "task"), ("timeout", "task"), ("died", "start")])
 def test_an_operator_that_does_not_run_fails_as_a_whole(bank, status, phase):
     broken = Outcome(status=status, phase=phase, detail="no kernel")
@@ -276,6 +283,17 @@ def test_when_the_budget_ends_before_anything_is_promising_the_slot_stays_open(b
     with pytest.raises(OutOfBudget, match="--trials"):
         run(bank, Scripted({"a": 1.0, "b": 1.5}, budget=1), [policy("a"), policy("b")])
     assert bank.entries() == []
+
+
+def test_what_was_judged_beforehand_counts_after_the_end_of_the_budget(bank):
+    class Late(Scripted):
+        def measure(self, trial):
+            if trial.candidate == (policy("late"),):
+                raise OutOfBudget("--time-budget")
+            return super().measure(trial)
+
+    (slot,) = run(bank, Late({"late": 1.0, "good": 1.5}), [policy("late"), policy("good")]).slots
+    assert (slot.action, in_bank(bank)) == ("add", "good")
 
 
 def test_a_policy_that_another_process_wrote_meanwhile_becomes_the_incumbent(bank):

@@ -78,7 +78,7 @@ class Clock:
     seeds: dict[str, list[int]] = field(default_factory=dict)
     duels: list[tuple[str, str, int]] = field(default_factory=list)
 
-    def prepare(self, trials, limit_s=None, full_s=None):
+    def prepare(self, trials, reserve_s=0.0, limit_s=None, full_s=None):
         pass
 
     def screen(self, trial, reserve_s=0.0, limit_s=None, full_s=None):

@@ -26,6 +26,12 @@ from jumar.tune.worker import Limits, Outcome, Trial
 GRACE, LEAST_GRACE_S, GREATEST_GRACE_S = 0.25, 5.0, 60.0
 """So much later than the budget, as a share of it and in seconds, confirmations may end."""
 
+SHARE, LEAST_SHARE_S = 0.7, 1.0
+"""Of the time that is left, one candidate may take this much, so that one that hangs does not take it all."""
+
+SecondsLeft = Callable[[], float]
+"""Tells what is left of a run's time: the seconds until no trial may be under way any more."""
+
 
 class OutOfBudget(Exception):
     """The time or the number of trials that was asked for is used up."""
@@ -55,13 +61,16 @@ class PreparingRunner(Runner, Protocol):
     def num_lanes(self) -> int:
         """How many trials `prepare` looks after at once; with one it is not worth calling."""
 
-    def prepare(self, trials: Sequence[Trial], limits: Limits) -> Iterable[tuple[Trial, Outcome]]:
-        """Do beforehand what can be done at once; give those that are judged by that, as they come."""
+    def prepare(self, trials: Sequence[Trial], limits: Limits, left_s: SecondsLeft) -> Iterable[tuple[Trial, Outcome]]:
+        """Do beforehand what can be done at once; give those that are judged by that, as they come.
+
+        No trial is begun when nothing is left, and one that is begun late is ended with the time: a timeout that comes
+        of that is `unfinished`.
+        """
 
 
-Prepare = Callable[[Sequence[Trial], Limits], Iterable[tuple[Trial, Outcome]]]
-"""Does beforehand, for several screenings at once, what can be done at once; gives those that are judged by that, as
-they come."""
+Prepare = Callable[[Sequence[Trial], Limits, SecondsLeft], Iterable[tuple[Trial, Outcome]]]
+"""What `PreparingRunner.prepare` does."""
 
 
 class Measurer:
@@ -96,20 +105,32 @@ class Measurer:
         """Return the seconds since the run began."""
         return self._clock() - self._start
 
-    def prepare(self, trials: Sequence[Trial], limit_s: float | None = None, full_s: float | None = None) -> None:
+    def share_s(self) -> float | None:
+        """Return how long one candidate may take where nothing else says it; None: as the options say."""
+        left_s = self._left_s()
+        return None if left_s == math.inf else min(self._options.limits.time_s, max(SHARE * left_s, LEAST_SHARE_S))
+
+    def prepare(
+        self, trials: Sequence[Trial], reserve_s: float = 0.0, limit_s: float | None = None, full_s: float | None = None
+    ) -> None:
         """Let what can be done at once for these screenings be done; nothing happens where only one may run.
 
-        `limit_s` is what each may take, `full_s` what each deserves, as for `screen`.
+        All of them together leave `reserve_s` of the time. `limit_s` is what each may take, `full_s` what each
+        deserves, as for `screen`.
         """
         if self._prepare is None:
             return
         new = [trial for trial in trials if self._job is None or self._job.find(trial, count=False) is None]
         if self._options.max_trials is not None:
             new = new[: max(0, self._options.max_trials - self.num_trials)]
-        if not new or (left := self._left_s()) <= 0:
+
+        def left_s() -> float:
+            return self._left_s() - self._kept(reserve_s)
+
+        if not new or left_s() <= 0:
             return
-        begun, limits, given = self.elapsed_s(), self._limits(left, limit_s), set[str]()
-        for trial, found in self._prepare(new, limits):
+        begun, limits, given = self.elapsed_s(), self._limits(left_s(), limit_s), set[str]()
+        for trial, found in self._prepare(new, limits, left_s):
             outcome = unless_cut_short(found, limits.time_s, self._full_s(full_s))
             given.add(trial_key(trial))
             if is_lost(outcome) or outcome.status == "unfinished":
@@ -118,8 +139,8 @@ class Measurer:
             self._note(trial, outcome, "screening", (self.elapsed_s() - begun) / len(given))
             if self._job is not None:
                 self._job.keep(trial, outcome)
-            if self._left_s() <= 0:
-                return
+        if left_s() <= 0:
+            return  # which of the others were built is not known
         share_s = (self.elapsed_s() - begun) / len(new)
         for trial in new:
             if trial_key(trial) not in given:
@@ -213,6 +234,11 @@ def _words(trial: Trial) -> tuple[str, str]:
         plan = Plan.of(own[0])
         return str(plan), " | ".join(dict.fromkeys(region.engine for region in plan.regions))
     return describe(tuple(own)), own[0].provider
+
+
+def within(limits: Limits, left_s: float) -> Limits:
+    """Return the limits of a trial that begins when `left_s` of the time are left."""
+    return replace(limits, time_s=min(limits.time_s, max(left_s, 0.0)))
 
 
 def is_lost(outcome: Outcome) -> bool:

@@ -20,7 +20,7 @@ from jumar.tune.precision.outcome import PrecisionOutcome
 if TYPE_CHECKING:
     from jumar.tune.composed import ComposedOutcome
     from jumar.tune.preconditions import Conditions
-from jumar.tune.subgraph.outcome import GraphOutcome
+from jumar.tune.subgraph.outcome import NOT_JUDGED, GraphOutcome
 
 Action = Literal["add", "update", "reserved", "unsatisfied"]
 """The vendor's words. `add`: was not in the bank, written; `update`: was in it, replaced by a better one;
@@ -154,10 +154,15 @@ class TuneResult:
         )
 
     def num_not_judged(self) -> int:
-        """Return how many of the unsatisfied policies a busy machine left open."""
+        """Return how many of the unsatisfied policies a busy machine, or the end of the time, left open."""
         slots = [slot for task in self.tasks for slot in task.slots if slot.action == "unsatisfied"]
-        num_slots = sum(any(one.outcome.status == "busy" for one in slot.tried) for slot in slots)
+        num_slots = sum(any(one.outcome.status in NOT_JUDGED for one in slot.tried) for slot in slots)
         return num_slots + sum(graph.is_open for graph in self.graphs if graph.action == "unsatisfied")
+
+    def has_unfinished(self) -> bool:
+        """Tell whether the time budget left a candidate of an operator less time than it deserves."""
+        tried = (one for task in self.tasks for slot in task.slots for one in slot.tried)
+        return any(one.outcome.status == "unfinished" for one in tried)
 
     def failed(self) -> list[TaskOutcome]:
         """Return the tasks whose operator could not be run."""

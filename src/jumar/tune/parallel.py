@@ -13,13 +13,24 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 
-from jumar.tune.measuring import Runner
+from jumar.tune.measuring import Runner, SecondsLeft, unless_cut_short, within
 from jumar.tune.worker import Limits, Outcome, Trial
 
 JUDGED_BY_BUILDING = frozenset({"failed", "timeout"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Batch:
+    """Candidates that are built together, and what came of them so far."""
+
+    limits: Limits
+    left_s: SecondsLeft
+    waiting: queue.SimpleQueue[Trial] = field(default_factory=queue.SimpleQueue)
+    judged: list[tuple[Trial, Outcome]] = field(default_factory=list)
+    errors: list[Exception] = field(default_factory=list)
 
 
 class ParallelBuilders:
@@ -39,21 +50,18 @@ class ParallelBuilders:
         """Measure a trial while no lane builds."""
         return self._runners[0].run(trial, limits)
 
-    def prepare(self, trials: Sequence[Trial], limits: Limits) -> list[tuple[Trial, Outcome]]:
-        """Build the candidates; returns those that are judged by it, with their outcomes.
+    def prepare(self, trials: Sequence[Trial], limits: Limits, left_s: SecondsLeft) -> list[tuple[Trial, Outcome]]:
+        """Build the candidates, as long as there is time; returns those that are judged by it, with their outcomes.
 
         Raises what a lane raised, once all have ended.
         """
         if self.num_lanes < 2 or len(trials) < 2:
             return []
-        waiting: queue.SimpleQueue[Trial] = queue.SimpleQueue()
+        batch = _Batch(limits=limits, left_s=left_s)
         for trial in trials:
-            waiting.put(trial)
-        judged: list[tuple[Trial, Outcome]] = []
-        errors: list[Exception] = []
+            batch.waiting.put(trial)
         lanes = [
-            threading.Thread(target=_work, args=(runner, waiting, limits, judged, errors), daemon=True)
-            for runner in self._runners[: len(trials)]
+            threading.Thread(target=_work, args=(runner, batch), daemon=True) for runner in self._runners[: len(trials)]
         ]
         for lane in lanes:
             lane.start()
@@ -61,11 +69,11 @@ class ParallelBuilders:
             for lane in lanes:
                 lane.join()
         except KeyboardInterrupt:
-            _drain(waiting)
+            _drain(batch.waiting)
             raise
-        if errors:
-            raise errors[0]
-        return judged
+        if batch.errors:
+            raise batch.errors[0]
+        return batch.judged
 
     def __enter__(self) -> ParallelBuilders:
         return self
@@ -77,26 +85,22 @@ class ParallelBuilders:
             runner.__exit__(kind, error, traceback)
 
 
-def _work(
-    runner: Runner,
-    waiting: queue.SimpleQueue[Trial],
-    limits: Limits,
-    judged: list[tuple[Trial, Outcome]],
-    errors: list[Exception],
-) -> None:
-    """Build candidate after candidate, until there is none left or a lane could not go on."""
-    while not errors:
+def _work(runner: Runner, batch: _Batch) -> None:
+    """Build candidate after candidate, until there is none or no time left or a lane could not go on."""
+    while not batch.errors and (left_s := batch.left_s()) > 0:
         try:
-            trial = waiting.get_nowait()
+            trial = batch.waiting.get_nowait()
         except queue.Empty:
             return
+        limits = within(batch.limits, left_s)
         try:
-            outcome = runner.run(replace(trial, build_only=True), limits)
+            found = runner.run(replace(trial, build_only=True), limits)
         except Exception as error:  # noqa: BLE001 - it is raised again in the thread that waits for the lanes
-            errors.append(error)
+            batch.errors.append(error)
             return
+        outcome = unless_cut_short(found, limits.time_s, batch.limits.time_s)
         if outcome.status in JUDGED_BY_BUILDING and outcome.phase == "candidate":
-            judged.append((trial, outcome))
+            batch.judged.append((trial, outcome))
 
 
 def _drain(waiting: queue.SimpleQueue[Trial]) -> None:

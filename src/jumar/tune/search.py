@@ -25,6 +25,7 @@ from jumar.tune.options import TuneOptions
 from jumar.tune.outcome import SlotOutcome, TaskOutcome
 from jumar.tune.policy import KINDS, Policy, PolicyKind, Stack, replace_in
 from jumar.tune.providers.base import Provider
+from jumar.tune.subgraph.outcome import NOT_JUDGED
 from jumar.tune.task import Task
 from jumar.tune.worker import Outcome, Trial
 from jumar.tune.worker.messages import Effort
@@ -178,7 +179,7 @@ class Search:
             raise ran_out
         if entry is not None and entry.policy is not None:
             return SlotOutcome(kind=kind, action="reserved", policy=entry.policy, gain=entry.gain, tried=tuple(tried))
-        if any(one.outcome.status == "busy" for one in tried):
+        if any(one.outcome.status in NOT_JUDGED for one in tried):
             return SlotOutcome(kind=kind, action="unsatisfied", tried=tuple(tried))  # not judged: not remembered
         self.bank.remember_unsatisfied(
             task, self.machine, kind, incumbent=incumbent, min_gain=self.options.min_gain, tried=tried,
@@ -189,16 +190,22 @@ class Search:
     def _screen_all(
         self, task: Task, incumbent: Stack, candidates: Sequence[Policy]
     ) -> tuple[list[Tried], OutOfBudget | None]:
+        """Screen every candidate; also returned: what ended that.
+
+        Those that were judged beforehand, or by an earlier run, count also after the end of the budget.
+        """
         tried: list[Tried] = []
+        ran_out: OutOfBudget | None = None
         new = [policy for policy in candidates if policy not in incumbent]
         self.prepare([self._trial(task, incumbent, policy, self.options.screening) for policy in new])
         for policy in new:
             try:
                 outcome = self._run(self.measure, task, incumbent, policy, self.options.screening)
             except OutOfBudget as error:
-                return tried, error
-            tried.append(Tried(policy=policy, outcome=outcome))
-        return tried, None
+                ran_out = ran_out or error
+            else:
+                tried.append(Tried(policy=policy, outcome=outcome))
+        return tried, ran_out
 
     def _confirm_best(self, task: Task, incumbent: Stack, tried: list[Tried]) -> tuple[Policy, Gain] | None:
         """Return the first policy that clears the gate again, best screening first; `tried` learns the outcomes."""
@@ -217,7 +224,8 @@ class Search:
         self, measure: Measure, task: Task, incumbent: Stack, policy: Policy, effort: Effort, seed_offset: int = 0
     ) -> Outcome:
         outcome = measure(self._trial(task, incumbent, policy, effort, seed_offset))
-        if outcome.status == "task-failed" or (outcome.status != "measured" and outcome.phase in {"start", "task"}):
+        is_early = outcome.status not in {"measured", "unfinished"} and outcome.phase in {"start", "task"}
+        if outcome.status == "task-failed" or is_early:
             raise OperatorFailed(f"{outcome.status}: {outcome.detail}")
         return outcome
 

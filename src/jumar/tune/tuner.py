@@ -168,6 +168,8 @@ class _Run:
                 else:
                     self._tune_all(source.extraction)
                     self._compose(source)
+                    if self._result.has_unfinished():
+                        raise OutOfBudget("--time-budget")  # the next run takes up what had too little time
             except OutOfBudget as error:
                 self._result.stopped_by = str(error)
             except KeyboardInterrupt as error:
@@ -222,15 +224,15 @@ class _Run:
         )
 
     def _tune_all(self, extraction: Extraction) -> None:
-        total = len(extraction.tasks)
+        total, measurer = len(extraction.tasks), self._measurer
         search = Search(
             bank=self._bank,
             machine=self._machine,
             options=self._options,
             providers=self._providers,
-            measure=self._measurer.screen,
-            confirm=self._measurer.confirm,
-            prepare=self._measurer.prepare,
+            measure=lambda trial: measurer.screen(trial, limit_s=measurer.share_s()),
+            confirm=measurer.confirm,
+            prepare=lambda trials: measurer.prepare(trials, limit_s=measurer.share_s()),
             on_slot=lambda task, kind: self._say(total, task, kind),
         )
         for use in extraction.tasks:

@@ -8,9 +8,11 @@ than the driver's are refused by name: what they would measure holds for them on
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +22,7 @@ from jumar.tune.cluster.address import LOCAL
 from jumar.tune.cluster.member import Member
 from jumar.tune.errors import TuneError
 from jumar.tune.machine import Machine
+from jumar.tune.measuring import SecondsLeft, unless_cut_short, within
 from jumar.tune.providers import import_path
 from jumar.tune.providers.base import Provider
 from jumar.tune.resume import data_contents
@@ -31,6 +34,29 @@ MOST_LOST = 2
 START_TIMEOUT_S = 120.0
 GRACE_S = 60.0
 """Beyond a trial's own limit, before a member that does not answer counts as lost."""
+LATE_S = 5.0
+"""So long after the end of the time outcomes are waited for: the last trials were given what was left."""
+
+
+@dataclass(slots=True, eq=False)
+class _Task:
+    """A trial on its way."""
+
+    trial: Trial
+    num_lost: int = 0
+    is_wanted: bool = True
+    """Whether somebody waits for its outcome."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Call:
+    """A trial at a member."""
+
+    task: _Task
+    future: Any
+    given_s: float
+    full_s: float
+    deadline: float
 
 
 @dataclass(slots=True, eq=False)
@@ -42,14 +68,13 @@ class _Handle:
     lost: bool = False
     held: set[str] = field(default_factory=set)
     """Contents of data files that it has."""
+    call: _Call | None = None
+    """What it measures, also when nobody waits for that any more."""
 
 
-@dataclass(slots=True)
-class _Task:
-    """A trial on its way."""
-
-    trial: Trial
-    num_lost: int = 0
+def endless() -> float:
+    """Return what is left of a time without an end."""
+    return math.inf
 
 
 class Cluster:
@@ -73,7 +98,8 @@ class Cluster:
         self._machine = machine
         self._ray = _connected(address, num_cpus)
         try:
-            self._members = self._bring_up(members_per_node)
+            with _reachable():
+                self._members = self._bring_up(members_per_node)
         except BaseException:
             self._ray.shutdown()
             raise
@@ -93,24 +119,24 @@ class Cluster:
         ((_, outcome),) = self.prepare([trial], limits)
         return outcome
 
-    def prepare(self, trials: Sequence[Trial], limits: Limits) -> Iterator[tuple[Trial, Outcome]]:
-        """Measure trials on all members at once; gives each outcome when it is there.
+    def prepare(
+        self, trials: Sequence[Trial], limits: Limits, left_s: SecondsLeft = endless
+    ) -> Iterator[tuple[Trial, Outcome]]:
+        """Measure trials on all members at once, as long as there is time; gives each outcome when it is there.
 
-        Raises TuneError when every member is lost.
+        A member whose outcome nobody waits for any more gets its next trial when it has ended that one.
+        Raises TuneError when every member is lost, or the cluster itself.
         """
-        waiting = deque(_Task(trial) for trial in trials)
-        under_way: dict[Any, tuple[_Task, _Handle, float]] = {}
-        while waiting or under_way:
-            busy = {id(member) for _, member, _ in under_way.values()}
-            for member in [one for one in self._members if not one.lost and id(one) not in busy]:
-                if waiting:
-                    self._hand_over(waiting.popleft(), member, limits, waiting, under_way)
-            if under_way:
-                yield from self._collect(under_way, waiting)
-            elif not self.names:
-                raise TuneError(
-                    "every worker of the cluster is lost; start some, and the same command goes on from here."
-                )
+        tasks = [_Task(trial) for trial in trials]
+        waiting = deque(tasks)
+        try:
+            with _reachable():
+                while (waiting or self._is_awaited()) and left_s() > -LATE_S:
+                    self._hand_out(waiting, limits, left_s)
+                    yield from self._collect(waiting)
+        finally:
+            for task in tasks:
+                task.is_wanted = False
 
     def __enter__(self) -> Cluster:
         return self
@@ -119,8 +145,13 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         for member in self._members:
-            self._ray.kill(member.actor)
+            with suppress(self._ray.exceptions.RayError, ConnectionError):
+                self._ray.kill(member.actor)
         self._ray.shutdown()
+
+    def _is_awaited(self) -> bool:
+        """Tell whether a member measures what somebody waits for."""
+        return any(member.call is not None and member.call.task.is_wanted for member in self._members)
 
     def _bring_up(self, members_per_node: int) -> list[_Handle]:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
@@ -147,7 +178,7 @@ class Cluster:
         try:
             found = self._ray.get(actor.describe.remote(), timeout=START_TIMEOUT_S)
         except self._ray.exceptions.RayError as error:
-            self.notes.append(f"A worker did not come up: {str(error).strip().splitlines()[0]}.")
+            self.notes.append(f"A worker did not come up: {_first_line(error)}.")
             return None
         member = f"{found['host']} ({found['pid']})"
         other = Machine.from_json(found["machine"])
@@ -161,18 +192,34 @@ class Cluster:
         self._ray.kill(actor)
         return None
 
-    def _hand_over(
-        self, task: _Task, member: _Handle, limits: Limits, waiting: deque[_Task], under_way: dict[Any, Any]
-    ) -> None:
-        """Begin a trial on a member; when that is lost already, the trial goes back to the front."""
+    def _hand_out(self, waiting: deque[_Task], limits: Limits, left_s: SecondsLeft) -> None:
+        """Give every member that is free a trial; none is begun when there is no time left."""
+        if left_s() <= 0:
+            waiting.clear()
+        for member in [one for one in self._members if not one.lost and one.call is None]:
+            if waiting:
+                self._hand_over(waiting, member, limits, left_s)
+        if waiting and not self.names:
+            raise TuneError(
+                "every worker of the cluster is lost; start some, and the same command goes on from here. "
+                + self.notes[-1]
+            )
+
+    def _hand_over(self, waiting: deque[_Task], member: _Handle, limits: Limits, left_s: SecondsLeft) -> None:
+        """Begin the first trial on a member; when that is lost already, the trial stays where it is."""
+        task = waiting[0]
         try:
             contents = self._send_data(task.trial, member)
-            future = member.actor.run.remote(task.trial.to_json(), asdict(limits), contents)
-        except self._ray.exceptions.RayError:
-            self._lose(member)
-            waiting.appendleft(task)
+            given = within(limits, left_s())
+            future = member.actor.run.remote(task.trial.to_json(), asdict(given), contents)
+        except self._ray.exceptions.RayError as error:
+            self._lose(member, error)
             return
-        under_way[future] = (task, member, time.monotonic() + limits.time_s + GRACE_S)
+        waiting.popleft()
+        member.call = _Call(
+            task=task, future=future, given_s=given.time_s, full_s=limits.time_s,
+            deadline=time.monotonic() + given.time_s + GRACE_S,
+        )  # fmt: skip
 
     def _send_data(self, trial: Trial, member: _Handle) -> str:
         """Give the member the trial's data file, unless it has it; return what names it there."""
@@ -185,29 +232,71 @@ class Cluster:
             member.held.add(contents)
         return contents
 
-    def _collect(self, under_way: dict[Any, Any], waiting: deque[_Task]) -> Iterator[tuple[Trial, Outcome]]:
+    def _collect(self, waiting: deque[_Task]) -> Iterator[tuple[Trial, Outcome]]:
         """Give what has ended by now; wait a little when nothing has."""
-        ready, _ = self._ray.wait(list(under_way), num_returns=1, timeout=1.0)
-        late = [future for future, (_, _, deadline) in under_way.items() if time.monotonic() > deadline]
+        calls = {member.call.future: (member, member.call) for member in self._members if member.call is not None}
+        if not calls:
+            return
+        ready, _ = self._ray.wait(list(calls), num_returns=1, timeout=1.0)
+        late = [future for future, (_, call) in calls.items() if time.monotonic() > call.deadline]
         for future in [*ready, *(one for one in late if one not in ready)]:
-            task, member, _ = under_way.pop(future)
-            try:
-                outcome = Outcome.from_json(self._ray.get(future, timeout=0.1))
-            except (self._ray.exceptions.RayActorError, self._ray.exceptions.GetTimeoutError):
-                self._lose(member)
-                task.num_lost += 1
-                if task.num_lost < MOST_LOST:
-                    waiting.appendleft(task)
-                    continue
-                detail = f"{task.num_lost} workers of the cluster were lost with it"
-                outcome = Outcome(status="died", phase="candidate", detail=detail)
-            yield task.trial, outcome
+            member, call = calls[future]
+            member.call = None
+            outcome = self._outcome(member, call)
+            if not call.task.is_wanted:
+                continue
+            if outcome is None:
+                waiting.appendleft(call.task)
+            else:
+                call.task.is_wanted = False
+                yield call.task.trial, outcome
 
-    def _lose(self, member: _Handle) -> None:
-        if not member.lost:
-            member.lost = True
-            self.notes.append(f"{member.name} was lost; its trial was handed to another worker.")
+    def _outcome(self, member: _Handle, call: _Call) -> Outcome | None:
+        """Return what became of a trial; None when the member was lost with it and another one may take it."""
+        try:
+            found = Outcome.from_json(self._ray.get(call.future, timeout=0.1))
+        except self._ray.exceptions.RayError as error:
+            self._lose(member, error)
+            call.task.num_lost += not self._is_own(error)
+            if call.task.num_lost < MOST_LOST:
+                return None
+            detail = f"{call.task.num_lost} workers of the cluster were lost with it"
+            return Outcome(status="died", phase="candidate", detail=detail)
+        return unless_cut_short(found, call.given_s, call.full_s)
+
+    def _lose(self, member: _Handle, error: Exception) -> None:
+        if member.lost:
+            return
+        member.lost = True
+        why = f" It said: {_last_line(error)}." if self._is_own(error) else ""
+        self.notes.append(f"{member.name} was lost; its trial was handed to another worker.{why}")
+        with suppress(self._ray.exceptions.RayError):
             self._ray.kill(member.actor)
+
+    def _is_own(self, error: Exception) -> bool:
+        """Tell whether a member itself raised this: it cannot measure, which says nothing of a candidate."""
+        return isinstance(error, self._ray.exceptions.RayTaskError)
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    """Turn what Ray's client raises when the head of the cluster is gone into a TuneError."""
+    try:
+        yield
+    except ConnectionError as error:
+        raise TuneError(
+            f"the cluster cannot be reached any more: {_last_line(error)}. Start it again, and the same command goes "
+            "on from here."
+        ) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+
+
+def _last_line(error: Exception) -> str:
+    """Return the end of a message: where Ray passes on what was raised elsewhere, it begins with a traceback."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1].strip().rstrip(".")
 
 
 def _connected(address: str, num_cpus: int | None) -> Any:
@@ -220,7 +309,7 @@ def _connected(address: str, num_cpus: int | None) -> Any:
         else:
             ray.init(address, **quiet)
     except (ConnectionError, ImportError, RuntimeError, ValueError, OSError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        reason = _first_line(error)
         raise TuneError(
             f'the cluster at {address} cannot be reached: {reason}. Check the address, that "ray start --head" runs '
             "there, and that jumar[cluster] is installed here and there."

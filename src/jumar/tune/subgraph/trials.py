@@ -10,7 +10,7 @@ from typing import Protocol
 from jumar.tune.gate import Gain
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
-from jumar.tune.measuring import OutOfBudget
+from jumar.tune.measuring import LEAST_SHARE_S, SHARE, OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
 from jumar.tune.policy import Stack
@@ -24,7 +24,6 @@ AGAIN_SEED = 3000
 """Added to the seed, so that each of the last two measurements, and one that is made again, has inputs of its own."""
 _SPARE = 1.5
 """The last measurements are given this much more time than they are expected to take."""
-_LEAST_S = 1.0
 _TAKEN_OVER_S = 0.05
 _START_S = 6.0
 """For a fresh process that reads weights and loads two plans, before any was measured."""
@@ -32,9 +31,8 @@ _COMPARISONS = 12
 """Calls for warming up and for comparing outputs on several inputs, the reference in float64 among them."""
 
 
-SHARE, SLOW_SHARE = 0.7, 0.5
-"""Of the time that is left, one candidate may take this much, so that one that hangs does not take it all: of an engine
-that is quick to build, and of one that compiles."""
+SLOW_SHARE = 0.5
+"""The share of the time that is left for a candidate that compiles; for one that is quick to build it is `SHARE`."""
 MOST_RESERVED = 0.35
 """Of a graph's time, kept back for the last measurements at most: on a busy machine they seem to take all of it."""
 SLOW = 5.0
@@ -44,8 +42,13 @@ SLOW = 5.0
 class Measures(Protocol):
     """What carries trials out within a budget: `jumar.tune.measuring.Measurer`."""
 
-    def prepare(self, trials: Sequence[Trial], limit_s: float | None = None, full_s: float | None = None) -> None:
-        """Do for screenings that follow what can be done at once, each within `limit_s` of the `full_s` it deserves."""
+    def prepare(
+        self, trials: Sequence[Trial], reserve_s: float = 0.0, limit_s: float | None = None, full_s: float | None = None
+    ) -> None:
+        """Do for screenings that follow what can be done at once, each within `limit_s`, of the `full_s` it deserves.
+
+        All of them together leave `reserve_s` of the time.
+        """
 
     def screen(
         self, trial: Trial, reserve_s: float = 0.0, limit_s: float | None = None, full_s: float | None = None
@@ -102,7 +105,8 @@ class Trials:
         if not asked:
             return
         limit_s, full_s = min(map(self._limit_s, asked)), max(map(self._full_s, asked))
-        self.measures.prepare([self.trial(plan, None, quick(self.options)) for plan in asked], limit_s, full_s)
+        trials = [self.trial(plan, None, quick(self.options)) for plan in asked]
+        self.measures.prepare(trials, self._reserve_s(), limit_s, full_s)
 
     def screen(
         self, plan: Plan, against: Plan | None, stage: Stage, effort: Effort | None = None, share: float | None = None,
@@ -189,7 +193,7 @@ class Trials:
             return full_s
         share = share or (SLOW_SHARE if self._is_slow(plan) else SHARE)
         left_s = self.deadline_s - self.measures.elapsed_s() - self.reserve_s
-        return min(full_s, max(share * left_s, _LEAST_S))
+        return min(full_s, max(share * left_s, LEAST_SHARE_S))
 
     def _full_s(self, plan: Plan) -> float:
         """Return how long a candidate deserves: as the options say, longer where it compiles."""
