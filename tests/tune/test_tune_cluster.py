@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -17,6 +18,7 @@ from tune_builders import MACHINE, QUICK, measured, mm_task, pool_task
 
 from jumar.errors import UsageError
 from jumar.tune.cluster.address import parse_address
+from jumar.tune.cluster.folder import OwnFolder
 from jumar.tune.errors import TuneError
 from jumar.tune.machine import this_machine
 from jumar.tune.policy import Policy
@@ -60,9 +62,15 @@ class Member:
         self.answer, self.is_ready = answer, is_ready
         self.asked = []
         self.run = SimpleNamespace(remote=self._run)
+        self.close = SimpleNamespace(remote=self._close)
+        self.is_closed = False
 
     def _run(self, asked, limits, contents):
         self.asked.append((asked["seed"], limits["time_s"]))
+        return Future(self)
+
+    def _close(self):
+        self.is_closed = True
         return Future(self)
 
 
@@ -172,6 +180,65 @@ def test_a_member_that_measures_what_nobody_waits_for_gets_nothing_else_meanwhil
         assert [seed for seed, _ in slow.asked] == [2]
         slow.is_ready = True
         assert screened(cluster, 5, 6) == {5: "measured", 6: "measured"}
+
+
+def test_members_clean_up_before_they_are_ended_but_for_one_that_still_measures(ray, monkeypatch):
+    free, measuring = Member(), Member(is_ready=False)
+    with joined(ray, monkeypatch, free, measuring) as cluster:
+        outcomes = cluster.prepare([trial(odd.Same(), seed=seed) for seed in (1, 2)], LIMITS)
+        next(outcomes)
+        outcomes.close()
+    assert (free.is_closed, measuring.is_closed) == (True, False)
+    assert ray.killed == [free, measuring]
+
+
+def test_a_folder_that_was_left_behind_is_removed_and_one_in_use_is_not(tmp_path):
+    pytest.importorskip("fcntl", reason="folders are kept apart by file locks")
+    left, young = tmp_path / "jumar-member-left", tmp_path / "jumar-member-young"
+    for folder in (left, young):
+        folder.mkdir()
+        (folder / "weights.pt").touch()
+    os.utime(left, (0, 0))
+    first = OwnFolder(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted([first.path, young])
+    os.utime(first.path, (0, 0))
+    second = OwnFolder(tmp_path)
+    assert first.path.is_dir()
+    for own in (first, second):
+        own.remove()
+    assert list(tmp_path.iterdir()) == [young]
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from jumar.tune.worker.turns import Turns
+with Turns(Path(sys.argv[1])).taken():
+    print("taken", flush=True)
+    sys.stdin.readline()
+"""
+
+
+def test_a_member_waits_for_its_turn_no_longer_than_a_trial_may_take(tmp_path, monkeypatch):
+    pytest.importorskip("fcntl", reason="turns need file locks")
+    from jumar.tune.cluster.member import Member as Real
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.setattr("jumar.tune.worker.client.Worker._start", lambda self: None)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert holder.stdout.readline().strip() == "taken"
+        member = Real([], "cpu", 1)
+        found = member.run(trial(odd.Same()).to_json(), {"time_s": 0.2, "memory_bytes": 1 << 30}, "")
+        assert (found["status"], found["phase"]) == ("busy", "measure")
+        member.close()
+    finally:
+        holder.kill()
+        holder.communicate()
+    assert not list(tmp_path.glob("jumar-member-*"))
 
 
 @pytest.fixture(scope="module")

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import platform
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from jumar.recording.files import write_atomically
+from jumar.tune.cluster.folder import OwnFolder
 from jumar.tune.environment import usable_cores
 from jumar.tune.machine import this_machine
 from jumar.tune.providers import load_provider
@@ -27,10 +27,9 @@ class Member:
     def __init__(self, provider_paths: Sequence[str], device: str, num_threads: int) -> None:
         # Ray tells OpenMP to use the CPUs that were reserved, which is none; PyTorch is not imported yet.
         os.environ["OMP_NUM_THREADS"] = str(min(num_threads, usable_cores()))
-        self._worker = Worker([load_provider(path) for path in provider_paths])
-        self._turns = Turns()
+        self._worker = Worker([load_provider(path) for path in provider_paths], Turns())
         self._device = device
-        self._folder = tempfile.TemporaryDirectory(prefix="jumar-member-")
+        self._folder = OwnFolder()
 
     def describe(self) -> dict[str, Any]:
         """Return this machine's name, process and what measurements hold for."""
@@ -45,15 +44,22 @@ class Member:
         write_atomically(self._path(contents), lambda part: _write_bytes(part, data))
 
     def run(self, trial: dict[str, Any], limits: dict[str, Any], contents: str) -> dict[str, Any]:
-        """Measure a trial while nothing else is measured on this machine; return its outcome."""
+        """Measure a trial while nothing else is measured on this machine; return its outcome.
+
+        It is `busy` when others measure there for as long as the trial itself may take.
+        """
         asked = Trial.from_json(trial)
         if contents:
             asked = replace(asked, data=str(self._path(contents)))
-        with self._turns.taken():
-            return self._worker.run(asked, Limits(**limits)).to_json()
+        return self._worker.run(asked, Limits(**limits)).to_json()
+
+    def close(self) -> None:
+        """End the worker process and remove the data files."""
+        self._worker.close()
+        self._folder.remove()
 
     def _path(self, contents: str) -> Path:
-        return Path(self._folder.name) / f"{contents}.pt"
+        return self._folder.path / f"{contents}.pt"
 
 
 def _write_bytes(path: Path, data: bytes) -> None:

@@ -33,7 +33,10 @@ MOST_LOST = 2
 """A trial that this many members were lost with is not handed on."""
 START_TIMEOUT_S = 120.0
 GRACE_S = 60.0
-"""Beyond a trial's own limit, before a member that does not answer counts as lost."""
+"""Beyond what a trial may take, once for waiting for the machine's turn and once for itself, before a member that does
+not answer counts as lost."""
+CLOSE_S = 5.0
+"""For all members together to clean up."""
 LATE_S = 5.0
 """So long after the end of the time outcomes are waited for: the last trials were given what was left."""
 
@@ -144,10 +147,19 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        with suppress(self._ray.exceptions.RayError, ConnectionError):
+            self._close_members()
         for member in self._members:
             with suppress(self._ray.exceptions.RayError, ConnectionError):
                 self._ray.kill(member.actor)
         self._ray.shutdown()
+
+    def _close_members(self) -> None:
+        """Let members clean up, which Ray does not; one that still measures would not come to it in time."""
+        free = [member for member in self._members if not member.lost and member.call is None]
+        closing = [member.actor.close.remote() for member in free]
+        if closing:
+            self._ray.wait(closing, num_returns=len(closing), timeout=CLOSE_S)
 
     def _is_awaited(self) -> bool:
         """Tell whether a member measures what somebody waits for."""
@@ -218,7 +230,7 @@ class Cluster:
         waiting.popleft()
         member.call = _Call(
             task=task, future=future, given_s=given.time_s, full_s=limits.time_s,
-            deadline=time.monotonic() + given.time_s + GRACE_S,
+            deadline=time.monotonic() + 2 * given.time_s + GRACE_S,
         )  # fmt: skip
 
     def _send_data(self, trial: Trial, member: _Handle) -> str:
