@@ -241,6 +241,25 @@ def test_a_member_waits_for_its_turn_no_longer_than_a_trial_may_take(tmp_path, m
     assert not list(tmp_path.glob("jumar-member-*"))
 
 
+def test_a_local_cluster_is_named_so_and_the_handler_of_sigterm_stays(monkeypatch):
+    asked = []
+
+    def init(address, **settings):
+        asked.append((address, settings["num_cpus"]))
+        signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(number))
+
+    from jumar.tune.cluster.runner import _connected
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        _connected("local", 2)
+        assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert asked == [("local", 2)]
+
+
 @pytest.fixture(scope="module")
 def cluster():
     pytest.importorskip("ray")
@@ -283,6 +302,32 @@ def test_a_worker_that_is_killed_gives_its_trial_back(cluster):
         list(cluster.prepare([trial(odd.Same()), trial(odd.Same(), seed=9)], LIMITS))
     assert len(cluster.names) == 1
     assert any("was lost; its trial was handed to another worker" in note for note in cluster.notes)
+
+
+RUN_AND_GO = """
+import signal, tempfile
+from pathlib import Path
+from jumar.tune.cluster import Cluster
+from jumar.tune.ending import ending_in_order
+from jumar.tune.machine import this_machine
+
+def left():
+    return list(Path(tempfile.gettempdir()).glob("jumar-member-*"))
+
+with ending_in_order():
+    before = signal.getsignal(signal.SIGTERM)
+    with Cluster("local", [], this_machine(), num_cpus=1) as cluster:
+        print(len(cluster.names), signal.getsignal(signal.SIGTERM) == before, len(left()))
+print(len(left()))
+"""
+
+
+@pytest.mark.slow
+def test_a_run_on_a_cluster_of_its_own_keeps_its_signals_and_leaves_nothing_behind(tmp_path):
+    pytest.importorskip("ray")
+    own = {**os.environ, "TMPDIR": str(tmp_path), "RAY_TMPDIR": "/tmp", "RAY_ADDRESS": "127.0.0.1:1"}
+    done = subprocess.run([sys.executable, "-c", RUN_AND_GO], capture_output=True, text=True, check=True, env=own)
+    assert done.stdout.splitlines() == ["1 True 1", "0"]
 
 
 REFUSED = """

@@ -36,6 +36,17 @@ def ending_in_order() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def sigterm_kept() -> Iterator[None]:
+    """Put the handler of SIGTERM back that was there before; for calling what sets one of its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if before is not None and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
+
+
 def reason(error: KeyboardInterrupt) -> str:
     """Return what stopped the run, as `TuneResult.stopped_by` says it: `SIGTERM` or `Ctrl-C`."""
     return "SIGTERM" if isinstance(error, Terminated) else "Ctrl-C"

@@ -20,6 +20,7 @@ from typing import Any
 
 from jumar.tune.cluster.address import LOCAL
 from jumar.tune.cluster.member import Member
+from jumar.tune.ending import sigterm_kept
 from jumar.tune.errors import TuneError
 from jumar.tune.machine import Machine
 from jumar.tune.measuring import SecondsLeft, unless_cut_short, within
@@ -314,12 +315,12 @@ def _last_line(error: Exception) -> str:
 def _connected(address: str, num_cpus: int | None) -> Any:
     import ray
 
-    quiet: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False, "ignore_reinit_error": False}
+    settings: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False, "ignore_reinit_error": False}
+    if address == LOCAL:  # named, lest Ray joins whatever runs here or RAY_ADDRESS names
+        settings |= {"num_cpus": num_cpus, "include_dashboard": False}
     try:
-        if address == LOCAL:
-            ray.init(num_cpus=num_cpus, include_dashboard=False, **quiet)
-        else:
-            ray.init(address, **quiet)
+        with sigterm_kept():
+            ray.init(address, **settings)
     except (ConnectionError, ImportError, RuntimeError, ValueError, OSError) as error:
         reason = _first_line(error)
         raise TuneError(
