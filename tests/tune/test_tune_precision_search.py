@@ -96,14 +96,24 @@ class MadeUp:
         self.seeds: list[Sequence[int]] = []
         self.reserved_s: list[float] = []
         self.limit = math.inf
+        self.limits_s: list[float | None] = []
+        self.hangs = 0
 
-    def prepare(self, trials: Sequence[Trial]) -> None:
+    def prepare(
+        self, trials: Sequence[Trial], reserve_s: float = 0.0, limit_s: float | None = None, full_s: float | None = None
+    ) -> None:
         """Nothing is compiled."""
 
-    def screen(self, trial: Trial, reserve_s: float = 0.0) -> Outcome:
+    def screen(
+        self, trial: Trial, reserve_s: float = 0.0, limit_s: float | None = None, full_s: float | None = None
+    ) -> Outcome:
         self.reserved_s.append(reserve_s)
+        self.limits_s.append(limit_s)
         if len(self.trials) >= self.limit:
             raise OutOfBudget("--trials")
+        if self.hangs:
+            self.hangs -= 1
+            return Outcome(status="unfinished", phase="candidate", detail="it hangs")
         return self.confirm(trial)
 
     def confirm(self, trial: Trial, limit_s: float | None = None) -> Outcome:
@@ -290,6 +300,18 @@ def test_time_for_the_confirmation_is_kept_back_by_what_screenings_took(model: t
     reserved_s.clear()
     tuned(model, 0.5, options=TuneOptions(job_type=1, time_budget_s=100), deadline_s=60)
     assert set(reserved_s[1:]) == {42.0}
+
+
+def test_a_plan_that_hangs_leaves_time_for_the_others_and_the_next_run(model: tuple[Graph, str, MadeUp]) -> None:
+    model[2].hangs = 1
+    outcome = tuned(model, 0.5, options=TuneOptions(job_type=1, time_budget_s=100), deadline_s=100)
+    assert model[2].limits_s[0] == 70.0
+    assert model[2].reserved_s[:2] == [0.0, 0.0], "what hangs does not tell how long a confirmation takes"
+    assert [one.status for one in outcome.lost] == ["unfinished"]
+    assert outcome.chosen is not None
+    assert outcome.stopped_by == "--time-budget"
+    tuned(model, 0.5)
+    assert model[2].limits_s[-1] == 120.0
 
 
 def test_simulation_ends_with_the_time_and_what_was_measured_is_confirmed(model: tuple[Graph, str, MadeUp]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -20,9 +21,12 @@ from jumar.tune.graph import data as graph_data
 from jumar.tune.graph.captured import Captured
 from jumar.tune.measuring import OutOfBudget
 from jumar.tune.options import TuneOptions
+from jumar.tune.outcome import TuneResult
 from jumar.tune.plan import Plan, Region
 from jumar.tune.policy import Policy
+from jumar.tune.precision.outcome import PrecisionOutcome
 from jumar.tune.subgraph import Space, tune_graph
+from jumar.tune.subgraph.job import SubgraphJob
 from jumar.tune.worker.messages import Outcome
 
 
@@ -558,3 +562,22 @@ def test_a_share_that_ends_before_the_graph_itself_has_run_does_not_fail_the_gra
     late = Outcome(status="unfinished", phase="task", detail="1 s was not enough")
     outcome, _ = run(captured, bank, by_engine(inductor=late, fast=late, slow=late))
     assert (outcome.failure, outcome.stopped_by, bank.entries()) == ("", "--time-budget", [])
+
+
+def test_a_search_for_precision_that_is_cut_short_leaves_the_job_open(captured, monkeypatch):
+    result = TuneResult(recording="net", recorded_device="cpu", machine=MACHINE, min_gain=0.02, job_type=1)
+
+    class CutShort:
+        def first_deadline_s(self, deadline_s):
+            return deadline_s
+
+        def tune(self, captured, outcome, deadline_s, step):
+            result.precisions.append(PrecisionOutcome(name="net", budget=0.01, stopped_by="--trials"))
+
+    monkeypatch.setattr("jumar.tune.subgraph.job.tune_graph", lambda captured, **fields: fields["outcome"])
+    job = SubgraphJob(
+        bank=None, machine=MACHINE, options=TuneOptions(job_type=1), measurer=SimpleNamespace(name=""), space=Space(),
+        result=result, on_progress=None, write=lambda: None, precision=CutShort(),
+    )  # fmt: skip
+    with pytest.raises(OutOfBudget, match="--trials"):
+        job.tune([captured])

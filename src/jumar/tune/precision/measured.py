@@ -12,7 +12,7 @@ from jumar.tune.gate import Gain
 from jumar.tune.graph import Graph
 from jumar.tune.lowering import Lowering
 from jumar.tune.machine import Machine
-from jumar.tune.measuring import OutOfBudget
+from jumar.tune.measuring import LEAST_SHARE_S, SHARE, OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
 from jumar.tune.precision.examiner import SEEDS, Errors, Examines
@@ -57,18 +57,30 @@ class Points:
     def screen(self, plan: Plan, lowering: Lowering, what: str) -> Point | None:
         """Measure a plan; None (and a note of it) when there is no point. Raises OutOfBudget and MetricFailed."""
         begun = self.measures.elapsed_s()
-        found = self.measures.screen(self._trial(plan, self.options.screening), reserve_s=self._reserve_s())
+        trial = self._trial(plan, self.options.screening)
+        found = self.measures.screen(trial, reserve_s=self._reserve_s(), limit_s=self._limit_s())
+        if found.status == "unfinished":  # the next run takes it up
+            self.outcome.stopped_by = "--time-budget"
         point = self._point(found, plan, lowering, what)
-        self._longest_s = max(self._longest_s, self.measures.elapsed_s() - begun)
+        if found.gain is not None:
+            self._longest_s = max(self._longest_s, self.measures.elapsed_s() - begun)
         if point is not None:
             self.outcome.points.append(point)
         return point
 
     def check_time(self) -> None:
         """Raise OutOfBudget when this graph's share of the time is used up but for the confirmation."""
-        ends = [one for one in (self.deadline_s, self.options.time_budget_s) if one is not None]
-        if ends and self.measures.elapsed_s() + _END * self._longest_s > min(ends):
+        if self._left_s() < 0:
             raise OutOfBudget("--time-budget")
+
+    def _left_s(self) -> float:
+        """Return what is left of this graph's share of the time but for the confirmation; infinite without a budget."""
+        ends = [one for one in (self.deadline_s, self.options.time_budget_s) if one is not None]
+        return min(ends, default=math.inf) - self.measures.elapsed_s() - _END * self._longest_s
+
+    def _limit_s(self) -> float:
+        """Return how long a candidate may take: as the options say, within a share, as one that hangs takes it all."""
+        return min(self.options.limits.time_s, max(SHARE * self._left_s(), LEAST_SHARE_S))
 
     def _reserve_s(self) -> float:
         """Return how much of the run's time a screening must leave: for the confirmation, and beyond the deadline."""

@@ -39,7 +39,7 @@ class SubgraphJob:
     """What follows for each graph."""
 
     def tune(self, graphs: Sequence[Captured]) -> None:
-        """Tune each graph. Raises OutOfBudget, after the last graph, when a search was cut short by it."""
+        """Tune each graph. Raises OutOfBudget, after the last graph, when a search of either kind was cut short."""
         loads = [self._load(captured) for captured in graphs]
         for number, captured in enumerate(graphs):
             outcome = GraphOutcome(name=captured.name, graph=captured.graph)
@@ -65,8 +65,8 @@ class SubgraphJob:
             finally:
                 self.write()
         self._say(len(graphs), len(graphs), "")
-        stopped = next((one.stopped_by for one in self.result.graphs if one.stopped_by), "")
-        if stopped:
+        reasons = [one.stopped_by for one in self.result.graphs] + [one.stopped_by for one in self.result.precisions]
+        if stopped := next(filter(None, reasons), ""):
             raise OutOfBudget(stopped)
 
     def _deadline_s(self, loads: Sequence[float]) -> float | None:
