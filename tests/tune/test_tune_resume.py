@@ -122,6 +122,17 @@ def test_files_of_another_machine_or_other_work_are_named_and_left(tmp_path):
     assert len(list((tmp_path / FOLDER).iterdir())) == 2
 
 
+def test_a_model_of_another_place_with_equal_graphs_leaves_the_file_as_it_is(tmp_path):
+    with job(tmp_path) as first:
+        first.keep(trial(), MEASURED)
+    with job(tmp_path, name="other/model") as other:
+        assert other.num_known == 0
+        assert other.notes == [f"{first.path.name} is left alone: it is of runs/model."]
+        other.finish()
+    with job(tmp_path) as again:
+        assert again.find(trial()) == MEASURED
+
+
 def test_the_same_job_in_two_processes_has_one_file(tmp_path):
     with job(tmp_path) as first, job(tmp_path) as second:
         assert second.path is None

@@ -9,9 +9,10 @@ to the disk before the next candidate begins; what a kill or a full disk left of
 file is opened again. Confirmations are never taken from here: what enters the bank was measured by the run that
 writes it.
 
-A screening's key holds the whole trial (work, incumbent, candidate, seed, effort) and the contents of its data
-file, so that an outcome is used only for exactly the same question. Files of another machine or of other work are
-left alone and named. A file is removed when its job comes to its own end.
+A job is this work of this source on this machine: a model of another place or name has a file of its own, also where
+its graphs are the same. A screening's key holds the whole trial (work, incumbent, candidate, seed, effort) and the
+contents of its data file, so that an outcome is used only for exactly the same question. Files of another machine or
+of other work are left alone and named. A file is removed when its job comes to its own end.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class JobFile:
 
     @classmethod
     def open(cls, work_path: Path, *, name: str, work_keys: Iterable[str], machine: Machine) -> JobFile:
-        """Open the job file for this work on this machine, or begin one. `name` is the source's, for people."""
+        """Open the job file for this work of the source `name` on this machine, or begin one."""
         head: dict[str, Json] = {
             "jumar_job": SCHEMA,
             "name": name,
@@ -65,7 +66,7 @@ class JobFile:
             "machine": machine.key,
         }
         folder = work_path / FOLDER
-        path = folder / f"{_file_name(name)}_{digest([head['work'], head['machine']])[:16]}{SUFFIX}"
+        path = folder / f"{_file_name(name)}_{digest([name, head['work'], head['machine']])[:16]}{SUFFIX}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -77,7 +78,7 @@ class JobFile:
             note = f"Another process carries out the same job ({path.name}); this run keeps no job file of its own."
             return cls(None, None, {}, [note])
         known, notes = _begin(handle, head)
-        notes += _others(folder, path, name, machine)
+        notes += _others(path, head)
         return cls(path, handle, known, notes)
 
     @property
@@ -246,10 +247,11 @@ def _append(handle: int, text: str) -> None:
     os.fsync(handle)
 
 
-def _others(folder: Path, own: Path, name: str, machine: Machine) -> list[str]:
-    """Return a sentence for each job file of the same source that is not this job's."""
+def _others(own: Path, own_head: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each job file of a source of the same name that is not this job's."""
     notes = []
-    for path in sorted(folder.glob(f"{_file_name(name)}_{'[0-9a-f]' * 16}{SUFFIX}")):
+    name = own_head["name"]
+    for path in sorted(own.parent.glob(f"{_file_name(name)}_{'[0-9a-f]' * 16}{SUFFIX}")):
         if path == own:
             continue
         try:
@@ -257,7 +259,9 @@ def _others(folder: Path, own: Path, name: str, machine: Machine) -> list[str]:
                 head = _parsed(file.readline(1 << 16)) or {}
         except OSError:
             continue
-        if head.get("machine") != machine.key:
+        if head.get("name", name) != name:
+            notes.append(f"{path.name} is left alone: it is of {head.get('name')}.")
+        elif head.get("machine") != own_head["machine"]:
             notes.append(f"{path.name} is left alone: it was measured on another machine or with other versions.")
         else:
             notes.append(f"{path.name} is left alone: it is of other operators or graphs than {name} holds now.")
