@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,8 +18,9 @@ from tune_builders import MACHINE, QUICK, gain, measured, mm_row, mm_task, pool_
 import jumar.tune
 from jumar.cli import main as main_module
 from jumar.cli.main import main
-from jumar.tune import Bank, this_machine
+from jumar.tune import Bank, TuneResult, this_machine
 from jumar.tune.bank import Tried
+from jumar.tune.ending import Terminated
 from jumar.tune.policy import Policy
 from jumar.tune.providers.native import Native
 from jumar.tune.signature import task_of
@@ -95,6 +98,65 @@ def test_ctrl_c_prints_what_was_found_and_exits_with_130(filled, capsys, monkeyp
     assert "Stopped by Ctrl-C after 1 of 2 operators" in out
 
 
+def ended(monkeypatch, write=None, **fields) -> list:
+    """Let a run of a model, or of a recording, end like this; return what each was asked for."""
+    seen = []
+
+    @contextmanager
+    def opened(where, input_shape, selection):
+        yield SimpleNamespace(path=where, graphs=[SimpleNamespace(is_piece=False, data=Path("absent"))])
+
+    def tune(source, **asked):
+        seen.append(asked)
+        return TuneResult(recording="net:make", recorded_device="cpu", machine=MACHINE, min_gain=0.02, **fields)
+
+    monkeypatch.setattr("jumar.cli.tune.opened_model", opened)
+    monkeypatch.setattr("jumar.cli.tune.write_artefact", write)
+    monkeypatch.setattr("jumar.tune.tune", tune)
+    return seen
+
+
+WITH_OUTPUT = ["tune", "net:make", "--job-type", "1", "--output", "net.jumar"]
+
+
+@pytest.mark.parametrize(("stopped_by", "code"), [("SIGTERM", 143), ("Ctrl-C", 130)])
+def test_no_artefact_is_built_after_an_interruption(folder, monkeypatch, capsys, stopped_by, code):
+    written = []
+    ended(monkeypatch, lambda *asked: written.append(asked), job_type=1, stopped_by=stopped_by)
+    assert main(WITH_OUTPUT) == code
+    assert written == []
+    assert f"Stopped by {stopped_by}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("error", "said", "code"), [(Terminated, "SIGTERM", 143), (KeyboardInterrupt, "Ctrl-C", 130)])
+def test_an_interruption_while_the_artefact_is_built_is_told_with_what_was_found(
+    folder, monkeypatch, capsys, error, said, code
+):
+    def interrupted(*asked):
+        raise error
+
+    ended(monkeypatch, interrupted, job_type=1)
+    assert main(WITH_OUTPUT) == code
+    assert f"Stopped by {said}" in capsys.readouterr().out
+
+
+def test_deeper_measures_operators_for_longer(folder, monkeypatch):
+    seen = ended(monkeypatch)
+    assert [main(["tune", "recording"]), main(["tune", "recording", "--deeper"])] == [0, 0]
+    assert [asked["options"].screening.seconds for asked in seen] == [QUICK.seconds, 3 * QUICK.seconds]
+
+
+def test_a_page_of_a_run_that_was_cut_short_is_replaced_by_the_same_command(folder, capsys):
+    asked = ["tune", "recording", "--report", "page.html"]
+    assert main([*asked, "--trials", "1"]) == 0
+    assert "the same command goes on, and replaces this page" in Path("page.html").read_text("utf-8")
+    assert main(["tune", "absent", "--report", "page.html"]) == 2
+    assert main(asked) == 0
+    assert "replaces this page" not in Path("page.html").read_text("utf-8")
+    assert main(asked) == 2
+    assert capsys.readouterr().err.count("page.html exists and is not replaced") == 2
+
+
 def test_a_result_file_that_cannot_be_finished_is_said_after_the_answer(filled, capsys, monkeypatch):
     from jumar.recording.files import write_text_atomically
 
@@ -124,6 +186,8 @@ def test_a_result_file_that_cannot_be_finished_is_said_after_the_answer(filled, 
         (["recording", "--min-gain", "much"], "must be a percentage"),
         (["recording", "--time-budget", "soon"], "must be a number with s, m or h"),
         (["recording", "--trials", "0"], "--trials must be 1 or more"),
+        (["recording", "--uneven-splits"], "--Fnonhomo_split belongs to job type 1, and this is a job of type 2"),
+        (["net:make", "--job-type", "1", "--tune-ops-file", "ops.json"], "--tune-ops-file belongs to job type 2"),
         (["recording", "--bank", "absent"], "--bank must be an existing folder"),
     ],
 )

@@ -101,6 +101,13 @@ def test_run_loop_and_the_level_change_how_long_is_measured(monkeypatch, tmp_pat
     assert setting.conditions.thorough
 
 
+def test_deeper_opat_of_the_command_line_is_that_of_the_configuration_for_operators(tmp_path):
+    by_file = setting_of(2, config(tmp_path, feature=["deeper_opat"]), "cpu").applied(TuneOptions())
+    assert setting_of(2, None, "cpu", is_deep=True).applied(TuneOptions()) == by_file
+    assert by_file.screening.seconds == 3 * TuneOptions().screening.seconds
+    assert setting_of(1, None, "cpu", is_deep=True).applied(TuneOptions()) == TuneOptions()
+
+
 def test_names_and_types_of_the_configuration_are_a_selection(tmp_path):
     setting = setting_of(2, config(tmp_path, tune_ops_type=["Conv2D"]), "cpu")
     assert (setting.selection().types, setting.selection().names) == ({"Conv2D"}, frozenset())
@@ -109,10 +116,10 @@ def test_names_and_types_of_the_configuration_are_a_selection(tmp_path):
 
 
 def test_a_page_that_could_not_be_written_is_refused(tmp_path):
-    check_report(None)
-    check_report(tmp_path / "page.html")
+    check_report(None, "net.onnx")
+    check_report(tmp_path / "page.html", "net.onnx")
     (tmp_path / "page.html").write_text("mine")
     with pytest.raises(OutputError, match="exists and is not replaced"):
-        check_report(tmp_path / "page.html")
+        check_report(tmp_path / "page.html", "net.onnx")
     with pytest.raises(OutputError, match="must be a folder that can be written to"):
-        check_report(tmp_path / "missing" / "page.html")
+        check_report(tmp_path / "missing" / "page.html", "net.onnx")

@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 from plan_models import Plain
 
 import jumar
+from jumar.cli.tune_model import check_output
 from jumar.errors import OutputError, UsageError
 from jumar.tune.artefact import ArtefactError, freeze, load, write
 from jumar.tune.artefact.manifest import GRAPH, MANIFEST, WEIGHTS
@@ -425,3 +426,15 @@ def test_what_is_no_artefact_and_what_cannot_be_written(captured: Captured, tmp_
         load(tmp_path / "text.jumar")
     with pytest.raises(OutputError, match="cannot be written"):
         write(tmp_path / "missing" / "net.jumar", captured, PLAIN, engines=[Plain()])
+
+
+def test_what_a_run_that_was_cut_short_left_is_replaced_by_the_same_command_only(
+    captured: Captured, artefact: Path, tmp_path: Path
+) -> None:
+    left, link = tmp_path / "net.jumar", tmp_path / "link.jumar"
+    write(left, captured, PLAIN, engines=[Plain()], open_for="net.onnx")
+    link.symlink_to(left)
+    check_output(left, 1, "net.onnx")
+    for taken, source in ((left, "other.onnx"), (artefact, "net.onnx"), (link, "net.onnx")):
+        with pytest.raises(OutputError, match="exists and is not replaced"):
+            check_output(taken, 1, source)

@@ -147,6 +147,12 @@ def test_a_configuration_that_breaks_its_form_is_one_sentence(tmp_path, data, sa
         config(tmp_path, data)
 
 
+def test_names_of_operators_in_a_configuration_for_graphs_are_one_sentence(tmp_path):
+    with pytest.raises(InputError, match="tune_ops_type belong to job type 2, and this is a job of type 1"):
+        config(tmp_path, {"tune_ops_type": ["Conv2D"]}, job_type=1)
+    config(tmp_path, {"tune_ops_name": [], "tune_ops_type": []}, job_type=1)
+
+
 def test_reading_leaves_the_environment_alone():
     before = dict(os.environ)
     read({"TE_PARALLEL_COMPILER": "2"})

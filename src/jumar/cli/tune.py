@@ -21,7 +21,7 @@ from jumar.cli.tune_setting import EXIT_TERMINATED, check_report, runner_of, set
 from jumar.errors import OutputError, UsageError
 
 if TYPE_CHECKING:
-    from jumar.tune import TuneResult
+    from jumar.tune import Machine, TuneResult
     from jumar.tune.selection import Selection
     from jumar.tune.source import Source
 
@@ -78,11 +78,12 @@ def _tuned(request: Request, began: float) -> TuneResult:
 
     path, job_type = request.path(), request.job()
     machine = this_machine(request.device)
-    check_report(request.report)
-    check_output(request.output, job_type)
+    request.check_job()
+    check_report(request.report, str(path))
+    check_output(request.output, job_type, str(path))
     precision = precision_of(request.precision, request.budget, request.metric)
     make_runner = runner_of(request.cluster)
-    setting = setting_of(job_type, request.aoe_config_file, request.device)
+    setting = setting_of(job_type, request.aoe_config_file, request.device, is_deep=request.fdeeper_opat)
     selection = request.selection() or setting.selection()
     options = setting.applied(request.options())
     space = space_of(setting.config, is_deep=request.fdeeper_opat, is_uneven=request.fnonhomo_split)
@@ -105,9 +106,20 @@ def _tuned(request: Request, began: float) -> TuneResult:
                 rank=request.rank, selection=selection, on_progress=show, conditions=setting.conditions_for(source),
                 space=space, make_runner=make_runner, precision=precision, began=began, turns=Turns(on_wait=wait),
             )  # fmt: skip
-            if request.output is not None:
-                write_artefact(request.output, source, result, machine)
+            _write_output(request, source, result, machine)
     return result
+
+
+def _write_output(request: Request, source: Source | Path, result: TuneResult, machine: Machine) -> None:
+    """Write the artefact, unless the run was interrupted; an interruption that comes now counts as one of the run."""
+    from jumar.tune.ending import reason
+
+    if request.output is None or result.stopped_by in INTERRUPTED:
+        return
+    try:
+        write_artefact(request.output, str(request.path()), source, result, machine)
+    except KeyboardInterrupt as error:
+        result.stopped_by = reason(error)
 
 
 def _told(request: Request, result: TuneResult) -> int:
@@ -115,7 +127,7 @@ def _told(request: Request, result: TuneResult) -> int:
     from jumar.report import findings_document, json_text, print_page
 
     if request.report is not None:
-        write_report(request.report, result, verdict(result))
+        write_report(request.report, str(request.path()), result, verdict(result))
     if request.as_json:
         click.echo(json_text(findings_document(result.findings, **result.to_json())), nl=False)
     else:

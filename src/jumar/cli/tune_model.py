@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.cli.options import with_options
-from jumar.errors import OutputError, UsageError
+from jumar.cli.tune_files import check_place, is_open_artefact
+from jumar.errors import UsageError
 
 if TYPE_CHECKING:
     from jumar.tune import Machine, TuneResult
@@ -35,7 +35,8 @@ _OPTIONS = (
         help="Write the tuned model, built: it loads without tuning or compiling. Job type 1.",
     ),
     click.option(
-        "--Fdeeper_opat", "--deeper", "fdeeper_opat", is_flag=True, help="Search more plans: several times the time."
+        "--Fdeeper_opat", "--deeper", "fdeeper_opat", is_flag=True,
+        help="Job type 1: search more plans. Job type 2: measure three times as long.",
     ),
     click.option(
         "--Fnonhomo_split", "--uneven-splits", "fnonhomo_split", is_flag=True,
@@ -67,16 +68,13 @@ def opened_model(where: str, input_shape: str, selection: Selection | None) -> I
         yield model_source(where, folder=Path(folder), input_shape=input_shape, selection=selection)
 
 
-def check_output(path: Path | None, job_type: int) -> None:
-    """Refuse, before an hour of tuning, an artefact that could not be written after it."""
+def check_output(path: Path | None, job_type: int, source: str) -> None:
+    """Refuse, before an hour of tuning, an artefact of `source` that could not be written after it."""
     if path is None:
         return
     if job_type != 1:
         raise UsageError(f"--output writes the plan of a whole graph; with --job-type {job_type} there is none. Use 1.")
-    if path.exists() or path.is_symlink():
-        raise OutputError(f"{path} exists and is not replaced; choose another name for --output.")
-    if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{path.absolute().parent} must be a folder that can be written to; choose another --output.")
+    check_place(path, "--output", lambda found: is_open_artefact(found, source))
 
 
 def check_single(path: Path | None, source: Source | Path) -> None:
@@ -88,9 +86,10 @@ def check_single(path: Path | None, source: Source | Path) -> None:
         raise UsageError("--output takes a model that is one graph; of this one a piece is tuned. Leave --output out.")
 
 
-def write_artefact(path: Path, source: Source | Path, result: TuneResult, machine: Machine) -> None:
+def write_artefact(path: Path, name: str, source: Source | Path, result: TuneResult, machine: Machine) -> None:
     """Write the tuned model, one graph, to `path`: under its plan, or under what nothing is faster than.
 
+    `name` is the source as it was named: that of a run that was cut short says so, and the same command replaces it.
     Writes nothing when the graph could not be tuned; the findings say why.
     """
     from jumar.tune.artefact import write
@@ -99,12 +98,12 @@ def write_artefact(path: Path, source: Source | Path, result: TuneResult, machin
 
     if isinstance(source, Path) or not result.graphs or result.graphs[0].failure:
         return
-    outcome = result.graphs[0]
+    outcome, open_for = result.graphs[0], name if result.stopped_by else ""
     lowered = next((one.chosen for one in result.precisions if one.chosen is not None), None)
     if lowered is not None:
-        write(path, source.graphs[0], lowered.plan, machine=machine, gain=lowered.gain)
+        write(path, source.graphs[0], lowered.plan, machine=machine, gain=lowered.gain, open_for=open_for)
         return
     gain = outcome.gain if outcome.plan is not None else None
     plan = outcome.plan or outcome.baseline or eager_plan(ENGINES)
     if plan is not None:
-        write(path, source.graphs[0], plan, machine=machine, gain=gain)
+        write(path, source.graphs[0], plan, machine=machine, gain=gain, open_for=open_for)

@@ -99,6 +99,16 @@ class Request:
 
         return self.job_type if self.job_type is not None else aoe_mode(os.environ) or 2
 
+    def check_job(self) -> None:
+        """Refuse what the job that is asked for would pass over. Raises UsageError."""
+        places = {"--Fnonhomo_split": (1, self.fnonhomo_split), "--tune-ops-file": (2, self.tune_ops_file is not None)}
+        for option, (own, is_given) in places.items():
+            if is_given and self.job() != own:
+                raise UsageError(
+                    f"{option} belongs to job type {own}, and this is a job of type {self.job()}. Leave it out, or "
+                    f"tune with --job-type {own}."
+                )
+
     def options(self) -> TuneOptions:
         """Return the options of the run. Raises UsageError for a value outside its range."""
         from jumar.tune import TuneOptions

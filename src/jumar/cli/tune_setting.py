@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.cli.options import with_options
+from jumar.cli.tune_files import check_place, is_open_page, open_footer
 
 if TYPE_CHECKING:
     from jumar.report.page import Verdict
@@ -58,6 +59,8 @@ class Setting:
     environment: TuneEnvironment
     config: AoeConfig | None
     conditions: Conditions
+    thorough: bool = False
+    """O1, or deeper_opat of job type 2."""
 
     def selection(self) -> Selection | None:
         """Return which operators the configuration file means; None when it means all."""
@@ -90,7 +93,7 @@ class Setting:
         )  # fmt: skip
 
     def _effort(self, effort: Effort) -> Effort:
-        longer = THOROUGH if self.config is not None and self.config.thorough else 1
+        longer = THOROUGH if self.thorough else 1
         return replace(
             effort,
             seconds=effort.seconds * longer,
@@ -99,23 +102,28 @@ class Setting:
         )
 
 
-def setting_of(job_type: int, aoe_config_file: Path | None, device: str, *, data_bytes: int = 0) -> Setting:
+def setting_of(
+    job_type: int, aoe_config_file: Path | None, device: str, *, data_bytes: int = 0, is_deep: bool = False
+) -> Setting:
     """Read the environment and the configuration file and look at the machine.
 
+    `is_deep` is what deeper_opat is in the file: it belongs to operators, whose measurements take longer then.
     Raises UsageError, InputError, OutputError or TuneError in one sentence, also where a run cannot work at all.
     """
     from jumar.tune.aoe_config import read_aoe_config
     from jumar.tune.environment import TuneEnvironment
+    from jumar.tune.options import JOB_OPERATORS
     from jumar.tune.preconditions import conditions_of, look_around
 
     environment = TuneEnvironment.read(os.environ)
     config = read_aoe_config(aoe_config_file, job_type) if aoe_config_file is not None else None
+    thorough = (is_deep and job_type == JOB_OPERATORS) or (config is not None and config.thorough)
     conditions = conditions_of(
         look_around(os.environ, environment), environment, job_type=job_type, device=device, data_bytes=data_bytes,
-        thorough=config is not None and config.thorough,
+        thorough=thorough,
     )  # fmt: skip
     conditions.refuse_impossible()
-    return Setting(environment=environment, config=config, conditions=conditions)
+    return Setting(environment=environment, config=config, conditions=conditions, thorough=thorough)
 
 
 def runner_of(cluster: str | None) -> MakeRunner | None:
@@ -128,18 +136,14 @@ def runner_of(cluster: str | None) -> MakeRunner | None:
     return lambda providers, machine: Cluster(address, providers, machine)
 
 
-def check_report(path: Path | None) -> None:
-    """Refuse, before an hour of tuning, a page that could not be written after it. Raises OutputError."""
-    from jumar.errors import OutputError
-
-    if path is not None and (path.exists() or path.is_symlink()):
-        raise OutputError(f"{path} exists and is not replaced; choose another name for --report.")
-    if path is not None and not os.access(path.absolute().parent, os.W_OK | os.X_OK):
-        raise OutputError(f"{path.absolute().parent} must be a folder that can be written to; choose another --report.")
+def check_report(path: Path | None, source: str) -> None:
+    """Refuse, before an hour of tuning, a page of `source` that could not be written after it. Raises OutputError."""
+    if path is not None:
+        check_place(path, "--report", lambda found: is_open_page(found, source))
 
 
-def write_report(path: Path, result: TuneResult, verdict: Verdict) -> None:
-    """Write the page of a run. Raises OutputError when it cannot be written."""
+def write_report(path: Path, source: str, result: TuneResult, verdict: Verdict) -> None:
+    """Write the page of a run that tuned `source`. Raises OutputError when it cannot be written."""
     from jumar.pages.tuning import TuningRun, tuning_page
     from jumar.report import render_html, write_text
 
@@ -164,4 +168,5 @@ def write_report(path: Path, result: TuneResult, verdict: Verdict) -> None:
             ("Result file", str(result.result_file)),
         ],
     )
-    write_text(path, render_html(tuning_page(run)))
+    page = replace(tuning_page(run), footer=open_footer(source) if result.stopped_by else "")
+    write_text(path, render_html(page), force=is_open_page(path, source))

@@ -80,6 +80,11 @@ def read_aoe_config(path: Path, job_type: int) -> AoeConfig:
                 f"{path}: feature {feature} belongs to job type {FEATURES[feature]}, and this is a job of type "
                 f"{job_type}. Leave it out, or tune with --job-type {FEATURES[feature]}."
             )
+    if job_type != JOB_OPERATORS and (config.names or config.types):
+        raise InputError(
+            f"{path}: tune_ops_name and tune_ops_type belong to job type {JOB_OPERATORS}, and this is a job of type "
+            f"{job_type}. Leave them out, or tune with --job-type {JOB_OPERATORS}."
+        )
     return config
 
 

@@ -66,6 +66,9 @@ class Manifest:
     weights: Sequence[WeightPlace]
     checksums: Mapping[str, str]
     """Of every other member, by name, as `jumar.tune.artefact.members` takes them."""
+    open_for: str = ""
+    """What was tuned, as the command named it, when the search was cut short: the same command replaces the file. Empty
+    for one that came to its end."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Manifest:
@@ -83,6 +86,7 @@ class Manifest:
             state={int(place): str(name) for place, name in data["state"].items()},
             weights=[WeightPlace(**one) for one in data["weights"]],
             checksums=dict(data["checksums"]),
+            open_for=str(data.get("open_for", "")),
             **{name: data[name] for name in names},
         )
 
@@ -104,6 +108,7 @@ class Manifest:
             "state": {str(place): name for place, name in self.state.items()},
             "weights": weights,
             "checksums": dict(self.checksums),
+            "open_for": self.open_for,
         }
 
     def misfit(self, machine: Machine) -> str:

@@ -42,11 +42,13 @@ def write(
     machine: Machine | None = None,
     gain: Gain | None = None,
     engines: Sequence[Engine] | None = None,
+    open_for: str = "",
 ) -> None:
     """Build `plan` for a captured graph on this machine and write it, with the graph and its weights, to `path`.
 
-    The file is written under another name and renamed. Raises TuneError when an engine is not here as the plan wants
-    it, OutputError when `path` cannot be written; what an engine raises is passed on.
+    The file is written under another name and renamed. `open_for` is kept in its manifest. Raises TuneError when an
+    engine is not here as the plan wants it, OutputError when `path` cannot be written; what an engine raises is passed
+    on.
     """
     from jumar.tune.graph import data
     from jumar.tune.plan.build import build
@@ -67,7 +69,7 @@ def write(
         manifest = Manifest(
             name=captured.name, key=graph.key, plan=plan, machine=machine, jumar=__version__, created=now(), gain=gain,
             in_nesting=captured.in_nesting, out_nesting=captured.out_nesting, places=list(captured.places),
-            state=dict(captured.state), weights=places, checksums={},
+            state=dict(captured.state), weights=places, checksums={}, open_for=open_for,
         )  # fmt: skip
         _write(path, manifest, json.dumps(graph.to_json()).encode(), _packed(held, places, num_bytes), files)
 
