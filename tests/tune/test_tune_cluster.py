@@ -19,6 +19,7 @@ from tune_builders import MACHINE, QUICK, measured, mm_task, pool_task
 from jumar.errors import UsageError
 from jumar.tune.cluster.address import parse_address
 from jumar.tune.cluster.folder import OwnFolder
+from jumar.tune.ending import Terminated, ending_in_order
 from jumar.tune.errors import TuneError
 from jumar.tune.machine import this_machine
 from jumar.tune.policy import Policy
@@ -62,15 +63,15 @@ class Member:
         self.answer, self.is_ready = answer, is_ready
         self.asked = []
         self.run = SimpleNamespace(remote=self._run)
-        self.close = SimpleNamespace(remote=self._close)
-        self.is_closed = False
+        self.clear = SimpleNamespace(remote=self._clear)
+        self.is_cleared = False
 
     def _run(self, asked, limits, contents):
         self.asked.append((asked["seed"], limits["time_s"]))
         return Future(self)
 
-    def _close(self):
-        self.is_closed = True
+    def _clear(self):
+        self.is_cleared = True
         return Future(self)
 
 
@@ -170,6 +171,19 @@ def test_no_trial_is_begun_after_the_end_of_the_time_and_one_under_way_is_ended_
     assert hanging.asked == [(1, 2.0), (2, LIMITS.time_s)]
 
 
+def test_sigterm_is_told_from_ctrl_c_although_ray_makes_one_of_both(ray, monkeypatch):
+    def waits(futures, num_returns, timeout):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt from None
+
+    ray.wait = waits
+    with ending_in_order(), pytest.raises(Terminated):
+        screened(joined(ray, monkeypatch, Member()), 1)
+
+
 def test_a_member_that_measures_what_nobody_waits_for_gets_nothing_else_meanwhile(ray, monkeypatch):
     quick, slow = Member(), Member(is_ready=False)
     with joined(ray, monkeypatch, quick, slow) as cluster:
@@ -182,13 +196,13 @@ def test_a_member_that_measures_what_nobody_waits_for_gets_nothing_else_meanwhil
         assert screened(cluster, 5, 6) == {5: "measured", 6: "measured"}
 
 
-def test_members_clean_up_before_they_are_ended_but_for_one_that_still_measures(ray, monkeypatch):
+def test_members_remove_their_data_before_they_are_ended(ray, monkeypatch):
     free, measuring = Member(), Member(is_ready=False)
     with joined(ray, monkeypatch, free, measuring) as cluster:
         outcomes = cluster.prepare([trial(odd.Same(), seed=seed) for seed in (1, 2)], LIMITS)
         next(outcomes)
         outcomes.close()
-    assert (free.is_closed, measuring.is_closed) == (True, False)
+    assert (free.is_cleared, measuring.is_cleared) == (True, True)
     assert ray.killed == [free, measuring]
 
 
@@ -234,7 +248,7 @@ def test_a_member_waits_for_its_turn_no_longer_than_a_trial_may_take(tmp_path, m
         member = Real([], "cpu", 1)
         found = member.run(trial(odd.Same()).to_json(), {"time_s": 0.2, "memory_bytes": 1 << 30}, "")
         assert (found["status"], found["phase"]) == ("busy", "measure")
-        member.close()
+        member.clear()
     finally:
         holder.kill()
         holder.communicate()

@@ -19,6 +19,10 @@ class Terminated(KeyboardInterrupt):
         super().__init__("SIGTERM")
 
 
+_has_come = threading.Event()
+"""Whether SIGTERM came within `ending_in_order`."""
+
+
 @contextmanager
 def ending_in_order() -> Iterator[None]:
     """Turn the first SIGTERM into `Terminated`; further ones, and Ctrl-C after it, end the process at once.
@@ -34,6 +38,7 @@ def ending_in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+        _has_come.clear()
 
 
 @contextmanager
@@ -47,6 +52,17 @@ def sigterm_kept() -> Iterator[None]:
             signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def sigterm_told() -> Iterator[None]:
+    """Raise `Terminated` again where what is called within makes a mere KeyboardInterrupt of it, as Ray's core does."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if _has_come.is_set() and not isinstance(error, Terminated):
+            raise Terminated from error
+        raise
+
+
 def reason(error: KeyboardInterrupt) -> str:
     """Return what stopped the run, as `TuneResult.stopped_by` says it: `SIGTERM` or `Ctrl-C`."""
     return "SIGTERM" if isinstance(error, Terminated) else "Ctrl-C"
@@ -54,4 +70,5 @@ def reason(error: KeyboardInterrupt) -> str:
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _has_come.set()
     raise Terminated

@@ -53,9 +53,8 @@ class Member:
             asked = replace(asked, data=str(self._path(contents)))
         return self._worker.run(asked, Limits(**limits)).to_json()
 
-    def close(self) -> None:
-        """End the worker process and remove the data files."""
-        self._worker.close()
+    def clear(self) -> None:
+        """Remove the data files, also while a trial is measured; the worker process ends with this one."""
         self._folder.remove()
 
     def _path(self, contents: str) -> Path:

@@ -20,7 +20,7 @@ from typing import Any
 
 from jumar.tune.cluster.address import LOCAL
 from jumar.tune.cluster.member import Member
-from jumar.tune.ending import sigterm_kept
+from jumar.tune.ending import sigterm_kept, sigterm_told
 from jumar.tune.errors import TuneError
 from jumar.tune.machine import Machine
 from jumar.tune.measuring import SecondsLeft, unless_cut_short, within
@@ -36,8 +36,8 @@ START_TIMEOUT_S = 120.0
 GRACE_S = 60.0
 """Beyond what a trial may take, once for waiting for the machine's turn and once for itself, before a member that does
 not answer counts as lost."""
-CLOSE_S = 5.0
-"""For all members together to clean up."""
+CLEAR_S = 5.0
+"""For all members together to remove their data."""
 LATE_S = 5.0
 """So long after the end of the time outcomes are waited for: the last trials were given what was left."""
 
@@ -149,18 +149,17 @@ class Cluster:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         with suppress(self._ray.exceptions.RayError, ConnectionError):
-            self._close_members()
+            self._clear_members()
         for member in self._members:
             with suppress(self._ray.exceptions.RayError, ConnectionError):
                 self._ray.kill(member.actor)
         self._ray.shutdown()
 
-    def _close_members(self) -> None:
-        """Let members clean up, which Ray does not; one that still measures would not come to it in time."""
-        free = [member for member in self._members if not member.lost and member.call is None]
-        closing = [member.actor.close.remote() for member in free]
-        if closing:
-            self._ray.wait(closing, num_returns=len(closing), timeout=CLOSE_S)
+    def _clear_members(self) -> None:
+        """Let members remove their data: a member that Ray ends does nothing more."""
+        clearing = [member.actor.clear.remote() for member in self._members if not member.lost]
+        if clearing:
+            self._ray.wait(clearing, num_returns=len(clearing), timeout=CLEAR_S)
 
     def _is_awaited(self) -> bool:
         """Tell whether a member measures what somebody waits for."""
@@ -173,7 +172,9 @@ class Cluster:
         actor_class = self._ray.remote(Member)
         started = [
             actor_class.options(
-                num_cpus=0, scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False)
+                num_cpus=0,
+                max_concurrency=2,  # `clear` is not to wait for a trial
+                scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=False),
             ).remote(self._providers, self._machine.device, self._machine.num_threads)
             for node in nodes
             for _ in range(members_per_node)
@@ -295,7 +296,8 @@ class Cluster:
 def _reachable() -> Iterator[None]:
     """Turn what Ray's client raises when the head of the cluster is gone into a TuneError."""
     try:
-        yield
+        with sigterm_told():
+            yield
     except ConnectionError as error:
         raise TuneError(
             f"the cluster cannot be reached any more: {_last_line(error)}. Start it again, and the same command goes "
