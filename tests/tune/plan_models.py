@@ -131,7 +131,14 @@ class Tokens(torch.nn.Module):
 
 
 class Centred(torch.nn.Module):
-    """Rows depend on each other."""
+    """Rows depend on each other by a value that has none."""
 
     def forward(self, x):
         return x - x.mean(0, keepdim=True)
+
+
+class Shared(torch.nn.Module):
+    """Rows depend on each other, which no shape shows."""
+
+    def forward(self, x):
+        return x.softmax(0)

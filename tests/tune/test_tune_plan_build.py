@@ -8,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from plan_models import ENGINES, Centred, Convolutions, Tokens, exported, in_two, site_of, whole
+from plan_models import ENGINES, Centred, Convolutions, Shared, Tokens, exported, in_two, site_of, whole
 
 from jumar.tune.errors import TuneError
 from jumar.tune.plan import Plan, Region
@@ -73,8 +73,9 @@ def test_pieces_of_an_engine_that_reuses_its_outputs_do_not_overwrite_each_other
     )
 
 
-def test_rows_that_depend_on_each_other_are_not_cut(tmp_path):
-    graph, constants = exported(Centred(), example := torch.randn(4, 5))
+@pytest.mark.parametrize("model", [Centred(), Shared()])
+def test_rows_that_depend_on_each_other_are_not_cut(tmp_path, model):
+    graph, constants = exported(model, example := torch.randn(4, 5))
     with pytest.raises(TuneError, match="rows depend on each other"):
         outcome(tmp_path / "made", whole(batch=(2, 2)), graph, constants, example)
 

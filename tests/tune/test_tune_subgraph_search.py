@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from plan_models import Centred, Convolutions, exported
+from plan_models import Centred, Convolutions, Shared, exported
 from tune_builders import MACHINE
 
 from jumar.tune.bank import Bank
@@ -414,9 +414,11 @@ def test_equal_blocks_are_measured_once(tmp_path, bank):
     assert len({work.key for work in parts}) == 1
 
 
-def test_rows_that_depend_on_each_other_are_found_by_the_gate_not_by_shapes(tmp_path, bank):
-    _, clock = run(capture(tmp_path, Centred(), torch.randn(4, 5)), bank, by_engine(fast=0.5))
+def test_rows_that_depend_on_each_other_are_found_by_shapes_or_by_the_gate(tmp_path, bank):
+    _, clock = run(capture(tmp_path, Shared(), torch.randn(4, 5)), bank, by_engine(fast=0.5))
     assert any("batch" in one for one in clock.asked), "shapes do not show it; building the piece compares values"
+    _, clock = run(capture(tmp_path, Centred(), torch.randn(4, 5)), bank, by_engine(fast=0.5))
+    assert not any("batch" in one for one in clock.asked), "the mean of all rows has none"
 
 
 class Compiling(Scripted):

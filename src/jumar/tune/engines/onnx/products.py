@@ -57,16 +57,16 @@ def _attention(
     turned = draft.permute(key.name, [*range(key.rank - 2), key.rank - 1, key.rank - 2])
     scaled = draft.add("Mul", query.name, draft.number(factor, dtype))
     scores = draft.add("MatMul", scaled, turned)
-    empty: str | None = None
+    seeing: str | None = None
     if is_causal:
         seen = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
         scores = draft.add("Add", scores, draft.constant(_added(seen, dtype)))
     elif attn_mask is not None and attn_mask.dtype is torch.bool:
-        scores, empty = _masked(draft, scores, attn_mask, dtype)
+        scores, seeing = _masked(draft, scores, attn_mask, dtype)
     elif attn_mask is not None:
-        scores, empty = _biased(draft, scores, attn_mask, dtype)
+        scores, seeing = _biased(draft, scores, attn_mask, dtype)
     made = draft.add("MatMul", draft.add("Softmax", scores, axis=-1), value.name)
-    return made if empty is None else draft.add("Where", empty, draft.number(0.0, dtype), made)
+    return made if seeing is None else draft.add("Mul", made, draft.convert(seeing, dtype))
 
 
 def _added(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -74,31 +74,33 @@ def _added(seen: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def _masked(draft: Draft, scores: str, mask: Value, dtype: torch.dtype) -> tuple[str, str | None]:
-    """Return masked scores, and which rows see nothing: PyTorch gives zeros there, softmax alone NaN.
+    """Return masked scores, and which rows see anything, as 1 and 0; None where all do.
 
-    They are left out behind the product with the values, so that engines find attention as they know it.
+    PyTorch gives zeros where a row sees nothing, softmax alone NaN. Such a row is given all to see here, and is
+    multiplied by 0 behind the product with the values: engines find attention as they know it, and fewer elements.
     """
     if mask.known is not None and bool(mask.known.any(-1).all()):
         return draft.add("Add", scores, draft.constant(_added(mask.known, dtype))), None
-    masked = draft.add("Where", mask.name, scores, draft.number(-math.inf, dtype))
-    return masked, _sees_nothing(draft, mask.name)
+    seeing, blind = _seeing(draft, mask.name)
+    return draft.add("Where", draft.add("Or", mask.name, blind), scores, draft.number(-math.inf, dtype)), seeing
 
 
 def _biased(draft: Draft, scores: str, bias: Value, dtype: torch.dtype) -> tuple[str, str | None]:
     """As `_masked`, with what is added to the scores: minus infinity is what a row does not see."""
-    made = draft.add("Add", scores, draft.cast(bias, dtype))
-    if bias.known is not None:
-        unseen = bias.known.isneginf().all(-1, keepdim=True)
-        return made, draft.constant(unseen) if bool(unseen.any()) else None
+    if bias.known is not None and not bool(bias.known.isneginf().all(-1).any()):
+        return draft.add("Add", scores, draft.cast(bias, dtype)), None
     # Not by the maximum of the numbers: OpenVINO's of minus infinities is finite.
-    seen = draft.add("Not", draft.add("Equal", bias.name, draft.number(-math.inf, bias.dtype)))
-    return made, _sees_nothing(draft, seen)
+    unseen = draft.add("Equal", bias.name, draft.number(-math.inf, bias.dtype))
+    seeing, blind = _seeing(draft, draft.add("Not", unseen))
+    added = draft.add("Where", blind, draft.number(0.0, bias.dtype), bias.name)
+    added = added if bias.dtype == dtype else draft.convert(added, dtype)
+    return draft.add("Add", scores, added), seeing
 
 
-def _sees_nothing(draft: Draft, seen: str) -> str:
-    """Return whether a row has no True."""
+def _seeing(draft: Draft, seen: str) -> tuple[str, str]:
+    """Return whether a row has any True, as 1 and 0, and whether it has none."""
     most = draft.add("ReduceMax", draft.convert(seen, torch.int32), draft.integers([-1]), keepdims=1)
-    return draft.add("Equal", most, draft.number(0, torch.int32))
+    return most, draft.add("Equal", most, draft.number(0, torch.int32))
 
 
 @operator("lstm.input")
