@@ -70,7 +70,7 @@ def trial(graph: Graph, engine: str, settings: dict[str, Any], folder: Path) -> 
         task=graph, incumbent=(), candidate=(plan.policy(),), num_threads=1,
         effort=Effort(seconds=0.05, min_pairs=3, max_pairs=5, max_wait_share=1e9),
     )  # fmt: skip
-    with torch.random.fork_rng():
+    with torch.random.fork_rng(devices=[]):
         return run_trial(made, [PlanProvider()], lambda _: None, folder)
 
 

@@ -570,7 +570,7 @@ def test_a_search_for_precision_that_is_cut_short_leaves_the_job_open(captured, 
     result = TuneResult(recording="net", recorded_device="cpu", machine=MACHINE, min_gain=0.02, job_type=1)
 
     class CutShort:
-        def first_deadline_s(self, deadline_s):
+        def first_deadline_s(self, graph, deadline_s):
             return deadline_s
 
         def tune(self, captured, outcome, deadline_s, step):

@@ -151,3 +151,12 @@ def test_a_tensor_that_is_where_it_is_wanted_is_not_copied(convert, where):
     assert convert(here, device=where).data_ptr() == here.data_ptr()
     moved = convert(here, device=other)
     assert (str(moved.device), moved.data_ptr() == here.data_ptr()) == (other, False)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_compiled_function_of_tensors_of_the_host_takes_floats_that_vary():
+    """What TorchDynamo writes for them calls `torch.as_tensor`, which is ours here."""
+    torch.ones(1, device="npu:1")
+    scaled = torch.compile(lambda x, factor: x * factor, backend="eager", dynamic=True)
+    for length, factor in ((2, 0.5), (3, 0.5), (4, 2.5)):
+        assert scaled(torch.ones(length), factor).tolist() == [factor] * length

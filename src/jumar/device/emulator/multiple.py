@@ -190,6 +190,18 @@ def _explicit(function: Any) -> Any:
     return call
 
 
+def _leave_to_python(function: Any) -> None:
+    """Keep TorchDynamo from compiling the frames of a wrapped function, which code that it makes calls itself.
+
+    As `torch._dynamo.eval_frame.skip_code` does, without importing the compiler.
+    """
+    bindings: Any = torch._C._dynamo.eval_frame
+    skip = bindings._FrameExecStrategy(bindings._FrameAction.SKIP, bindings._FrameAction.DEFAULT)
+    while function is not None and hasattr(function, "__code__"):
+        bindings.set_code_exec_strategy(function.__code__, skip)
+        function = getattr(function, "__wrapped__", None)
+
+
 def install() -> None:
     """Teach Python's view of tensors the logical devices. Called once, by `devices.use_multiple`."""
     _DEVICES.extend(torch.device("npu", index) for index in range(EXPLICIT_ZERO))
@@ -201,6 +213,7 @@ def install() -> None:
         setattr(torch, name, _sharing(getattr(torch, name)))
     for name in METHODS:
         setattr(Tensor, name, _explicit(getattr(Tensor, name)))
+    _leave_to_python(torch.as_tensor)
     tensor_class: Any = Tensor
     tensor_class.device = property(_device)
     tensor_class.get_device = _get_device
