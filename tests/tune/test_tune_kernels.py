@@ -397,3 +397,21 @@ def test_calls_from_several_threads_at_once_keep_apart(tmp_path) -> None:
         for given, made in zip(inputs, pool.map(calls, range(4)), strict=True):
             wanted = network(given)
             assert all(torch.allclose(output, wanted, rtol=1e-4, atol=1e-4) for output in made)
+
+
+@pytest.mark.parametrize("panel", [1, 2, 3])
+def test_a_chain_of_inverted_residuals_is_right_in_every_width(panel, tmp_path) -> None:
+    """A single block does not show what one does to the memory of another."""
+
+    def block(inputs: int, outputs: int, stride: int) -> nn.Sequential:
+        width = 6 * inputs
+        depthwise = nn.Conv2d(width, width, 3, stride, 1, groups=width)
+        return nn.Sequential(
+            nn.Conv2d(inputs, width, 1), nn.ReLU6(), depthwise, nn.ReLU6(), nn.Conv2d(width, outputs, 1)
+        )
+
+    torch.manual_seed(0)
+    blocks = [block(32, 16, 1), block(16, 24, 2), block(24, 24, 1), block(24, 32, 2)]
+    model = nn.Sequential(nn.Conv2d(3, 32, 3, 2, 1), nn.ReLU6(), *blocks).eval()
+    x = torch.randn(1, 3, 224, 224)
+    assert error_of(model, build(model, [x], tmp_path, panel=panel), [x]) < 2e-6
