@@ -67,8 +67,7 @@ class Kernels(Engine):
             num_threads=1 if images else site.num_threads,
             winograd=int(str(settings.get("winograd", 0))),
             images=images,
-            # NOTE: off, because in MobileNetV2 some pixels at the border of a band come out wrong.
-            fuse=bool(settings.get("fuse", False)),
+            fuse=bool(settings.get("fuse", True)),
         )
         program, matrices = assemble(site.graph, site.constants, choices)
         search(program, library, matrices, choices.num_threads, panel=int(str(settings.get("panel", 0))))

@@ -31,7 +31,8 @@ MIN_GAIN = 0.98
 """Another choice than the first must take less than this part of the time: less is noise."""
 _NAMES = ("PRODUCT", "FUSED", "WINOGRAD")
 _PRODUCTS = {CODES.index(name): name for name in _NAMES}
-_SHAPE = ("code", "images", "groups", "blocks", "in_blocks", "out_h", "out_w", "depth", "rows", "row", "planes", "kind")
+_SHAPE = ("code", "images", "groups", "blocks", "in_blocks", "out_h", "out_w", "depth", "rows", "row", "planes", "kind",
+          "band", "plane")  # fmt: skip
 
 Fields = dict[str, int]
 
