@@ -5,13 +5,10 @@ A graph is computed in other processes, where the default is float32, and has th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 
-from jumar.findings import Json
 from jumar.tune.errors import TuneError
-from jumar.tune.graph.graph import Graph, Node
+from jumar.tune.graph.graph import Graph, Node, scalars
 
 
 def refuse_default_dtype(graph: Graph) -> None:
@@ -34,12 +31,4 @@ def _is_told(graph: Graph, node: Node) -> bool:
     specs = [graph.spec_of(value) for value in node.references()]
     if any(spec is None or "float" in spec.dtype or "complex" in spec.dtype for spec in specs):
         return True
-    return any(isinstance(one, dict) and "dtype" in one for one in _flat([*node.arguments, *node.keywords.values()]))
-
-
-def _flat(arguments: list[Json]) -> Iterator[Json]:
-    for argument in arguments:
-        if isinstance(argument, list):
-            yield from _flat(argument)
-        else:
-            yield argument
+    return any(isinstance(one, dict) and "dtype" in one for one in scalars([*node.arguments, *node.keywords.values()]))

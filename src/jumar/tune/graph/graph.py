@@ -223,6 +223,15 @@ def references(argument: Json) -> Iterator[Reference]:
         yield int(str(argument["value"]))
 
 
+def scalars(arguments: Sequence[Json]) -> Iterator[Json]:
+    """Yield what stands in arguments and the lists in them, in order."""
+    for argument in arguments:
+        if isinstance(argument, list):
+            yield from scalars(argument)
+        else:
+            yield argument
+
+
 def _renumbered(argument: Json, number: Callable[[Reference], Reference]) -> Json:
     if isinstance(argument, list):
         return [_renumbered(item, number) for item in argument]

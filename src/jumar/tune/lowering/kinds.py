@@ -15,7 +15,7 @@ from typing import Literal
 
 from jumar.findings import Json
 from jumar.tune.graph import Graph, Node, Reference
-from jumar.tune.graph.graph import GETITEM
+from jumar.tune.graph.graph import GETITEM, scalars
 from jumar.tune.lowering.lowering import LowPrecision
 
 Kind = Literal["white", "gray", "black"]
@@ -56,7 +56,7 @@ def base_of(node: Node) -> str:
 def kind_of(node: Node) -> Kind:
     """Return the list that an operator call is on. One that is told its type keeps it: black."""
     base = base_of(node)
-    if any(_names_dtype(argument) for argument in _scalars([*node.arguments, *node.keywords.values()])):
+    if any(_names_dtype(argument) for argument in scalars([*node.arguments, *node.keywords.values()])):
         return "black"
     if base == "batch_norm" and _argument(node, _BATCH_NORM_TRAINING, "training"):
         return "black"
@@ -99,16 +99,8 @@ def _argument(node: Node, place: int, name: str) -> Json:
     return node.arguments[place] if len(node.arguments) > place else node.keywords.get(name)
 
 
-def _scalars(arguments: list[Json]) -> Iterator[Json]:
-    for argument in arguments:
-        if isinstance(argument, list):
-            yield from _scalars(argument)
-        else:
-            yield argument
-
-
 def _numbers(node: Node) -> Iterator[float]:
     """Yield the finite numbers among the arguments; an infinity is one in every precision."""
-    for argument in _scalars([*node.arguments, *node.keywords.values()]):
+    for argument in scalars([*node.arguments, *node.keywords.values()]):
         if isinstance(argument, float) and math.isfinite(argument):
             yield argument
