@@ -101,8 +101,7 @@ def _row(graph: GraphOutcome) -> list[Cell]:
             "",
             "failed" if graph.failure else graph.action,
         ]
-    low, high = ((bound - 1) * 100 for bound in (gain.ratio_low, gain.ratio_high))
-    numbers: list[Cell] = [gain.before_us, gain.after_us, (gain.ratio - 1) * 100, f"{low:+.1f} to {high:+.1f}"]
+    numbers: list[Cell] = [gain.before_us, gain.after_us, (gain.ratio - 1) * 100, gain.interval]
     return [graph.name, str(graph.plan), baseline, *numbers, graph.action]
 
 

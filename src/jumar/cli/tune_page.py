@@ -28,7 +28,7 @@ def tune_page(result: TuneResult) -> Page:
     if result.not_tuned and not result.graphs:
         sections.append(_not_tuned(result))
     facts: list[tuple[str, Cell]] = [
-        ("Measured on", str(result.machine)),
+        ("Estimated for" if result.machine.is_estimate else "Measured on", str(result.machine)),
         ("Source", result.recording if result.is_offline else f"{result.recording} ({result.recorded_device})"),
         ("Load of the machine at the start", result.load_average),
         ("Providers", ", ".join(result.providers)),
@@ -58,16 +58,20 @@ def verdict(result: TuneResult) -> Verdict:
         headline = f"None of {result.num_tasks} operators was tuned before the run was stopped."
     elif num_faster:
         have = "has" if num_faster == 1 else "have"
-        headline = f"{num_faster} of {of_all} {have} a policy that is faster on this {result.machine.device}."
+        where = _where(result)
+        headline = f"{num_faster} of {of_all} {have} a policy that is faster {where}."
     else:
         headline = f"None of {of_all} has a policy that is faster by {result.min_gain * 100:g} % or more."
     counters, num_open = result.counters(), result.num_not_judged()
     details = [
         f"{counters.add} added to the bank, {counters.update} updated, {counters.reserved} kept, "
         f"{counters.unsatisfied - num_open} without a faster policy, {num_open} not judged; "
-        f"{counted(result.num_trials, 'candidate')} measured in {result.wall_s:.0f} s.",
+        f"{counted(result.num_trials, 'candidate')} {'estimated' if result.machine.is_estimate else 'measured'} in "
+        f"{result.wall_s:.0f} s.",
     ]
-    if result.recorded_device != result.machine.device:
+    if result.machine.is_estimate:
+        details.append("Times are estimates of an analytic model, not measurements; outputs were compared.")
+    elif result.recorded_device != result.machine.device:
         details.append(
             f"The recording is of {result.recorded_device}: what was measured on this {result.machine.device} says "
             "nothing about that device."
@@ -81,6 +85,12 @@ def verdict(result: TuneResult) -> Verdict:
     return Verdict(status="attention" if attention else "fine", headline=headline, details=details)
 
 
+def _where(result: TuneResult) -> str:
+    if result.machine.is_estimate:
+        return f"on {result.machine.model}, by estimate"
+    return f"on this {result.machine.device}"
+
+
 def _rows(result: TuneResult) -> list[list[Cell]]:
     rows: list[list[Cell]] = []
     for task in result.tasks:
@@ -88,9 +98,8 @@ def _rows(result: TuneResult) -> list[list[Cell]]:
             if slot.policy is None or slot.gain is None:
                 continue
             gain = slot.gain
-            low, high = ((bound - 1) * 100 for bound in (gain.ratio_low, gain.ratio_high))
-            interval = f"{low:+.1f} to {high:+.1f}"
-            numbers: list[Cell] = [gain.before_us, gain.after_us, (gain.ratio - 1) * 100, interval, gain.num_pairs]
+            times: list[Cell] = [gain.before_us, gain.after_us, (gain.ratio - 1) * 100]
+            numbers: list[Cell] = [*times, gain.interval, None if gain.is_estimate else gain.num_pairs]
             rows.append([task.use.name, f"{slot.kind} {slot.policy}", *numbers, slot.action])
     return rows
 

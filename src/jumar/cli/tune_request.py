@@ -45,7 +45,13 @@ _OPTIONS = (
         metavar="FILE.json",
         help='Tune these operators only: {"tune_ops_name": [...], "tune_ops_type": [...]}.  [default: all]',
     ),
-    click.option("--device", default="cpu", show_default=True, help="The device to measure on."),
+    click.option(
+        "--device",
+        default="cpu",
+        show_default=True,
+        metavar="cpu|npu[:SOC]",
+        help="cpu is measured. npu is the emulated NPU, e.g. npu:Ascend910A: for job type 2, by its analytic model.",
+    ),
     click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]"),
 )
 

@@ -91,7 +91,9 @@ class Composer:
         try:
             found = self.measurer.confirm(self._trial(captured, plan, ()))
             made = self._judged(captured, len(stacks), found)
-            return self._written(captured, plan, made) if made.is_faster else made
+            if not made.is_faster or self.machine.is_estimate:  # `torch.compile` asks for this machine's plans
+                return made
+            return self._written(captured, plan, made)
         except OutOfBudget as error:
             told = f"{captured.name} was not measured with its operators' policies: {error} was used up."
             return ComposedOutcome(name=captured.name, num_policies=len(stacks), told=told)

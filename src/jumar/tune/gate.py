@@ -46,6 +46,8 @@ class Gain:
     num_disturbed: int = 0
     """Further pairs that were left out, because other programs kept a thread from running."""
     confidence: float = CONFIDENCE
+    is_estimate: bool = False
+    """The times are those of an analytic model: there are no pairs, and the interval is a point."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Gain:
@@ -55,19 +57,27 @@ class Gain:
 
     def to_json(self) -> dict[str, Json]:
         """Return every field as JSON; an unbounded end of the interval is the string `inf`."""
-        return {name: "inf" if value == math.inf else value for name, value in asdict(self).items()}
+        known = {name: value for name, value in asdict(self).items() if name != "is_estimate" or value}
+        return {name: "inf" if value == math.inf else value for name, value in known.items()}
 
     def clears(self, min_gain: float) -> bool:
         """Tell whether the whole interval is at least `min_gain` (0.02 is 2 %) faster."""
         return self.ratio_low >= 1 + min_gain
 
+    @property
+    def interval(self) -> str:
+        """The interval of the improvement in percent, `+15.0 to +25.0`; `estimate` where nothing was measured."""
+        if self.is_estimate:
+            return "estimate"
+        return " to ".join(f"{(bound - 1) * 100:+.1f}" for bound in (self.ratio_low, self.ratio_high))
+
     def __str__(self) -> str:
         """`12.0 → 10.0 us, +20.0 % (95 % interval +15.0 % to +25.0 %, 41 pairs)`."""
+        times = f"{self.before_us:.4g} → {self.after_us:.4g} us, {(self.ratio - 1) * 100:+.1f} %"
+        if self.is_estimate:
+            return f"{times} (an estimate, not a measurement)"
         low, high = ((bound - 1) * 100 for bound in (self.ratio_low, self.ratio_high))
-        return (
-            f"{self.before_us:.4g} → {self.after_us:.4g} us, {(self.ratio - 1) * 100:+.1f} % "
-            f"({self.confidence * 100:g} % interval {low:+.1f} % to {high:+.1f} %, {self.num_pairs} pairs)"
-        )
+        return f"{times} ({self.confidence * 100:g} % interval {low:+.1f} % to {high:+.1f} %, {self.num_pairs} pairs)"
 
 
 def gain_of(
@@ -90,6 +100,17 @@ def gain_of(
         calls_per_sample=calls_per_sample,
         num_disturbed=num_disturbed,
     )
+
+
+def estimated_gain(before_us: float, after_us: float) -> Gain:
+    """Return the gain of two estimated times. Raises ValueError unless both are positive."""
+    if min(before_us, after_us) <= 0:
+        raise ValueError(f"estimated times must be positive; got {before_us} and {after_us}")
+    ratio = before_us / after_us
+    return Gain(
+        before_us=before_us, after_us=after_us, mean_before_us=before_us, mean_after_us=after_us, ratio=ratio,
+        ratio_low=ratio, ratio_high=ratio, num_pairs=0, is_estimate=True,
+    )  # fmt: skip
 
 
 def median_interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float]:

@@ -8,11 +8,16 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from jumar import __version__
+from jumar.device import DevicePlan
+from jumar.device.soc import get_soc
 from jumar.errors import UsageError
 from jumar.native import compiler, cpuinfo
 from jumar.tune.task import digest
 
 COMPILER_TIMEOUT_S = 20
+ESTIMATE = "estimate"
+"""The capability of a machine whose times no measurement gives."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +33,7 @@ class Machine:
     """Threads PyTorch uses by default."""
     torch: str
     compiler: str
-    """First line of the C++ compiler's version; empty when there is none."""
+    """First line of the C++ compiler's version; empty when there is none. Of an estimate: the version of its model."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Machine:
@@ -41,22 +46,40 @@ class Machine:
         return digest(asdict(self))
 
     @property
+    def target(self) -> str:
+        """The device as `--device` names it: `cpu`, `npu:Ascend910B1`."""
+        return f"{self.device}:{self.model}" if self.is_estimate else self.device
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether times are estimates of an analytic model: nothing is measured."""
+        return self.capability == ESTIMATE
+
+    @property
     def hardware(self) -> tuple[str, str, str]:
         """Device, processor and instructions: what stays when versions and threads change."""
         return self.device, self.model, self.capability
 
     def __str__(self) -> str:
+        if self.is_estimate:
+            return f"emulated {self.device} ({self.model}, estimated by {self.compiler}, torch {self.torch})"
         return f"{self.device} ({self.model}, {self.capability}, {self.num_threads} threads, torch {self.torch})"
 
 
 def this_machine(device: str = "cpu", *, with_compiler: bool = True) -> Machine:
     """Return the machine this process runs on; without its C++ compiler, which takes a moment to ask, on request.
 
-    Raises UsageError for a device that is not measured: a policy is never claimed for a device it was
-    not measured on.
+    `npu` and `npu:SOC` are the emulated NPU, whose times are estimated. Raises UsageError for any other device: a
+    policy is never claimed for a device it was not measured on; DeviceError for a chip that is not known.
     """
+    kind, _, soc = device.partition(":")
+    if kind == "npu":
+        return emulated_npu(soc or DevicePlan().soc)
     if device != "cpu":
-        raise UsageError(f'"--device {device}" must be cpu, the device that is measured so far. Leave it out.')
+        raise UsageError(
+            f'"--device {device}" must be cpu, which is measured, or npu or npu:SOC, the emulated NPU, whose times are '
+            "estimated."
+        )
     import torch
 
     return Machine(
@@ -66,6 +89,20 @@ def this_machine(device: str = "cpu", *, with_compiler: bool = True) -> Machine:
         num_threads=torch.get_num_threads(),
         torch=torch.__version__,
         compiler=compiler_version() if with_compiler else "",
+    )
+
+
+def emulated_npu(soc: str) -> Machine:
+    """Return the emulated NPU with this chip. Raises DeviceError for a chip that is not known."""
+    import torch
+
+    return Machine(
+        device="npu",
+        model=get_soc(soc).name,
+        capability=ESTIMATE,
+        num_threads=1,
+        torch=torch.__version__,
+        compiler=f"Jumar {__version__}",  # what makes the estimate
     )
 
 

@@ -16,7 +16,7 @@ from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
 from jumar.tune.options import TuneOptions
 from jumar.tune.policy import Stack, stack_to_json
-from jumar.tune.providers import PROVIDERS, Provider
+from jumar.tune.providers import Provider, providers_on
 from jumar.tune.work import Work
 from jumar.tune.worker import Outcome, Trial, Worker
 
@@ -54,7 +54,7 @@ def remeasure(
     machine: Machine,
     *,
     options: TuneOptions | None = None,
-    providers: Sequence[Provider] = PROVIDERS,
+    providers: Sequence[Provider] | None = None,
     time_budget_s: float | None = None,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> list[Remeasured]:
@@ -64,11 +64,12 @@ def remeasure(
     """
     options = options or TuneOptions()
     groups = [group for group in tuned_on(machine, entries) if not isinstance(group[0].task, Graph)]
-    known = [provider for provider in providers if not provider.unavailable(machine)]
+    offered = providers_on(machine) if providers is None else providers
+    known = [provider for provider in offered if not provider.unavailable(machine)]
     names = {provider.name for provider in known}
     deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
     found: list[Remeasured] = []
-    with Worker(known) as worker:
+    with Worker(known, device=machine.target) as worker:
         for number, group in enumerate(groups):
             if deadline is not None and time.monotonic() >= deadline:
                 break

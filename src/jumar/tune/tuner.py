@@ -22,7 +22,7 @@ from jumar.tune.precision.files import with_file_read
 from jumar.tune.precision.job import PrecisionJob
 from jumar.tune.precision.options import PrecisionOptions
 from jumar.tune.preconditions import Conditions
-from jumar.tune.providers import PROVIDERS, Provider
+from jumar.tune.providers import Provider, providers_on
 from jumar.tune.providers.plan import sharing_builds
 from jumar.tune.result_file import ResultFile
 from jumar.tune.resume import JobFile
@@ -87,14 +87,20 @@ def tune(
         )
     if precision.is_asked and options.job_type != JOB_SUBGRAPHS:
         raise UsageError("--precision lowers the graphs of a model, which are tuned by --job-type 1; add it.")
+    machine = machine or this_machine()
+    if machine.is_estimate and options.job_type == JOB_SUBGRAPHS:
+        raise UsageError(
+            f"--device {machine.target} is estimated operator by operator, and --job-type 1 measures whole graphs. Use "
+            "--job-type 2, which also estimates the model with all policies; or leave --device out."
+        )
     if providers is None:
-        operators = [] if options.job_type == JOB_SUBGRAPHS else PROVIDERS
+        operators = [] if options.job_type == JOB_SUBGRAPHS else providers_on(machine)
         graphs = graph_providers() if options.job_type == JOB_SUBGRAPHS or opened.graphs else []
         providers = [*operators, *graphs]
     run = _Run(
         options=options,
         bank=bank,
-        machine=machine or this_machine(),
+        machine=machine,
         providers=providers,
         file=ResultFile(result_folder, job_type=options.job_type),
         on_progress=on_progress,
@@ -130,7 +136,7 @@ class _Run:
         self._options = options
         self._precision = precision
         self._began = began
-        self._turns = turns
+        self._turns = None if machine.is_estimate else turns
         self._space = space
         self._bank = bank
         self._machine = machine
@@ -138,7 +144,7 @@ class _Run:
         self._providers = [provider for provider in providers if provider.name not in self._missing]
         lanes = 1 if conditions is None else conditions.lanes.count
         self._runner: PreparingRunner = (
-            ParallelBuilders(lambda: Worker(self._providers, turns), lanes)
+            ParallelBuilders(lambda: Worker(self._providers, self._turns, machine.target), lanes)
             if make_runner is None
             else make_runner(self._providers, machine)
         )

@@ -137,5 +137,5 @@ def _standing(point: Point, one: PrecisionOutcome, front: Sequence[Point]) -> st
 def _gain(gain: Gain | None) -> list[Cell]:
     if gain is None:
         return [None] * len(_NUMBERS)
-    faster, low, high = ((ratio - 1) * 100 for ratio in (gain.ratio, gain.ratio_low, gain.ratio_high))
-    return [gain.before_us, gain.after_us, faster, f"{low:+.1f} to {high:+.1f}", gain.num_pairs]
+    numbers: list[Cell] = [gain.before_us, gain.after_us, (gain.ratio - 1) * 100]
+    return [*numbers, gain.interval, None if gain.is_estimate else gain.num_pairs]

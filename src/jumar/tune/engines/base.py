@@ -40,6 +40,11 @@ class Site:
     draws_as_eager: bool = False
     """Random numbers are drawn by PyTorch's own operators, so that results can be compared with eager's."""
 
+    def placed(self, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        """Return `tensors`, which are on the CPU, where this site's are."""
+        own = next(iter([*self.example, *self.constants.values()]), None)
+        return [tensor if own is None else tensor.to(own.device) for tensor in tensors]
+
 
 class Engine(ABC):
     """Computes graphs. One engine is one file and one class without state.

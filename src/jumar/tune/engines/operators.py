@@ -86,15 +86,13 @@ def _replace(site: Site, node: Node, values: Sequence[fx.Node], call: fx.Node, s
     known = named_values(node)
     read = [known[name] for name in task.tensors]
     weights = {place: site.constants[value] for place, value in enumerate(read) if value in site.constants}
-    folder = site.folder / call.name
-    folder.mkdir(parents=True, exist_ok=True)
-    call.target = _under_policies(task, weights, stack, folder, site.num_threads)
+    call.target = _under_policies(task, weights, stack, site, site.folder / call.name)
     call.args = tuple(values[value] for place, value in enumerate(read) if place not in weights)
     call.kwargs = {}
 
 
 def _under_policies(
-    task: Task, weights: Mapping[int, torch.Tensor], stack: Stack, folder: Path, num_threads: int
+    task: Task, weights: Mapping[int, torch.Tensor], stack: Stack, site: Site, folder: Path
 ) -> Function:
     import torch
 
@@ -103,10 +101,11 @@ def _under_policies(
     from jumar.tune.providers import PROVIDERS, apply_stack
     from jumar.tune.signature import function_of
 
-    example = make_inputs(task, 0)
+    folder.mkdir(parents=True, exist_ok=True)
+    example = site.placed(make_inputs(task, 0))
     plain = function_of(task, weights)
     with torch.no_grad():
         made = plain(*example)
     graph = graph_of(task, [made] if isinstance(made, torch.Tensor) else list(made))
-    site = Site(graph=graph, constants=weights, example=example, folder=folder, num_threads=num_threads)
-    return apply_stack(stack, plain, site, PROVIDERS)
+    own = Site(graph=graph, constants=weights, example=example, folder=folder, num_threads=site.num_threads)
+    return apply_stack(stack, plain, own, PROVIDERS)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from jumar.tune.engines.base import Site
 from jumar.tune.errors import TuneError
+from jumar.tune.machine import Machine
 from jumar.tune.policy import Policy, Stack
 from jumar.tune.providers.base import Provider
 from jumar.tune.providers.channels_last import ChannelsLast
@@ -15,11 +16,13 @@ from jumar.tune.providers.engine import OnnxRuntimeOperator, OpenVinoOperator
 from jumar.tune.providers.inductor import Inductor
 from jumar.tune.providers.kernels import KernelsOperator, KernelsSchedule
 from jumar.tune.providers.native import Native
+from jumar.tune.providers.npu_attention import NpuAttention
+from jumar.tune.providers.npu_format import NpuFormat
 from jumar.tune.providers.reused import Reused
 from jumar.tune.providers.threads import Threads
 from jumar.tune.task import Function
 
-__all__ = ["PROVIDERS", "Provider", "apply_stack", "import_path", "load_provider"]
+__all__ = ["PROVIDERS", "Provider", "apply_stack", "import_path", "load_provider", "providers_on"]
 
 PROVIDERS: tuple[Provider, ...] = (
     Contiguous(),
@@ -32,8 +35,15 @@ PROVIDERS: tuple[Provider, ...] = (
     KernelsOperator(),
     KernelsSchedule(),
     Threads(),
+    NpuFormat(),
+    NpuAttention(),
 )
 """In the order in which candidates of a kind are tried."""
+
+
+def providers_on(machine: Machine) -> list[Provider]:
+    """Return the providers for the device of `machine`, whether what they need is installed or not."""
+    return [provider for provider in PROVIDERS if machine.device in provider.devices]
 
 
 def import_path(provider: Provider) -> str:

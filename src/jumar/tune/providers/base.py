@@ -35,6 +35,8 @@ class Provider(ABC):
     name: ClassVar[str]
     """Unique among providers; part of every policy in the bank, so it never changes."""
     kind: ClassVar[PolicyKind]
+    devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
+    """Where it may be asked for candidates, by `Machine.device`."""
     preload: ClassVar[tuple[str, ...]] = ()
     """Modules that the worker imports once, before it forks for each candidate."""
 

@@ -24,8 +24,8 @@ def between_borders(function: Function, convert: Callable[[torch.Tensor], torch.
 
     def call(*tensors: torch.Tensor) -> Any:
         outputs = as_tuple(inner(*[convert(tensor) for tensor in tensors]))
-        restored = tuple(_restore(output, stride) for output, stride in zip(outputs, strides, strict=True))
-        return restored[0] if single else restored
+        given = tuple(restored(output, stride) for output, stride in zip(outputs, strides, strict=True))
+        return given[0] if single else given
 
     return call
 
@@ -41,7 +41,8 @@ def _with_converted_weights(convert: Callable[[torch.Tensor], torch.Tensor], sit
     return function_of(site.graph, {place: convert(tensor) for place, tensor in site.constants.items()})
 
 
-def _restore(output: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
+def restored(output: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
+    """Return an output with these strides, copied where it has others."""
     if output.stride() == stride:
         return output
     return torch.empty_strided(output.shape, stride, dtype=output.dtype, device=output.device).copy_(output)

@@ -75,7 +75,12 @@ RULES: tuple[Rule, ...] = (
 __all__ = ["RULES", "findings_of"]
 
 
+_OF_MEASURING = (machine_busy, low_disk, low_memory, few_cores, profiled, device_shared)
+"""What they find disturbs measurements, or is too little for them; an estimate is none."""
+
+
 def findings_of(result: TuneResult) -> list[Finding]:
     """Return every finding of a run, the most severe first, then by code."""
-    found = [finding for module in _MODULES for finding in module.findings(result)]
+    fitting = [module for module in _MODULES if not (result.machine.is_estimate and module in _OF_MEASURING)]
+    found = [finding for module in fitting for finding in module.findings(result)]
     return sorted(found, key=lambda finding: (-finding.severity, finding.code))

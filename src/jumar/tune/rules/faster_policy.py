@@ -56,6 +56,7 @@ def findings(result: TuneResult) -> Iterator[Finding]:
                     "key": task.use.task.key,
                     "machine": str(result.machine),
                 },
-                why=f"Measured on {result.machine}; it says nothing about another device.",
+                why=f"{'Estimated for' if result.machine.is_estimate else 'Measured on'} {result.machine}; it says "
+                "nothing about another device.",
                 action=f"See `jumar bank show {task.use.task.key[:12]}`.",
             )

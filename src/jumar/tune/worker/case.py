@@ -19,30 +19,44 @@ from jumar.tune.signature import function_of
 from jumar.tune.task import Function
 from jumar.tune.work import Work
 from jumar.tune.worker.agreement import Expected, Judge, Rule, outputs_of
+from jumar.tune.worker.devices import Cpu
 from jumar.tune.worker.recall import Recall
 from jumar.tune.worker.reference import widening_of
 
 
 class Case:
-    """The work of a trial on this process's CPU. `tensors` are its variable inputs, the real ones at first."""
+    """The work of a trial. `tensors` are its variable inputs on the CPU, the real ones at first."""
 
-    def __init__(self, work: Work, *, data: str = "", seed: int = REAL_SEED, error_budget: float | None = None) -> None:
-        """Read the data file, if there is one. Raises TuneError for one that cannot be read."""
+    def __init__(
+        self,
+        work: Work,
+        *,
+        data: str = "",
+        seed: int = REAL_SEED,
+        error_budget: float | None = None,
+        device: Cpu | None = None,
+    ) -> None:
+        """Read the data file, if there is one; compute on `device`. Raises TuneError for a file that cannot be read."""
         self.work = work
         self._values: Values = _load(data) if data else {}
         self._first_seed = REAL_SEED if self._values else seed
         self._error_budget = error_budget
         self._seed = self._first_seed
-        self._recall = Recall(Path(data), work.key) if data else None
+        self._device = device or Cpu()
+        self._recall = Recall(Path(data), f"{work.key} {self._device.name}") if data else None
         self.constants = make_constants(work, self._values)
         self.tensors = make_inputs(work, self._first_seed, self._values)
-        self.plain: Function = function_of(work, self.constants)
+        placed = {place: self._device.place(tensor) for place, tensor in self.constants.items()}
+        self.function: Function = function_of(work, placed)
+        """The work as PyTorch runs it, of tensors on the device."""
+        self.plain: Function = self._device.hosted(self.function)
+        """The same of the CPU's tensors."""
 
     def site(self, folder: Path, num_threads: int, *, draws_as_eager: bool = False) -> Site:
         """Return where a candidate is built; its folder is made."""
         folder.mkdir(parents=True, exist_ok=True)
         example = make_inputs(self.work, self._first_seed, self._values)
-        return Site(
+        site = Site(
             graph=self._graph(example),
             constants=self.constants,
             example=example,
@@ -50,6 +64,7 @@ class Case:
             num_threads=num_threads,
             draws_as_eager=draws_as_eager,
         )
+        return self._device.site(site)
 
     @property
     def draws(self) -> bool:
@@ -63,7 +78,7 @@ class Case:
 
     def calling(self, function: Function) -> Callable[[], Any]:
         """Return a call of `function` on the inputs, to be measured again and again."""
-        return repeated(function, self.tensors, written_inputs(self.work))
+        return repeated(function, self._device.placed(self.tensors), written_inputs(self.work))
 
     def try_out(self) -> None:
         """Run the work once, which raises where it cannot be run; the inputs are as they were afterwards."""
@@ -82,7 +97,7 @@ class Case:
             num_gradients=len(self.work.gradients) if isinstance(self.work, Graph) else 0,
             may_reuse=any(_reuses(dict(policy.settings)) for policy in stack),
         )
-        return Judge(self.plain, candidate, self.tensors, rule)
+        return Judge(self.plain, self._device.hosted(candidate), self.tensors, rule)
 
     def _expected(self, compute: Callable[[], Expected]) -> Expected:
         return compute() if self._recall is None else self._recall.expected(self._seed, compute)

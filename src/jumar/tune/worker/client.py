@@ -27,10 +27,13 @@ _PLANS = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_EMULATOR_PLUGIN")
 class Worker:
     """Runs trials in a process of their own, one at a time. A context manager; started by the first trial."""
 
-    def __init__(self, providers: Sequence[Provider], turns: Turns | None = None) -> None:
-        """`turns` lets other processes that tune on this machine measure in between (None: it is not asked)."""
+    def __init__(self, providers: Sequence[Provider], turns: Turns | None = None, device: str = "cpu") -> None:
+        """`device` is where trials compute, by `Machine.target`.
+
+        `turns` lets other processes that tune on this machine measure in between (None: it is not asked).
+        """
         self._providers = providers
-        self._turns = turns
+        self._turns, self._device = turns, device
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Worker:
@@ -84,6 +87,7 @@ class Worker:
             {
                 "preload": sorted({name for provider in self._providers for name in provider.preload}),
                 "providers": [import_path(provider) for provider in self._providers],
+                "device": self._device,
             }
         )
         if answer is None or answer["error"]:

@@ -2,7 +2,7 @@
 
     python -m jumar.tune.worker.nursery
 
-reads requests on stdin and answers on stdout, one JSON object a line: first `{"preload", "providers"}`,
+reads requests on stdin and answers on stdout, one JSON object a line: first `{"preload", "providers", "device"}`,
 answered by `{"error": ""}`; then trials, answered by an `Outcome`. It ends, with its child, when stdin
 is closed, so nothing outlives a tuner that was killed.
 
@@ -42,11 +42,12 @@ def main() -> int:
     hello = requests.readline()
     if not hello:
         return 0
-    providers, error = _prepare(json.loads(hello))
+    greeting = json.loads(hello)
+    providers, error = _prepare(greeting)
     _answer(answers, {"error": error})
     while line := requests.readline():
         request = json.loads(line)
-        outcome = _raise_child(request, providers)
+        outcome = _raise_child(request | {"device": greeting["device"]}, providers)
         _answer(answers, outcome.to_json())
     return 0
 
@@ -56,9 +57,11 @@ def _prepare(hello: dict[str, Any]) -> tuple[list[Any], str]:
     try:
         import jumar.tune.worker.trial  # noqa: F401 - imports PyTorch before the first fork
         from jumar.tune.providers import load_provider
+        from jumar.tune.worker.devices import device_of
 
         for name in hello["preload"]:
             importlib.import_module(name)
+        device_of(hello["device"])  # once for all children
         return [load_provider(path) for path in hello["providers"]], ""
     except Exception as error:  # noqa: BLE001 - the tuner must hear of it, whatever it is
         return [], f"{type(error).__name__}: {error}"
@@ -94,6 +97,7 @@ def _be_child(request: dict[str, Any], providers: Sequence[Any], pipe: int, log:
     try:
         become_child(log)
         from jumar.tune.worker.case import size_bytes
+        from jumar.tune.worker.devices import device_of
         from jumar.tune.worker.trial import run_trial
 
         trial = Trial.from_json(request["trial"])
@@ -104,7 +108,7 @@ def _be_child(request: dict[str, Any], providers: Sequence[Any], pipe: int, log:
             def on_phase(phase: Phase) -> None:
                 _answer(answers, {"phase": phase})
 
-            outcome = run_trial(trial, providers, on_phase, folder)
+            outcome = run_trial(trial, providers, on_phase, folder, device_of(request["device"]))
             _answer(answers, outcome.to_json())
         code = 0
     finally:

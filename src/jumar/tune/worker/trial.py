@@ -8,22 +8,27 @@ from pathlib import Path
 import torch
 
 from jumar.tune.errors import TuneError
-from jumar.tune.gate import gain_of
 from jumar.tune.providers import apply_stack
 from jumar.tune.providers.base import Provider
 from jumar.tune.task import Function
 from jumar.tune.worker.agreement import Agreement, Judge, worst
 from jumar.tune.worker.case import Case
-from jumar.tune.worker.messages import Effort, Outcome, Phase, Trial
-from jumar.tune.worker.pairs import REST_S, Pairs, measure_pairs
+from jumar.tune.worker.devices import Busy, Cpu
+from jumar.tune.worker.messages import Outcome, Phase, Trial
 
 NUM_INPUTS = 3
 """Different inputs on which outputs are compared before timing; one more is tried after it."""
 _MEMORY_WORDS = ("can't allocate memory", "DefaultCPUAllocator", "not enough memory", "bad_alloc", "out of memory")
 
 
-def run_trial(trial: Trial, providers: Sequence[Provider], on_phase: Callable[[Phase], None], folder: Path) -> Outcome:
-    """Carry out a trial in this process, which may fill `folder`; never raises an Exception."""
+def run_trial(
+    trial: Trial,
+    providers: Sequence[Provider],
+    on_phase: Callable[[Phase], None],
+    folder: Path,
+    device: Cpu | None = None,
+) -> Outcome:
+    """Carry out a trial in this process, on its CPU or `device`, which may fill `folder`; never raises an Exception."""
     torch.set_num_threads(trial.num_threads)
     phase: Phase = "task"
 
@@ -34,42 +39,37 @@ def run_trial(trial: Trial, providers: Sequence[Provider], on_phase: Callable[[P
 
     try:
         with torch.no_grad():
-            return _run(trial, providers, enter, folder)
+            return _run(trial, providers, enter, folder, device or Cpu())
     except Exception as error:  # noqa: BLE001 - a provider may raise anything; it becomes the candidate's outcome
         return _failure(error, phase)
 
 
-def _run(trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], None], folder: Path) -> Outcome:
+def _run(
+    trial: Trial, providers: Sequence[Provider], enter: Callable[[Phase], None], folder: Path, device: Cpu
+) -> Outcome:
     enter("task")
-    case = Case(trial.task, data=trial.data, seed=trial.seed, error_budget=trial.error_budget)
+    case = Case(trial.task, data=trial.data, seed=trial.seed, error_budget=trial.error_budget, device=device)
     case.try_out()
     if trial.build_only:
         return _build(trial, providers, enter, case, folder)
     site = case.site(folder / "incumbent", trial.num_threads)
-    incumbent = apply_stack(trial.incumbent, case.plain, site, providers)
+    incumbent = apply_stack(trial.incumbent, case.function, site, providers)
     enter("candidate")
     site = case.site(folder / "candidate", trial.num_threads)
-    candidate = apply_stack(trial.candidate, case.plain, site, providers)
+    candidate = apply_stack(trial.candidate, case.function, site, providers)
     judge = case.judge(_comparable(trial, providers, case, folder) if case.draws else candidate, trial.candidate)
     agreement = _agrees(trial, case, judge)
     if agreement.detail:
         return _disagrees(agreement)
     enter("measure")
-    pairs = measure_pairs(
-        case.calling(incumbent),
-        case.calling(candidate),
-        trial.effort,
-        min_gain=trial.min_gain,
-        seed=trial.seed,
-        rest_s=REST_S if trial.num_threads > 1 else 0.0,
-    )
-    if len(pairs.before_us) < trial.effort.min_pairs:
-        return Outcome(status="busy", phase="measure", detail=_busy(pairs, trial.effort))
+    try:
+        gain = device.gain(case.calling(incumbent), case.calling(candidate), trial)
+    except Busy as error:
+        return Outcome(status="busy", phase="measure", detail=str(error))
     case.fill(trial.seed + NUM_INPUTS)
     after = judge.compare()
     if after.detail:
         return _disagrees(after, " (after timing, on other values in the same memory)")
-    gain = gain_of(pairs.before_us, pairs.after_us, pairs.calls_per_sample, pairs.num_disturbed)
     return Outcome(
         status="measured",
         phase="measure",
@@ -85,7 +85,7 @@ def _comparable(trial: Trial, providers: Sequence[Provider], case: Case, folder:
     It is compared in place of the candidate, whose own numbers are as good but others, and which is timed.
     """
     site = case.site(folder / "compared", trial.num_threads, draws_as_eager=True)
-    return apply_stack(trial.candidate, case.plain, site, providers)
+    return apply_stack(trial.candidate, case.function, site, providers)
 
 
 def _build(
@@ -93,7 +93,7 @@ def _build(
 ) -> Outcome:
     enter("candidate")
     site = case.site(folder / "candidate", trial.num_threads)
-    apply_stack(trial.candidate, case.plain, site, providers)(*case.tensors)
+    case.calling(apply_stack(trial.candidate, case.function, site, providers))()
     return Outcome(status="built", phase="candidate")
 
 
@@ -116,14 +116,6 @@ def _disagrees(agreement: Agreement, when: str = "") -> Outcome:
         detail=agreement.detail + when,
         worst_error=agreement.worst_error,
         allowed_error=agreement.allowed_error,
-    )
-
-
-def _busy(pairs: Pairs, effort: Effort) -> str:
-    num_clean = len(pairs.before_us)
-    return (
-        f"other programs used the machine: {num_clean} of {num_clean + pairs.num_disturbed} pairs were undisturbed "
-        f"and {effort.min_pairs} are needed"
     )
 
 

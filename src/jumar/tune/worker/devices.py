@@ -1,0 +1,146 @@
+"""Where a trial computes, and how its time is known: this CPU's is measured, an emulated NPU's is estimated."""
+
+from __future__ import annotations
+
+import functools
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+
+from jumar.tune.engines.base import Site
+from jumar.tune.errors import TuneError
+from jumar.tune.gate import Gain, estimated_gain, gain_of
+from jumar.tune.graph import Graph
+from jumar.tune.task import Function
+from jumar.tune.worker.messages import Effort, Trial
+from jumar.tune.worker.pairs import REST_S, Pairs, measure_pairs
+
+Call = Callable[[], Any]
+NUM_STEPS = 3
+"""Calls whose times are estimated; their median counts, since the first one may pay for what is made once."""
+
+
+class Busy(Exception):
+    """Other programs used the machine: too few pairs are undisturbed."""
+
+
+class Cpu:
+    """This process's CPU."""
+
+    name = "cpu"
+    """The device, and what else decides on the values that it computes."""
+
+    def placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Return `tensors` where functions compute."""
+        return tensors
+
+    def place(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return `tensor` where functions compute, with its strides."""
+        return tensor
+
+    def hosted(self, function: Function) -> Function:
+        """Return `function` as one that takes and returns the CPU's tensors."""
+        return function
+
+    def site(self, site: Site) -> Site:
+        """Return `site` with its tensors where functions compute."""
+        return site
+
+    def gain(self, before: Call, after: Call, trial: Trial) -> Gain:
+        """Return what `after` gains over `before`. Raises Busy when other programs disturbed too much."""
+        rest_s = REST_S if trial.num_threads > 1 else 0.0
+        pairs = measure_pairs(before, after, trial.effort, min_gain=trial.min_gain, seed=trial.seed, rest_s=rest_s)
+        if len(pairs.before_us) < trial.effort.min_pairs:
+            raise Busy(_busy(pairs, trial.effort))
+        return gain_of(pairs.before_us, pairs.after_us, pairs.calls_per_sample, pairs.num_disturbed)
+
+
+class EmulatedNpu(Cpu):
+    """The emulated NPU: values are computed as its numerics say, times are those of its analytic model."""
+
+    def __init__(self, soc: str) -> None:
+        """Bring it up in this process. Raises DeviceError for a chip that is not known."""
+        from jumar.device import DevicePlan, activate
+
+        self.name = f"npu:{soc}"
+        self._device = torch.device(activate(DevicePlan(soc=soc, real="never", num_devices=1)).device_type)
+
+    def placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        """Return copies on the NPU."""
+        return list(map(self.place, tensors))
+
+    def place(self, tensor: torch.Tensor) -> torch.Tensor:
+        """Return a copy on the NPU, with the same strides."""
+        if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
+            return tensor.to(self._device)  # expanded dimensions cannot be written to
+        made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self._device)
+        return made.copy_(tensor)
+
+    def hosted(self, function: Function) -> Function:
+        """Copy the inputs to the NPU and the outputs back."""
+
+        def call(*tensors: torch.Tensor) -> Any:
+            outputs = function(*map(self.place, tensors))
+            if outputs is None or isinstance(outputs, torch.Tensor):
+                return _to_host(outputs)
+            return tuple(map(_to_host, outputs))
+
+        return call
+
+    def site(self, site: Site) -> Site:
+        """Return `site` with weights and example on the NPU."""
+        constants = {place: self.place(tensor) for place, tensor in site.constants.items()}
+        return replace(site, constants=constants, example=[self.place(tensor) for tensor in site.example])
+
+    def gain(self, before: Call, after: Call, trial: Trial) -> Gain:
+        """Return what `after` gains by the analytic model. Raises TuneError for work that costs nothing by it."""
+        times = [self._estimated_us(call, is_whole=isinstance(trial.task, Graph)) for call in (before, after)]
+        if min(times) <= 0:
+            raise TuneError("the analytic model gives it no time: nothing of it runs on the device.")
+        return estimated_gain(*times)
+
+    def _estimated_us(self, call: Call, *, is_whole: bool) -> float:
+        """Return the time of a call: of a model host and device, of an operator the device alone.
+
+        The host issues operators while the device computes earlier ones; that is the model's, not the operator's.
+        """
+        from jumar.device.emulator.summary import watch
+
+        call()
+        with watch() as watching:
+            for _ in range(NUM_STEPS):
+                call()
+                torch.get_device_module("npu").synchronize()
+                watching.end_step()
+        steps = watching.timeline.steps()[:NUM_STEPS]
+        return statistics.median(step.duration_us if is_whole else step.computing_us for step in steps)
+
+
+@functools.cache
+def device_of(name: str) -> Cpu:
+    """Return the device of this process, once: `cpu`, or `npu:SOC`. Raises DeviceError for an unknown chip."""
+    kind, _, soc = name.partition(":")
+    return EmulatedNpu(soc) if kind == "npu" else Cpu()
+
+
+def _to_host(tensor: torch.Tensor | None) -> torch.Tensor | None:
+    if tensor is None:
+        return None
+    strides = tensor.stride()
+    found = tensor.cpu()
+    return (
+        found
+        if found.stride() == strides
+        else torch.empty_strided(found.shape, strides, dtype=found.dtype).copy_(found)
+    )
+
+
+def _busy(pairs: Pairs, effort: Effort) -> str:
+    num_clean = len(pairs.before_us)
+    return (
+        f"other programs used the machine: {num_clean} of {num_clean + pairs.num_disturbed} pairs were undisturbed "
+        f"and {effort.min_pairs} are needed"
+    )

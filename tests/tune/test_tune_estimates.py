@@ -1,0 +1,205 @@
+"""The emulated NPU as the device that is tuned for: outputs are compared, times are the analytic model's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from odd_providers import Odd
+from tune_builders import MACHINE
+
+from jumar.errors import DeviceError, UsageError
+from jumar.tune import Bank, TuneOptions, TuneResult, this_machine, tune
+from jumar.tune.gate import Gain, estimated_gain
+from jumar.tune.providers import providers_on
+from jumar.tune.providers.contiguous import Contiguous
+from jumar.tune.providers.npu_attention import NpuAttention
+from jumar.tune.providers.npu_format import NpuFormat
+from jumar.tune.source import Source, model_source
+from jumar.tune.task import Task, TensorSpec, contiguous_stride
+
+SOC = "Ascend910A"
+"""Its matrix unit reads blocked formats, so that a format of a weight makes a difference."""
+
+
+class Net(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = torch.nn.Conv2d(16, 32, 3, padding=1)
+        self.linear = torch.nn.Linear(32, 64)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(self.conv(x).relu().mean((2, 3)))
+
+
+class Attention(torch.nn.Module):
+    def __init__(self, *, causal: bool) -> None:
+        super().__init__()
+        self.causal = causal
+        self.linear = torch.nn.Linear(64, 192)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (one.unflatten(-1, (4, 16)).transpose(1, 2) for one in self.linear(x).chunk(3, -1))
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+
+
+class Wrong(Odd):
+    """Computes something else."""
+
+    name = "wrong"
+    devices = frozenset({"npu"})
+
+    def candidates(self, task, machine):
+        return [self.policy()] if task.base == "mean" else []
+
+    def compute(self, function, tensors):
+        return function(*tensors) * 1.5
+
+
+def source_of(model: torch.nn.Module, example: torch.Tensor, folder: Path) -> Source:
+    torch.export.save(torch.export.export(model.eval(), (example,)), folder / "net.pt2")
+    (folder / "data").mkdir()
+    return model_source(str(folder / "net.pt2"), folder=folder / "data")
+
+
+def tuned(source: Source, folder: Path, soc: str = SOC, job_type: int = 2, **options) -> TuneResult:
+    (folder / "bank").mkdir(exist_ok=True)
+    bank = Bank.open(folder / "bank")
+    try:
+        return tune(
+            source, bank=bank, result_folder=folder, machine=this_machine(f"npu:{soc}"),
+            options=TuneOptions(job_type=job_type), **options,
+        )  # fmt: skip
+    finally:
+        bank.close()
+
+
+def gains(result: TuneResult) -> dict[str, Gain]:
+    return {
+        f"{task.use.task.base} {slot.policy}": slot.gain
+        for task in result.tasks
+        for slot in task.slots
+        if slot.gain is not None
+    }
+
+
+def test_the_machine_is_the_chip_and_says_that_it_is_an_estimate():
+    machine = this_machine("npu:910a")
+    assert (machine.device, machine.model, machine.target) == ("npu", "Ascend910A", "npu:Ascend910A")
+    assert machine.is_estimate
+    assert "estimated by Jumar" in str(machine)
+    assert not this_machine().is_estimate
+    assert this_machine("npu").model != machine.model
+    with pytest.raises(DeviceError, match="Ascend999"):
+        this_machine("npu:Ascend999")
+    with pytest.raises(UsageError, match="cpu, which is measured, or npu"):
+        this_machine("cuda")
+
+
+def test_an_estimated_gain_is_a_point_and_never_looks_measured():
+    gain = estimated_gain(12.0, 10.0)
+    assert (gain.ratio_low, gain.ratio, gain.ratio_high, gain.num_pairs) == (1.2, 1.2, 1.2, 0)
+    assert str(gain) == "12 → 10 us, +20.0 % (an estimate, not a measurement)"
+    assert gain.interval == "estimate"
+    assert Gain.from_json(json.loads(json.dumps(gain.to_json()))) == gain
+    assert gain.clears(0.2)
+    assert not gain.clears(0.21)
+    with pytest.raises(ValueError, match="positive"):
+        estimated_gain(1.0, 0.0)
+
+
+def test_providers_are_those_of_the_device():
+    assert {one.name for one in providers_on(this_machine("npu"))} == {
+        Contiguous.name, NpuFormat.name, NpuAttention.name,
+    }  # fmt: skip
+    assert not {NpuFormat.name, NpuAttention.name} & {one.name for one in providers_on(MACHINE)}
+
+
+def test_weights_in_the_chips_format_are_found_kept_and_not_estimated_again(tmp_path: Path):
+    source = source_of(Net(), torch.randn(4, 16, 28, 28), tmp_path)
+    result = tuned(source, tmp_path)
+    found = gains(result)
+    assert set(found) == {"conv2d npu_format weight=FRACTAL_Z", "linear npu_format weight=FRACTAL_NZ"}
+    assert all(gain.is_estimate and gain.ratio > 1.02 and gain.num_pairs == 0 for gain in found.values())
+    assert result.status == "successful"
+    assert "an estimate" in result.composed[0].told
+    assert result.composed[0].gain is not None
+    assert result.composed[0].gain.before_us > sum(gain.before_us for gain in found.values())
+    again = tuned(source, tmp_path)
+    assert gains(again) == found
+    assert again.num_trials == 0
+    assert again.counters().reserved == 2
+    here = Bank.open(tmp_path / "bank")
+    assert all(not here.slots(task.use.task, this_machine()) for task in result.tasks)
+    here.close()
+
+
+def test_what_gains_nothing_on_another_chip_is_not_taken_there(tmp_path: Path):
+    result = tuned(source_of(Net(), torch.randn(4, 16, 28, 28), tmp_path), tmp_path, "Ascend910B1")
+    tried = [one.outcome.gain for task in result.tasks for slot in task.slots for one in slot.tried]
+    assert not gains(result)
+    assert tried
+    assert all(gain is not None and gain.ratio < 1.02 for gain in tried)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_attention_by_the_fused_kernel(tmp_path: Path, causal: bool):
+    source = source_of(Attention(causal=causal).half(), torch.randn(2, 64, 64).half(), tmp_path)
+    found = gains(tuned(source, tmp_path))
+    assert found["scaled_dot_product_attention npu_fusion_attention"].ratio > 1.5
+
+
+def test_another_result_is_refused_however_fast(tmp_path: Path):
+    result = tuned(source_of(Net(), torch.randn(2, 16, 8, 8), tmp_path), tmp_path, providers=[Wrong()])
+    (tried,) = [one for task in result.tasks for slot in task.slots for one in slot.tried]
+    assert tried.outcome.status == "disagrees"
+
+
+def test_whole_graphs_are_refused(tmp_path: Path):
+    source = source_of(Net(), torch.randn(2, 16, 8, 8), tmp_path)
+    with pytest.raises(UsageError, match="job-type 2"):
+        tuned(source, tmp_path, job_type=1)
+
+
+def spec(*shape: int, dtype: str = "float16", constant: bool = False) -> TensorSpec:
+    return TensorSpec(shape=shape, dtype=dtype, stride=contiguous_stride(shape), constant=constant)
+
+
+def attention(**arguments) -> Task:
+    tensors = {name: arguments.pop(name, spec(2, 4, 32, 16)) for name in ("query", "key", "value")}
+    if "attn_mask" in arguments:
+        tensors["attn_mask"] = arguments.pop("attn_mask")
+    return Task(
+        operator="aten::scaled_dot_product_attention", tensors=tensors,
+        arguments={"dropout_p": 0.0, "is_causal": False, "scale": None, "enable_gqa": False} | arguments,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        attention(query=spec(2, 4, 32, 16, dtype="float32")),
+        attention(query=spec(2, 8, 32, 16)),
+        attention(value=spec(2, 4, 32, 32)),
+        attention(query=spec(8, 32, 16)),
+        attention(dropout_p=0.1),
+        attention(attn_mask=spec(32, 32, dtype="float16")),
+        attention(query=spec(2, 4, 8, 16), is_causal=True),
+        *(attention(**dict.fromkeys(("query", "key", "value"), spec(2, 4, 32, size))) for size in (20, 528)),
+    ],
+)  # fmt: skip
+def test_attention_that_the_kernel_does_not_compute_is_not_offered(task: Task):
+    machine = this_machine("npu")
+    assert NpuAttention().candidates(attention(), machine)
+    assert NpuAttention().candidates(attention(attn_mask=spec(32, 32, dtype="bool")), machine)
+    assert not NpuAttention().candidates(task, machine)
+
+
+def test_a_weight_that_changes_is_not_cast_once():
+    machine = this_machine("npu")
+    given = {"self": spec(8, 16), "mat2": spec(16, 32, constant=True)}
+    assert NpuFormat().candidates(Task(operator="aten::mm", tensors=given, arguments={}), machine)
+    given["mat2"] = spec(16, 32)
+    assert not NpuFormat().candidates(Task(operator="aten::mm", tensors=given, arguments={}), machine)
