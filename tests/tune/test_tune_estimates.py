@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -94,8 +96,8 @@ def test_the_machine_is_the_chip_and_says_that_it_is_an_estimate():
     assert this_machine("npu").model != machine.model
     with pytest.raises(DeviceError, match="Ascend999"):
         this_machine("npu:Ascend999")
-    with pytest.raises(UsageError, match="cpu, which is measured, or npu"):
-        this_machine("cuda")
+    with pytest.raises(UsageError, match="must be cpu, cuda or npu"):
+        this_machine("tpu")
 
 
 def test_an_estimated_gain_is_a_point_and_never_looks_measured():
@@ -203,3 +205,60 @@ def test_a_weight_that_changes_is_not_cast_once():
     assert NpuFormat().candidates(Task(operator="aten::mm", tensors=given, arguments={}), machine)
     given["mat2"] = spec(16, 32)
     assert not NpuFormat().candidates(Task(operator="aten::mm", tensors=given, arguments={}), machine)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+def test_a_device_that_is_not_here_is_one_sentence():
+    with pytest.raises(UsageError, match='no device for "--device cuda" on this machine'):
+        this_machine("cuda")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_operators_are_measured_on_cuda(tmp_path: Path):
+    source = source_of(Net(), torch.randn(4, 16, 28, 28), tmp_path)
+    (tmp_path / "bank").mkdir()
+    bank = Bank.open(tmp_path / "bank")
+    result = tune(source, bank=bank, result_folder=tmp_path, machine=this_machine("cuda"), options=TuneOptions())
+    bank.close()
+    tried = [one.outcome for task in result.tasks for slot in task.slots for one in slot.tried]
+    assert {"measured"} <= {one.status for one in tried}
+    assert not any(one.gain.is_estimate for one in tried if one.gain is not None)
+
+
+def test_an_accelerator_is_measured_until_its_work_has_ended(tmp_path: Path):
+    """The emulated NPU stands in for a device: only that it is waited for, and where tensors are, is judged."""
+    code = """
+import sys, torch
+from jumar.device import DevicePlan, activate
+activate(DevicePlan(real="never", num_devices=1))
+from jumar.tune.gate import Gain
+from jumar.tune.task import Task, TensorSpec
+from jumar.tune.worker.devices import Accelerator
+from jumar.tune.worker.messages import Effort, Trial
+from jumar.tune.worker.trial import run_trial
+from jumar.tune.providers import PROVIDERS
+from pathlib import Path
+waits = []
+module = torch.get_device_module("npu")
+synchronize, seen = module.synchronize, set()
+module.synchronize = lambda: (waits.append(1), synchronize())
+class Device(Accelerator):
+    def site(self, site):
+        placed = super().site(site)
+        seen.update(tensor.device.type for tensor in placed.example)
+        return placed
+spec = TensorSpec(shape=(64, 32), dtype="float32", stride=(1, 64))
+other = TensorSpec(shape=(32, 16), dtype="float32", stride=(16, 1))
+task = Task(operator="aten::mm", tensors={"self": spec, "mat2": other}, arguments={})
+contiguous = PROVIDERS[0]
+trial = Trial(task=task, incumbent=(), candidate=(contiguous.policy(),), num_threads=1,
+              effort=Effort(seconds=0.05, min_pairs=7, max_pairs=7, max_wait_share=1e9))
+outcome = run_trial(trial, PROVIDERS, lambda phase: None, Path(sys.argv[1]), Device("npu"))
+assert outcome.status == "measured", outcome
+assert not outcome.gain.is_estimate and outcome.gain.num_pairs >= 7
+assert seen == {"npu"}
+assert len(waits) > 14 * outcome.gain.calls_per_sample
+print("fine")
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stdout.strip().endswith("fine"), done.stderr

@@ -82,8 +82,8 @@ def _tuned(request: Request, began: float) -> TuneResult:
     check_report(request.report, str(path))
     check_output(request.output, job_type, str(path))
     precision = precision_of(request.precision, request.budget, request.metric)
-    if machine.is_estimate and request.cluster is not None:
-        raise UsageError(f"--cluster measures, and --device {request.device} is estimated here. Leave one of them out.")
+    if machine.device != "cpu" and request.cluster is not None:
+        raise UsageError(f"--cluster measures on CPUs, and --device is {request.device}. Leave one of them out.")
     make_runner = runner_of(request.cluster)
     setting = setting_of(job_type, request.aoe_config_file, request.device, is_deep=request.fdeeper_opat)
     selection = request.selection() or setting.selection()

@@ -49,8 +49,9 @@ _OPTIONS = (
         "--device",
         default="cpu",
         show_default=True,
-        metavar="cpu|npu[:SOC]",
-        help="cpu is measured. npu is the emulated NPU, e.g. npu:Ascend910A: for job type 2, by its analytic model.",
+        metavar="cpu|cuda|npu|npu:SOC",
+        help="cpu, cuda and, by torch_npu, npu are measured; npu:Ascend910A is emulated, as is npu without torch_npu: "
+        "its times are estimated. Job type 1 is for cpu.",
     ),
     click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]"),
 )

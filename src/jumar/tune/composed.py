@@ -91,7 +91,7 @@ class Composer:
         try:
             found = self.measurer.confirm(self._trial(captured, plan, ()))
             made = self._judged(captured, len(stacks), found)
-            if not made.is_faster or self.machine.is_estimate:  # `torch.compile` asks for this machine's plans
+            if not made.is_faster or self.machine.device != "cpu":  # `torch.compile` asks for the CPU's plans
                 return made
             return self._written(captured, plan, made)
         except OutOfBudget as error:

@@ -6,10 +6,12 @@ import platform
 import subprocess
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
 from typing import Any
 
 from jumar import __version__
 from jumar.device import DevicePlan
+from jumar.device.plan import is_torch_npu_installed
 from jumar.device.soc import get_soc
 from jumar.errors import UsageError
 from jumar.native import compiler, cpuinfo
@@ -69,16 +71,19 @@ class Machine:
 def this_machine(device: str = "cpu", *, with_compiler: bool = True) -> Machine:
     """Return the machine this process runs on; without its C++ compiler, which takes a moment to ask, on request.
 
-    `npu` and `npu:SOC` are the emulated NPU, whose times are estimated. Raises UsageError for any other device: a
-    policy is never claimed for a device it was not measured on; DeviceError for a chip that is not known.
+    `npu:SOC` is the emulated NPU, whose times are estimated, and so is `npu` where the vendor's torch_npu is not
+    installed. Raises UsageError for a device that is not here or not known: a policy is never claimed for a device it
+    was not measured on; DeviceError for a chip that is not known.
     """
     kind, _, soc = device.partition(":")
-    if kind == "npu":
+    if kind == "npu" and (soc or not is_torch_npu_installed()):
         return emulated_npu(soc or DevicePlan().soc)
+    if device in {"cuda", "npu"}:
+        return _accelerator(device)
     if device != "cpu":
         raise UsageError(
-            f'"--device {device}" must be cpu, which is measured, or npu or npu:SOC, the emulated NPU, whose times are '
-            "estimated."
+            f'"--device {device}" must be cpu, cuda or npu, which are measured, or npu:SOC, the emulated NPU, whose '
+            "times are estimated (those of npu, too, without torch_npu)."
         )
     import torch
 
@@ -104,6 +109,30 @@ def emulated_npu(soc: str) -> Machine:
         torch=torch.__version__,
         compiler=f"Jumar {__version__}",  # what makes the estimate
     )
+
+
+def _accelerator(device: str) -> Machine:
+    """Return the first CUDA device, or the first NPU by torch_npu. Raises UsageError when there is none."""
+    import torch
+
+    module: Any = torch.get_device_module(device) if hasattr(torch, device) else None
+    if module is None or not module.is_available():
+        raise UsageError(f'PyTorch finds no device for "--device {device}" on this machine. Leave it out for the CPU.')
+    return Machine(
+        device=device,
+        model=str(module.get_device_name(0)),
+        capability=_instructions(device, module),
+        num_threads=torch.get_num_threads(),
+        torch=torch.__version__,
+        compiler=compiler_version(),
+    )
+
+
+def _instructions(device: str, module: Any) -> str:
+    """Return `sm_90` of a GPU, the version of torch_npu of an NPU."""
+    if device == "cuda":
+        return "sm_{}{}".format(*module.get_device_capability(0))
+    return f"torch_npu {version('torch_npu')}"
 
 
 def compiler_version() -> str:

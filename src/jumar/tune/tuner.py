@@ -88,10 +88,10 @@ def tune(
     if precision.is_asked and options.job_type != JOB_SUBGRAPHS:
         raise UsageError("--precision lowers the graphs of a model, which are tuned by --job-type 1; add it.")
     machine = machine or this_machine()
-    if machine.is_estimate and options.job_type == JOB_SUBGRAPHS:
+    if machine.device != "cpu" and options.job_type == JOB_SUBGRAPHS:
         raise UsageError(
-            f"--device {machine.target} is estimated operator by operator, and --job-type 1 measures whole graphs. Use "
-            "--job-type 2, which also estimates the model with all policies; or leave --device out."
+            f"--job-type 1 measures whole graphs on the CPU, and --device is {machine.target}. Use --job-type 2, which "
+            "also tries the model with all policies of its operators; or leave --device out."
         )
     if providers is None:
         operators = [] if options.job_type == JOB_SUBGRAPHS else providers_on(machine)

@@ -18,6 +18,7 @@ class ChannelsLast(Provider):
 
     name = "channels_last"
     kind = "Format"
+    devices = frozenset({"cpu", "cuda"})
 
     def candidates(self, task: Task, machine: Machine) -> Sequence[Policy]:
         """Offer it where a spatial operator has an input whose channels are not last already."""

@@ -17,7 +17,7 @@ class Contiguous(Provider):
 
     name = "contiguous"
     kind = "Format"
-    devices = frozenset({"cpu", "npu"})
+    devices = frozenset({"cpu", "cuda", "npu"})
 
     def candidates(self, task: Task, machine: Machine) -> Sequence[Policy]:
         """Offer it where an input is not contiguous."""

@@ -17,6 +17,7 @@ class Inductor(Provider):
 
     name = "inductor"
     kind = "Impl"
+    devices = frozenset({"cpu", "cuda"})
     preload = ("torch._dynamo", "torch._inductor.compile_fx")
 
     def unavailable(self, machine: Machine) -> str:

@@ -1,4 +1,4 @@
-"""Where a trial computes, and how its time is known: this CPU's is measured, an emulated NPU's is estimated."""
+"""Where a trial computes, and how its time is known: a real device's is measured, an emulated NPU's is estimated."""
 
 from __future__ import annotations
 
@@ -33,6 +33,9 @@ class Cpu:
     name = "cpu"
     """The device, and what else decides on the values that it computes."""
 
+    limits_memory = True
+    """Whether a limit of the process's memory leaves it working: drivers reserve far more than they use."""
+
     def placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         """Return `tensors` where functions compute."""
         return tensors
@@ -58,29 +61,31 @@ class Cpu:
         return gain_of(pairs.before_us, pairs.after_us, pairs.calls_per_sample, pairs.num_disturbed)
 
 
-class EmulatedNpu(Cpu):
-    """The emulated NPU: values are computed as its numerics say, times are those of its analytic model."""
+class Accelerator(Cpu):
+    """A device beside the CPU: `cuda`, or the vendor's `npu`. Tensors are copied there and back to be compared.
 
-    def __init__(self, soc: str) -> None:
-        """Bring it up in this process. Raises DeviceError for a chip that is not known."""
-        from jumar.device import DevicePlan, activate
+    NOTE: nothing here touches the device before the first trial: its context would not survive a fork.
+    """
 
-        self.name = f"npu:{soc}"
-        self._device = torch.device(activate(DevicePlan(soc=soc, real="never", num_devices=1)).device_type)
+    limits_memory = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._device = torch.device(name)
 
     def placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Return copies on the NPU."""
+        """Return copies on the device."""
         return list(map(self.place, tensors))
 
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Return a copy on the NPU, with the same strides."""
+        """Return a copy on the device, with the same strides."""
         if any(size > 1 and stride == 0 for size, stride in zip(tensor.shape, tensor.stride(), strict=True)):
             return tensor.to(self._device)  # expanded dimensions cannot be written to
         made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self._device)
         return made.copy_(tensor)
 
     def hosted(self, function: Function) -> Function:
-        """Copy the inputs to the NPU and the outputs back."""
+        """Copy the inputs to the device and the outputs back."""
 
         def call(*tensors: torch.Tensor) -> Any:
             outputs = function(*map(self.place, tensors))
@@ -91,9 +96,27 @@ class EmulatedNpu(Cpu):
         return call
 
     def site(self, site: Site) -> Site:
-        """Return `site` with weights and example on the NPU."""
+        """Return `site` with weights and example on the device."""
         constants = {place: self.place(tensor) for place, tensor in site.constants.items()}
         return replace(site, constants=constants, example=[self.place(tensor) for tensor in site.example])
+
+    def gain(self, before: Call, after: Call, trial: Trial) -> Gain:
+        """Measure from the first call to the end of the last one's kernels. Raises Busy as on the CPU."""
+        synchronise = torch.get_device_module(self._device.type).synchronize
+        return super().gain(_ended(before, synchronise), _ended(after, synchronise), trial)
+
+
+class EmulatedNpu(Accelerator):
+    """The emulated NPU: values are computed as its numerics say, times are those of its analytic model."""
+
+    limits_memory = True
+
+    def __init__(self, soc: str) -> None:
+        """Bring it up in this process. Raises DeviceError for a chip that is not known."""
+        from jumar.device import DevicePlan, activate
+
+        super().__init__(activate(DevicePlan(soc=soc, real="never", num_devices=1)).device_type)
+        self.name = f"npu:{soc}"
 
     def gain(self, before: Call, after: Call, trial: Trial) -> Gain:
         """Return what `after` gains by the analytic model. Raises TuneError for work that costs nothing by it."""
@@ -121,9 +144,22 @@ class EmulatedNpu(Cpu):
 
 @functools.cache
 def device_of(name: str) -> Cpu:
-    """Return the device of this process, once: `cpu`, or `npu:SOC`. Raises DeviceError for an unknown chip."""
+    """Return the device of this process, once, by `Machine.target`. Raises DeviceError for an unknown chip."""
     kind, _, soc = name.partition(":")
-    return EmulatedNpu(soc) if kind == "npu" else Cpu()
+    if soc:
+        return EmulatedNpu(soc)
+    return Cpu() if kind == "cpu" else Accelerator(kind)
+
+
+def _ended(call: Call, synchronise: Callable[[], object]) -> Call:
+    """Return `call` as one that lasts until the device has done its work."""
+
+    def run() -> Any:
+        result = call()
+        synchronise()
+        return result
+
+    return run
 
 
 def _to_host(tensor: torch.Tensor | None) -> torch.Tensor | None:

@@ -101,14 +101,16 @@ def _be_child(request: dict[str, Any], providers: Sequence[Any], pipe: int, log:
         from jumar.tune.worker.trial import run_trial
 
         trial = Trial.from_json(request["trial"])
-        limit_memory(request["limits"]["memory_bytes"] + COPIES_OF_WORK * size_bytes(trial.task))
+        device = device_of(request["device"])
+        if device.limits_memory:
+            limit_memory(request["limits"]["memory_bytes"] + COPIES_OF_WORK * size_bytes(trial.task))
 
         with os.fdopen(pipe, "w", encoding="utf-8") as answers:
 
             def on_phase(phase: Phase) -> None:
                 _answer(answers, {"phase": phase})
 
-            outcome = run_trial(trial, providers, on_phase, folder, device_of(request["device"]))
+            outcome = run_trial(trial, providers, on_phase, folder, device)
             _answer(answers, outcome.to_json())
         code = 0
     finally:
