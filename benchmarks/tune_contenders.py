@@ -120,16 +120,18 @@ def openvino_bf16(model: nn.Module, inputs: Inputs, threads: int) -> Call:
 
 def tvm(model: nn.Module, inputs: Inputs, threads: int) -> Call:
     """TVM's default pipeline for this processor: a search of its own would take hours a row."""
+    os.environ["TVM_NUM_THREADS"] = str(threads)  # read at the import
     import tvm as engine
     from tvm import relax
     from tvm.relax.frontend.torch import from_exported_program
+    from tvm.target.codegen import llvm_get_system_cpu
 
-    os.environ.setdefault("TVM_NUM_THREADS", str(threads))
+    target = engine.target.Target({"kind": "llvm", "mcpu": llvm_get_system_cpu()})
     module = from_exported_program(torch.export.export(model, inputs), keep_params_as_input=False)
-    with engine.target.Target("llvm -mcpu=native"):
-        machine = relax.VirtualMachine(relax.build(relax.get_pipeline("zero")(module), target="llvm"), engine.cpu())
-    arrays = [engine.nd.array(one.numpy()) for one in inputs]
-    return lambda: torch.from_numpy(machine["main"](*arrays)[0].numpy())
+    with target:
+        machine = relax.VirtualMachine(relax.build(relax.get_pipeline("zero")(module), target=target), engine.cpu())
+    arrays = [engine.runtime.from_dlpack(one.contiguous()) for one in inputs]
+    return lambda: torch.from_dlpack(machine["main"](*arrays)[0])
 
 
 def jumar(model: nn.Module, inputs: Inputs, _threads: int) -> Call:

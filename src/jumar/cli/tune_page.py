@@ -71,7 +71,7 @@ def verdict(result: TuneResult) -> Verdict:
     ]
     if result.machine.is_estimate:
         details.append("Times are estimates of an analytic model, not measurements; outputs were compared.")
-    elif result.recorded_device != result.machine.device:
+    elif result.is_of_another_device:
         details.append(
             f"The recording is of {result.recorded_device}: what was measured on this {result.machine.device} says "
             "nothing about that device."

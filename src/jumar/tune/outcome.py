@@ -142,6 +142,11 @@ class TuneResult:
     result_file_failure: str = ""
     """Why the file could not be written the last time, so that it tells of an earlier moment; empty when it could."""
 
+    @property
+    def is_of_another_device(self) -> bool:
+        """Whether what is tuned was recorded on another device than `machine`; a model was recorded on none."""
+        return not self.is_offline and self.recorded_device.partition(" ")[0] != self.machine.device  # `npu (emulated)`
+
     def counters(self) -> Counters:
         """Return the counts of the tasks so far."""
         actions = [slot.action for task in self.tasks for slot in task.slots]

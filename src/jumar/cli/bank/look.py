@@ -166,4 +166,4 @@ def _list_row(entry: Known) -> list[str]:
 
 
 def _short(entry: Known) -> str:
-    return f"{entry.machine.device}, torch {entry.machine.torch}"
+    return f"{entry.machine.target}, torch {entry.machine.torch}"

@@ -1,14 +1,14 @@
 """JM505 tuned-for-another-device.
 
 ## What it does
-Says that the recording was made on one device and its operators were measured on another.
+Says that the recording was made on one device and its operators were tuned for another.
 
 ## Why it matters
 Policies hold for the machine they were measured on. A layout or a number of threads that is best on
 this CPU says nothing about an NPU or a GPU.
 
 ## Example
-The recording is of npu (emulated); its operators were measured on cpu.
+The recording is of npu (emulated); its operators were tuned for cpu.
 
 ## Use instead
 Use these policies where the model runs on this machine. For the device of the recording, tune there.
@@ -39,14 +39,12 @@ RULE = Rule(
 
 def findings(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding when the devices differ."""
-    is_model = result.machine.is_estimate and result.is_offline  # captured here, to run there
-    device = result.recorded_device.partition(" ")[0]  # of `npu (emulated)`
-    if device == result.machine.device or not result.num_tasks or is_model:
+    if not result.num_tasks or not result.is_of_another_device:
         return
     yield RULE.finding(
-        f"The recording is of {result.recorded_device or 'an unnamed device'}; its operators were measured on "
+        f"The recording is of {result.recorded_device or 'an unnamed device'}; its operators were tuned for "
         f"{result.machine}.",
         evidence={"recorded_device": result.recorded_device, "machine": str(result.machine)},
-        why="A policy for this CPU says nothing about another device.",
-        action="Use these policies only where the model runs on this machine.",
+        why="A policy for one device says nothing about another.",
+        action="Use these policies only where the model runs on the device that they were found for.",
     )
