@@ -22,6 +22,8 @@ _NUMBERS = (
     Column(title="Pairs", number=True),
 )
 
+_ESTIMATED = "Times of an analytic model of the chip: an estimate, not a measurement."
+
 
 def operators(tasks: Sequence[TaskOutcome]) -> Section | None:
     """Return the policies of operators, the greatest gain first; None when there are none."""
@@ -35,7 +37,8 @@ def operators(tasks: Sequence[TaskOutcome]) -> Section | None:
         return None
     rows = [row for _, row in sorted(found, key=lambda pair: -pair[0])]
     columns = [Column(title="Operator", code=True), Column(title="Policy", code=True), *_NUMBERS, Column(title="Bank")]
-    note = "Medians and the 95 % interval of the paired measurement in a fresh process."
+    is_estimate = any(slot.gain.is_estimate for task in tasks for slot in task.slots if slot.gain is not None)
+    note = _ESTIMATED if is_estimate else "Medians and the 95 % interval of the paired measurement in a fresh process."
     return Section(title="Operators, before and after", blocks=[Table(columns=columns, rows=rows), Text(text=note)])
 
 

@@ -39,8 +39,12 @@ class Region:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        """`openvino precision=bf16`."""
-        return " ".join([self.engine, *(f"{name}={value}" for name, value in sorted(self.settings.items()))])
+        """`openvino precision=bf16`; of settings by operator their number alone, `operators stacks: 12`."""
+        return " ".join([self.engine, *(_worded(name, value) for name, value in sorted(self.settings.items()))])
+
+
+def _worded(name: str, value: Json) -> str:
+    return f"{name}: {len(value)}" if isinstance(value, Mapping) else f"{name}={value}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
