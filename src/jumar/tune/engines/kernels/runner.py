@@ -33,6 +33,7 @@ class Runner:
     ) -> None:
         script = program.script
         self._program, self._graph = program, graph
+        self._variables = graph.variables  # which a graph looks for among all its inputs
         self._num_threads, self._reuse = num_threads, reuse
         self._images: int = graph.inputs[graph.variables[0]].shape[0] if script["images"] else 0
         copies = num_threads if self._images else 1
@@ -61,7 +62,7 @@ class Runner:
 
     def __call__(self, *inputs: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         """Return the outputs for these variable inputs."""
-        values: Tensors = dict(zip(self._graph.variables, inputs, strict=True))
+        values: Tensors = dict(zip(self._variables, inputs, strict=True))
         for place, value in values.items():
             spec = self._graph.inputs[place]
             if tuple(value.shape) != spec.shape or value.dtype is not torch.float32 or value.device.type != "cpu":
