@@ -262,3 +262,22 @@ print("fine")
 """
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
     assert done.stdout.strip().endswith("fine"), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("recorded", "tuned_for", "is_another"),
+    [
+        ("npu (emulated)", "npu", False),
+        ("Ascend910A", "npu:Ascend910A", False),
+        ("Ascend910A", "npu:Ascend910B1", True),
+        ("cpu", "npu", True),
+        ("cpu", "cpu", False),
+    ],
+)
+def test_which_device_a_recording_is_of(recorded: str, tuned_for: str, is_another: bool):
+    result = TuneResult(recording="r", recorded_device=recorded, machine=this_machine(tuned_for), min_gain=0.02)
+    assert result.is_of_another_device == is_another
+    captured = TuneResult(
+        recording="net:make", recorded_device=recorded, machine=this_machine(tuned_for), min_gain=0.02, is_offline=True
+    )
+    assert not captured.is_of_another_device

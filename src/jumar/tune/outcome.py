@@ -145,7 +145,8 @@ class TuneResult:
     @property
     def is_of_another_device(self) -> bool:
         """Whether what is tuned was recorded on another device than `machine`; a model was recorded on none."""
-        return not self.is_offline and self.recorded_device.partition(" ")[0] != self.machine.device  # `npu (emulated)`
+        device = self.recorded_device.partition(" ")[0]  # `npu (emulated)`; of `set_aoe` the chip
+        return not self.is_offline and device not in {self.machine.device, self.machine.model}
 
     def counters(self) -> Counters:
         """Return the counts of the tasks so far."""
