@@ -32,8 +32,8 @@ class Call:
     num_outputs: int
 
     def has(self, place: int) -> bool:
-        """Tell whether an optional input is there."""
-        return place < len(self.inputs) and self.inputs[place] is not None
+        """Tell whether an optional input is there; large weights are among those that are held only."""
+        return any(place < len(given) and given[place] is not None for given in (self.inputs, self.held))
 
     def tensor(self, place: int) -> torch.Tensor:
         """Return an input as a tensor. Raises TuneError when it is not there."""
