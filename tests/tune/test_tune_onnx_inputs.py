@@ -62,6 +62,23 @@ def test_a_recurrent_layer_with_a_bias_of_many_elements_adds_it():
     agrees(model_of(nodes, [2, 1, 3], weights, rank=4), numbers(2, 1, 3), 1e-4)
 
 
+def test_an_output_that_is_left_out_is_no_input_of_later_nodes():
+    weights = [weight("w", 1, 20, 3), weight("r", 1, 20, 5), weight("b", 1, 40), weight("w2", 1, 20, 5)]
+    nodes = [
+        helper.make_node("LSTM", ["x", "w", "r", "b"], ["", "h"], hidden_size=5),
+        helper.make_node("LSTM", ["h", "w2", "r", "b", "", "h"], ["y"], hidden_size=5),
+    ]
+    agrees(model_of(nodes, [4, 2, 3], weights, rank=4), numbers(4, 2, 3))
+
+
+def test_an_output_that_is_left_out_is_passed_over_where_all_inputs_are_known():
+    nodes = [
+        helper.make_node("LayerNormalization", ["v", "w"], ["n", "", "s"]),
+        helper.make_node("Sum", ["x", "n", "s"], ["y"]),
+    ]
+    agrees(model_of(nodes, [4], [weight("v", 4), weight("w", 4)]), numbers(4))
+
+
 def saved(folder: Path, shape: Sequence[Any], name: str = "x") -> str:
     path = folder / "net.onnx"
     onnx.save(model_of([helper.make_node("Relu", [name], ["y"])], shape, name=name), path)

@@ -76,8 +76,9 @@ class OnnxModule(torch.nn.Module):
         for number, node in enumerate(scope.nodes):
             here = _Surroundings(values, held)
             for name, made in zip(node.output, self._compute(scope, number, here), strict=False):
-                values[name] = made
-                held.pop(name, None)
+                if name:  # an output that is left out has the name of every input that is left out
+                    values[name] = made
+                    held.pop(name, None)
         return [values[name] if values.get(name) is not None else self._weight(name, held) for name in scope.outputs]
 
     def _compute(self, scope: _Scope, number: int, here: _Surroundings) -> Sequence[Value]:
@@ -183,5 +184,5 @@ def _evaluated(node: onnx.NodeProto, known: Mapping[str, np.ndarray], opset: int
     outputs = [onnx.helper.make_empty_tensor_value_info(name) for name in node.output if name]
     graph = onnx.helper.make_graph([node], "node", inputs, outputs)
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
-    found = [np.asarray(one) for one in ReferenceEvaluator(model).run(None, dict(known))]
-    return list(found)
+    found = iter(ReferenceEvaluator(model).run(None, dict(known)))
+    return [np.asarray(next(found)) if name else None for name in node.output]
