@@ -79,6 +79,47 @@ def test_an_output_that_is_left_out_is_passed_over_where_all_inputs_are_known():
     agrees(model_of(nodes, [4], [weight("v", 4), weight("w", 4)]), numbers(4))
 
 
+def test_constants_of_bfloat16_and_of_eight_bit_floats_are_read():
+    half = helper.make_tensor("half", TensorProto.BFLOAT16, [2], [0.5, -3.0])
+    nodes = [helper.make_node("Constant", [], ["c"], value=half), helper.make_node("Mul", ["x", "c"], ["y"])]
+    (made,) = OnnxModule(model_of(nodes, [2], kind=TensorProto.BFLOAT16))(torch.ones(2, dtype=torch.bfloat16))
+    assert (made.dtype, made.tolist()) == (torch.bfloat16, [0.5, -3.0])
+    small = helper.make_tensor("w", TensorProto.FLOAT8E4M3FN, [3], [1.5, 0.25, -3.0])
+    scale = numpy_helper.from_array(np.array(2.0, np.float32), "s")
+    zero = helper.make_tensor("z", TensorProto.FLOAT8E4M3FN, [], [0.0])
+    nodes = [helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"]), helper.make_node("Add", ["x", "d"], ["y"])]
+    (made,) = OnnxModule(model_of(nodes, [3], [small, scale, zero], opset=19))(torch.zeros(3))
+    assert made.tolist() == [3.0, 0.5, -6.0]
+
+
+@pytest.mark.parametrize("kind", ["INT4", "UINT4"])
+def test_weights_of_four_bits_are_refused_in_one_sentence(tmp_path: Path, kind: str):
+    weights = [helper.make_tensor("w", getattr(TensorProto, kind), [2, 2], [1, 2, 3, 4]), weight("s")]
+    nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["d"]), helper.make_node("MatMul", ["x", "d"], ["y"])]
+    path = tmp_path / "net.onnx"
+    onnx.save(model_of(nodes, [1, 2], weights, opset=21), path)
+    with pytest.raises(TuneError, match=f"has a tensor of {kind}, which PyTorch has not"):
+        load_graphs(str(path), folder=tmp_path)
+
+
+def test_large_integers_are_dequantized_to_half_precision():
+    scale = numpy_helper.from_array(np.array(0.01, np.float16), "s")
+    nodes = [
+        helper.make_node("Cast", ["x"], ["i"], to=TensorProto.INT32),
+        helper.make_node("DequantizeLinear", ["i", "s"], ["y"]),
+    ]
+    model = model_of(nodes, [2], [scale], opset=19)
+    model.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    agrees(model, np.array([100000, -70000], np.float32), 0.5)
+
+
+def test_a_constant_that_is_turned_round_is_read():
+    settings = {"start": -1, "end": -(2**40), "axis": 0, "step": -1}
+    weights = [numpy_helper.from_array(np.array([value]), name) for name, value in settings.items()]
+    nodes = [helper.make_node("Slice", ["v", *settings], ["w"]), helper.make_node("Mul", ["x", "w"], ["y"])]
+    agrees(model_of(nodes, [4], [weight("v", 4), *weights]), numbers(4))
+
+
 def saved(folder: Path, shape: Sequence[Any], name: str = "x") -> str:
     path = folder / "net.onnx"
     onnx.save(model_of([helper.make_node("Relu", [name], ["y"])], shape, name=name), path)

@@ -83,6 +83,10 @@ class Call:
 
 Handler = Callable[[Call], "Value | tuple[Value, ...]"]
 HANDLERS: dict[str, Handler] = {}
+_BY_BITS = ("bfloat16", "float8_")
+"""What dtypes begin with that NumPy has through an extension only, which PyTorch does not read."""
+_UNDER_A_BYTE = frozenset({"int4", "uint4", "int2", "uint2"})
+"""Dtypes that PyTorch has by name and computes nothing in."""
 
 
 def computes(*names: str) -> Callable[[Handler], Handler]:
@@ -97,8 +101,15 @@ def computes(*names: str) -> Callable[[Handler], Handler]:
 
 
 def as_tensor(value: torch.Tensor | np.ndarray) -> torch.Tensor:
-    """Return a value as a tensor."""
-    return value if isinstance(value, torch.Tensor) else torch.tensor(value)
+    """Return a value as a tensor. Raises TuneError for a dtype that PyTorch has not."""
+    if isinstance(value, torch.Tensor):
+        return value
+    name = value.dtype.name
+    kind = _dtype(name, name)
+    value = value if value.flags.c_contiguous else value.copy()  # PyTorch takes no reversed ones
+    if not name.startswith(_BY_BITS):
+        return torch.tensor(value)
+    return torch.tensor(value.view(f"i{value.dtype.itemsize}")).view(kind)
 
 
 def dtype_of(code: int) -> torch.dtype:
@@ -107,8 +118,11 @@ def dtype_of(code: int) -> torch.dtype:
 
     if code == TensorProto.BFLOAT16:
         return torch.bfloat16
-    name = np.dtype(helper.tensor_dtype_to_np_dtype(code)).name
+    return _dtype(np.dtype(helper.tensor_dtype_to_np_dtype(code)).name, TensorProto.DataType.Name(code))
+
+
+def _dtype(name: str, shown: str) -> torch.dtype:
     found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
-        raise TuneError(f"the model has a tensor of {TensorProto.DataType.Name(code)}, which PyTorch has not.")
+    if not isinstance(found, torch.dtype) or name in _UNDER_A_BYTE:
+        raise TuneError(f"the model has a tensor of {shown}, which PyTorch has not.")
     return found

@@ -154,9 +154,11 @@ def _is_inf(call: Call) -> torch.Tensor:
 @computes("DequantizeLinear")
 def _dequantize(call: Call) -> torch.Tensor:
     source, scale = call.tensor(0), call.tensor(1)
-    shape = _along(call, source, scale)
-    moved = source.to(torch.int32) - call.tensor(2).to(torch.int32).reshape(shape) if call.has(2) else source
-    return moved.to(scale.dtype) * scale.reshape(shape)
+    shape, wide = _along(call, source, scale), torch.promote_types(scale.dtype, torch.float32)
+    if call.has(2) and not source.is_floating_point():  # the zero of an eight-bit float is 0
+        source = source.to(torch.int32) - call.tensor(2).to(torch.int32).reshape(shape)
+    # 16 bits hold no integer beyond 65504, which biases reach.
+    return (source.to(wide) * scale.reshape(shape).to(wide)).to(scale.dtype)
 
 
 @computes("QuantizeLinear")

@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional
 
 from jumar.tune.errors import TuneError
-from jumar.tune.graph.from_onnx.call import Call, Value, computes
+from jumar.tune.graph.from_onnx.call import Call, Value, as_tensor, computes
 
 
 @computes("Shape")
@@ -211,7 +211,7 @@ def _one_hot(call: Call) -> torch.Tensor:
     off, on = call.known(2).reshape(-1)
     index = call.tensor(0).to(torch.int64)
     hot = torch.where(index < 0, index + depth, index).unsqueeze(-1) == torch.arange(depth)
-    made = torch.where(hot, torch.tensor(on), torch.tensor(off))
+    made = torch.where(hot, as_tensor(np.asarray(on)), as_tensor(np.asarray(off)))
     axis = call.attribute("axis", -1)
     return made if axis in {-1, made.dim() - 1} else made.movedim(-1, axis)
 

@@ -150,9 +150,7 @@ def _unknown(graph: onnx.GraphProto) -> Iterator[str]:
 
 def _held_tensor(tensor: onnx.TensorProto, array: np.ndarray) -> torch.Tensor:
     wanted = dtype_of(tensor.data_type)
-    if wanted is torch.bfloat16:  # NumPy has it through an extension type only
-        return torch.tensor(array.astype(np.float32)).to(wanted)
-    return torch.tensor(array)
+    return as_tensor(array).to(wanted)  # older packages of ONNX read bfloat16 as float32
 
 
 def _attribute(attribute: onnx.AttributeProto) -> Any:
