@@ -120,6 +120,18 @@ def test_a_constant_that_is_turned_round_is_read():
     agrees(model_of(nodes, [4], [weight("v", 4), *weights]), numbers(4))
 
 
+def test_small_numbers_before_great_ones_are_in_sums_that_leave_the_last_out():
+    axis = [numpy_helper.from_array(np.array(-1), "a")]
+    for reverse in (0, 1):
+        nodes = [helper.make_node("CumSum", ["x", "a"], ["y"], exclusive=1, reverse=reverse)]
+        x = np.array([[1, 1e30, 2, np.inf], [np.inf, 3, 1e30, 1]], np.float32)
+        expected = np.array([[0, 1, 1e30, 1e30], [0, np.inf, np.inf, np.inf]], np.float32)
+        if reverse:
+            expected = np.array([[np.inf, np.inf, np.inf, 0], [1e30, 1e30, 1, 0]], np.float32)
+        (made,) = OnnxModule(model_of(nodes, [2, 4], axis))(torch.tensor(x))
+        np.testing.assert_array_equal(made.numpy(), expected)
+
+
 def saved(folder: Path, shape: Sequence[Any], name: str = "x") -> str:
     path = folder / "net.onnx"
     onnx.save(model_of([helper.make_node("Relu", [name], ["y"])], shape, name=name), path)

@@ -69,9 +69,12 @@ def _top_k(call: Call) -> tuple[torch.Tensor, ...]:
 def _cum_sum(call: Call) -> torch.Tensor:
     source, axis = call.tensor(0), int(call.number(1))
     backwards = bool(call.attribute("reverse", 0))
-    found = torch.cumsum(source.flip(axis) if backwards else source, axis, dtype=source.dtype)
-    if call.attribute("exclusive", 0):
-        found = found - (source.flip(axis) if backwards else source)
+    source = source.flip(axis) if backwards else source
+    if call.attribute("exclusive", 0) and source.shape[axis]:
+        # Not by taking the elements off the sums: what is small would be lost, and infinity would be no number.
+        nothing = torch.zeros_like(source.narrow(axis, 0, 1))
+        source = torch.cat([nothing, source.narrow(axis, 0, source.shape[axis] - 1)], axis)
+    found = torch.cumsum(source, axis, dtype=source.dtype)
     return found.flip(axis) if backwards else found
 
 
