@@ -113,11 +113,23 @@ def test_large_integers_are_dequantized_to_half_precision():
     agrees(model, np.array([100000, -70000], np.float32), 0.5)
 
 
+@pytest.mark.parametrize("kind", ["ReduceL1", "ReduceSumSquare", "ReduceProd"])
+def test_sums_of_integers_keep_their_dtype(kind):
+    model = model_of([helper.make_node(kind, ["x"], ["y"])], [2, 3], kind=TensorProto.INT32)
+    agrees(model, np.array([[1, -2, 3], [4, 5, -6]], np.int32))
+
+
 def test_a_constant_that_is_turned_round_is_read():
     settings = {"start": -1, "end": -(2**40), "axis": 0, "step": -1}
     weights = [numpy_helper.from_array(np.array([value]), name) for name, value in settings.items()]
     nodes = [helper.make_node("Slice", ["v", *settings], ["w"]), helper.make_node("Mul", ["x", "w"], ["y"])]
     agrees(model_of(nodes, [4], [weight("v", 4), *weights]), numbers(4))
+
+
+def test_integers_are_bounded_by_the_greatest_there_is():
+    bounds = [numpy_helper.from_array(np.array(value), name) for value, name in ((2**53 + 1, "a"), (2**63 - 1, "b"))]
+    model = model_of([helper.make_node("Clip", ["x", "a", "b"], ["y"])], [2], bounds, kind=TensorProto.INT64)
+    agrees(model, np.array([0, 2**62]))
 
 
 def test_small_numbers_before_great_ones_are_in_sums_that_leave_the_last_out():
@@ -130,6 +142,11 @@ def test_small_numbers_before_great_ones_are_in_sums_that_leave_the_last_out():
             expected = np.array([[np.inf, np.inf, np.inf, 0], [1e30, 1e30, 1, 0]], np.float32)
         (made,) = OnnxModule(model_of(nodes, [2, 4], axis))(torch.tensor(x))
         np.testing.assert_array_equal(made.numpy(), expected)
+
+
+def test_a_power_has_the_dimensions_of_its_exponent():
+    exponent = [numpy_helper.from_array(np.array([[2.0]], np.float32), "e")]
+    agrees(model_of([helper.make_node("Pow", ["x", "e"], ["y"])], [3], exponent, rank=2), numbers(3))
 
 
 def saved(folder: Path, shape: Sequence[Any], name: str = "x") -> str:

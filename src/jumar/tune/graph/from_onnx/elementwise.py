@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 from torch.nn import functional
 
@@ -56,9 +57,9 @@ def _mod(call: Call) -> torch.Tensor:
 def _pow(call: Call) -> torch.Tensor:
     base = call.tensor(0)
     exponent = call.inputs[1]
-    if not isinstance(exponent, torch.Tensor) and exponent is not None and exponent.size == 1:
-        value = exponent.item()
-        return torch.pow(base, int(value) if float(value).is_integer() else value).to(base.dtype)
+    if isinstance(exponent, np.ndarray) and exponent.size == 1 and exponent.ndim <= base.dim():
+        value = float(exponent.reshape(-1)[0])
+        return torch.pow(base, int(value) if value.is_integer() else value).to(base.dtype)
     return torch.pow(base, call.tensor(1)).to(base.dtype)
 
 
@@ -73,13 +74,15 @@ def _several(call: Call) -> torch.Tensor:
 
 @computes("Clip")
 def _clip(call: Call) -> torch.Tensor:
-    low = call.number(1) if call.has(1) else call.attribute("min")
-    high = call.number(2) if call.has(2) else call.attribute("max")
     source = call.tensor(0)
-    if low is None and high is None:
+    bounds = [
+        call.known(place).reshape(-1)[0] if call.has(place) else call.attribute(name)
+        for place, name in ((1, "min"), (2, "max"))
+    ]
+    if bounds == [None, None]:
         return source
-    if not source.is_floating_point():
-        low, high = (None if bound is None else int(bound) for bound in (low, high))
+    is_whole = not source.is_floating_point()  # float has not every integer of 64 bits
+    low, high = (None if bound is None else int(bound) if is_whole else float(bound) for bound in bounds)
     return torch.clamp(source, low, high)
 
 

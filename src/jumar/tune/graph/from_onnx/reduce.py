@@ -14,7 +14,7 @@ Reduction = Callable[[torch.Tensor, "list[int]", bool], torch.Tensor]
 
 def _prod(source: torch.Tensor, axes: list[int], keep: bool) -> torch.Tensor:
     for axis in sorted(axes, reverse=True):
-        source = torch.prod(source, axis, keepdim=keep)
+        source = torch.prod(source, axis, keepdim=keep, dtype=source.dtype)
     return source
 
 
@@ -24,9 +24,9 @@ _REDUCTIONS: dict[str, Reduction] = {
     "ReduceMax": lambda x, axes, keep: torch.amax(x, axes, keepdim=keep),
     "ReduceMin": lambda x, axes, keep: torch.amin(x, axes, keepdim=keep),
     "ReduceProd": _prod,
-    "ReduceL1": lambda x, axes, keep: torch.sum(torch.abs(x), axes, keepdim=keep),
+    "ReduceL1": lambda x, axes, keep: torch.sum(torch.abs(x), axes, keepdim=keep, dtype=x.dtype),
     "ReduceL2": lambda x, axes, keep: torch.sqrt(torch.sum(x * x, axes, keepdim=keep)),
-    "ReduceSumSquare": lambda x, axes, keep: torch.sum(x * x, axes, keepdim=keep),
+    "ReduceSumSquare": lambda x, axes, keep: torch.sum(x * x, axes, keepdim=keep, dtype=x.dtype),
     "ReduceLogSum": lambda x, axes, keep: torch.log(torch.sum(x, axes, keepdim=keep)),
     "ReduceLogSumExp": lambda x, axes, keep: torch.logsumexp(x, axes, keepdim=keep),
 }
