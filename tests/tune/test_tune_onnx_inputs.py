@@ -144,6 +144,14 @@ def test_small_numbers_before_great_ones_are_in_sums_that_leave_the_last_out():
         np.testing.assert_array_equal(made.numpy(), expected)
 
 
+@pytest.mark.parametrize(("width", "step", "pads"), [(2, 2, [0, 1]), (3, 3, [0, 2]), (3, 2, [1, 2])])
+def test_no_maximum_is_taken_of_the_padding_behind(width, step, pads):
+    way = {"kernel_shape": [width], "strides": [step], "pads": pads, "ceil_mode": 1}
+    for size in range(3, 8):
+        nodes = [helper.make_node("MaxPool", ["x"], ["y"], **way)]
+        agrees(model_of(nodes, [1, 2, size]), numbers(1, 2, size))
+
+
 def test_a_power_has_the_dimensions_of_its_exponent():
     exponent = [numpy_helper.from_array(np.array([[2.0]], np.float32), "e")]
     agrees(model_of([helper.make_node("Pow", ["x", "e"], ["y"])], [3], exponent, rank=2), numbers(3))

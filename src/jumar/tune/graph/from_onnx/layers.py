@@ -89,9 +89,15 @@ def _max_pool(call: Call) -> torch.Tensor:
     source, kernel = call.tensor(0), list(call.attribute("kernel_shape"))
     rank = len(kernel)
     strides, dilations = (list(call.attribute(name) or [1] * rank) for name in ("strides", "dilations"))
+    begins = [begin for begin, _ in _pads(call, list(source.shape[2:]), kernel, strides, dilations)]
+    inside = [size + begin for size, begin in zip(source.shape[2:], begins, strict=True)]
     source, padding = _padded(call, source, kernel, strides, dilations, -math.inf, most=[size // 2 for size in kernel])
     ceil = bool(call.attribute("ceil_mode", 0))
-    return _of(_MAX_POOLS, rank, call)(source, kernel, strides, padding, dilations, ceil)
+    made = _of(_MAX_POOLS, rank, call)(source, kernel, strides, padding, dilations, ceil)
+    for axis, (end, step) in enumerate(zip(inside, strides, strict=True), start=2):
+        if ceil and made.shape[axis] > -(-end // step):  # no window begins in the padding behind
+            made = made.narrow(axis, 0, -(-end // step))
+    return made
 
 
 @computes("AveragePool")
