@@ -152,6 +152,12 @@ def test_no_maximum_is_taken_of_the_padding_behind(width, step, pads):
         agrees(model_of(nodes, [1, 2, size]), numbers(1, 2, size))
 
 
+def test_reflecting_nothing_is_a_copy():
+    pads = [numpy_helper.from_array(np.zeros(6, np.int64), "p")]
+    nodes = [helper.make_node("Pad", ["x", "p"], ["y"], mode="reflect")]
+    agrees(model_of(nodes, [1, 2, 3], pads), numbers(1, 2, 3))
+
+
 def test_a_power_has_the_dimensions_of_its_exponent():
     exponent = [numpy_helper.from_array(np.array([[2.0]], np.float32), "e")]
     agrees(model_of([helper.make_node("Pow", ["x", "e"], ["y"])], [3], exponent, rank=2), numbers(3))
@@ -161,3 +167,17 @@ def saved(folder: Path, shape: Sequence[Any], name: str = "x") -> str:
     path = folder / "net.onnx"
     onnx.save(model_of([helper.make_node("Relu", [name], ["y"])], shape, name=name), path)
     return str(path)
+
+
+def test_a_normalisation_with_outputs_of_training_is_refused():
+    weights = [numpy_helper.from_array(np.ones(3, np.float32), name) for name in ("w", "b", "m", "v")]
+    given, made = ["x", "w", "b", "m", "v"], ["y", "m2", "v2", "m3", "v3"]
+    model = model_of([helper.make_node("BatchNormalization", given, made)], [2, 3, 4], weights, opset=9)
+    with pytest.raises(TuneError, match="BatchNormalization is in training mode"):
+        OnnxModule(model)(torch.ones(2, 3, 4))
+
+
+def test_a_single_pixel_is_normalised():
+    weights = [weight("w", 3), weight("b", 3)]
+    nodes = [helper.make_node("InstanceNormalization", ["x", "w", "b"], ["y"])]
+    agrees(model_of(nodes, [2, 3, 1, 1], weights), numbers(2, 3, 1, 1))

@@ -137,7 +137,8 @@ def _global_max_pool(call: Call) -> torch.Tensor:
 
 @computes("BatchNormalization")
 def _batch_norm(call: Call) -> torch.Tensor:
-    if call.attribute("training_mode", 0):
+    # Before operator set 14 the number of outputs says so.
+    if call.attribute("training_mode", 0) or (7 <= call.opset < 14 and call.num_outputs > 1):
         raise TuneError(f"{call} is in training mode; export the model for inference.")
     source, weight, bias, mean, variance = (call.tensor(place) for place in range(5))
     return functional.batch_norm(source, mean, variance, weight, bias, False, 0.0, call.attribute("epsilon", 1e-5))
@@ -146,7 +147,8 @@ def _batch_norm(call: Call) -> torch.Tensor:
 @computes("InstanceNormalization")
 def _instance_norm(call: Call) -> torch.Tensor:
     epsilon = call.attribute("epsilon", 1e-5)
-    return functional.instance_norm(call.tensor(0), weight=call.tensor(1), bias=call.tensor(2), eps=epsilon)
+    # Not the function of `functional`, which refuses a single pixel.
+    return torch.instance_norm(call.tensor(0), call.tensor(1), call.tensor(2), None, None, True, 0.1, epsilon, True)
 
 
 @computes("LayerNormalization")

@@ -159,6 +159,8 @@ def _pad(call: Call) -> torch.Tensor:
     first = min((axis for axis in around if any(around[axis])), default=source.dim())
     flat = [size for axis in range(source.dim() - 1, first - 1, -1) for size in around.get(axis, (0, 0))]
     mode = call.attribute("mode", "constant")
+    if not flat:
+        return source
     if mode == "constant":
         value = call.number(2) if call.has(2) else call.attribute("value", 0.0)
         return functional.pad(source, flat, "constant", value)
