@@ -169,6 +169,15 @@ def saved(folder: Path, shape: Sequence[Any], name: str = "x") -> str:
     return str(path)
 
 
+def test_a_model_that_is_too_large_for_one_message_is_checked_as_a_file(tmp_path: Path, monkeypatch):
+    path = tmp_path / "net.onnx"
+    model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], [2, 3], [weight("w", 3, 500)])
+    onnx.save(model, path, save_as_external_data=True, location="w.data")
+    monkeypatch.setattr(onnx.checker, "MAXIMUM_PROTOBUF", 1000)
+    (found,) = load_graphs(str(path), folder=tmp_path)
+    assert [node.operator for node in found.graph.nodes] == ["aten::matmul"]
+
+
 def test_a_normalisation_with_outputs_of_training_is_refused():
     weights = [numpy_helper.from_array(np.ones(3, np.float32), name) for name in ("w", "b", "m", "v")]
     given, made = ["x", "w", "b", "m", "v"], ["y", "m2", "v2", "m3", "v3"]

@@ -32,8 +32,8 @@ def load_onnx(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captured]
     from jumar.tune.rules import dynamic_shape
 
     try:
+        onnx.checker.check_model(str(path))  # the file: a model of 2 GiB and more is not checked in memory
         model = onnx.load(path)
-        onnx.checker.check_model(model)
     except Exception as error:
         reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
         raise InputError(f"{path} must be an ONNX model ({reason}); export it again.") from error
