@@ -178,6 +178,13 @@ def test_a_model_that_is_too_large_for_one_message_is_checked_as_a_file(tmp_path
     assert [node.operator for node in found.graph.nodes] == ["aten::matmul"]
 
 
+def test_another_dtype_than_the_models_is_refused(tmp_path: Path):
+    path = saved(tmp_path, [2, 3])
+    load_graphs(path, folder=tmp_path, input_shape="x:2,3:float32")
+    with pytest.raises(UsageError, match="gives x the dtype float16, and the model takes float32"):
+        load_graphs(path, folder=tmp_path, input_shape="x:2,3:float16")
+
+
 def test_a_normalisation_with_outputs_of_training_is_refused():
     weights = [numpy_helper.from_array(np.ones(3, np.float32), name) for name in ("w", "b", "m", "v")]
     given, made = ["x", "w", "b", "m", "v"], ["y", "m2", "v2", "m3", "v3"]
@@ -190,3 +197,12 @@ def test_a_single_pixel_is_normalised():
     weights = [weight("w", 3), weight("b", 3)]
     nodes = [helper.make_node("InstanceNormalization", ["x", "w", "b"], ["y"])]
     agrees(model_of(nodes, [2, 3, 1, 1], weights), numbers(2, 3, 1, 1))
+
+
+def test_two_inputs_of_one_size_have_values_of_their_own(tmp_path: Path):
+    nodes = [helper.make_node("Sub", ["x", "z"], ["d"]), helper.make_node("Div", ["d", "d"], ["y"])]
+    model = model_of(nodes, [2, 3])
+    model.graph.input.append(helper.make_tensor_value_info("z", TensorProto.FLOAT, [2, 3]))
+    onnx.save(model, tmp_path / "net.onnx")
+    (found,) = load_graphs(str(tmp_path / "net.onnx"), folder=tmp_path)
+    assert not found.reason_not_tuned  # 0 / 0 everywhere, if they were equal

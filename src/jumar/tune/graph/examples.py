@@ -11,12 +11,15 @@ import torch
 from jumar.errors import UsageError
 from jumar.tune.graph.shapes import Gear, InputShape
 
-_SEED = 0
 
+def example(
+    shape: InputShape, dtype: torch.dtype | None = None, like: torch.Tensor | None = None, place: int = 0
+) -> torch.Tensor:
+    """Return values of a shape: drawn from `like` where it is given, else normal numbers, or the integers 0 and 1.
 
-def example(shape: InputShape, dtype: torch.dtype | None = None, like: torch.Tensor | None = None) -> torch.Tensor:
-    """Return values of a shape: drawn from `like` where it is given, else normal numbers, or the integers 0 and 1."""
-    generator = torch.Generator().manual_seed(_SEED)
+    Inputs of other places have other values: of equal ones a model may take the difference, and divide by it.
+    """
+    generator = torch.Generator().manual_seed(place)
     kind = getattr(torch, shape.dtype) if shape.dtype else dtype or (like.dtype if like is not None else torch.float32)
     if like is not None and like.dtype is kind and like.numel():
         if tuple(like.shape) == shape.shape:
@@ -42,9 +45,9 @@ def positional(gear: Gear, forward: Any) -> tuple[list[torch.Tensor], dict[str, 
         if shape.name and shape.name not in names and not takes_any:
             raise UsageError(f"--input-shape names {shape.name}, and the model takes {', '.join(names)}.")
         if shape.name and not (len(args) < len(names) and names[len(args)] == shape.name and not kwargs):
-            kwargs[shape.name] = example(shape)
+            kwargs[shape.name] = example(shape, place=len(args) + len(kwargs))
         else:
-            args.append(example(shape))
+            args.append(example(shape, place=len(args)))
     return args, kwargs
 
 

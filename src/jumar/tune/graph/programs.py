@@ -67,17 +67,17 @@ def _example_inputs(program: torch.export.ExportedProgram) -> tuple[tuple[Any, .
     if program.example_inputs is not None:
         args, kwargs = program.example_inputs
         return tuple(args), dict(kwargs)
-    made = [_random(node) for node in _user_inputs(program)]
+    made = [_random(node, place) for place, node in enumerate(_user_inputs(program))]
     args, kwargs = torch.utils._pytree.tree_unflatten(made, program.call_spec.in_spec)
     return tuple(args), dict(kwargs)
 
 
-def _random(node: torch.fx.Node) -> Any:
+def _random(node: torch.fx.Node, place: int) -> Any:
     value = node.meta.get("val")
     if not isinstance(value, torch.Tensor):
         return value
     shape = InputShape(name=node.name, shape=tuple(map(_size, value.shape)))
-    return example(shape, dtype=value.dtype)
+    return example(shape, dtype=value.dtype, place=place)
 
 
 def _size(size: Any) -> int:

@@ -86,10 +86,14 @@ def _examples(inputs: Sequence[onnx.ValueInfoProto], shapes: Sequence[InputShape
     from jumar.tune.graph.examples import example
     from jumar.tune.graph.from_onnx.call import dtype_of
 
-    return [
-        example(shape, dtype=dtype_of(one.type.tensor_type.elem_type))
-        for one, shape in zip(inputs, shapes, strict=True)
-    ]
+    found = []
+    for place, (one, shape) in enumerate(zip(inputs, shapes, strict=True)):
+        dtype = dtype_of(one.type.tensor_type.elem_type)
+        name = str(dtype).removeprefix("torch.")
+        if shape.dtype not in {"", name}:
+            raise UsageError(f"--input-shape gives {one.name} the dtype {shape.dtype}, and the model takes {name}.")
+        found.append(example(shape, dtype=dtype, place=place))
+    return found
 
 
 def _sizes(value: onnx.ValueInfoProto) -> list[int | None]:
