@@ -169,6 +169,22 @@ def saved(folder: Path, shape: Sequence[Any], name: str = "x") -> str:
     return str(path)
 
 
+def test_a_size_of_minus_one_is_one_that_changes(tmp_path: Path):
+    path = saved(tmp_path, [-1, 3])
+    with pytest.raises(TuneError, match=r'\(x: dimension 0\).*name them: --input-shape "x:1,3"'):
+        load_graphs(path, folder=tmp_path)
+    with pytest.raises(UsageError, match=r'takes "\?,3"'):
+        load_graphs(path, folder=tmp_path, input_shape="x:2,4")
+
+
+def test_an_input_whose_name_is_a_number_is_given_sizes_as_the_message_says(tmp_path: Path):
+    path = saved(tmp_path, ["batch", 3], "0")
+    with pytest.raises(TuneError, match='--input-shape "0:1,3"'):
+        load_graphs(path, folder=tmp_path)
+    found = load_graphs(path, folder=tmp_path, input_shape="0:1,3;4,3")
+    assert [one.graph.inputs[0].shape for one in found] == [(1, 3), (4, 3)]
+
+
 def test_a_model_that_is_too_large_for_one_message_is_checked_as_a_file(tmp_path: Path, monkeypatch):
     path = tmp_path / "net.onnx"
     model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], [2, 3], [weight("w", 3, 500)])

@@ -13,9 +13,7 @@ from dataclasses import dataclass
 
 from jumar.errors import UsageError
 
-_PART = re.compile(
-    r"\s*(?:(?P<name>[A-Za-z_][\w.:/-]*?)\s*:)?\s*(?P<sizes>\d+(?:\s*,\s*\d+)*)\s*(?::(?P<dtype>\w+))?\s*"
-)
+_PART = re.compile(r"\s*(?:(?P<name>[\w./][\w.:/-]*?)\s*:)?\s*(?P<sizes>\d+(?:\s*,\s*\d+)*)\s*(?::(?P<dtype>\w+))?\s*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

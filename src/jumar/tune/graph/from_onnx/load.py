@@ -97,7 +97,11 @@ def _examples(inputs: Sequence[onnx.ValueInfoProto], shapes: Sequence[InputShape
 
 
 def _sizes(value: onnx.ValueInfoProto) -> list[int | None]:
-    return [one.dim_value if one.HasField("dim_value") else None for one in value.type.tensor_type.shape.dim]
+    """Return the sizes of an input, None for each that changes: some exporters write -1 for it."""
+    return [
+        one.dim_value if one.HasField("dim_value") and one.dim_value >= 0 else None
+        for one in value.type.tensor_type.shape.dim
+    ]
 
 
 def _changing(inputs: Sequence[onnx.ValueInfoProto]) -> list[str]:
