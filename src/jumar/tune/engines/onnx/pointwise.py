@@ -171,9 +171,9 @@ def _masked_fill(draft: Draft, self: Value, mask: Value, value: Value | float) -
 
 @operator("clamp", "clamp_min", "clamp_max", "hardtanh", "relu6")
 def _clamp(draft: Draft, self: Value, *, name: str, **bounds: Any) -> str:
-    low, high = bounds.get("min", bounds.get("min_val")), bounds.get("max", bounds.get("max_val"))
-    if name == "relu6":
-        low, high = 0, 6
+    low, high = bounds.get("min"), bounds.get("max")
+    if name in {"hardtanh", "relu6"}:
+        low, high = (0, 6) if name == "relu6" else (bounds.get("min_val", -1), bounds.get("max_val", 1))
     dtype = draft.out[0].dtype
     made = draft.cast(self, dtype)
     if dtype in {torch.float32, torch.float64} and _are_bounds(low, high):
@@ -198,7 +198,7 @@ def _relu(draft: Draft, self: Value) -> str:
 
 
 @operator("leaky_relu")
-def _leaky_relu(draft: Draft, self: Value, negative_slope: float) -> str:
+def _leaky_relu(draft: Draft, self: Value, negative_slope: float = 0.01) -> str:
     return draft.add("LeakyRelu", self.name, alpha=float(negative_slope))
 
 
@@ -217,9 +217,9 @@ def _elu(draft: Draft, self: Value, alpha: float = 1, scale: float = 1, input_sc
 
 
 @operator("softplus")
-def _softplus(draft: Draft, self: Value, beta: float = 1, **_: Any) -> str:
-    if beta != 1:
-        raise refuse("a scaled softplus")
+def _softplus(draft: Draft, self: Value, beta: float = 1, threshold: float = 20) -> str:
+    if beta != 1 or threshold < 20:  # beyond the threshold PyTorch returns what it is given
+        raise refuse("a scaled softplus, or one that is cut off")
     return draft.add("Softplus", self.name)
 
 

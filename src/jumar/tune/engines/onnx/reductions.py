@@ -156,7 +156,7 @@ def _group_norm(draft: Draft, **given: Any) -> str:
     batch, channels = x.shape[:2]
     flat = draft.reshape(x.name, [batch, groups, -1])
     ones, zeros = (draft.constant(torch.full((groups,), fill, dtype=x.dtype)) for fill in (1.0, 0.0))
-    made = draft.add("InstanceNormalization", flat, ones, zeros, epsilon=float(given["eps"]))
+    made = draft.add("InstanceNormalization", flat, ones, zeros, epsilon=float(given.get("eps", 1e-5)))
     made = draft.reshape(made, x.shape)
     column = [channels, *([1] * (x.rank - 2))]
     for kind, value in (("Mul", given.get("weight")), ("Add", given.get("bias"))):
