@@ -56,6 +56,16 @@ def test_what_is_left_out_is_pytorchs_default(engine: Engine, tmp_path: Path) ->
         EngineContract().agree(engine.build(site, {})(*site.example), expected, {})
 
 
+@pytest.mark.parametrize("engine", [OnnxRuntime(), OpenVino()])
+def test_images_are_resized_to_one_row_as_pytorch_does(engine: Engine, tmp_path: Path) -> None:
+    if engine.unavailable(MACHINE):
+        pytest.skip(engine.unavailable(MACHINE))
+    site = site_of(Resized(), tmp_path, torch.linspace(-8, 30, 96).reshape(2, 4, 3, 4))
+    with torch.no_grad():
+        expected = plain(site.graph, site.constants, list(site.example))
+        EngineContract().agree(engine.build(site, {})(*site.example), expected, {})
+
+
 def test_a_softplus_that_is_cut_off_early_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
     pytest.importorskip("onnx")

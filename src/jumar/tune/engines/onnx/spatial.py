@@ -156,7 +156,7 @@ def _upsample(draft: Draft, **given: Any) -> str:
     corners = "align_corners" if given.get("align_corners") else "half_pixel" if name == "linear" else "asymmetric"
     return draft.add(
         "Resize", x.name, "", "", draft.integers(draft.out[0].shape), mode=name,
-        coordinate_transformation_mode="pytorch_half_pixel" if corners == "half_pixel" else corners,
+        coordinate_transformation_mode=corners,  # ONNX's `pytorch_half_pixel` is not what PyTorch computes of one place
         nearest_mode="floor" if name == "nearest" else None,
     )  # fmt: skip
 
