@@ -415,3 +415,17 @@ def test_a_chain_of_inverted_residuals_is_right_in_every_width(panel, tmp_path) 
     model = nn.Sequential(nn.Conv2d(3, 32, 3, 2, 1), nn.ReLU6(), *blocks).eval()
     x = torch.randn(1, 3, 224, 224)
     assert error_of(model, build(model, [x], tmp_path, panel=panel), [x]) < 2e-6
+
+
+def test_products_of_equal_weights_may_have_panels_of_different_widths(folders, monkeypatch) -> None:
+    """A layer that is called for images of two sizes is two products, and each has the width that is its fastest."""
+
+    def time_of(product: Any, fields: dict[str, int], _repeats: int) -> int:
+        is_small = product._bound.field(product._number, "row") < 40
+        return 1000 * fields["nr"] if is_small else 1000 // fields["nr"]
+
+    monkeypatch.setattr("jumar.tune.engines.kernels.search._Product._time", time_of)
+    torch.manual_seed(0)
+    model = Net(lambda conv, x: conv(x).mean((2, 3)) + conv(F.avg_pool2d(x, 2)).mean((2, 3)), nn.Conv2d(24, 70, 1))
+    x = torch.randn(1, 24, 12, 10)
+    assert error_of(model, build(model, [x], folders()), [x]) < 2e-6

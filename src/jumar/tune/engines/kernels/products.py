@@ -30,7 +30,7 @@ def lower_product(low: Lowering, step: Conv) -> None:
     matrix, bias = _matrix(low, step, reader)
     other = None if step.other is None else addend(low, step.other, out)
     blocks = out.one.blocks // step.groups
-    place = low.weights.put(np.concatenate([packed(group, WIDTH, low.choices.lanes) for group in matrix]))
+    place = low.weights.put(np.concatenate([packed(group, WIDTH, low.choices.lanes) for group in matrix]), shared=False)
     low.matrices[place] = matrix, blocks
     ending = low.ending(step)
 

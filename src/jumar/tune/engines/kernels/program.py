@@ -44,10 +44,13 @@ class Blob:
     parts: list[npt.NDArray[Any]] = field(default_factory=list)
     known: dict[bytes, int] = field(default_factory=dict)
 
-    def put(self, values: npt.ArrayLike) -> int:
-        """Append values (or find equal ones, when they are few) and return where they begin."""
+    def put(self, values: npt.ArrayLike, *, shared: bool = True) -> int:
+        """Append values (or find equal ones, when they are few) and return where they begin.
+
+        Not `shared` is what the search packs anew: two products of equal weights may have panels of different widths.
+        """
         flat = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1)
-        key = flat.tobytes() if flat.size <= 1 << 16 else b""
+        key = flat.tobytes() if shared and flat.size <= 1 << 16 else b""
         if key and key in self.known:
             return self.known[key]
         place, room = self.size, -(-flat.size // 16) * 16

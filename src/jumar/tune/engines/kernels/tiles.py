@@ -85,7 +85,7 @@ def lower_phased(low: Lowering, step: Conv, m: int) -> None:
     weight, bias = folded(step, low.constant)
     blocks = out.one.blocks
     matrix = lanewise(winograd(weight, m), blocks, lanes).astype(np.float32)
-    place = low.weights.put(np.concatenate([packed(point, WIDTH, lanes) for point in matrix]))
+    place = low.weights.put(np.concatenate([packed(point, WIDTH, lanes) for point in matrix]), shared=False)
     low.matrices[place] = matrix, blocks
     points, tiles = (m + 2) ** 2, -(-out.one.height // m) * -(-out.one.width // m)
     count = out.one.images * tiles
@@ -142,7 +142,7 @@ def lower_winograd(low: Lowering, step: Conv, m: int) -> None:
     weight, bias = folded(step, low.constant)
     blocks = out.one.blocks
     matrix = lanewise(winograd(weight, m), blocks, lanes).astype(np.float32)
-    place = low.weights.put(packed(matrix, WIDTH, lanes))
+    place = low.weights.put(packed(matrix, WIDTH, lanes), shared=False)
     low.matrices[place] = matrix[None], blocks
     points, tiles = (m + 2) ** 2, -(-out.one.height // m) * -(-out.one.width // m)
     count = num_tile_blocks(low, step, tiles, m)
