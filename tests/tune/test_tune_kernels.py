@@ -429,3 +429,16 @@ def test_products_of_equal_weights_may_have_panels_of_different_widths(folders, 
     model = Net(lambda conv, x: conv(x).mean((2, 3)) + conv(F.avg_pool2d(x, 2)).mean((2, 3)), nn.Conv2d(24, 70, 1))
     x = torch.randn(1, 24, 12, 10)
     assert error_of(model, build(model, [x], folders()), [x]) < 2e-6
+
+
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_a_depthwise_convolution_of_some_channels_leaves_the_others_for_who_reads_them(folders, num_threads) -> None:
+    def gated(one: Any, two: Any, x: torch.Tensor) -> torch.Tensor:
+        kept, deeper = one(x).split([lanes, 2 * lanes], 1)
+        return torch.cat([kept, two(deeper)], 1)
+
+    torch.manual_seed(0)
+    lanes = widths()[0]
+    depthwise = nn.Conv2d(2 * lanes, 2 * lanes, 3, padding=1, groups=2 * lanes)
+    model, x = Net(gated, nn.Conv2d(7, 3 * lanes, 1), depthwise), torch.randn(2, 7, 11, 9)
+    assert error_of(model, build(model, [x], folders(), num_threads), [x]) < 2e-6

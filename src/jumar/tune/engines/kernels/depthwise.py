@@ -100,7 +100,7 @@ def _in_bands(low: Lowering, step: Conv, source: Buffer, out: Buffer, emit: Call
     writer = next(
         (item for item in low.plan[low.run_start :] if item.bands is not None and source in item.writes), None
     )
-    if writer is None or not low.choices.fuse or low.uses[step.inputs[0]] != 1:
+    if writer is None or not low.choices.fuse or not _is_read_once(low, source):
         return False
     (top, left, _, right), (sy, _) = step.padding, step.stride
     span = (step.kernel[0] - 1) * step.dilation[0] + 1
@@ -124,3 +124,8 @@ def _in_bands(low: Lowering, step: Conv, source: Buffer, out: Buffer, emit: Call
 
     low.add(both, writer.reads, [out, scratch])
     return True
+
+
+def _is_read_once(low: Lowering, buffer: Buffer) -> bool:
+    """Tell whether every value in a buffer has one reader: what one reads some channels of, others may read as well."""
+    return all(low.uses[reference] == 1 for reference, value in low.values.items() if buffer in value.buffers)
