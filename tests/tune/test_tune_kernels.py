@@ -442,3 +442,12 @@ def test_a_depthwise_convolution_of_some_channels_leaves_the_others_for_who_read
     depthwise = nn.Conv2d(2 * lanes, 2 * lanes, 3, padding=1, groups=2 * lanes)
     model, x = Net(gated, nn.Conv2d(7, 3 * lanes, 1), depthwise), torch.randn(2, 7, 11, 9)
     assert error_of(model, build(model, [x], folders(), num_threads), [x]) < 2e-6
+
+
+def test_a_batch_goes_image_by_image_with_more_tensors_than_a_table_of_fixed_size_holds(folders) -> None:
+    torch.manual_seed(0)
+    layers = [nn.Conv2d(3, 2, 1) for _ in range(90)]
+    model, x = Net(lambda *given: tuple(layer(given[-1]) for layer in given[:-1]), *layers), torch.randn(3, 3, 5, 4)
+    outputs = build(model, [x], folders(), images=1)(x)
+    with torch.no_grad():
+        assert all(torch.allclose(*pair, atol=1e-5) for pair in zip(outputs, model(x), strict=True))

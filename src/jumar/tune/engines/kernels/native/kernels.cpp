@@ -110,10 +110,10 @@ struct Images {
 
 void work_images(void* data) {
   Images& job = *static_cast<Images*>(data);
-  float* given[64];
+  const auto given = std::make_unique<float*[]>(size_t(job.num_given));
   Run run = *job.run;
   run.arena += job.next_thread.fetch_add(1) * job.arena_size;
-  run.given = given;
+  run.given = given.get();
   for (int64_t n; (n = job.next_image.fetch_add(1)) < job.images;) {
     for (int64_t i = 0; i < job.num_given; i++) given[i] = job.run->given[i] + n * run.strides[i * 4];
     for (int64_t i = 0; i < job.count; i++) {
