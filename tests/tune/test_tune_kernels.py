@@ -451,3 +451,12 @@ def test_a_batch_goes_image_by_image_with_more_tensors_than_a_table_of_fixed_siz
     outputs = build(model, [x], folders(), images=1)(x)
     with torch.no_grad():
         assert all(torch.allclose(*pair, atol=1e-5) for pair in zip(outputs, model(x), strict=True))
+
+
+def test_a_batch_does_not_go_image_by_image_where_a_weight_is_read_as_images_are(folders) -> None:
+    torch.manual_seed(0)
+    model, x = Net(lambda conv, x: conv(x) * model.planes, nn.Conv2d(3, 5, 1)), torch.randn(3, 3, 5, 4)
+    model.register_buffer("planes", torch.randn(3, 5, 5, 4))
+    site = site_of(model, [x], folders())
+    assert [choice["images"] for choice in Kernels().settings(site.graph, None)] == [0]  # type: ignore[arg-type]
+    assert error_of(model, Kernels().build(site, {"vector": widths()[0]}), [x]) < 2e-6

@@ -95,8 +95,14 @@ def _runner(program: Any, library: Any, site: Site, settings: Settings) -> Graph
 
 
 def _separable(graph: Graph, steps: Sequence[Any]) -> bool:
-    """Tell whether the graph computes every image of a batch by itself, with our kernels only."""
+    """Tell whether the graph computes every image of a batch by itself, with our kernels only.
+
+    A weight that is read as images are is none of the batch: each image would read it from another place on.
+    """
     batches = {graph.inputs[place].shape[:1] for place in graph.variables}
     specs = [graph.spec_of(value) for value in graph.outputs if value is not None]
     batches |= {() if spec is None else spec.shape[:1] for spec in specs}
-    return len(batches) == 1 and batches.pop() > (1,) and not any(isinstance(step, Aten) for step in steps)
+    read = {value for step in steps for value in step.inputs}
+    if any(isinstance(step, Aten) for step in steps) or not read.isdisjoint(graph.constants):
+        return False
+    return len(batches) == 1 and batches.pop() > (1,)
