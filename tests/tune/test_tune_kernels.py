@@ -460,3 +460,14 @@ def test_a_batch_does_not_go_image_by_image_where_a_weight_is_read_as_images_are
     site = site_of(model, [x], folders())
     assert [choice["images"] for choice in Kernels().settings(site.graph, None)] == [0]  # type: ignore[arg-type]
     assert error_of(model, Kernels().build(site, {"vector": widths()[0]}), [x]) < 2e-6
+
+
+def test_some_channels_times_a_value_of_fewer_blocks_read_within_the_memory_of_both(folders) -> None:
+    torch.manual_seed(0)
+    lanes, folder = widths()[0], folders()
+    model = Net(lambda conv, x: x[:, :lanes] * torch.sigmoid(conv(x)), nn.Conv2d(2 * lanes, lanes, 1))
+    x = torch.randn(1, 2 * lanes, 6, 5)
+    assert error_of(model, build(model, [x], folder), [x]) < 2e-6
+    operations = Program.load(folder).operations
+    binary = operations[operations[:, PLACE["code"]] == CODES.index("BINARY")]
+    assert binary[:, PLACE["blocks"]].tolist() == [1]

@@ -56,7 +56,8 @@ def lower_binary(low: Lowering, step: Binary) -> None:
     left, right = (low.single(value) for value in step.inputs)
     if left.one.blocks != right.one.blocks or not np.array_equal(left.channel, right.channel):
         left, right = (low.plain(value) for value in step.inputs)
-    buffer = low.buffer(low.shape(step.output), left.one.blocks)
+    # Channels in order may be the first of a buffer that has a block more than the other value.
+    buffer = low.buffer(low.shape(step.output), min(left.one.blocks, right.one.blocks))
     low.values[step.output] = Value([buffer], left.source, left.channel)
     ending = low.ending(step)
     is_pixel = low.shape(step.inputs[1])[2:] != low.shape(step.inputs[0])[2:]
