@@ -471,3 +471,19 @@ def test_some_channels_times_a_value_of_fewer_blocks_read_within_the_memory_of_b
     operations = Program.load(folder).operations
     binary = operations[operations[:, PLACE["code"]] == CODES.index("BINARY")]
     assert binary[:, PLACE["blocks"]].tolist() == [1]
+
+
+UNUSUAL: dict[str, Any] = {
+    "the mean of all": lambda model, x: x + x.mean(None, keepdim=True),
+    "a linear layer of one row": lambda model, x: F.linear(x.mean((2, 3)), model.row),
+    "a linear layer of one bias": lambda model, x: F.linear(x.mean((2, 3)), model.matrix, model.bias),
+}
+
+
+@pytest.mark.parametrize("name", UNUSUAL)
+def test_what_the_kernels_have_no_step_for_is_left_to_aten(name, folders) -> None:
+    torch.manual_seed(0)
+    model, x = Net(lambda conv, x: UNUSUAL[name](model, conv(conv(x))), nn.Conv2d(5, 5, 1)), torch.randn(2, 5, 6, 7)
+    model.row, model.bias = nn.Parameter(torch.randn(5)), nn.Parameter(torch.randn(1))
+    model.matrix = nn.Parameter(torch.randn(3, 5))
+    assert error_of(model, build(model, [x], folders()), [x]) < 2e-6

@@ -42,9 +42,11 @@ class Layers(Context):
         source, weight, bias = value_of(given["input"]), value_of(given["weight"]), value_of(given["bias"])
         if source is None or weight is None or not self.is_constant(weight) or not self.is_constant(bias):
             return False
-        if len(self.shape(source)) != 2 or not self.shape(place):
+        if len(self.shape(source)) != 2 or len(self.shape(weight)) != 2 or not self.shape(place):
             return False
         out, features = self.shape(weight)
+        if bias is not None and self.shape(bias) != (out,):
+            return False
         source = self.steps.value(source)
         return self.add(Conv(inputs=[source], output=place, weight=weight, bias=bias, channels=(features, out)))
 

@@ -159,7 +159,7 @@ class _Reader(Layers):
         source = value_of(given["input"])
         if source is None or len(self.shape(source)) != 4 or not self.shape(place) or given.get("dtype") is not None:
             return False
-        if "dim" in given and sorted(axis % 4 for axis in given["dim"]) != [2, 3]:
+        if "dim" in given and sorted(axis % 4 for axis in given["dim"] or ()) != [2, 3]:
             return False
         if "output_size" in given and pair(given["output_size"]) != (1, 1):
             return False
