@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 
 import pytest
@@ -42,3 +45,28 @@ def test_our_normalisation_is_in_float32_whatever_the_default_dtype_is() -> None
         torch.set_default_dtype(torch.float32)
     assert torch.allclose(out, functional.batch_norm(x, None, None, training=True), atol=1e-5)
     assert torch.allclose(mean, x.mean((0, 2, 3)), atol=1e-6)
+
+
+_FEWER_THREADS = """
+import torch
+from torch.nn import functional
+from jumar.tune.engines.batch_norm import batch_norm
+
+torch.manual_seed(0)
+torch.set_num_threads(4)
+x = torch.randn(8, 5, 16, 16).contiguous(memory_format=torch.channels_last).requires_grad_()
+ones, zeros = torch.ones(5), torch.zeros(5)
+torch.empty_like(x).fill_(7)  # what memory that nothing writes to would hold
+actual = batch_norm(x, None, None, ones, zeros, 0.1, 1e-5, True)
+expected = functional.relu(functional.batch_norm(x, None, None, ones, zeros, True))
+assert torch.get_num_threads() == 4
+assert torch.allclose(actual, expected, atol=1e-5)
+pairs = zip(torch.autograd.grad(actual, x, x.detach()), torch.autograd.grad(expected, x, x.detach()))
+assert all(torch.allclose(*pair, atol=1e-4) for pair in pairs)
+"""
+
+
+@needs_compiler
+def test_our_normalisation_is_whole_where_fewer_threads_are_given_than_asked_for() -> None:
+    environment = os.environ | {"OMP_THREAD_LIMIT": "2"}
+    subprocess.run([sys.executable, "-c", _FEWER_THREADS], check=True, env=environment, timeout=120)

@@ -10,6 +10,7 @@
 
 extern "C" void GOMP_parallel(void (*)(void*), void*, unsigned, unsigned);  // of the OpenMP that PyTorch has loaded
 extern "C" int omp_get_thread_num();
+extern "C" int omp_get_num_threads();
 
 namespace {
 
@@ -17,11 +18,22 @@ constexpr int64_t kBlock = 128;  // rows, a multiple of kRows
 constexpr int64_t kRows = 4;
 constexpr int64_t kWide = 64;    // channels whose sums stay in registers or the nearest cache
 
+// Calls `work` with each number below `threads`. The runtime may give fewer threads than were asked for (a limit, or
+// inside another parallel region); those there are take the numbers of the others as well.
 template <class Work>
 void each(int threads, const Work& work) {
   if (threads <= 1) return work(0);
-  GOMP_parallel([](void* data) { (*static_cast<const Work*>(data))(omp_get_thread_num()); },
-                const_cast<Work*>(&work), static_cast<unsigned>(threads), 0);
+  struct Team {
+    const Work& work;
+    int numbers;
+  } team{work, threads};
+  GOMP_parallel(
+      [](void* data) {
+        const Team& all = *static_cast<const Team*>(data);
+        const int present = omp_get_num_threads();
+        for (int number = omp_get_thread_num(); number < all.numbers; number += present) all.work(number);
+      },
+      &team, static_cast<unsigned>(threads), 0);
 }
 
 struct Share {
