@@ -70,3 +70,15 @@ assert all(torch.allclose(*pair, atol=1e-4) for pair in pairs)
 def test_our_normalisation_is_whole_where_fewer_threads_are_given_than_asked_for() -> None:
     environment = os.environ | {"OMP_THREAD_LIMIT": "2"}
     subprocess.run([sys.executable, "-c", _FEWER_THREADS], check=True, env=environment, timeout=120)
+
+
+@needs_compiler
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_statistics_of_what_is_not_finite_are_none_as_those_of_pytorch_are(value: float) -> None:
+    x = torch.randn(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+    x[1, 1, 2, 3] = value
+    ones, zeros, mean, variance = torch.ones(3), torch.zeros(3), torch.zeros(3), torch.ones(3)
+    out = batch_norm(x, mean, variance, ones, zeros, 0.1, 1e-5, False)
+    expected = functional.batch_norm(x, zeros.clone(), (known := torch.ones(3)), training=True)
+    assert torch.equal(out.isnan(), expected.isnan())
+    assert torch.equal(variance.isnan(), known.isnan())

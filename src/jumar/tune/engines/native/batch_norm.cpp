@@ -114,7 +114,8 @@ extern "C" void jumar_batch_norm(
   auto scale = std::make_unique<float[]>(static_cast<size_t>(2 * channels));
   float* shift = scale.get() + channels;
   for (int64_t c = 0; c < channels; ++c) {
-    const double m = sums[c] / rows, v = std::fmax(sums[channels + c] / rows - m * m, 0.0);
+    const double m = sums[c] / rows, squares = sums[channels + c] / rows - m * m;
+    const double v = squares < 0 ? 0.0 : squares;  // NaN stays
     mean[c] = static_cast<float>(about[c] + m);
     variance[c] = static_cast<float>(v);
     inverse[c] = static_cast<float>(1 / std::sqrt(v + eps));
