@@ -20,7 +20,8 @@ from jumar.tune.errors import TuneError
 from jumar.tune.graph.values import annotated
 
 aten = torch.ops.aten
-NORMS = (aten._native_batch_norm_legit_no_training.default,)
+NORMS: dict[Any, int] = {aten.batch_norm.default: 7, aten._native_batch_norm_legit_no_training.default: 6}
+"""Normalisations, and the place of their epsilon."""
 
 
 def packed(site: Site, *, by_mkl: bool = False) -> GraphFunction:
@@ -54,23 +55,25 @@ def _fold_norm(module: fx.GraphModule, node: fx.Node) -> None:
     if node.target not in CONVOLUTIONS or len(node.users) != 1:
         return
     (norm,) = node.users
-    if norm.target not in NORMS or norm.args[0] is not node or set(_items(norm)) != {0}:
+    made = _made_by(norm)
+    if not made or norm.args[0] is not node:
         return
     parameters = [_value(module, argument) for argument in norm.args[1:5]]
     if any(value is None and argument is not None for value, argument in zip(parameters, norm.args[1:5], strict=True)):
         return
     weight, bias = (_value(module, operand) for operand in operands(node)[1:])
     assert weight is not None
-    factor, offset = _affine(parameters, float(norm.args[6]), weight)  # type: ignore[arg-type]
+    factor, offset = _affine(parameters, float(norm.args[NORMS[norm.target]]), weight)  # type: ignore[arg-type]
     shape = (-1, *(1 for _ in weight.shape[1:]))
     folded = offset if bias is None else offset + bias * factor
     with module.graph.inserting_before(node):
         _set(node, 1, "weight", _attribute(module, weight * factor.reshape(shape)))
         _set(node, 2, "bias", _attribute(module, folded))
-    for item in list(norm.users):
-        item.replace_all_uses_with(node)
-        module.graph.erase_node(item)
-    module.graph.erase_node(norm)
+    for value in made:
+        value.replace_all_uses_with(node)
+        module.graph.erase_node(value)
+    if norm not in made:
+        module.graph.erase_node(norm)
 
 
 def _affine(parameters: Sequence[Any], epsilon: float, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -125,8 +128,12 @@ def _relu_after(node: fx.Node) -> fx.Node | None:
     return users[0] if len(users) == 1 and users[0].target is aten.relu.default else None
 
 
-def _items(node: fx.Node) -> list[Any]:
-    return [user.args[1] if user.target is operator.getitem else -1 for user in node.users]
+def _made_by(norm: fx.Node) -> list[fx.Node]:
+    """Return what a normalisation with fixed statistics makes of its input; nothing for another node."""
+    if norm.target is aten.batch_norm.default:
+        return [norm] if norm.args[5] is False else []
+    items = [user.args[1] if user.target is operator.getitem else -1 for user in norm.users]
+    return list(norm.users) if norm.target in NORMS and set(items) == {0} else []
 
 
 def _set(node: fx.Node, place: int, name: str, value: fx.Node) -> None:
