@@ -304,6 +304,16 @@ def test_what_is_written_to_before_a_view_depends_on_it_takes_the_form() -> None
     assert torch.allclose(made(x)[0], written_before_a_view(x))  # vectors and their rests round an exponential apart
 
 
+def test_a_view_in_the_shape_of_another_tensor_takes_the_form() -> None:
+    x, like = torch.randn(2, 4, 3, 3), torch.randn(2, 36)
+
+    def function(image: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
+        return (image * 2).view_as(rows) * rows
+
+    made = in_form(handed_over(function, x, like), FORM)
+    assert torch.allclose(made(x, like)[0], function(x, like))
+
+
 def test_results_keep_their_strides_and_the_module_is_left_as_it_was() -> None:
     weight, x = torch.randn(8, 3, 3, 3), torch.randn(2, 3, 6, 6)
     module = traced(lambda image, filters: functional.conv2d(image, filters).relu(), x, weight)

@@ -4,7 +4,7 @@ A module of `torch.fx` is rewritten at any level above autograd: as TorchDynamo 
 Its arguments and results keep their strides; what lies between has its channels last:
 
 - images and filters are converted where they enter (small for filters; autograd converts their gradients back);
-- `view` becomes `reshape`, which copies where strides do not allow a view;
+- `view` becomes `reshape` (`view_as`: `reshape_as`), which copies where strides do not allow a view;
 - a shuffle of channels (`view`, `transpose`, `view`) exchanges the last dimension's parts and leaves the layout;
 - with `norms`, batch normalisation and a ReLU behind it are a kernel of our own (`batch_norm`);
 - with `products`, a convolution of one pixel is a matrix product over the channels, forward and backward: with one
@@ -30,6 +30,8 @@ from jumar.tune.graph.random_numbers import node_draws
 
 CHANNELS_LAST = "channels_last"
 _IMAGE = 4
+_RESHAPES = {"view": "reshape", "view_as": "reshape_as"}
+"""What needs strides that another layout has not, and what copies where it must."""
 
 
 def in_form(module: fx.GraphModule, settings: Mapping[str, Json]) -> fx.GraphModule:
@@ -43,7 +45,7 @@ def in_form(module: fx.GraphModule, settings: Mapping[str, Json]) -> fx.GraphMod
     if why := why_layout_stays(made.graph) or _why_numbers_move(made.graph):
         raise TuneError(why)
     for node in list(made.graph.nodes):
-        if name_of(node) == "view" and _is_reshape(node):
+        if name_of(node) in _RESHAPES and _is_reshape(node):
             _as_reshape(node)
         elif settings.get("products") and name_of(node) == "conv2d" and _is_of_one_pixel(node):
             _as_product(made.graph, node)
@@ -83,10 +85,8 @@ def _is_reshape(node: fx.Node) -> bool:
 
 
 def _as_reshape(node: fx.Node) -> None:
-    if node.op == "call_method":
-        node.target = "reshape"
-    else:
-        node.target = torch.ops.aten.reshape.default
+    name = _RESHAPES[name_of(node)]
+    node.target = name if node.op == "call_method" else getattr(torch.ops.aten, name).default
 
 
 # ---- convolutions of one pixel -----------------------------------------------------------------------------------
