@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
@@ -23,7 +24,7 @@ from jumar.tune.engines.kernels import Kernels, convolutions
 from jumar.tune.engines.kernels.compiler import widths
 from jumar.tune.engines.kernels.fields import CODES, PLACE
 from jumar.tune.engines.kernels.library import Bound
-from jumar.tune.engines.kernels.program import Program
+from jumar.tune.engines.kernels.program import Blob, Program
 from jumar.tune.engines.kernels.tiles import Tiling
 from jumar.tune.errors import TuneError
 from jumar.tune.graph.fx import from_fx
@@ -487,3 +488,10 @@ def test_what_the_kernels_have_no_step_for_is_left_to_aten(name, folders) -> Non
     model.row, model.bias = nn.Parameter(torch.randn(5)), nn.Parameter(torch.randn(1))
     model.matrix = nn.Parameter(torch.randn(3, 5))
     assert error_of(model, build(model, [x], folders()), [x]) < 2e-6
+
+
+def test_offsets_that_32_bits_do_not_hold_are_refused() -> None:
+    tables = Blob(np.int32)
+    tables.put(np.array([2**31 - 1, 1 - 2**31]))
+    with pytest.raises(TuneError, match="cut the batch"):
+        tables.put(np.arange(3) * 2**30)

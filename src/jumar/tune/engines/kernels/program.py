@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jumar.tune.engines.kernels.fields import FIELDS
+from jumar.tune.errors import TuneError
 
 Floats = npt.NDArray[np.float32]
 Integers = npt.NDArray[np.int32]
@@ -48,8 +49,12 @@ class Blob:
         """Append values (or find equal ones, when they are few) and return where they begin.
 
         Not `shared` is what the search packs anew: two products of equal weights may have panels of different widths.
+        Raises TuneError for an offset that has no room in 32 bits.
         """
-        flat = np.ascontiguousarray(values, dtype=self.dtype).reshape(-1)
+        given = np.asarray(values)
+        if self.dtype is np.int32 and given.size and np.abs(given).max() > np.iinfo(np.int32).max:
+            raise TuneError("a value has more than the 2^31 numbers that the kernels can address; cut the batch.")
+        flat = np.ascontiguousarray(given, dtype=self.dtype).reshape(-1)
         key = flat.tobytes() if shared and flat.size <= 1 << 16 else b""
         if key and key in self.known:
             return self.known[key]
