@@ -14,6 +14,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.machine import compiler_version
 from jumar.tune.policy import Policy, describe, replace_in
 from jumar.tune.providers import PROVIDERS, apply_stack, load_provider
+from jumar.tune.providers.base import Provider
 from jumar.tune.providers.channels_last import ChannelsLast
 from jumar.tune.providers.contiguous import Contiguous
 from jumar.tune.providers.inductor import Inductor
@@ -137,6 +138,32 @@ def test_a_stack_applies_its_policies_from_the_inside_out(tmp_path):
     case = Case(task)
     function = apply_stack(stack, case.plain, case.site(tmp_path, 1), PROVIDERS)
     assert torch.allclose(function(*case.tensors), case.plain(*case.tensors), atol=1e-6)
+
+
+class Leaving(Provider):
+    """Leaves a file that has the same name whoever leaves it, as an engine leaves its library."""
+
+    name = "leaving"
+    kind = "Impl"
+
+    def candidates(self, task, machine):
+        return [self.policy()]
+
+    def apply(self, policy, function, example, site):
+        assert list(site.folder.iterdir()) == []
+        (site.folder / "library.so").write_text(self.name)
+        return function
+
+
+class LeavingToo(Leaving):
+    name = "leaving_too"
+    kind = "Schedule"
+
+
+def test_policies_of_one_stack_leave_each_others_files_alone(tmp_path):
+    providers = [Leaving(), LeavingToo()]
+    apply_stack([one.policy() for one in providers], lambda: None, Case(mm_task()).site(tmp_path, 1), providers)
+    assert sorted(file.read_text() for file in tmp_path.rglob("*.so")) == ["leaving", "leaving_too"]
 
 
 def test_a_policy_of_an_unknown_provider_is_named(tmp_path):

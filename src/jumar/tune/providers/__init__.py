@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 from jumar.tune.engines.base import Site
 from jumar.tune.errors import TuneError
@@ -64,9 +65,14 @@ def load_provider(path: str) -> Provider:
 
 
 def apply_stack(stack: Stack, function: Function, site: Site, providers: Sequence[Provider]) -> Function:
-    """Return `function` under every policy of `stack`, innermost first. Raises TuneError for an unknown provider."""
-    for policy in stack:
-        function = _provider_of(policy, providers).apply(policy, function, site.example, site)
+    """Return `function` under every policy of `stack`, innermost first. Raises TuneError for an unknown provider.
+
+    Each has a folder of its own: a library that one has loaded must not be written over by another's.
+    """
+    for place, policy in enumerate(stack):
+        provider, folder = _provider_of(policy, providers), site.folder / f"policy-{place}"
+        folder.mkdir(parents=True, exist_ok=True)
+        function = provider.apply(policy, function, site.example, replace(site, folder=folder))
     return function
 
 
