@@ -495,3 +495,10 @@ def test_offsets_that_32_bits_do_not_hold_are_refused() -> None:
     tables.put(np.array([2**31 - 1, 1 - 2**31]))
     with pytest.raises(TuneError, match="cut the batch"):
         tables.put(np.arange(3) * 2**30)
+
+
+def test_images_that_do_not_come_apart_are_refused_one_by_one_wherever_the_settings_come_from(folders) -> None:
+    model = Net(lambda conv, x, y: conv(x).mean((2, 3)) + 0 * y.mean((2, 3)), nn.Conv2d(3, 5, 1))
+    site = site_of(model, [torch.randn(3, 3, 5, 4), torch.randn(1, 5, 5, 4)], folders())
+    with pytest.raises(TuneError, match="leave the batch whole"):
+        Kernels().build(site, {"vector": widths()[0], "images": 1})

@@ -49,19 +49,24 @@ class Kernels(Engine):
             return []
         steps = recognise(graph).steps
         tiles = (0, 4, 2) if any(isinstance(step, Conv) and step.is_square3 for step in steps) else (0,)
-        images = (0, 1) if _separable(graph, steps) else (0,)
+        images = (0, 1) if _num_images(graph, steps) > 1 else (0,)
         return [{"vector": widths()[0], "winograd": tile, "images": one} for tile in tiles for one in images]
 
     def build(self, site: Site, settings: Settings) -> GraphFunction:
-        """Compile the library, lay out the graph, pack its weights, and try widths of panels for each product."""
+        """Compile the library, lay out the graph, pack its weights, and try widths of panels for each product.
+
+        Raises TuneError where images should go one by one and cannot: settings may come from a graph of other sizes.
+        """
         from jumar.tune.engines.kernels.assemble import assemble
         from jumar.tune.engines.kernels.library import Library
         from jumar.tune.engines.kernels.lower import Choices
         from jumar.tune.engines.kernels.search import search
 
+        images = int(str(settings.get("images", 0)))
+        if images and not _num_images(site.graph, recognise(site.graph).steps):
+            raise TuneError("the kernels cannot compute the images of this batch one by one; leave the batch whole.")
         build_library(site.folder, int(str(settings["vector"])))
         library = Library(site.folder)
-        images = int(str(settings.get("images", 0)))
         choices = Choices(
             lanes=library.lanes,
             num_threads=1 if images else site.num_threads,
@@ -94,8 +99,8 @@ def _runner(program: Any, library: Any, site: Site, settings: Settings) -> Graph
     return one_a_call(first, lambda: Runner(program, library, graph, first.constants, num_threads, reuse=reuse))
 
 
-def _separable(graph: Graph, steps: Sequence[Any]) -> bool:
-    """Tell whether the graph computes every image of a batch by itself, with our kernels only.
+def _num_images(graph: Graph, steps: Sequence[Any]) -> int:
+    """Return the images of a batch that the graph computes each by itself, with our kernels only; 0 where it does not.
 
     A weight that is read as images are is none of the batch: each image would read it from another place on.
     """
@@ -104,5 +109,5 @@ def _separable(graph: Graph, steps: Sequence[Any]) -> bool:
     batches |= {() if spec is None else spec.shape[:1] for spec in specs}
     read = {value for step in steps for value in step.inputs}
     if any(isinstance(step, Aten) for step in steps) or not read.isdisjoint(graph.constants):
-        return False
-    return len(batches) == 1 and batches.pop() > (1,)
+        return 0
+    return sum(batches.pop()) if len(batches) == 1 else 0
