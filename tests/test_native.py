@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import os
+from pathlib import Path
 
 import pytest
 
-from jumar.native import CompilerError, compiled, compiler
+from jumar.native import CompilerError, cached_library, compiled, compiler
 
 needs_compiler = pytest.mark.skipif(not compiler(), reason="no C++ compiler is installed")
 
@@ -53,3 +54,15 @@ def test_without_a_compiler_that_is_said(source, monkeypatch) -> None:
     monkeypatch.setenv("CXX", os.devnull)
     with pytest.raises(CompilerError, match="install g\\+\\+ or set CXX"):
         compiled(source)
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", ["", "relative"])
+def test_without_a_home_folder_a_library_is_compiled_and_not_kept(source, monkeypatch, name) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nowhere)
+    monkeypatch.setenv("XDG_CACHE_HOME", name)
+    assert cached_library(source, made={"made.hpp": "#define ANSWER 3\n"}) is None
+    assert answer(compiled(source, made={"made.hpp": "#define ANSWER 3\n"})) == 3

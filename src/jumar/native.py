@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from jumar.errors import JumarError
+from jumar.home import cache_folder
 
 TIMEOUT_S = 300
 
@@ -57,19 +58,21 @@ def features_in(text: str) -> frozenset[str]:
 def compiled(source: Path, *, flags: Sequence[str] = (), made: Mapping[str, str] | None = None) -> Path:
     """Return the shared library of `source` for this processor, compiled now or taken from the cache.
 
-    `made` holds headers that no file holds, by name. Headers beside the source count as part of it. Raises
-    CompilerError when there is no compiler or it fails, and OSError when neither the cache nor a temporary folder
-    can be written.
+    `made` holds headers that no file holds, by name. Headers beside the source count as part of it. Without a home
+    folder there is no cache. Raises CompilerError when there is no compiler or it fails, and OSError when neither the
+    cache nor a temporary folder can be written.
     """
     made = made or {}
     arguments, cached = _plan(source, flags, made)
+    if cached is None:
+        return _compile(arguments, source, made, _temporary())
     if cached.is_file():
         return cached
     try:
         cached.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         folder = Path(tempfile.mkdtemp(dir=cached.parent))
     except OSError:  # a cache that cannot be written costs the next process a compilation
-        return _compile(arguments, source, made, Path(tempfile.mkdtemp(prefix="jumar-native-")))
+        return _compile(arguments, source, made, _temporary())
     try:
         _compile(arguments, source, made, folder).replace(cached)
     finally:
@@ -80,11 +83,11 @@ def compiled(source: Path, *, flags: Sequence[str] = (), made: Mapping[str, str]
 def cached_library(source: Path, *, flags: Sequence[str] = (), made: Mapping[str, str] | None = None) -> Path | None:
     """Return what `compiled` would take from the cache, None when it would compile. Raises CompilerError as it does."""
     _, cached = _plan(source, flags, made or {})
-    return cached if cached.is_file() else None
+    return cached if cached is not None and cached.is_file() else None
 
 
-def _plan(source: Path, flags: Sequence[str], made: Mapping[str, str]) -> tuple[list[str], Path]:
-    """Return the command that compiles `source`, but for its files, and where the library belongs."""
+def _plan(source: Path, flags: Sequence[str], made: Mapping[str, str]) -> tuple[list[str], Path | None]:
+    """Return the command that compiles `source`, but for its files, and where the library belongs, if anywhere."""
     command = compiler()
     if not command:
         raise CompilerError("C++ sources need a C++ compiler and none was found; install g++ or set CXX.")
@@ -92,7 +95,8 @@ def _plan(source: Path, flags: Sequence[str], made: Mapping[str, str]) -> tuple[
     texts = [path.read_text("utf-8") for path in sorted(source.parent.glob("*.[ch]pp"))]
     parts = [source.name, *texts, *made, *made.values(), *arguments, *sorted(features()), platform.machine()]
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-    return arguments, _cache_folder() / f"{source.stem}-{digest}.so"
+    folder = cache_folder()
+    return arguments, None if folder is None else folder / "jumar" / "native" / f"{source.stem}-{digest}.so"
 
 
 def _compile(arguments: list[str], source: Path, made: Mapping[str, str], folder: Path) -> Path:
@@ -117,6 +121,5 @@ def _compile(arguments: list[str], source: Path, made: Mapping[str, str], folder
     raise CompilerError(f"{arguments[0]} could not compile {source.name} ({problem}); set CXX to another compiler.")
 
 
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "jumar" / "native"
+def _temporary() -> Path:
+    return Path(tempfile.mkdtemp(prefix="jumar-native-"))

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[2] / "src" / "jumar"
-LEAVES = {"collector", "errors", "findings", "lazy", "native", "rules", "threads", "words"}
+LEAVES = {"collector", "errors", "findings", "home", "lazy", "native", "rules", "threads", "words"}
 ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "findings": set(),
     "collector": set(),
+    "home": set(),
     "threads": set(),
     "lazy": {"collector"},
-    "native": {"errors"},
+    "native": {"errors", "home"},
     "words": set(),
     "rules": {"findings"},
     "recording": LEAVES,

@@ -220,6 +220,21 @@ def test_the_folder_is_where_the_user_wants_it(monkeypatch: pytest.MonkeyPatch, 
     assert cache_folder() == tmp_path / "mine"
 
 
+def test_without_a_home_folder_sources_are_converted_and_nothing_is_kept(
+    folder: Path, tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nowhere() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    expected = convert_tree(tree, cache=False)
+    monkeypatch.setattr(Path, "home", nowhere)
+    for name in ("JUMAR_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    assert cache_folder() is None
+    assert convert_tree(tree) == expected
+    assert not folder.exists()
+
+
 def test_fingerprints_depend_on_values_and_not_on_the_order_of_sets() -> None:
     names = [f"JM{number}" for number in range(100, 160)]
     assert fingerprint(frozenset(names)) == fingerprint(frozenset(reversed(names)))

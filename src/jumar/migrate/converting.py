@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from jumar.findings import Finding
-from jumar.migrate.disk.cache import Cache, cache_folder
+from jumar.migrate.disk.cache import user_cache
 from jumar.migrate.disk.memory import Memory
 from jumar.migrate.disk.walk import shown
 from jumar.migrate.engine import convert_file, is_python, triggers, untouched
@@ -64,7 +64,8 @@ def convert_all(
     as there are processors and work for them. A file on which Jumar itself fails stays as it was.
     """
     total = sum(map(len, sources.values()))
-    memory = Memory(Cache(cache_folder()), sources, options) if cache and total >= _CACHED_BYTES else None
+    kept = user_cache() if cache and total >= _CACHED_BYTES else None
+    memory = None if kept is None else Memory(kept, sources, options)
     jobs = usable_cpus() if jobs is None else max(1, jobs)
     summaries = _summaries(sources, memory, jobs)
     facts, notes = gather(summaries, sources)

@@ -18,11 +18,3 @@ def expanded(text: str, source: str, error: type[JumarError]) -> Path:
         raise error(
             f"{source} must begin with a home folder that is known, or with none; got {text}. Write the path in full."
         ) from problem
-
-
-def home_folder() -> Path | None:
-    """Return the user's home folder; None where neither HOME nor the system's list of users has one."""
-    try:
-        return Path.home()
-    except RuntimeError:
-        return None

@@ -22,9 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jumar.errors import OutputError
+from jumar.home import home_folder
 from jumar.tune.environment import Lanes, TuneEnvironment, usable_cores
 from jumar.tune.errors import TuneError
-from jumar.tune.folders import home_folder
 from jumar.tune.neighbours import Neighbour, computing, profilers
 
 GIB = 1 << 30

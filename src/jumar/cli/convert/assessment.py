@@ -12,7 +12,7 @@ from pathlib import Path
 import jumar
 from jumar.findings import Finding
 from jumar.migrate import Conversion, Failure
-from jumar.migrate.disk.cache import Cache, cache_folder, fingerprint, program_fingerprint
+from jumar.migrate.disk.cache import fingerprint, program_fingerprint, user_cache
 from jumar.migrate.outcome import Outcome
 from jumar.migrate.reports import Unsupported
 
@@ -37,7 +37,7 @@ def assessed(conversion: Conversion, left: Iterable[Finding], *, cache: bool = T
     if not files:
         return
     known = {(finding.where.path, finding.where.line) for finding in left}
-    store = Cache(cache_folder()) if cache and len(files) >= _CACHED_FILES else None
+    store = user_cache() if cache and len(files) >= _CACHED_FILES else None
     key = (
         fingerprint(_tables(), [(file.path, hashlib.sha256(file.before).hexdigest()) for file in files])
         if store

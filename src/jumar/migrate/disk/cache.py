@@ -22,6 +22,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from jumar import home
 from jumar.findings import Finding
 from jumar.migrate.outcome import Failure, Outcome, Skip, Success
 
@@ -34,12 +35,18 @@ _STALE_SECONDS = 3600
 _TOUCH_SECONDS = 24 * 3600
 
 
-def cache_folder() -> Path:
-    """Return `$JUMAR_CACHE_DIR`, or `jumar` in `$XDG_CACHE_HOME`, or `~/.cache/jumar`."""
+def user_cache() -> Cache | None:
+    """Return the cache in `$JUMAR_CACHE_DIR`, `$XDG_CACHE_HOME/jumar` or `~/.cache/jumar`; None without a home."""
+    folder = cache_folder()
+    return None if folder is None else Cache(folder)
+
+
+def cache_folder() -> Path | None:
+    """Return where `user_cache` is."""
     if os.environ.get("JUMAR_CACHE_DIR"):
         return Path(os.environ["JUMAR_CACHE_DIR"])
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if Path(base).is_absolute() else Path.home() / ".cache") / "jumar"
+    folder = home.cache_folder()
+    return None if folder is None else folder / "jumar"
 
 
 class Cache:

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from jumar.errors import UsageError
+from jumar.home import home_folder
 from jumar.tune.errors import BankError
-from jumar.tune.folders import expanded, home_folder
+from jumar.tune.folders import expanded
 
 FILE_NAME = "jumar_tune_bank.sqlite3"
 Place = Path | str

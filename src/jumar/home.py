@@ -1,0 +1,26 @@
+"""Where the user's own files lie: the home folder, and the folder for what can be made again.
+
+A container may run as a user whom no list knows, without HOME: then there is neither, and whoever asks does without.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def home_folder() -> Path | None:
+    """Return the user's home folder; None where neither HOME nor the system's list of users has one."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None
+
+
+def cache_folder() -> Path | None:
+    """Return `$XDG_CACHE_HOME` where that is a whole path (its standard), else `~/.cache`; None without a home."""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    if named.is_absolute():
+        return named
+    home = home_folder()
+    return None if home is None else home / ".cache"
