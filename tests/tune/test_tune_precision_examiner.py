@@ -33,6 +33,14 @@ def no_number(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, 
     return math.nan
 
 
+def below_zero(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
+    return -float((outputs[0].argmax(-1) == reference[0].argmax(-1)).double().mean())
+
+
+def writing(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
+    return float(reference[0].sub_(outputs[0]).abs_().max())
+
+
 def ending(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
     os._exit(3)
 
@@ -100,6 +108,25 @@ def test_a_metric_that_is_no_number_is_an_infinite_error(model: tuple[Graph, str
     with torch.no_grad():
         answer = Examination(hello).answer({"ask": "lowering", "lowering": {}})
     assert answer["metric"] == "inf"
+
+
+def test_an_accuracy_with_a_minus_is_not_within_every_budget(model: tuple[Graph, str]) -> None:
+    graph, data = model
+    hello = {"graph": graph.to_json(), "data": data, "num_threads": 1, "seeds": [0]}
+    with torch.no_grad():
+        examination = Examination({**hello, "metric": f"{__name__}:below_zero"})
+        answer = examination.answer({"ask": "lowering", "lowering": {}})
+    assert answer["metric"] == 1
+
+
+def test_a_metric_that_writes_to_its_reference_writes_to_its_own(tmp_path: Path) -> None:
+    x = torch.randn(3, 4, dtype=torch.float64)
+    captured = graph_of_module(torch.nn.Linear(4, 4).double().eval(), (x,), folder=tmp_path, name="wide")
+    hello = {"graph": captured.graph.to_json(), "data": str(captured.data), "num_threads": 1, "seeds": [0]}
+    with torch.no_grad():
+        examination = Examination({**hello, "metric": f"{__name__}:writing"})
+        answers = [examination.answer({"ask": "lowering", "lowering": {}}) for _ in range(2)]
+    assert all(answer["errors"][0] < 1e-12 for answer in answers)
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,8 +76,9 @@ def test_a_file_that_has_no_metric_is_refused_in_one_sentence(tmp_path: Path, co
 
 
 @pytest.mark.parametrize("said", [0.5, torch.tensor(0.5), torch.tensor([0.5]), np.float32(0.5)])
-def test_a_metric_says_a_number(said: object) -> None:
+def test_a_metric_says_a_number(said: Any) -> None:
     assert number_of(said) == 0.5
+    assert number_of(-1 * said) == 0.5
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from jumar.errors import UsageError
 from jumar.tune.users_code import from_here, named
 
 Metric = Callable[[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]], float]
-"""From outputs and reference outputs to an error: 0 is none, and the budget is the most that is allowed."""
+"""From outputs and reference outputs to an error: 0 is none, and the budget is how far from it is allowed."""
 
 
 def error_of(output: torch.Tensor | None, reference: torch.Tensor | None) -> float:
@@ -75,9 +75,13 @@ def metric_from_anywhere(path: str) -> str:
 
 
 def number_of(said: object) -> float:
-    """Return what a metric said, as a number. Raises TypeError, which says what it is, for anything else."""
+    """Return how far what a metric said is from 0, which is no error. Raises TypeError for what is no number.
+
+    A negative number is within every budget, and most are no errors: an accuracy with a minus, a signed difference,
+    the rounding of `1 - cosine`. By their size the first two are refused, and the last is nothing.
+    """
     value = said.item() if isinstance(said, torch.Tensor) and said.numel() == 1 else said
     if not isinstance(value, Real):
         many = f" of {said.numel()} elements" if isinstance(said, torch.Tensor) else ""
         raise TypeError(f"it returned a {type(said).__name__}{many}, and must return a number")
-    return float(value)
+    return abs(float(value))

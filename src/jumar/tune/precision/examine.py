@@ -114,17 +114,23 @@ class Examination:
 
     @staticmethod
     def _measure(metric: Metric, outputs: list[Any], reference: list[Any], metrics: list[float]) -> str:
-        """Add what the metric says to `metrics`; return why it says nothing, empty when it does."""
-        narrow = [
-            exact.to(ours.dtype) if isinstance(exact, torch.Tensor) and isinstance(ours, torch.Tensor) else exact
-            for ours, exact in zip(outputs, reference, strict=False)
-        ]
+        """Add what the metric says to `metrics`; return why it says nothing, empty when it does.
+
+        It gets a reference of its own: what it writes there must not be in what later questions are compared with.
+        """
+        own = tuple(_narrowed(exact, ours) for ours, exact in zip(outputs, reference, strict=False))
         try:
-            said = number_of(metric(tuple(outputs), tuple(narrow)))
+            said = number_of(metric(tuple(outputs), own))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the user's code may raise anything; it becomes a finding
             return f"{type(error).__name__}: {error}".splitlines()[0]
         metrics.append(math.inf if math.isnan(said) else said)
         return ""
+
+
+def _narrowed(exact: Any, ours: Any) -> Any:
+    """Return a copy of a reference in the dtype of the output that is compared with it."""
+    are_tensors = isinstance(exact, torch.Tensor) and isinstance(ours, torch.Tensor)
+    return exact.to(ours.dtype, copy=True) if are_tensors else exact
 
 
 def _plain(number: float) -> float | str:
