@@ -65,6 +65,23 @@ def test_a_model_that_cannot_be_exported_is_one_sentence(tmp_path, module):
     assert not (tmp_path / "m.onnx").exists()
 
 
+@pytest.mark.parametrize("opset", [0, -3, 99])
+def test_an_operator_set_that_there_is_not_is_refused_before_the_work(tmp_path, module, opset):
+    pytest.importorskip("onnxscript")
+    with pytest.raises(UsageError, match=rf"--opset must be from 1 to \d+, .*; got {opset}\.") as caught:
+        export_onnx(f"{module}:build", tmp_path / "m.onnx", OnnxOptions(opset=opset))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "m.onnx").exists()
+
+
+@pytest.mark.slow
+def test_an_operator_set_that_the_exporter_does_not_give_is_refused(tmp_path, module):
+    pytest.importorskip("onnxscript")
+    with pytest.raises(InputError, match=r"cannot be exported with the operator set 3: .* leave it out"):
+        export_onnx(f"{module}:build", tmp_path / "m.onnx", OnnxOptions(opset=3))
+    assert not (tmp_path / "m.onnx").exists()
+
+
 def test_missing_packages_are_named(tmp_path, module, monkeypatch):
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxscript" else find(name))

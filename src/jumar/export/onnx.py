@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumar.errors import InputError
+from jumar.errors import InputError, UsageError
 from jumar.export.files import check_output, write_checked
 from jumar.export.options import OnnxOptions
 from jumar.export.rules import ONNX_DIFFERS
@@ -58,11 +58,13 @@ def export_onnx(factory: str, output: Path, options: OnnxOptions | None = None) 
     """Export what `factory` (`module:callable`, giving `(model, example_inputs)`) returns to `output`.
 
     The weights are within the file. Raises InputError for a factory that cannot be used or exported and for
-    missing packages, OutputError for a file that must not or cannot be written.
+    missing packages, UsageError for an operator set that there is not, OutputError for a file that must not or cannot
+    be written.
     """
     options = options or OnnxOptions()
     check_output(output, options.force)
     require_packages()
+    check_opset(options.opset)
     model, inputs = build(factory)
     with torch.no_grad():
         reference = _outputs(model(*inputs))
@@ -83,6 +85,18 @@ def require_packages() -> None:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"exporting to ONNX needs {' and '.join(missing)}; pip install 'jumar[export]'.")
+
+
+def check_opset(opset: int | None) -> None:
+    """Raise UsageError for a version of the operator set that the onnx which is installed does not know.
+
+    The exporter writes any number into the file, which then says of itself what nothing can read.
+    """
+    if opset is None:
+        return
+    newest = int(importlib.import_module("onnx").defs.onnx_opset_version())
+    if not 1 <= opset <= newest:
+        raise UsageError(f"--opset must be from 1 to {newest}, the newest that onnx knows here; got {opset}.")
 
 
 def build(factory: str) -> tuple[torch.nn.Module, tuple[torch.Tensor, ...]]:
@@ -122,6 +136,12 @@ def _export(
         message = f"{factory} cannot be exported to ONNX ({_reason(error)}); simplify its forward."
         raise InputError(message) from error
     assert program is not None
+    made = int(program.model.opset_imports[""])
+    if options.opset not in {None, made}:
+        raise InputError(
+            f"{factory} cannot be exported with the operator set {options.opset}: PyTorch's exporter gives {made}. "
+            f"Give --opset {made}, or leave it out."
+        )
     return program
 
 
@@ -158,12 +178,21 @@ def compare(
     """Run `file` in ONNX Runtime on `inputs` and return each output's difference, None without ONNX Runtime."""
     if importlib.util.find_spec(CHECKER) is None:
         return None
-    session = importlib.import_module(CHECKER).InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    session = _session(file)
     names = [item.name for item in session.get_inputs()]
     feed: Mapping[str, Any] = {name: item.numpy() for name, item in zip(names, inputs, strict=False)}
     results = session.run(None, feed)
     pairs = enumerate(zip(results, reference, strict=True))
     return tuple(_difference(index, np.asarray(ours), theirs, options) for index, (ours, theirs) in pairs)
+
+
+def _session(file: Path) -> Any:
+    try:
+        return importlib.import_module(CHECKER).InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    except Exception as error:  # the classes of ONNX Runtime's errors have no base but Exception
+        raise InputError(
+            f"{file} was written, and ONNX Runtime does not take it ({_reason(error)}); ask for an older --opset."
+        ) from error
 
 
 def _difference(index: int, result: np.ndarray, reference: np.ndarray, options: OnnxOptions) -> Difference:
