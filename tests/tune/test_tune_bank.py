@@ -17,7 +17,7 @@ from tune_builders import MACHINE, gain, measured, mm_task
 
 from jumar.errors import UsageError
 from jumar.tune.bank import Bank, Tried, bank_place, built_in_place, export_lines, look_up, repeat_tune, stack_of
-from jumar.tune.errors import BankError
+from jumar.tune.errors import BankError, NoBankError
 from jumar.tune.policy import Policy
 
 HERE = Path(__file__).parent
@@ -151,7 +151,7 @@ UNWRITABLE = """
 import resource, signal, sys
 from pathlib import Path
 from jumar.tune.bank import Bank
-from jumar.tune.errors import BankError
+from jumar.tune.errors import BankError, NoBankError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 bank = Bank.open(Path(sys.argv[1]))
 bank.check_writable()
@@ -229,7 +229,17 @@ def test_the_place_of_the_bank_follows_the_documented_order(tmp_path):
     assert bank_place(None, environ) == cache / "aoe_data"
     del environ["ASCEND_CACHE_PATH"]
     assert bank_place(None, environ) == data / "jumar"
-    assert (cache / "aoe_data").is_dir()
+
+
+@pytest.mark.parametrize("name", ["ASCEND_CACHE_PATH", "XDG_DATA_HOME"])
+def test_a_folder_is_made_by_who_writes_and_not_by_a_look(tmp_path, name):
+    environ = {name: str(tmp_path / "mistyped")}
+    place = bank_place(None, environ)
+    assert not (tmp_path / "mistyped").exists()
+    with pytest.raises(NoBankError, match="holds no bank"):
+        Bank.open(place, create=False)
+    assert bank_place(None, environ, writing=True) == place
+    assert place.is_dir()
 
 
 def test_a_place_that_is_named_must_exist(tmp_path):
@@ -237,7 +247,7 @@ def test_a_place_that_is_named_must_exist(tmp_path):
         bank_place(None, {"TUNE_BANK_PATH": str(tmp_path / "absent")})
     (tmp_path / "file").touch()
     with pytest.raises(BankError, match="cannot be made"):
-        bank_place(None, {"XDG_DATA_HOME": str(tmp_path / "file")})
+        bank_place(None, {"XDG_DATA_HOME": str(tmp_path / "file")}, writing=True)
 
 
 NOBODY = "~nobody-of-this-name/bank"

@@ -3,7 +3,8 @@
     --bank PLACE  >  TUNE_BANK_PATH  >  ASCEND_CACHE_PATH/aoe_data  >  XDG_DATA_HOME/jumar (~/.local/share/jumar)
 
 The first two are a folder or the URL of a database that a team shares. A folder must exist (the vendor's rule
-for TUNE_BANK_PATH: tuning stops when it does not), the last two are made.
+for TUNE_BANK_PATH: tuning stops when it does not), the last two are made by who writes: a look into a bank makes
+nothing, as with a name that was mistyped.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def bank_place(
 ) -> Place:
     """Return where the bank is: a folder, or a URL (what has `://` in it); messages call `option` by its name.
 
-    Raises BankError when the folder that was named cannot be read (or written, with `writing`).
+    Raises BankError when the folder that was named cannot be read (or written, with `writing`), or cannot be made.
     """
     for source, text in ((option_name, option), ("TUNE_BANK_PATH", environ.get("TUNE_BANK_PATH"))):
         if text and "://" in text:
@@ -39,8 +40,8 @@ def bank_place(
             return folder
     cache = _path("ASCEND_CACHE_PATH", environ.get("ASCEND_CACHE_PATH"))
     if cache is not None:
-        return _made("ASCEND_CACHE_PATH", cache / "aoe_data")
-    return _made("the bank's default place", data_folder(environ))
+        return _made("ASCEND_CACHE_PATH", cache / "aoe_data", writing)
+    return _made("the bank's default place", data_folder(environ), writing)
 
 
 def data_folder(environ: Mapping[str, str]) -> Path:
@@ -89,11 +90,16 @@ def _check(source: str, folder: Path, writing: bool) -> None:
         raise BankError(f"{source} must be {what}; got {folder}. Change its permissions, or name another.")
 
 
-def _made(source: str, folder: Path) -> Path:
+def _made(source: str, folder: Path, writing: bool) -> Path:
+    """Return the folder, which is made where there is none and something is to be written. Raises BankError."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if writing:
+            folder.mkdir(parents=True, exist_ok=True)
+        if folder.exists():
+            _check(source, folder, writing=False)
     except OSError as error:
         raise BankError(
-            f"{source} ({folder}) cannot be made: {error.strerror}. Set TUNE_BANK_PATH to a folder you can write to."
+            f"{source} ({folder}) cannot be {'made' if writing else 'looked into'}: {error.strerror}. Set "
+            "TUNE_BANK_PATH to a folder you can write to."
         ) from error
     return folder
