@@ -118,6 +118,8 @@ def test_the_exports_of_two_banks_in_one_file_are_refused(folder, capsys):
     [
         ({"kind": "Tiling"}, "must be one of Subgraph, Format, Impl, Schedule; got Tiling"),
         ({"kind": "Subgraph"}, "it lacks 'regions'"),
+        ({"updated": "yesterday"}, "line 1: must be an entry that `jumar bank export` wrote; Invalid isoformat"),
+        ({"created": "2026-01-01T00:00:00"}, "the time '2026-01-01T00:00:00' has no zone"),
     ],
 )
 def test_a_line_whose_policy_is_none_imports_nothing(folder, capsys, change, said):
@@ -129,7 +131,7 @@ def test_a_line_whose_policy_is_none_imports_nothing(folder, capsys, change, sai
     assert said in capsys.readouterr().err
 
 
-DAMAGES = ["base = '[{}]'", "kind = 'Tiling'", "kind = 'Format'", "gain = '{}'", "tried = '1'"]
+DAMAGES = ["base = '[{}]'", "kind = 'Tiling'", "kind = 'Format'", "gain = '{}'", "tried = '1'", "updated = 'yesterday'"]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -157,7 +159,8 @@ def test_prune_must_be_told_what_and_can_be_tried_dry(folder, capsys):
     assert main(["bank", "prune", "--other-versions"]) == 0
     assert "1 entry of" in capsys.readouterr().out
     assert len(answer(capsys, "list")["entries"]) == 5, "what holds for other machines stays"
-    assert answer(capsys, "prune", "--older-than", "1")["removed"] == []
+    for days in ("1", "1e12", "nan", "inf"):
+        assert answer(capsys, "prune", "--older-than", days)["removed"] == []
     assert len(answer(capsys, "prune", "--older-than", "0")["removed"]) == 5
 
 

@@ -61,8 +61,8 @@ def prune(
 def _tests(older_than: float | None, other_versions: bool, unsatisfied: bool) -> list[Callable[[Known], bool]]:
     tests: list[Callable[[Known], bool]] = []
     if older_than is not None:
-        limit = datetime.now(timezone.utc) - timedelta(days=older_than)
-        tests.append(lambda entry: datetime.fromisoformat(entry.updated) < limit)
+        now = datetime.now(timezone.utc)  # ages are compared, not times: there may be none so long ago
+        tests.append(lambda entry: (now - datetime.fromisoformat(entry.updated)) / timedelta(days=1) > older_than)
     if other_versions:
         from jumar.tune import this_machine
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from jumar.findings import Json
@@ -92,6 +93,15 @@ class Entry:
             "created": self.created,
             "updated": self.updated,
         }
+
+
+def time_from(text: object) -> str:
+    """Return a time as the bank writes it, UTC and ISO 8601. Raises TypeError or ValueError for anything else."""
+    if not isinstance(text, str):
+        raise TypeError(f"a time is text; got {text!r}")
+    if datetime.fromisoformat(text).tzinfo is None:
+        raise ValueError(f"the time {text!r} has no zone")
+    return text
 
 
 def policy_from_json(data: Mapping[str, Any]) -> Policy:

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from typing import Any
 
 from jumar.findings import Json
-from jumar.tune.bank.entry import Entry, Tried, policy_from_json
+from jumar.tune.bank.entry import Entry, Tried, policy_from_json, time_from
 from jumar.tune.bank.precisions import Known, KnownPrecision, question_of
 from jumar.tune.errors import BankError
 from jumar.tune.gate import Gain
@@ -118,8 +118,8 @@ def _entry(line: dict[str, Any]) -> Entry:
         gain=Gain.from_json(knowledge["gain"]),
         min_gain=float(knowledge["min_gain"]),
         tried=tuple(Tried.from_json(one) for one in knowledge.get("replaced", ())),
-        created=str(knowledge["created"]),
-        updated=str(knowledge["updated"]),
+        created=time_from(knowledge["created"]),
+        updated=time_from(knowledge["updated"]),
     )
 
 

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from jumar.findings import Json
 from jumar.tune.bank import rows
-from jumar.tune.bank.entry import Entry, Tried
+from jumar.tune.bank.entry import Entry, Tried, time_from
 from jumar.tune.bank.merging import Merged
 from jumar.tune.bank.tables import MachineRow, PrecisionRow, TaskRow
 from jumar.tune.gate import Gain
@@ -92,7 +92,7 @@ class KnownPrecision:
         )  # fmt: skip
         return cls(
             asked=asked, error=float(data["error"]), plan=Plan.of(Policy.from_json(data["policy"])),
-            gain=Gain.from_json(data["gain"]), updated=str(data["updated"]),
+            gain=Gain.from_json(data["gain"]), updated=time_from(data["updated"]),
         )  # fmt: skip
 
 
@@ -212,7 +212,7 @@ def _known(row: PrecisionRow, task: Work, machine: Machine) -> KnownPrecision:
     """Return a row. Raises KeyError, TypeError or ValueError for one that nobody of this version wrote."""
     asked = AskedPrecision(task=task, machine=machine, weights=row.weights, budget=row.budget, metric=row.metric)
     plan, gain = Plan.from_json(row.point["plan"]), Gain.from_json(row.point["gain"])
-    return KnownPrecision(asked=asked, error=row.error, plan=plan, gain=gain, updated=row.updated)
+    return KnownPrecision(asked=asked, error=row.error, plan=plan, gain=gain, updated=time_from(row.updated))
 
 
 def question_of(known: KnownPrecision) -> tuple[str, str, str, str, float]:

@@ -9,7 +9,7 @@ from dataclasses import asdict
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from jumar.tune.bank.entry import Entry, Tried, policy_from_json
+from jumar.tune.bank.entry import Entry, Tried, policy_from_json, time_from
 from jumar.tune.bank.tables import MachineRow, PrecisionRow, SlotRow, TaskRow
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
@@ -124,5 +124,5 @@ def _entry_of(row: SlotRow) -> Entry:
         min_gain=row.min_gain,
         tried=tuple(Tried.from_json(one) for one in row.tried),
         created=row.created,
-        updated=row.updated,
+        updated=time_from(row.updated),
     )
