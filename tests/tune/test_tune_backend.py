@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import gc
 import logging
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +15,11 @@ from typing import Any
 import pytest
 import torch
 from backend_models import EAGER, Net, fill_bank, net_inputs
+from plan_models import Plain, exported
 from torch import nn
 
 from jumar.tune.backend import knowledge, notes
-from jumar.tune.backend.built import trim
+from jumar.tune.backend.built import Request, function_of, trim
 from jumar.tune.backend.collect import Collected, read_collected
 from jumar.tune.backend.compilation import Compilation
 from jumar.tune.bank.location import FILE_NAME
@@ -539,3 +542,20 @@ def test_collecting_where_nothing_can_be_written_lets_the_model_run(
     model = Net().eval()
     assert same(model, torch.compile(model, backend="jumar"), net_inputs())
     assert "cannot be kept for tuning" in caplog.text
+
+
+def test_where_nothing_can_be_kept_a_plan_is_built_for_this_process_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, weights = exported(nn.Linear(4, 4), torch.ones(2, 4))
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    plan = Plan(regions=(Region(nodes=(), engine="plain", version="1"),))
+    request = Request(graph=graph, plan=plan, weights=weights, example=[torch.ones(2, 4)], machine=this_machine())
+    function = function_of(request, tmp_path / "file" / "plans", [Plain()])
+    assert function(torch.ones(2, 4))[0].shape == (2, 4)
+    assert len(list((tmp_path / "temporary").iterdir())) == 1
+    del function
+    gc.collect()
+    assert not list((tmp_path / "temporary").iterdir())

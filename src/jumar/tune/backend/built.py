@@ -17,6 +17,7 @@ import os
 import shutil
 import tempfile
 import time
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -131,7 +132,7 @@ def _built(request: Request, place: Path, engines: Sequence[Engine] | None) -> G
         draft = Path(tempfile.mkdtemp(prefix=".", dir=place.parent))
     except OSError as error:
         tell(f"built plans cannot be kept in {place.parent}: {error.strerror}")
-        return build(request.plan, request.site(Path(tempfile.mkdtemp(prefix="jumar-plan-")) / SITE), engines)
+        return _for_this_process(request, engines)
     try:
         (draft / SITE).mkdir()
         function = build(request.plan, request.site(draft / SITE), engines)
@@ -146,6 +147,20 @@ def _built(request: Request, place: Path, engines: Sequence[Engine] | None) -> G
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     trim(place.parent, keep=place)
+    return function
+
+
+def _for_this_process(request: Request, engines: Sequence[Engine] | None) -> GraphFunction:
+    """Build in a temporary folder, which goes with the function."""
+    from jumar.tune.plan.build import build
+
+    folder = Path(tempfile.mkdtemp(prefix="jumar-plan-"))
+    try:
+        function = build(request.plan, request.site(folder), engines)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    weakref.finalize(function, shutil.rmtree, folder, ignore_errors=True)
     return function
 
 
