@@ -559,3 +559,30 @@ def test_where_nothing_can_be_kept_a_plan_is_built_for_this_process_and_leaves_n
     del function
     gc.collect()
     assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_what_was_tuned_meanwhile_is_found_after_a_reset(tmp_path: Path, untuned: list[Compilation]) -> None:
+    model = Net().eval()
+    fill_bank(tmp_path, []).close()
+    for _ in range(2):
+        torch._dynamo.reset()
+        assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+        assert len(untuned) == 1
+        fill_bank(tmp_path, [offline(model, net_inputs(), tmp_path)]).close()
+
+
+def test_another_bank_may_be_named_by_its_path(
+    tmp_path: Path, untuned: list[Compilation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path / "other"))
+    model = net_in_bank(tmp_path)
+    for place in (tmp_path, str(tmp_path)):
+        torch._dynamo.reset()
+        assert same(model, torch.compile(model, backend="jumar", options={"bank": place}), net_inputs())
+    assert not untuned
+
+
+def test_what_runs_on_another_device_is_said_to_be_untuned(caplog: pytest.LogCaptureFixture) -> None:
+    assert knowledge.knowledge("cuda") is None
+    assert "what runs on cuda is compiled untuned: plans are measured on the CPU." in caplog.text

@@ -1,4 +1,4 @@
-"""What this process knows of the bank: opened once, when the first graph is compiled."""
+"""What this process knows of the bank: read when a graph is compiled, and again once its file was written to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jumar.errors import JumarError
 from jumar.tune.backend.notes import say
 from jumar.tune.bank import AskedPrecision, Bank, bank_place, built_in_place
 from jumar.tune.bank.database import Database
-from jumar.tune.bank.location import Place, data_folder
+from jumar.tune.bank.location import FILE_NAME, Place, data_folder
 from jumar.tune.bank.precisions import keys_of
 from jumar.tune.bank.tables import SlotRow
 from jumar.tune.errors import NoBankError
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 PLANS_FOLDER = "plans"
 """Beside the bank's file: plans that were built, so that the next process only loads them."""
+MEASURED = "cpu"
+"""The kind of device that plans are measured on."""
+KEPT = 16
+"""States of banks that are remembered at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +82,19 @@ class Knowledge:
         return None if known is None else known.plan
 
 
-def knowledge(device: str, place: str | None = None) -> Knowledge | None:
+def knowledge(device: str, place: str | os.PathLike[str] | None = None) -> Knowledge | None:
     """Return what the bank knows for `device`; None, and one sentence where that is no ordinary case, without it.
 
-    `place` is a folder or URL, None for the usual place. The bank is read once a process and number of threads.
+    `place` is a folder or URL, None for the usual place. The bank is read once a process, number of threads and state
+    of its file: what was tuned meanwhile is found after `torch._dynamo.reset()`. A database by URL is read once.
     """
     import torch
 
-    return _knowledge(device, place, _environment(os.environ), torch.get_num_threads())
+    if device != MEASURED:
+        say(f"what runs on {device} is compiled untuned: plans are measured on the CPU.")
+        return None
+    named, environment = None if place is None else os.fspath(place), _environment(os.environ)
+    return _knowledge(named, environment, torch.get_num_threads(), _written(named, dict(environment)))
 
 
 def forget() -> None:
@@ -98,15 +107,33 @@ def _environment(environ: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple((name, environ[name]) for name in names if name in environ)
 
 
-@functools.cache
+def _written(place: str | None, environ: Mapping[str, str]) -> tuple[tuple[int, int] | None, ...]:
+    """Return when the files of the bank, and of the layer beneath it, were written, and their sizes."""
+    try:
+        places = (bank_place(place, environ), built_in_place(environ))
+    except JumarError:  # `_knowledge` says so
+        return ()
+    return tuple(_state(one / FILE_NAME) for one in places if isinstance(one, Path))
+
+
+def _state(file: Path) -> tuple[int, int] | None:
+    try:
+        found = file.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size
+
+
+@functools.lru_cache(maxsize=KEPT)
 def _knowledge(
-    device: str, place: str | None, environment: tuple[tuple[str, str], ...], num_threads: int
-) -> Knowledge | None:
+    place: str | None, environment: tuple[tuple[str, str], ...], num_threads: int,
+    _states: tuple[tuple[int, int] | None, ...],
+) -> Knowledge | None:  # fmt: skip
     environ = dict(environment)
     try:
         where = bank_place(place, environ)
         beneath = built_in_place(environ)
-        machine = replace(this_machine(device), num_threads=num_threads)
+        machine = replace(this_machine(MEASURED), num_threads=num_threads)
         budget = parse_error(environ[ERROR_BUDGET]) if environ.get(ERROR_BUDGET) else None
         bank = Bank.layers(where, beneath)
         layers = [layer for layer in (where, beneath) if layer is not None]
