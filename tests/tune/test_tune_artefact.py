@@ -258,6 +258,48 @@ def test_autocast_around_a_call_changes_nothing(tmp_path: Path, plan: Plan) -> N
     assert (made.dtype, torch.equal(made, expected)) == (torch.float32, True)
 
 
+class Halves(torch.nn.Module):
+    """Divides integers, which gives PyTorch's default dtype."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.layer(x / 2), x / 2
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_another_default_dtype_around_loading_and_calls_changes_nothing(tmp_path: Path, plan: Plan) -> None:
+    if plan is not EAGER:
+        pytest.importorskip("onnxruntime")
+    x = torch.arange(8).view(2, 4)
+    path = frozen(Halves().eval(), (x,), tmp_path, plan)
+    loaded = load(path)
+    expected = loaded(x)
+    torch.set_default_dtype(torch.float64)
+    try:
+        made = [*loaded(x), *load(path)(x)]
+        assert torch.get_default_dtype() is torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert all(one.dtype is torch.float32 for one in made)
+    assert all(torch.allclose(*pair) for pair in zip(made, [*expected] * 2, strict=True))
+
+
+@pytest.mark.parametrize("plan", PLANS, ids=str)
+def test_another_default_device_around_loading_and_calls_changes_nothing(tmp_path: Path, plan: Plan) -> None:
+    if plan is not EAGER:
+        pytest.importorskip("onnxruntime")
+    model, x = torch.nn.Linear(4, 1 << 14).eval(), torch.randn(4, 2).t()
+    path = frozen(model, (x.contiguous(),), tmp_path, plan)
+    with torch.device("meta"):
+        made = load(path)(x)
+        assert torch.empty(1).is_meta
+    with torch.no_grad():
+        assert torch.allclose(made, model(x), atol=1e-5)
+
+
 @pytest.mark.parametrize("plan", PLANS, ids=str)
 def test_what_is_loaded_in_inference_mode_is_called_outside_of_it(tmp_path: Path, plan: Plan) -> None:
     if plan is not EAGER:

@@ -21,16 +21,16 @@ from jumar.collector import collector_at_rest
 from jumar.errors import UsageError
 from jumar.tune.artefact.manifest import GRAPH, MANIFEST, SITE, WEIGHTS, ArtefactError, Manifest
 from jumar.tune.artefact.members import Members, Weights
+from jumar.tune.artefact.surroundings import are_usual, usual
 from jumar.tune.backend.notes import say
 from jumar.tune.engines.base import Engine, GraphFunction, Site
 from jumar.tune.engines.cut import root_of
 from jumar.tune.engines.layout import has_overlaps
 from jumar.tune.graph import Graph
+from jumar.tune.graph.default_dtype import first_in
 from jumar.tune.machine import this_machine
 from jumar.tune.signature import function_of
 from jumar.tune.task import TensorSpec, contiguous_stride
-
-_is_any_autocast_enabled = torch._C._is_any_autocast_enabled  # half as long in each call as to ask for one device
 
 
 class Loaded:
@@ -59,16 +59,21 @@ class Loaded:
             for spec in (graph.inputs[place] for place in variables)
         ]
         self._written = _written(graph, variables)
+        self._has_default_dtype = first_in(graph, torch.float32) is not None
         self._kept = [(number, state[place]) for number, place in enumerate(graph.variables) if place in state]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the model's result. Raises UsageError for arguments of another number, size or dtype.
 
-        It is computed in the dtypes that the model was frozen with, under autocast as well.
+        It is computed in the dtypes and on the device that the model was frozen with, also under autocast, on another
+        default device and in another default dtype.
         """
-        if _is_any_autocast_enabled() and torch.is_autocast_enabled("cpu"):
-            with torch.autocast("cpu", enabled=False):
-                return self(*args, **kwargs)
+        if are_usual() and not (self._has_default_dtype and torch.get_default_dtype() is not torch.float32):
+            return self._computed(args, kwargs)
+        with usual(dtype=self._has_default_dtype):
+            return self._computed(args, kwargs)
+
+    def _computed(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given, flat = self._take(args, kwargs)
         tensors = list(given)
         for number, (tensor, (shape, dtype, stride, distinct)) in enumerate(zip(tensors, self._specs, strict=True)):
@@ -147,7 +152,7 @@ def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] 
 
     An artefact holds machine code: load only what you would run as a program.
     """
-    with _Opened(Path(path)) as opened:
+    with usual(dtype=True), _Opened(Path(path)) as opened:
         manifest = opened.manifest
         graph = opened.graph()
         reason = manifest.misfit(this_machine(manifest.machine.device, with_compiler=False)) or _stale(

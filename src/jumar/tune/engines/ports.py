@@ -27,7 +27,7 @@ class Port(ABC):
         return tensor
 
     def _empty(self) -> torch.Tensor:
-        return torch.empty(self._shape, dtype=self._dtype)
+        return torch.empty(self._shape, dtype=self._dtype, device="cpu")  # whatever the default device is
 
 
 def run_through(

@@ -16,14 +16,22 @@ def refuse_default_dtype(graph: Graph) -> None:
     default = torch.get_default_dtype()
     if default is torch.float32:
         return
+    node = first_in(graph, default)
+    if node is not None:
+        raise TuneError(
+            f"{node.operator} computes in the default dtype, which must be float32 where the model names none; got "
+            f"{default}. Name it in the model (x.to({default})), or leave the default as it is."
+        )
+
+
+def first_in(graph: Graph, default: torch.dtype) -> Node | None:
+    """Return the first node of a graph captured under the dtype `default` that computes in it untold; None without."""
     names = {str(dtype).removeprefix("torch.") for dtype in (default, default.to_complex())}
     for value, node in enumerate(graph.nodes, start=len(graph.inputs)):
         spec = graph.spec_of(value)
         if spec is not None and spec.dtype in names and not _is_told(graph, node):
-            raise TuneError(
-                f"{node.operator} computes in the default dtype, which must be float32 where the model names none; got "
-                f"{default}. Name it in the model (x.to({default})), or leave the default as it is."
-            )
+            return node
+    return None
 
 
 def _is_told(graph: Graph, node: Node) -> bool:
