@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from jumar.native import CompilerError, cached_library, compiled, compiler
+from jumar.native import CompilerError, cached_library, compiled, compiler, instructions
 
 needs_compiler = pytest.mark.skipif(not compiler(), reason="no C++ compiler is installed")
 
@@ -66,3 +66,9 @@ def test_without_a_home_folder_a_library_is_compiled_and_not_kept(source, monkey
     monkeypatch.setenv("XDG_CACHE_HOME", name)
     assert cached_library(source, made={"made.hpp": "#define ANSWER 3\n"}) is None
     assert answer(compiled(source, made={"made.hpp": "#define ANSWER 3\n"})) == 3
+
+
+def test_what_a_system_says_besides_is_no_instruction(monkeypatch) -> None:
+    flags = {"avx512_vnni", "sse4_2", "asimd", "hypervisor", "ibpb", "constant_tsc", "user_shstk", "flush_l1d"}
+    monkeypatch.setattr("jumar.native.features", lambda: frozenset(flags))
+    assert instructions() == ["asimd", "avx512_vnni", "sse4_2"]

@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -21,6 +22,11 @@ from jumar.errors import JumarError
 from jumar.home import cache_folder
 
 TIMEOUT_S = 300
+_INSTRUCTIONS = re.compile(
+    "(abm|adx|amx_|asimd|atomics|avx|bf16|bmi|f16c|fma|fp16|fphp|gfni|i8mm|movbe|movdir|popcnt|sha_ni|sme|sse|ssse|sve|"
+    "tbm|vaes|vpclmulqdq|xop).*"
+)
+"""Features that are instructions; others depend on the system's version as well."""
 
 
 class CompilerError(JumarError):
@@ -47,6 +53,11 @@ def cpuinfo() -> str:
 def features() -> frozenset[str]:
     """Return what this processor can do, in the words of /proc/cpuinfo; empty where that cannot be read."""
     return features_in(cpuinfo())
+
+
+def instructions() -> list[str]:
+    """Return the instructions that compilers may use on this processor beyond its kind's first; empty as `features`."""
+    return sorted(filter(_INSTRUCTIONS.fullmatch, features()))
 
 
 def features_in(text: str) -> frozenset[str]:

@@ -23,6 +23,7 @@ from plan_models import Plain
 import jumar
 from jumar.cli.tune_model import check_output
 from jumar.errors import OutputError, UsageError
+from jumar.native import instructions
 from jumar.tune.artefact import ArtefactError, freeze, load, write
 from jumar.tune.artefact.manifest import GRAPH, MANIFEST, WEIGHTS
 from jumar.tune.artefact.members import PIECE_BYTES, Members, checksum
@@ -368,6 +369,27 @@ def test_another_machine_is_refused_or_runs_untuned_on_request(
     assert torch.equal(loaded(*net_inputs())["scores"], here(*net_inputs())["scores"])
     assert not loaded.is_tuned
     assert "runs untuned" in caplog.text
+
+
+def test_a_processor_of_the_same_name_that_can_do_less_is_refused_or_runs_untuned(
+    artefact: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with zipfile.ZipFile(artefact) as archive:
+        manifest = json.loads(archive.read(MANIFEST))
+    assert manifest["instructions"] == instructions()
+    path = with_manifest(artefact, tmp_path / "foreign.jumar", instructions=[*instructions(), "avx1024_twice"])
+    monkeypatch.setattr("jumar.tune.artefact.loading.instructions", lambda: ["avx2"])
+    with pytest.raises(ArtefactError, match=r"a processor with .*, which this one has not\. Freeze it again here"):
+        load(path, engines=[Plain()])
+    assert not load(path, fallback=True, engines=[Plain()]).is_tuned
+    monkeypatch.setattr("jumar.tune.artefact.loading.instructions", lambda: [*instructions(), "avx1024_twice"])
+    assert load(path, engines=[Plain()]).is_tuned
+
+    def as_before(members: dict[str, bytes]) -> None:
+        del manifest["instructions"]
+        members[MANIFEST] = json.dumps(manifest).encode()
+
+    assert load(rewritten(artefact, tmp_path / "older.jumar", as_before), engines=[Plain()]).is_tuned
 
 
 def test_another_engine_version_is_refused(artefact: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -586,3 +586,14 @@ def test_another_bank_may_be_named_by_its_path(
 def test_what_runs_on_another_device_is_said_to_be_untuned(caplog: pytest.LogCaptureFixture) -> None:
     assert knowledge.knowledge("cuda") is None
     assert "what runs on cuda is compiled untuned: plans are measured on the CPU." in caplog.text
+
+
+def test_a_plan_that_was_built_with_other_instructions_is_not_taken(
+    tmp_path: Path, untuned: list[Compilation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = net_in_bank(tmp_path)
+    for known in (["avx2"], ["avx2", "avx512f"], ["avx2"]):
+        torch._dynamo.reset()
+        monkeypatch.setattr("jumar.tune.backend.built.instructions", lambda known=known: known)
+        assert same(model, torch.compile(model, backend="jumar"), net_inputs())
+    assert len(list((tmp_path / "plans").iterdir())) == 2

@@ -19,6 +19,7 @@ import torch
 
 from jumar.collector import collector_at_rest
 from jumar.errors import UsageError
+from jumar.native import instructions
 from jumar.tune.artefact.manifest import GRAPH, MANIFEST, SITE, WEIGHTS, ArtefactError, Manifest
 from jumar.tune.artefact.members import Members, Weights
 from jumar.tune.artefact.surroundings import are_usual, usual
@@ -155,8 +156,10 @@ def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] 
     with usual(dtype=True), _Opened(Path(path)) as opened:
         manifest = opened.manifest
         graph = opened.graph()
-        reason = manifest.misfit(this_machine(manifest.machine.device, with_compiler=False)) or _stale(
-            manifest, engines
+        reason = (
+            manifest.misfit(this_machine(manifest.machine.device, with_compiler=False))
+            or manifest.lacking(instructions())
+            or _stale(manifest, engines)
         )
         if not reason:
             site = Site(

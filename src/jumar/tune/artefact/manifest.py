@@ -8,7 +8,7 @@ site/…            what the engines left: compiled code and their own forms of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -66,6 +66,9 @@ class Manifest:
     weights: Sequence[WeightPlace]
     checksums: Mapping[str, str]
     """Of every other member, by name, as `jumar.tune.artefact.members` takes them."""
+    instructions: Sequence[str] = ()
+    """Those that the processor has on which it was made (`jumar.native.instructions`), and its code may use. Processors
+    of one name may differ in them: a virtual machine names its processor as it likes."""
     open_for: str = ""
     """What was tuned, as the command named it, when the search was cut short: the same command replaces the file. Empty
     for one that came to its end."""
@@ -86,6 +89,7 @@ class Manifest:
             state={int(place): str(name) for place, name in data["state"].items()},
             weights=[WeightPlace(**one) for one in data["weights"]],
             checksums=dict(data["checksums"]),
+            instructions=tuple(map(str, data.get("instructions", ()))),
             open_for=str(data.get("open_for", "")),
             **{name: data[name] for name in names},
         )
@@ -108,6 +112,7 @@ class Manifest:
             "state": {str(place): name for place, name in self.state.items()},
             "weights": weights,
             "checksums": dict(self.checksums),
+            "instructions": list(self.instructions),
             "open_for": self.open_for,
         }
 
@@ -122,3 +127,8 @@ class Manifest:
                 what = {"model": "processor", "capability": "vector instructions", "torch": "PyTorch"}.get(field, field)
                 return f"it was made for {what} {made}, and here is {here}"
         return ""
+
+    def lacking(self, here: Collection[str]) -> str:
+        """Return which of its instructions are not among those `here`; empty for none, or where none are known."""
+        missing = sorted(set(self.instructions) - set(here)) if here else []
+        return f"it was made for a processor with {', '.join(missing[:4])}, which this one has not" if missing else ""

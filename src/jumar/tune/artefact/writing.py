@@ -15,6 +15,7 @@ import torch
 
 from jumar import __version__
 from jumar.errors import OutputError
+from jumar.native import instructions
 from jumar.recording.files import write_atomically
 from jumar.tune.artefact.manifest import ALIGNMENT, GRAPH, MANIFEST, SITE, WEIGHTS, Manifest, WeightPlace
 from jumar.tune.artefact.members import checksum
@@ -70,6 +71,7 @@ def write(
             name=captured.name, key=graph.key, plan=plan, machine=machine, jumar=__version__, created=now(), gain=gain,
             in_nesting=captured.in_nesting, out_nesting=captured.out_nesting, places=list(captured.places),
             state=dict(captured.state), weights=places, checksums={}, open_for=open_for,
+            instructions=instructions(),
         )  # fmt: skip
         _write(path, manifest, json.dumps(graph.to_json()).encode(), _packed(held, places, num_bytes), files)
 

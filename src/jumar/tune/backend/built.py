@@ -27,6 +27,7 @@ import torch
 
 from jumar import __version__
 from jumar.findings import Json
+from jumar.native import instructions
 from jumar.tune.backend.notes import tell
 from jumar.tune.engines import ENGINES, Engine, GraphFunction, Site
 from jumar.tune.errors import TuneError
@@ -55,9 +56,9 @@ class Request:
 
     @property
     def key(self) -> str:
-        """What the built plan holds for: graph, plan, machine and the values of the weights."""
+        """What the built plan holds for: graph, plan, machine with its instructions, and the values of the weights."""
         parts: list[Json] = [self.graph.key, self.plan.to_json(), self.machine.key, fingerprint(self.weights)]
-        return digest([*parts, __version__])[:40]
+        return digest([*parts, __version__, *instructions()])[:40]
 
     def site(self, folder: Path) -> Site:
         """Return the place where engines work."""
