@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -388,6 +389,21 @@ def test_a_server_that_may_be_read_only_is_not_called_damaged(database, reader, 
         assert "cannot be used" in str(error.value)
         assert said in str(error.value)
         assert str(error.value).endswith("Check that the server runs, takes you in, and lets you write.")
+    bank.close()
+
+
+def test_a_process_that_looked_into_the_bank_holds_no_connection(database) -> None:
+    bank = Bank.open(database)
+    accept(bank)
+    asked = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    engine = sa.create_engine(database)
+    deadline = time.monotonic() + 10
+    with engine.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+        while (num_open := connection.scalar(sa.text(asked))) and time.monotonic() < deadline:
+            time.sleep(0.05)  # the server notices that a connection was closed
+    engine.dispose()
+    assert num_open == 0
+    assert accept(bank, IMPL, (FORMAT,)) == "add"
     bank.close()
 
 

@@ -195,9 +195,9 @@ def _server_engine(text: str) -> tuple[sa.Engine, str]:
         name = url.render_as_string(hide_password=True)
         if url.get_backend_name() == "sqlite":
             raise BankError(f"{name} must not name SQLite by URL. Name the folder of its file instead.")
-        # A connection that a restart of the server has cut is found before it is used.
+        # No connection is kept: each of many processes that train would hold one to its end, and forked ones share it.
         return sa.create_engine(
-            url, pool_pre_ping=True, isolation_level="READ COMMITTED", json_serializer=strict_json.dumps,
+            url, poolclass=sa.pool.NullPool, isolation_level="READ COMMITTED", json_serializer=strict_json.dumps,
             json_deserializer=strict_json.loads,
         ), name  # fmt: skip
     except (ArgumentError, NoSuchModuleError) as error:
