@@ -18,7 +18,7 @@ from backend_models import EAGER, Net, fill_bank, net_inputs
 from plan_models import Plain, exported
 from torch import nn
 
-from jumar.tune.backend import knowledge, notes
+from jumar.tune.backend import entry, knowledge, notes
 from jumar.tune.backend.built import Request, function_of, trim
 from jumar.tune.backend.collect import Collected, read_collected
 from jumar.tune.backend.compilation import Compilation
@@ -184,6 +184,34 @@ def test_other_weights_of_the_same_graph_have_a_plan_of_their_own(tmp_path: Path
         assert same(one, torch.compile(one, backend="jumar"), net_inputs())
     assert not untuned
     assert len(list((tmp_path / "plans").iterdir())) == 2
+
+
+def test_weights_without_a_plan_are_looked_up_once(
+    tmp_path: Path, untuned: list[Compilation], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of the same code that no plan was chosen for was captured again in each call."""
+    model, other = net_in_bank(tmp_path), Net().eval()
+    ready, looks = entry._ready, []
+
+    def only_the_first(*arguments: Any) -> Any:
+        looks.append(1)
+        return ready(*arguments) if len(looks) == 1 else None
+
+    monkeypatch.setattr(entry, "_ready", only_the_first)
+    for _ in range(3):
+        for one in (model, other):
+            assert same(one, torch.compile(one, backend="jumar"), net_inputs())
+    assert (len(looks), len(untuned)) == (2, 1)
+
+
+def test_more_models_of_one_code_than_plans_are_built_for_are_told_of(
+    tmp_path: Path, untuned: list[Compilation], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("jumar.tune.backend.inference.GREATEST_SETS", 2)
+    for one in (net_in_bank(tmp_path), Net().eval(), Net().eval()):
+        assert same(one, torch.compile(one, backend="jumar"), net_inputs())
+    assert "compiled for 2 sets of weights; with further ones it runs untuned" in caplog.text
+    assert len(untuned) == 1
 
 
 class Replaces(nn.Module):

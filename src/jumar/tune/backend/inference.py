@@ -39,11 +39,10 @@ def tuned(
     through an alias with a version counter of its own (`weight.data.copy_(…)`) is not seen, as it is not by
     TorchInductor's freezing.
     """
-    function, taken = ready
-    pick = _picker([taken.arguments[place] for place in taken.graph.variables])
+    _, taken = ready
     if not taken.weights:
-        return lambda *given: function(*pick(given))
-    sets = _Sets(_Weights(taken.weights, arguments, lambda *given: function(*pick(given))), prepare, untuned)
+        return _computing(ready)
+    sets = _Sets(_Weights(taken.weights, arguments, _computing(ready)), prepare, untuned)
 
     def call(*given: Any) -> Any:
         latest = sets.latest
@@ -112,7 +111,8 @@ class _Sets:
         """Return what computes a call whose weights are not the latest ones."""
         with self._lock:
             for known in self._tuned:
-                if known.are_unchanged(given):
+                has_no_plan = known.compute is self._untuned
+                if known.are_those(given) if has_no_plan else known.are_unchanged(given):
                     self.latest = known
                     return known.compute
             if any(known.are_those(given) for known in self._tuned):
@@ -126,12 +126,18 @@ class _Sets:
                     "now on. Write to a buffer that changes from call to call in place (copy_), or call "
                     "torch._dynamo.reset()."
                 )
-            elif len(self._tuned) < GREATEST_SETS and (ready := self._prepare(given)) is not None:
-                self.latest = self._added(ready, given)
+            elif len(self._tuned) < GREATEST_SETS:
+                self.latest = self._added(given)
                 return self.latest.compute
-            if self._untuned is None:
-                self._untuned = self._make_untuned()
-            return self._untuned
+            else:
+                say(f"a graph is compiled for {GREATEST_SETS} sets of weights; with further ones it runs untuned.")
+            return self._in_general()
+
+    def _in_general(self) -> Compiled:
+        """Return what computes with any weights."""
+        if self._untuned is None:
+            self._untuned = self._make_untuned()
+        return self._untuned
 
     def _are_replaced(self, given: Sequence[Any]) -> bool:
         """Tell whether a known model has other buffers than it had: it would have others in each further call, too."""
@@ -139,12 +145,19 @@ class _Sets:
             return len(self._tuned) >= GREATEST_SETS_OF_BUFFERS
         return any(known.are_of_one_model(given) for known in self._tuned)
 
-    def _added(self, ready: Ready, given: Sequence[Any]) -> _Weights:
-        function, taken = ready
-        pick = _picker([taken.arguments[place] for place in taken.graph.variables])
-        weights = self.latest.another(given, lambda *arguments: function(*pick(arguments)))
+    def _added(self, given: Sequence[Any]) -> _Weights:
+        """Return another set. Where it has no plan that is remembered: looking for one takes seconds."""
+        ready = self._prepare(given)
+        weights = self.latest.another(given, self._in_general() if ready is None else _computing(ready))
         self._tuned.append(weights)
         return weights
+
+
+def _computing(ready: Ready) -> Compiled:
+    """Return the plan as a function of the module's arguments."""
+    function, taken = ready
+    pick = _picker([taken.arguments[place] for place in taken.graph.variables])
+    return lambda *given: function(*pick(given))
 
 
 def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
