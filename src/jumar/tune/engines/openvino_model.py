@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import torch
 
 from jumar.tune.engines.borders import Inside
 from jumar.tune.engines.copies import one_a_call
+from jumar.tune.engines.forked import at_home, num_forks
 from jumar.tune.engines.onnx.file import LARGEST_MODEL_BYTES, size_bytes, whole
 from jumar.tune.engines.onnx.model import name_of, to_onnx
 from jumar.tune.engines.openvino_package import package
@@ -27,9 +28,13 @@ of this size 2 us."""
 HALF = {torch.bfloat16: "bf16", torch.float16: "f16"}
 
 
-@lru_cache(maxsize=1)
 def core() -> Any:
-    """Return this process's OpenVINO."""
+    """Return this process's OpenVINO: that of the process it was forked from waits for threads that stayed there."""
+    return _core(num_forks())
+
+
+@cache
+def _core(_num_forks: int) -> Any:  # none is given up: its end, too, would wait for its threads
     return openvino.Core()
 
 
@@ -60,7 +65,7 @@ def imported(folder: Path, graph: Graph, config: Mapping[str, Any]) -> Inside:
         model = core().import_model(path.read_bytes(), "CPU", dict(config))
     except RuntimeError as error:
         raise TuneError(f"OpenVINO does not import {path}: {first_line(error)}; tune again.") from error
-    return one_a_call(_Request(model, graph), lambda: _Request(model, graph))
+    return at_home(one_a_call(_Request(model, graph), lambda: _Request(model, graph)), "OpenVINO")
 
 
 class _Request:

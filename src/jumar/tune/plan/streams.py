@@ -7,6 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import torch
 
+from jumar.tune.engines.forked import num_forks
+
 Runner = Callable[[Sequence[Callable[[], None]]], None]
 
 
@@ -19,14 +21,15 @@ def one_after_the_other(pieces: Sequence[Callable[[], None]]) -> None:
 def at_once(num_streams: int, num_threads: int) -> Runner:
     """Return what computes pieces in `num_streams` threads, each with `num_threads` of its own.
 
-    The calling thread is one of them. Piece `i` belongs to stream `i` modulo `num_streams`, always. What a piece
-    raises is raised to the caller, after all streams have ended.
+    The calling thread is one of them; a forked process makes its own. Piece `i` belongs to stream `i` modulo
+    `num_streams`, always. What a piece raises is raised to the caller, after all streams have ended.
     """
-    pools = [
-        ThreadPoolExecutor(1, "jumar-stream", torch.set_num_threads, (num_threads,)) for _ in range(1, num_streams)
-    ]
+    made: dict[int, list[ThreadPoolExecutor]] = {}
 
     def run(pieces: Sequence[Callable[[], None]]) -> None:
+        pools = made.get(num_forks())
+        if pools is None:
+            pools = made.setdefault(num_forks(), _pools(num_streams - 1, num_threads))
         modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
         waiting = [pool.submit(_carry_out, pieces[stream::num_streams], *modes) for stream, pool in enumerate(pools, 1)]
         try:
@@ -38,6 +41,10 @@ def at_once(num_streams: int, num_threads: int) -> Runner:
                 raise error
 
     return run
+
+
+def _pools(count: int, num_threads: int) -> list[ThreadPoolExecutor]:
+    return [ThreadPoolExecutor(1, "jumar-stream", torch.set_num_threads, (num_threads,)) for _ in range(count)]
 
 
 def _carry_out(pieces: Sequence[Callable[[], None]], grad: bool, inference: bool) -> None:
