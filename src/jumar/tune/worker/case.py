@@ -18,10 +18,11 @@ from jumar.tune.policy import Stack
 from jumar.tune.signature import function_of
 from jumar.tune.task import Function
 from jumar.tune.work import Work
-from jumar.tune.worker.agreement import Expected, Judge, Rule, outputs_of
+from jumar.tune.worker.agreement import Judge, outputs_of
 from jumar.tune.worker.devices import Cpu
 from jumar.tune.worker.recall import Recall
 from jumar.tune.worker.reference import widening_of
+from jumar.tune.worker.rule import Expected, Rule
 
 
 class Case:

@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from jumar.recording.files import write_atomically
-from jumar.tune.worker.agreement import Expected
+from jumar.tune.worker.rule import Expected
 
 KEPT_BYTES = 64 << 20
 """Outputs that take more are computed again each time."""

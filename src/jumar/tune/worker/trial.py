@@ -11,10 +11,11 @@ from jumar.tune.errors import TuneError
 from jumar.tune.providers import apply_stack
 from jumar.tune.providers.base import Provider
 from jumar.tune.task import Function
-from jumar.tune.worker.agreement import Agreement, Judge, worst
+from jumar.tune.worker.agreement import Judge
 from jumar.tune.worker.case import Case
 from jumar.tune.worker.devices import Busy, Cpu
 from jumar.tune.worker.messages import Outcome, Phase, Trial
+from jumar.tune.worker.rule import Agreement, worst
 
 NUM_INPUTS = 3
 """Different inputs on which outputs are compared before timing; one more is tried after it."""
