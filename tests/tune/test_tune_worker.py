@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +16,7 @@ from tune_builders import QUICK, mm_task, pool_task
 from jumar.tune.errors import TuneError
 from jumar.tune.policy import Policy
 from jumar.tune.providers.base import Provider
-from jumar.tune.worker import Limits, Trial, Worker
+from jumar.tune.worker import Limits, Trial, Worker, nursery
 
 ALL = [
     odd.Separable(), odd.Same(), odd.Segfault(), odd.Hang(), odd.Greedy(), odd.Wrong(), odd.Cached(), odd.Raises(),
@@ -155,3 +156,11 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def test_a_child_that_has_no_group_of_its_own_yet_is_ended_at_its_limit_too():
+    """A limit of a millisecond may be over before the child has left its parent's group."""
+    start = time.monotonic()
+    with subprocess.Popen(["sleep", "20"], stdout=subprocess.PIPE) as child:
+        assert nursery._watch(child.pid, child.stdout.fileno(), 0.0) == ([], None)
+    assert time.monotonic() - start < 10

@@ -133,8 +133,10 @@ def _watch(child: int, pipe: int, time_s: float) -> tuple[list[str], int | None]
             break
         if left <= 0 or _tuner_is_gone(ready):
             break
+    if ending is None:
+        os.kill(child, signal.SIGKILL)  # by itself: with a short limit it may have no group of its own yet
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)  # the child, or compilers that it left behind
+        os.killpg(child, signal.SIGKILL)  # compilers that it left behind
     if ending is None:
         os.waitpid(child, 0)
     else:
