@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import time
 from contextlib import suppress
@@ -164,3 +165,12 @@ def test_a_child_that_has_no_group_of_its_own_yet_is_ended_at_its_limit_too():
     with subprocess.Popen(["sleep", "20"], stdout=subprocess.PIPE) as child:
         assert nursery._watch(child.pid, child.stdout.fileno(), 0.0) == ([], None)
     assert time.monotonic() - start < 10
+
+
+def test_trials_are_carried_out_where_whoever_started_the_tuner_ignores_the_end_of_children():
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with Worker([odd.Same()]) as worker:
+            assert worker.run(trial(odd.Same()), LIMITS).status == "measured"
+    finally:
+        signal.signal(signal.SIGCHLD, before)

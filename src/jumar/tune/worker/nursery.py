@@ -38,6 +38,7 @@ def main() -> int:
     """Serve until stdin is closed."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # whatever a library prints must not mix with the answers
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it was ignored, children cannot be waited for
     requests = sys.stdin
     hello = requests.readline()
     if not hello:
