@@ -270,3 +270,36 @@ def test_a_damaged_file_of_what_is_expected_is_passed_over(captured):
         kept.write_bytes(content)
         again = Case(captured.graph, data=str(captured.data))
         assert again.judge(again.plain, ()).compare().detail == ""
+
+
+def looking_up(reader: str = "aten::ne.Scalar", argument: object = 0) -> Graph:
+    """Rows of a table by number, where another input says so; and what one more operator makes of the numbers."""
+    return Graph(
+        inputs=[spec(2, 16, dtype="int64"), spec(2, 16, dtype="bool"), replace(spec(30, 4), constant=True)],
+        nodes=[
+            Node(operator="aten::embedding", arguments=[value(2), value(0)]),
+            Node(operator="aten::unsqueeze", arguments=[value(1), -1]),
+            Node(operator="aten::mul.Tensor", arguments=[value(3), value(4)]),
+            Node(operator=reader, arguments=[value(0), argument]),
+        ],
+        outputs=[5, 6],
+        values=[spec(2, 16, 4), spec(2, 16, 1, dtype="bool"), spec(2, 16, 4), spec(2, 16)],
+    )
+
+
+@pytest.mark.parametrize(("row", "is_seen"), [(0, True), (7, False)])
+def test_a_sample_of_equal_rows_and_masks_is_not_all_that_is_compared(row, is_seen):
+    real = {0: torch.full((2, 16), row), 1: torch.full((2, 16), is_seen)}
+    numbers, mask = make_inputs(looking_up(), 1, real)
+    assert set(numbers.flatten().tolist()) <= set(range(30))
+    assert len(set(numbers.flatten().tolist())) > 8
+    assert 0 < int((mask == is_seen).sum()) < 32
+    assert numbers.dtype is torch.int64
+    assert all(map(torch.equal, make_inputs(looking_up(), 0, real), real.values()))
+
+
+def test_equal_numbers_that_other_numbers_are_made_of_and_flags_stay():
+    graph = looking_up("aten::add.Scalar", 1)
+    graph = replace(graph, inputs=[graph.inputs[0], spec(dtype="bool"), graph.inputs[2]])
+    numbers, flag = make_inputs(graph, 1, {0: torch.full((2, 16), 7), 1: torch.tensor(True)})
+    assert (numbers.unique().tolist(), flag.item()) == ([7], True)

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph
 from jumar.tune.task import Function, TensorSpec
 from jumar.tune.work import Work
 
@@ -21,20 +22,29 @@ REAL_SEED = 0
 _CONSTANTS_SEED = 7
 RESTORED_BYTES = 1 << 14
 """Greatest written input whose value is put back between measured calls: a copy of this size takes 1 us."""
+_TURNED_SHARE, _LEAST_OF_MASKS = 0.125, 8
+_LOOK_UP = "aten::embedding"
+_READERS_OF_ROWS = frozenset({_LOOK_UP, "aten::eq", "aten::ne"})
+"""What may read numbers of rows without making other numbers of them."""
 
 
 def make_inputs(work: Work, seed: int, values: Values | None = None) -> list[torch.Tensor]:
     """Return the variable inputs on the CPU, in order; equal seeds give equal values.
 
     With `values`, seed 0 gives the real ones, and other seeds draw their elements from them, so that integers and
-    masks stay within what the model takes. Raises TuneError for a dtype that random values cannot be made of.
+    masks stay within what the model takes; where they are all equal, which would not show an engine that ignores them
+    or mixes them up, others are drawn that the model takes as well (`_others_than`). Raises TuneError for a dtype that
+    random values cannot be made of.
     """
     generator = torch.Generator().manual_seed(seed)
     return [
-        _make(name, spec, generator, (values or {}).get(place), is_real=seed == REAL_SEED)
+        _make(
+            name, spec, generator, (values or {}).get(place), is_real=seed == REAL_SEED,
+            num_rows=partial(_num_rows, work, place),
+        )
         for place, (name, spec) in enumerate(work.tensors.items())
         if not spec.constant
-    ]
+    ]  # fmt: skip
 
 
 def make_constants(work: Work, values: Values | None = None) -> dict[int, torch.Tensor]:
@@ -82,8 +92,9 @@ def repeated(function: Function, tensors: Sequence[torch.Tensor], written: Seque
 
 
 def _make(
-    name: str, spec: TensorSpec, generator: torch.Generator, real: torch.Tensor | None, *, is_real: bool
-) -> torch.Tensor:
+    name: str, spec: TensorSpec, generator: torch.Generator, real: torch.Tensor | None, *, is_real: bool,
+    num_rows: Callable[[], int] = int,
+) -> torch.Tensor:  # fmt: skip
     dtype = getattr(torch, spec.dtype, None)
     if not isinstance(dtype, torch.dtype) or (dtype.is_complex and real is None):
         raise TuneError(f"{name} has dtype {spec.dtype}, of which no random input is made.")
@@ -94,21 +105,49 @@ def _make(
         made = torch.zeros(size, dtype=dtype).as_strided(spec.shape, spec.stride)
         overwrite(made, real)
         return made
-    flat = _values(spec, dtype, size, generator) if real is None else _drawn(real, size, generator)
+    flat = _values(spec, dtype, size, generator) if real is None else _drawn(real, size, generator, num_rows)
     return torch.as_strided(flat, spec.shape, spec.stride)
 
 
-def _drawn(real: torch.Tensor, size: int, generator: torch.Generator) -> torch.Tensor:
-    """Return elements of `real` drawn with replacement.
-
-    Floating-point numbers that are all equal are spread around their value, so that ignoring them shows.
-    """
+def _drawn(real: torch.Tensor, size: int, generator: torch.Generator, num_rows: Callable[[], int]) -> torch.Tensor:
+    """Return elements of `real` drawn with replacement, others where they are all equal."""
     elements = real.reshape(-1)
-    if real.is_floating_point() and bool((elements == elements[0]).all()):
-        value = float(elements[0])
+    if bool((elements == elements[0]).all()):
+        others = _others_than(real, size, generator, num_rows)
+        if others is not None:
+            return others
+    return elements[torch.randint(elements.numel(), (size,), generator=generator)]
+
+
+def _others_than(
+    real: torch.Tensor, size: int, generator: torch.Generator, num_rows: Callable[[], int]
+) -> torch.Tensor | None:
+    """Return what may stand in the place of equal elements; None where nobody knows.
+
+    Floating-point numbers are spread around their value. Of a mask one element in eight is turned over, where its rows
+    are so long that none is likely to be turned over as a whole. Numbers of rows of a table (`num_rows` of them) are
+    drawn from all.
+    """
+    if real.is_floating_point():
+        value = float(real.reshape(-1)[0])
         around = torch.rand(size, generator=generator) + 0.5 if value else torch.randn(size, generator=generator)
         return (around * (value or 1.0)).to(real.dtype)
-    return elements[torch.randint(elements.numel(), (size,), generator=generator)]
+    if real.dtype is torch.bool:
+        is_long = real.dim() > 0 and real.shape[-1] >= _LEAST_OF_MASKS
+        return (torch.rand(size, generator=generator) < _TURNED_SHARE) ^ real.reshape(-1)[0] if is_long else None
+    rows = 0 if real.is_complex() else num_rows()
+    return torch.randint(rows, (size,), generator=generator).to(real.dtype) if rows else None
+
+
+def _num_rows(work: Work, place: int) -> int:
+    """Return how many rows the tables have that an input looks up; 0 where it is more than the number of a row."""
+    if not isinstance(work, Graph):
+        return 0
+    readers = [node for node in work.nodes if place in node.references()]
+    if not all(node.operator.partition(".")[0] in _READERS_OF_ROWS for node in readers):
+        return 0
+    tables = [work.spec_of(next(node.references())) for node in readers if node.operator == _LOOK_UP]
+    return min((spec.shape[0] for spec in tables if spec is not None and spec.shape), default=0)
 
 
 def _values(spec: TensorSpec, dtype: torch.dtype, size: int, generator: torch.Generator) -> torch.Tensor:
