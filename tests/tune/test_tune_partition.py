@@ -117,3 +117,18 @@ def test_what_joining_saves_is_the_difference_to_the_whole():
     found = costs_of(graph, blocks, choices)
     assert found.total(["a"] * 12) == pytest.approx(100.0)
     assert found.total(["b"] * 12) == pytest.approx(144.0)
+
+
+@pytest.mark.timeout(60)
+def test_a_graph_of_many_views_and_no_work_is_one_block():
+    def turned(x):
+        for _ in range(30):
+            x = x.unsqueeze(0).squeeze(0)
+        return x
+
+    class Turned(torch.nn.Module):
+        def forward(self, x):
+            return turned(x)
+
+    graph, _ = exported(Turned(), torch.randn(2, 3))
+    assert blocks_of(graph) == [tuple(range(1, 61))]

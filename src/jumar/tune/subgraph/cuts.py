@@ -39,7 +39,7 @@ def blocks_of(graph: Graph, max_blocks: int = MAX_BLOCKS) -> list[Block]:
     loads = [sum(work_of(graph, value) for value in piece) for piece in pieces]
     least = sum(loads) / max_blocks
     while len(grown := _grown(pieces, loads, least)) > max_blocks:
-        least *= 1.25
+        least = 1.25 * least or 1.0  # of views alone nothing is work
     return grown
 
 
