@@ -79,6 +79,17 @@ def test_pieces_of_the_batch_keep_their_proportions_or_are_dropped(tmp_path, pie
     assert found(tmp_path, plan(batch=pieces), batch=batch).batch == expected
 
 
+def test_without_its_pieces_a_plan_runs_nothing_at_once_and_has_all_threads(tmp_path):
+    side_by_side = plan(batch=(1,) * 8, streams=2, num_threads=1)
+    made = found(tmp_path, side_by_side, batch=4)
+    assert (made.batch, made.streams, made.num_threads) == ((), 1, None)
+
+
+def test_pieces_that_are_scaled_run_at_once_as_before(tmp_path):
+    made = found(tmp_path, plan(batch=(1,) * 8, streams=2, num_threads=1), batch=16)
+    assert (made.batch, made.streams, made.num_threads) == ((2,) * 8, 2, 1)
+
+
 def test_threads_are_no_more_than_there_are(tmp_path):
     fewer = replace(MACHINE, num_threads=1)
     assert found(tmp_path, plan(num_threads=2), machine=fewer).num_threads == 1

@@ -29,7 +29,10 @@ def transferred(neighbour: Neighbour, graph: Graph, engines: Sequence[Engine], m
             return None
     regions = tuple(replace(region, version=known[region.engine].version()) for region in plan.regions)
     num_threads = None if plan.num_threads is None else min(plan.num_threads, machine.num_threads)
-    return replace(plan, regions=regions, batch=_scaled(plan.batch, graph), num_threads=num_threads)
+    batch = _scaled(plan.batch, graph)
+    if plan.streams > 1 and not batch:  # nothing is left to run at once, each on a thread of its own
+        return replace(plan, regions=regions, batch=(), streams=1, num_threads=None)
+    return replace(plan, regions=regions, batch=batch, num_threads=num_threads)
 
 
 def _scaled(batch: Sequence[int], graph: Graph) -> tuple[int, ...]:
