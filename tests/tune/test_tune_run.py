@@ -52,7 +52,7 @@ def worker():
 
 @pytest.fixture(autouse=True)
 def kept_worker(worker, monkeypatch):
-    monkeypatch.setattr("jumar.tune.tuner.Worker", lambda _providers, _turns: Kept(worker))
+    monkeypatch.setattr("jumar.tune.tuner.Worker", lambda *_: Kept(worker))
 
 
 @pytest.fixture
@@ -132,7 +132,7 @@ class HangsOnPools(Kept):
 
 
 def test_a_candidate_that_hangs_leaves_time_for_the_others_and_is_taken_up_by_the_next_run(folder, monkeypatch):
-    monkeypatch.setattr("jumar.tune.tuner.Worker", lambda _providers, _turns: HangsOnPools())
+    monkeypatch.setattr("jumar.tune.tuner.Worker", lambda *_: HangsOnPools())
     result = run(folder, [odd.Hang(), odd.Same()], time_budget_s=3.0)
     assert (result.status, result.stopped_by, result.num_not_judged()) == ("incomplete", "--time-budget", 1)
     pool, product = result.tasks
@@ -159,7 +159,7 @@ def test_a_recording_of_an_npu_is_tuned_on_the_cpu_and_that_is_said(tmp_path):
     (finding,) = run(tmp_path, [odd.Same()]).findings
     assert finding.code == "JM505"
     assert "npu (emulated)" in finding.message
-    assert "measured on cpu" in finding.message
+    assert "tuned for cpu" in finding.message
 
 
 def test_a_busy_machine_is_named_and_what_it_left_open_is_taken_up_again(folder, monkeypatch):
@@ -168,7 +168,7 @@ def test_a_busy_machine_is_named_and_what_it_left_open_is_taken_up_again(folder,
             self.run = lambda trial, limits: Outcome(status="busy", phase="measure", detail="3 of 40 pairs")
 
     with monkeypatch.context() as patch:
-        patch.setattr("jumar.tune.tuner.Worker", lambda _providers, _turns: Busy())
+        patch.setattr("jumar.tune.tuner.Worker", lambda *_: Busy())
         busy = run(folder, [odd.Separable()])
     assert (busy.counters().unsatisfied, busy.num_not_judged()) == (1, 1)
     assert [finding.code for finding in busy.findings] == ["JM507"]
