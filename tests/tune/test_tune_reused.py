@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 import torch
 from provider_contract import ProviderContract
@@ -72,3 +74,30 @@ def test_an_operator_without_such_a_form_is_refused(tmp_path):
     case = Case(dropout)
     with pytest.raises(TuneError, match="no form that writes"):
         Reused().apply(Reused().policy(), case.plain, case.tensors, case.site(tmp_path, 1))
+
+
+def test_memory_is_one_threads_own_until_its_results_are_handed_out(tmp_path, monkeypatch):
+    case, function = applied(softmax(), tmp_path)
+    other, plain, meddled = [torch.randn_like(one) for one in case.tensors], torch.Tensor.detach, []
+
+    def detach(tensor):
+        if not meddled:
+            meddled.append(True)
+            thread = threading.Thread(target=lambda: meddled.append(function(*other)))
+            thread.start()
+            thread.join()
+        return plain(tensor)
+
+    monkeypatch.setattr(torch.Tensor, "detach", detach)
+    made = function(*case.tensors)
+    monkeypatch.undo()
+    assert torch.equal(made, case.plain(*case.tensors))
+    assert torch.equal(meddled[1], case.plain(*other))
+
+
+def test_memory_that_was_made_in_inference_mode_is_written_to_outside_of_it(tmp_path):
+    case, function = applied(softmax(), tmp_path)
+    with torch.inference_mode():
+        address = function(*case.tensors).data_ptr()
+    with torch.no_grad():
+        assert function(*case.tensors).data_ptr() == address

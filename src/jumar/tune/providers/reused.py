@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +30,7 @@ class Reused(Provider):
     A great block is otherwise mapped in every call, and each of its pages faulted in: of a softmax over 85 MB that is
     most of the time. An output that the program still holds, or a view of it, is left alone. At most
     `GREATEST_BUFFERS` sets of outputs stay allocated. The operator is computed itself: layouts chosen before are left
-    aside.
+    aside. Several threads may call at once: a set of outputs is one thread's until its results are handed out.
     """
 
     name = "reused_outputs"
@@ -49,13 +50,17 @@ class Reused(Provider):
             raise TuneError(f"{site.graph.nodes[0].operator} has no form that writes all its outputs.")
         layouts = [(tuple(one.shape), one.stride(), one.dtype, one.device) for one in plain]
         kept: list[list[torch.Tensor]] = []
+        taking = threading.Lock()
 
         def call(*tensors: torch.Tensor) -> Any:
-            outputs = _free(kept) or _fresh(layouts)
+            with taking:
+                known = _free(kept)
+            outputs = known or _fresh(layouts)
             run(tensors, dict(zip(names, outputs, strict=True)))
-            kept.append(outputs)
             # NOTE: aliases with the same storage go out; while one is alive the storage is in use.
             given = [output.detach() for output in outputs]
+            # NOTE: after the aliases are made: another thread may take what is kept and not in use.
+            kept.append(outputs)
             return given[0] if single else tuple(given)
 
         return call
@@ -69,8 +74,7 @@ def _free(kept: list[list[torch.Tensor]]) -> list[torch.Tensor] | None:
     for place, outputs in enumerate(kept):
         if all(count(output.untyped_storage()._cdata) <= _OWN_USES for output in outputs):
             return kept.pop(place)
-    if len(kept) >= GREATEST_BUFFERS:
-        del kept[0]
+    del kept[: max(0, len(kept) - GREATEST_BUFFERS + 1)]
     return None
 
 
@@ -79,9 +83,13 @@ _OWN_USES = 2
 
 
 def _fresh(layouts: Sequence[tuple[Any, ...]]) -> list[torch.Tensor]:
+    """Make outputs outside of the caller's inference mode: what is made there cannot be written to elsewhere."""
     import torch
 
-    return [torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype, device in layouts]
+    with torch.inference_mode(False):
+        return [
+            torch.empty_strided(shape, stride, dtype=dtype, device=device) for shape, stride, dtype, device in layouts
+        ]
 
 
 def _out_form(site: Site) -> tuple[Callable[[Sequence[Any], dict[str, Any]], Any], list[str]]:
