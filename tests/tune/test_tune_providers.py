@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 
 import pytest
@@ -176,3 +177,44 @@ def test_a_policy_of_an_unknown_provider_is_named(tmp_path):
 def test_an_import_path_without_a_provider_is_one_sentence(path):
     with pytest.raises(TuneError, match=path):
         load_provider(path)
+
+
+def test_calls_of_two_threads_that_overlap_leave_the_switch_of_onednn_as_it_was():
+    first_is_in, second_is_in, first_is_out = (threading.Event() for _ in range(3))
+
+    def first():
+        first_is_in.set()
+        assert second_is_in.wait(30)
+
+    def second():
+        second_is_in.set()
+        assert first_is_out.wait(30)
+        return torch._C._get_mkldnn_enabled()
+
+    def applied(function):
+        return Native().apply(Native().policy(), function, (), None)
+
+    def in_a_thread():
+        applied(first)()
+        first_is_out.set()
+
+    before = torch._C._get_mkldnn_enabled()
+    thread = threading.Thread(target=in_a_thread)
+    thread.start()
+    assert first_is_in.wait(30)
+    try:
+        assert not applied(second)(), "off while a call is under way"
+        thread.join()
+        assert torch._C._get_mkldnn_enabled() == before
+    finally:
+        torch._C._set_mkldnn_enabled(before)
+
+
+def test_threads_are_put_back_to_what_the_program_uses_now():
+    before = torch.get_num_threads()
+    function = Threads().apply(Threads().policy(num_threads=1), torch.get_num_threads, (), None)
+    torch.set_num_threads(before + 1)
+    try:
+        assert (function(), torch.get_num_threads()) == (1, before + 1)
+    finally:
+        torch.set_num_threads(before)

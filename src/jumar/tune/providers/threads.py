@@ -28,13 +28,13 @@ class Threads(Provider):
         import torch
 
         count = int(str(policy.settings["num_threads"]))
-        default = torch.get_num_threads()
 
         def call(*tensors: torch.Tensor) -> Any:
+            before = torch.get_num_threads()  # of this call: the program may have set another since `apply`
             torch.set_num_threads(count)
             try:
                 return function(*tensors)
             finally:
-                torch.set_num_threads(default)
+                torch.set_num_threads(before)
 
         return call
