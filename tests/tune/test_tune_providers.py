@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -218,3 +219,20 @@ def test_threads_are_put_back_to_what_the_program_uses_now():
         assert (function(), torch.get_num_threads()) == (1, before + 1)
     finally:
         torch.set_num_threads(before)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # raised by TorchInductor's own imports
+def test_compiled_operators_of_one_program_do_not_count_as_one_that_is_compiled_again(tmp_path, monkeypatch):
+    import torch._dynamo
+    from torch._inductor import config
+
+    before = config.compile_threads
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="eager"))
+    with torch._dynamo.config.patch(recompile_limit=1), torch.no_grad():
+        for size in (4, 6):
+            case = Case(mm_task(size))
+            site = case.site(tmp_path / str(size), 1)
+            made = Inductor().apply(Inductor().policy(), case.plain, site.example, site)
+            assert torch.equal(made(*case.tensors), case.plain(*case.tensors))
+    torch._dynamo.reset()
+    assert config.compile_threads == before

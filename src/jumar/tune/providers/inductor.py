@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import FunctionType
 from typing import Any
 
 from jumar.tune.engines.base import Site
@@ -35,8 +36,21 @@ class Inductor(Provider):
         import torch
         from torch._inductor import config
 
-        config.compile_threads = 1  # in this process: its limits and its end are the candidate's
-        compiled: Function = torch.compile(function, dynamic=False, fullgraph=True)
-        with torch.no_grad():
+        compiled: Function = torch.compile(_with_own_code(function), dynamic=False, fullgraph=True)
+        # In this process: its limits and its end are the candidate's. Not for good: a plan is built in programs, too.
+        with torch.no_grad(), config.patch(compile_threads=1):
             compiled(*example)
         return compiled
+
+
+def _with_own_code(function: Function) -> Function:
+    """Return `function` behind a code object of its own.
+
+    PyTorch keeps what it compiled by code object, looks through all of it in each call, and refuses the ninth. The
+    operators of a model are functions of the same few lines: together they would be one code object.
+    """
+
+    def call(*tensors: Any) -> Any:
+        return function(*tensors)
+
+    return FunctionType(call.__code__.replace(), call.__globals__, call.__name__, None, call.__closure__)
