@@ -174,6 +174,13 @@ def test_a_policy_of_an_unknown_provider_is_named(tmp_path):
         apply_stack((unknown,), lambda: None, Case(mm_task()).site(tmp_path, 1), PROVIDERS)
 
 
+def test_a_policy_of_jumars_own_is_applied_also_where_others_search(tmp_path):
+    case = Case(conv_task())
+    site = case.site(tmp_path, 1)
+    function = apply_stack((ChannelsLast().policy(),), case.plain, site, [Separable()])
+    assert torch.allclose(function(*case.tensors), case.plain(*case.tensors), atol=1e-6)
+
+
 @pytest.mark.parametrize("path", ["absent_module:Thing", "jumar.tune.task:Nothing", "builtins:dict"])
 def test_an_import_path_without_a_provider_is_one_sentence(path):
     with pytest.raises(TuneError, match=path):

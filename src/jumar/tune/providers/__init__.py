@@ -68,6 +68,7 @@ def apply_stack(stack: Stack, function: Function, site: Site, providers: Sequenc
     """Return `function` under every policy of `stack`, innermost first. Raises TuneError for an unknown provider.
 
     Each has a folder of its own: a library that one has loaded must not be written over by another's.
+    `providers` are known besides Jumar's own, whose policies the bank may hold whoever searches.
     """
     for place, policy in enumerate(stack):
         provider, folder = _provider_of(policy, providers), site.folder / f"policy-{place}"
@@ -77,7 +78,7 @@ def apply_stack(stack: Stack, function: Function, site: Site, providers: Sequenc
 
 
 def _provider_of(policy: Policy, providers: Sequence[Provider]) -> Provider:
-    for provider in providers:
+    for provider in (*providers, *PROVIDERS):
         if provider.name == policy.provider:
             return provider
     raise TuneError(f"the bank holds a policy of {policy.provider}, which this Jumar has not; tune again.")
