@@ -170,21 +170,29 @@ def stale(bank):
     return bank
 
 
-def test_a_policy_of_another_version_is_measured_as_if_it_were_not_there(stale):
+def test_a_policy_of_another_version_and_what_was_measured_on_top_of_it_are_as_if_they_were_not_there(stale):
     scripted = Scripted({"fast": 1.4, "threads": 1.2})
     first, second = run(stale, scripted, [THREADS], [Fast()]).slots
     assert (first.action, first.policy, first.from_bank) == ("update", NEW, False)
-    assert scripted.trials == [("screen", "threads", "fast version=2 + threads"),
-                               ("confirm", "threads", "fast version=2 + threads")]  # fmt: skip
-    assert (second.action, second.from_bank, in_bank(stale)) == ("reserved", True, "fast version=2 + threads")
-    assert stale.slots(mm_task(), MACHINE)["Impl"].base == (THREADS,)
+    assert scripted.trials == [
+        ("screen", "default", "fast version=2"),
+        ("confirm", "default", "fast version=2"),
+        ("screen", "fast version=2", "fast version=2 + threads"),
+        ("confirm", "fast version=2", "fast version=2 + threads"),
+    ]
+    assert (second.action, second.from_bank, in_bank(stale)) == ("add", False, "fast version=2 + threads")
+    assert stale.slots(mm_task(), MACHINE)["Impl"].base == ()
 
 
-def test_a_policy_of_another_version_that_nothing_beats_is_settled(stale):
-    run(stale, Scripted({"fast": 1.0, "threads": 1.2}), [THREADS], [Fast()])
+@pytest.mark.parametrize(("speed", "action", "held"), [(1.2, "update", "threads"), (0.7, "unsatisfied", "default")])
+def test_what_was_measured_on_top_of_another_version_is_measured_without_it_before_it_stays(stale, speed, action, held):
+    scripted = Scripted({"fast": 1.0, "threads": speed})
+    slots = run(stale, scripted, [THREADS], [Fast()]).slots
+    assert [slot.action for slot in slots] == ["unsatisfied", action]
+    assert ("screen", "default", "threads") in scripted.trials
     again = Scripted({})
-    assert [slot.action for slot in run(stale, again, [THREADS], [Fast()]).slots] == ["unsatisfied", "reserved"]
-    assert (again.trials, in_bank(stale)) == ([], "threads")
+    run(stale, again, [THREADS], [Fast()])
+    assert (again.trials, in_bank(stale)) == ([], held)
 
 
 def test_another_kind_is_not_measured_on_top_of_a_policy_whose_provider_is_gone(bank):

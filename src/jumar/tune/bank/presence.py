@@ -30,8 +30,21 @@ def missing(policies: Iterable[Policy], machine: Machine, providers: Sequence[Pr
 
 
 def usable(entries: Iterable[Entry], machine: Machine, providers: Sequence[Provider] = ()) -> list[Entry]:
-    """Return the entries without those whose policy needs what is not here."""
-    return [one for one in entries if one.policy is None or not missing([one.policy], machine, providers)]
+    """Return the entries without those whose policy needs what is not here, or was measured together with such a one.
+
+    Threads that were measured on top of another engine say nothing of the operator without it.
+    """
+    return [one for one in entries if not missing(_measured_together(one), machine, providers)]
+
+
+def _measured_together(entry: Entry) -> Iterator[Policy]:
+    """Yield an entry's policy and those of other kinds that it was measured on top of; none for an unsatisfied one.
+
+    Of its own kind the base has what it replaced, which is no part of it.
+    """
+    if entry.policy is not None:
+        yield entry.policy
+        yield from (policy for policy in entry.base if policy.kind != entry.kind)
 
 
 def within(plan: Plan) -> Iterator[Policy]:
