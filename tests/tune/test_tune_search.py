@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from tune_builders import MACHINE, gain, measured, mm_task
@@ -342,3 +342,13 @@ def test_a_search_starts_from_the_nearest_task_and_says_so(bank):
     (slot,) = run(bank, scripted, [policy("first"), policy("second")]).slots
     assert [candidate for _, _, candidate in scripted.trials][:2] == ["second", "first"]
     assert slot.started_from.startswith("aten::mm(float32 64×8, float32 8×64), where shape of self is [64, 8]")
+
+
+def test_a_neighbours_policy_of_more_threads_than_this_run_may_use_is_not_tried(bank):
+    many = replace(MACHINE, num_threads=8)
+    four = Policy(kind="Schedule", provider="threads", settings={"num_threads": 4})
+    bank.accept(mm_task(), many, four, incumbent=(), gain=gain(1.5), min_gain=0.02, tried=[])
+    scripted = Scripted({"threads": 1.0})
+    one = Policy(kind="Schedule", provider="threads", settings={"num_threads": 1})
+    (slot,) = run(bank, scripted, [one]).slots
+    assert [tried.policy for tried in slot.tried] == [one]

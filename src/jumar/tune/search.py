@@ -137,9 +137,11 @@ class Search:
         return candidates, ""
 
     def _is_offered(self, policy: Policy) -> bool:
-        """Tell whether a provider of this run can apply a policy."""
+        """Tell whether a provider of this run can apply a policy, which a run with more threads may have found."""
         is_known = any(provider.name == policy.provider for provider in self.providers)
-        return is_known and not missing([policy], self.machine, self.providers)
+        count = policy.settings.get("num_threads")
+        fits = not isinstance(count, int) or count <= self.machine.num_threads
+        return is_known and fits and not missing([policy], self.machine, self.providers)
 
     def _from_bank(self, entry: Entry, candidates: Sequence[Policy], incumbent: Stack) -> SlotOutcome | None:
         """Return the bank's answer, or None when the slot has to be measured."""
