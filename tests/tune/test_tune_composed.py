@@ -30,6 +30,7 @@ from jumar.tune.policy import Policy, Stack
 from jumar.tune.providers.channels_last import ChannelsLast
 from jumar.tune.providers.threads import Threads
 from jumar.tune.result_file import ResultFile
+from jumar.tune.subgraph.trials import SLOW
 from jumar.tune.worker.messages import Outcome, Trial
 
 ONE = replace(MACHINE, num_threads=1)
@@ -53,10 +54,12 @@ class Measurer:
     def __init__(self, answer: Callable[[Trial], Outcome]) -> None:
         self.name = ""
         self.trials: list[Trial] = []
+        self.limits_s: list[float | None] = []
         self._answer = answer
 
     def confirm(self, trial: Trial, limit_s: float | None = None) -> Outcome:
         self.trials.append(trial)
+        self.limits_s.append(limit_s)
         return self._answer(trial)
 
 
@@ -144,6 +147,13 @@ def test_what_cannot_be_used_here_is_left_out_and_stands_in_no_ones_way(captured
     assert (outcome.num_policies, outcome.is_written) == (num, True)
     assert all(old not in trial.incumbent for trial in measurer.trials)
     assert "gone" not in json.dumps([policy.to_json() for trial in measurer.trials for policy in trial.candidate])
+
+
+def test_a_whole_model_has_as_long_as_the_last_measurement_of_a_graph(captured: Captured, bank: Bank) -> None:
+    with_policies(bank, captured)
+    made, measurer = composer(bank, lambda _: measured(1.5))
+    made.compose(captured)
+    assert set(measurer.limits_s) == {SLOW * TuneOptions().limits.time_s}
 
 
 def test_what_is_slower_than_the_compiler_is_no_plan(captured: Captured, bank: Bank) -> None:

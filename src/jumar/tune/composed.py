@@ -25,6 +25,7 @@ from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.plan import KIND
 from jumar.tune.policy import Stack, describe
+from jumar.tune.subgraph.trials import SLOW
 from jumar.tune.task import Task
 from jumar.tune.worker.messages import Outcome, Trial
 from jumar.words import counted
@@ -89,7 +90,7 @@ class Composer:
         plan = self._plan(stacks)
         self.measurer.name = captured.name
         try:
-            found = self.measurer.confirm(self._trial(captured, plan, ()))
+            found = self._measured(captured, plan, ())
             made = self._judged(captured, len(stacks), found)
             if not made.is_faster or self.machine.device != "cpu":  # `torch.compile` asks for the CPU's plans
                 return made
@@ -109,12 +110,14 @@ class Composer:
         region = Region(nodes=(), engine=engine.name, settings=settings_of(stacks), version=engine.version())
         return Plan(regions=(region,))
 
-    def _trial(self, captured: Captured, plan: Plan, against: Stack) -> Trial:
-        return Trial(
+    def _measured(self, captured: Captured, plan: Plan, against: Stack) -> Outcome:
+        """Measure a whole graph, which takes as long as one does in job 1: dozens of slow calls, and compiling."""
+        trial = Trial(
             task=captured.graph, incumbent=against, candidate=(plan.policy(),), num_threads=self.machine.num_threads,
             seed=self.options.seed + SEED, min_gain=self.options.min_gain, effort=self.options.confirmation,
             data=str(captured.data) if captured.data else "",
         )  # fmt: skip
+        return self.measurer.confirm(trial, self.options.limits.time_s * SLOW)
 
     def _judged(self, captured: Captured, num: int, found: Outcome) -> ComposedOutcome:
         """Return what the measurement against eager says."""
@@ -139,7 +142,7 @@ class Composer:
             return replace(made, is_written=True, told=f"{made.told} The bank has it as the graph's plan.")
         self.bank.check_writable()
         against = known or self._default()
-        found = self.measurer.confirm(self._trial(captured, plan, against)) if against else Outcome(status="built")
+        found = self._measured(captured, plan, against) if against else Outcome(status="built")
         gain = found.gain if against else made.gain
         what = describe_of(against)
         if gain is None or not gain.clears(self.options.min_gain):
