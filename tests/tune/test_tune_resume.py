@@ -133,6 +133,19 @@ def test_a_model_of_another_place_with_equal_graphs_leaves_the_file_as_it_is(tmp
         assert again.find(trial()) == MEASURED
 
 
+def test_a_run_that_is_to_measure_anew_takes_nothing_from_one_that_is_not(tmp_path):
+    with job(tmp_path) as first:
+        first.keep(trial(), Outcome(status="failed", phase="candidate", detail="no library"))
+    with job(tmp_path, repeat=True) as anew:
+        assert anew.find(trial()) is None
+        assert anew.notes == [f"{first.path.name} is left alone: it is of a run without REPEAT_TUNE=True."]
+        anew.keep(trial(), MEASURED)
+    with job(tmp_path, repeat=True) as again:
+        assert again.find(trial()) == MEASURED
+    with job(tmp_path) as own:
+        assert own.find(trial()).status == "failed"
+
+
 def test_the_same_job_in_two_processes_has_one_file(tmp_path):
     with job(tmp_path) as first, job(tmp_path) as second:
         assert second.path is None

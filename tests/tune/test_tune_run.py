@@ -176,6 +176,32 @@ def test_a_busy_machine_is_named_and_what_it_left_open_is_taken_up_again(folder,
     assert run(folder, [odd.Separable()]).counters().add == 1
 
 
+class BusyOnce(Kept):
+    """Other programs use the machine while one provider is measured for the first time."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.is_busy = True
+
+    def run(self, trial, limits):
+        (policy,) = trial.candidate
+        self.asked.append(policy.provider)
+        if policy.provider == "separable" and self.is_busy:
+            return Outcome(status="busy", phase="measure", detail="3 of 40 pairs")
+        return measured(0.9)
+
+
+def test_only_what_a_busy_machine_left_open_is_measured_by_the_next_run(folder, monkeypatch):
+    worker = BusyOnce()
+    monkeypatch.setattr("jumar.tune.tuner.Worker", lambda *_: worker)
+    first = run(folder, [odd.Same(), odd.Separable()])
+    assert (first.status, first.num_not_judged()) == ("successful", 1)
+    worker.asked, worker.is_busy = [], False
+    second = run(folder, [odd.Same(), odd.Separable()])
+    assert (worker.asked, second.num_not_judged()) == (["separable"], 0)
+    assert not (folder / FOLDER).exists()
+
+
 def test_a_missing_provider_is_left_out_with_a_note(folder):
     result = run(folder, [Inductor(), odd.Same()])
     assert result.providers == ["same"]

@@ -10,9 +10,10 @@ file is opened again. Confirmations are never taken from here: what enters the b
 writes it.
 
 A job is this work of this source on this machine: a model of another place or name has a file of its own, also where
-its graphs are the same. A screening's key holds the whole trial (work, incumbent, candidate, seed, effort) and the
-contents of its data file, so that an outcome is used only for exactly the same question. Files of another machine or
-of other work are left alone and named. A file is removed when its job comes to its own end.
+its graphs are the same, and a run with REPEAT_TUNE, which is to measure anew, takes nothing from one without. A
+screening's key holds the whole trial (work, incumbent, candidate, seed, effort) and the contents of its data file, so
+that an outcome is used only for exactly the same question. Files of another machine or of other work are left alone
+and named. A file is removed when its job comes to its own end with everything judged.
 """
 
 from __future__ import annotations
@@ -57,16 +58,22 @@ class JobFile:
         self._known = known
 
     @classmethod
-    def open(cls, work_path: Path, *, name: str, work_keys: Iterable[str], machine: Machine) -> JobFile:
-        """Open the job file for this work of the source `name` on this machine, or begin one."""
+    def open(
+        cls, work_path: Path, *, name: str, work_keys: Iterable[str], machine: Machine, repeat: bool = False
+    ) -> JobFile:
+        """Open the job file for this work of the source `name` on this machine, or begin one.
+
+        With `repeat` it is that of a run which measures anew what is known.
+        """
         head: dict[str, Json] = {
             "jumar_job": SCHEMA,
             "name": name,
             "work": digest(list[Json](sorted(work_keys))),
             "machine": machine.key,
+            **({"repeat": True} if repeat else {}),
         }
         folder = work_path / FOLDER
-        path = folder / f"{_file_name(name)}_{digest([name, head['work'], head['machine']])[:16]}{SUFFIX}"
+        path = folder / f"{_file_name(name)}_{digest(list(head.values())[1:])[:16]}{SUFFIX}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
@@ -263,6 +270,9 @@ def _others(own: Path, own_head: Mapping[str, Any]) -> list[str]:
             notes.append(f"{path.name} is left alone: it is of {head.get('name')}.")
         elif head.get("machine") != own_head["machine"]:
             notes.append(f"{path.name} is left alone: it was measured on another machine or with other versions.")
+        elif head.get("work") == own_head["work"]:
+            which = "with" if head.get("repeat") else "without"
+            notes.append(f"{path.name} is left alone: it is of a run {which} REPEAT_TUNE=True.")
         else:
             notes.append(f"{path.name} is left alone: it is of other operators or graphs than {name} holds now.")
     return notes

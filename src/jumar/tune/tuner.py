@@ -162,6 +162,7 @@ class _Run:
             name=source.path,
             work_keys=self._work_keys(source),
             machine=self._machine,
+            repeat=self._options.repeat,
         )
         with job, self._runner:
             prepare = self._runner.prepare if self._runner.num_lanes > 1 else None
@@ -183,7 +184,8 @@ class _Run:
             else:
                 failed = self._result.failed_graphs() if self._is_of_graphs else self._result.failed()
                 self._result.status = "failed" if failed else "successful"
-                job.finish()
+                if not (job.num_known and self._result.num_not_judged()):
+                    job.finish()  # else the next run takes from it what was judged, and measures the rest
         self._result.notes += [*self._runner.notes, *self._waits()]
         self._write(ended=self._result.stopped_by not in INTERRUPTIONS)
         self._result.findings = findings_of(self._result)
