@@ -19,7 +19,8 @@ from jumar.tune.bank import Tried
 from jumar.tune.graph import Graph, Node
 from jumar.tune.plan import Plan, Region
 from jumar.tune.policy import Policy
-from jumar.tune.worker import Outcome
+from jumar.tune.worker import Outcome, Worker
+from jumar.tune.worker.turns import Turns
 
 NATIVE = Policy(kind="Impl", provider="aten_native")
 FORMAT = Policy(kind="Format", provider="channels_last")
@@ -214,3 +215,20 @@ def test_the_built_in_layer_is_read_and_not_listed_as_the_banks_own(folder, caps
     monkeypatch.setenv("JUMAR_BUILT_IN_BANK", str(folder / "absent"))
     assert main(["bank", "list"]) == 2
     assert "JUMAR_BUILT_IN_BANK must be an existing folder" in capsys.readouterr().err
+
+
+def test_measuring_again_takes_turns_with_runs_that_tune(folder, monkeypatch, capsys):
+    turns = []
+
+    class Quiet(Worker):
+        def __init__(self, providers, given=None, **fields):
+            super().__init__(providers, given, **fields)
+            turns.append(given)
+
+        def run(self, trial, limits):
+            return measured(1.5)
+
+    monkeypatch.setattr("jumar.tune.remeasure.Worker", Quiet)
+    assert main(["bank", "verify", "--measure"]) == 0
+    assert [type(one) for one in turns] == [Turns]
+    capsys.readouterr()

@@ -19,6 +19,7 @@ from jumar.tune.policy import Stack, stack_to_json
 from jumar.tune.providers import Provider, providers_on
 from jumar.tune.work import Work
 from jumar.tune.worker import Outcome, Trial, Worker
+from jumar.tune.worker.turns import Turns
 
 Verdict = Literal["faster", "same", "slower", "disagrees", "not-judged"]
 
@@ -57,10 +58,12 @@ def remeasure(
     providers: Sequence[Provider] | None = None,
     time_budget_s: float | None = None,
     on_progress: Callable[[int, int], None] | None = None,
+    turns: Turns | None = None,
 ) -> list[Remeasured]:
     """Measure the policies of `machine` among `entries`, each operator in a process of its own.
 
     Graphs, and operators that the time does not suffice for, are left out of the result. The bank is not changed.
+    With `turns` runs that tune on this machine measure in between, never at the same time.
     """
     options = options or TuneOptions()
     groups = [group for group in tuned_on(machine, entries) if not isinstance(group[0].task, Graph)]
@@ -69,7 +72,7 @@ def remeasure(
     names = {provider.name for provider in known}
     deadline = None if time_budget_s is None else time.monotonic() + time_budget_s
     found: list[Remeasured] = []
-    with Worker(known, device=machine.target) as worker:
+    with Worker(known, turns, device=machine.target) as worker:
         for number, group in enumerate(groups):
             if deadline is not None and time.monotonic() >= deadline:
                 break

@@ -62,6 +62,7 @@ def _measured(bank: Bank, machine: Machine, time_budget: str | None) -> list[Rem
     from jumar.report import progress
     from jumar.tune.options import parse_duration_s
     from jumar.tune.remeasure import remeasure
+    from jumar.tune.worker.turns import Turns
 
     budget = None if time_budget is None else parse_duration_s(time_budget, "--time-budget")
     with progress() as bars:
@@ -71,6 +72,7 @@ def _measured(bank: Bank, machine: Machine, time_budget: str | None) -> list[Rem
             machine,
             time_budget_s=budget,
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
+            turns=Turns(),
         )
 
 
