@@ -18,13 +18,17 @@ from tune_builders import MACHINE, QUICK, gain, measured, mm_row, mm_task, pool_
 import jumar.tune
 from jumar.cli import main as main_module
 from jumar.cli.main import main
+from jumar.cli.tune_page import verdict
+from jumar.errors import OutputError
 from jumar.tune import Bank, TuneResult, this_machine
 from jumar.tune.bank import Tried
 from jumar.tune.ending import Terminated
+from jumar.tune.extract import TaskUse
+from jumar.tune.outcome import SlotOutcome, TaskOutcome
 from jumar.tune.policy import Policy
 from jumar.tune.providers.native import Native
 from jumar.tune.signature import task_of
-from jumar.tune.worker import Limits
+from jumar.tune.worker import Limits, Outcome
 
 NATIVE = Policy(kind="Impl", provider="aten_native")
 FORMAT = Policy(kind="Format", provider="channels_last")
@@ -140,6 +144,44 @@ def test_an_interruption_while_the_artefact_is_built_is_told_with_what_was_found
     assert f"Stopped by {said}" in capsys.readouterr().out
 
 
+def refused(*asked, **also):
+    raise OutputError("net.jumar cannot be written: No space left on device.")
+
+
+def test_an_artefact_that_cannot_be_written_is_said_after_the_answer(folder, monkeypatch, capsys):
+    ended(monkeypatch, refused, job_type=1)
+    assert main(WITH_OUTPUT) == 2
+    said = capsys.readouterr()
+    assert "No graph was tuned" in said.out
+    assert "net.jumar cannot be written" in said.err
+
+
+def test_a_page_that_cannot_be_written_is_said_after_the_answer(folder, monkeypatch, capsys):
+    ended(monkeypatch, num_tasks=1)
+    monkeypatch.setattr("jumar.cli.tune.write_report", refused)
+    assert main(["tune", "recording", "--report", "page.html"]) == 2
+    said = capsys.readouterr()
+    assert "None of 1 operators was tuned" in said.out
+    assert "cannot be written" in said.err
+
+
+def slot_of(outcome: Outcome) -> SlotOutcome:
+    return SlotOutcome(kind="Impl", action="unsatisfied", tried=[Tried(policy=NATIVE, outcome=outcome)])
+
+
+def test_nothing_is_concluded_from_what_could_not_be_judged():
+    busy = slot_of(Outcome(status="busy", phase="measure", detail="other programs"))
+
+    def headline(*slots: SlotOutcome) -> str:
+        tasks = [TaskOutcome(use=TaskUse(task=mm_task()), slots=[slot]) for slot in slots]
+        known = {"recording": "recording", "recorded_device": "cpu", "machine": MACHINE, "min_gain": 0.02}
+        return verdict(TuneResult(**known, tasks=tasks, num_tasks=len(tasks))).headline
+
+    assert headline(busy, busy).startswith("No policy of 2 operators could be judged in this run: no answer yet")
+    assert headline(busy, slot_of(measured(0.9))).endswith("faster by 2 % or more; 1 could not be judged.")
+    assert headline(slot_of(measured(0.9))).endswith("faster by 2 % or more.")
+
+
 def test_deeper_measures_operators_for_longer(folder, monkeypatch):
     seen = ended(monkeypatch)
     assert [main(["tune", "recording"]), main(["tune", "recording", "--deeper"])] == [0, 0]
@@ -190,6 +232,7 @@ def test_a_result_file_that_cannot_be_finished_is_said_after_the_answer(filled, 
         (["recording", "--trials", "0"], "--trials must be 1 or more"),
         (["recording", "--uneven-splits"], "--Fnonhomo_split belongs to job type 1, and this is a job of type 2"),
         (["net:make", "--job-type", "1", "--tune-ops-file", "ops.json"], "--tune-ops-file belongs to job type 2"),
+        (["absent.onnx", "--rank", "1"], "--rank is for a recording of several processes"),
         (["recording", "--bank", "absent"], "--bank must be an existing folder"),
     ],
 )

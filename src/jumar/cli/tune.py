@@ -18,7 +18,7 @@ from jumar.cli.tune_page import tune_page, verdict
 from jumar.cli.tune_precision import precision_of, precision_options
 from jumar.cli.tune_request import Request, search_options
 from jumar.cli.tune_setting import EXIT_TERMINATED, check_report, runner_of, setting_of, setting_options, write_report
-from jumar.errors import OutputError, UsageError
+from jumar.errors import JumarError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from jumar.tune import Machine, TuneResult
@@ -62,15 +62,15 @@ def command(**given: Any) -> int:
 
     request = Request(**given)
     try:
-        result = _tuned(request, began=time.monotonic())
+        result, failure = _tuned(request, began=time.monotonic())
     except Terminated:
         click.echo("jumar: ended by SIGTERM before anything was measured.", err=True)
         return EXIT_TERMINATED
-    return _told(request, result)
+    return _told(request, result, failure)
 
 
-def _tuned(request: Request, began: float) -> TuneResult:
-    """Check what is asked for, then carry it out."""
+def _tuned(request: Request, began: float) -> tuple[TuneResult, JumarError | None]:
+    """Check what is asked for, then carry it out; also returned: why the artefact could not be written."""
     from jumar.report import progress
     from jumar.tune import this_machine, tune
     from jumar.tune.ending import ending_in_order
@@ -89,7 +89,7 @@ def _tuned(request: Request, began: float) -> TuneResult:
     selection = request.selection() or setting.selection()
     options = setting.applied(request.options())
     space = space_of(setting.config, is_deep=request.fdeeper_opat, is_uneven=request.fnonhomo_split)
-    opening = _opened(path, request.arguments, job_type, selection, request.input_shape)
+    opening = _opened(request, job_type, selection)
     with contextlib.closing(open_bank(request.bank, create=True)) as bank, progress() as bars, ending_in_order():
         name = "graphs" if job_type == 1 else "operators"
         task = bars.add_task(f"Tune {name}: reading {path}", total=None)
@@ -108,32 +108,41 @@ def _tuned(request: Request, began: float) -> TuneResult:
                 rank=request.rank, selection=selection, on_progress=show, conditions=setting.conditions_for(source),
                 space=space, make_runner=make_runner, precision=precision, began=began, turns=Turns(on_wait=wait),
             )  # fmt: skip
-            _write_output(request, source, result, machine)
-    return result
+            return result, _write_output(request, source, result, machine)
 
 
-def _write_output(request: Request, source: Source | Path, result: TuneResult, machine: Machine) -> None:
-    """Write the artefact, unless the run was interrupted; an interruption that comes now counts as one of the run."""
+def _write_output(request: Request, source: Source | Path, result: TuneResult, machine: Machine) -> JumarError | None:
+    """Write the artefact, unless the run was interrupted; an interruption that comes now counts as one of the run.
+
+    Returns why it could not be written: an hour's answer is told all the same.
+    """
     from jumar.tune.ending import reason
 
     if request.output is None or result.stopped_by in INTERRUPTED:
-        return
+        return None
     try:
         write_artefact(request.output, str(request.path()), source, result, machine)
     except KeyboardInterrupt as error:
         result.stopped_by = reason(error)
+    except JumarError as error:
+        return error
+    return None
 
 
-def _told(request: Request, result: TuneResult) -> int:
-    """Write what was asked for and return the exit code. Raises OutputError when the result file is an earlier one."""
+def _told(request: Request, result: TuneResult, failure: JumarError | None) -> int:
+    """Write the page, say what was found and return the exit code.
+
+    Raises, after the answer, `failure` or why the page or the result file could not be written.
+    """
     from jumar.report import findings_document, json_text, print_page
 
-    if request.report is not None:
-        write_report(request.report, str(request.path()), result, verdict(result))
+    failure = _write_page(request, result) or failure
     if request.as_json:
         click.echo(json_text(findings_document(result.findings, **result.to_json())), nl=False)
     else:
         print_page(tune_page(result), more="`--json` prints all of it, `jumar bank show KEY` one operator.")
+    if failure is not None:
+        raise failure
     if result.result_file_failure:
         raise OutputError(result.result_file_failure)
     if result.stopped_by in INTERRUPTED:
@@ -141,19 +150,30 @@ def _told(request: Request, result: TuneResult) -> int:
     return exit_code(result.findings, request.fail_on)
 
 
+def _write_page(request: Request, result: TuneResult) -> JumarError | None:
+    """Write the page that was asked for; returns why it could not be written."""
+    try:
+        if request.report is not None:
+            write_report(request.report, str(request.path()), result, verdict(result))
+    except JumarError as error:
+        return error
+    return None
+
+
 @contextlib.contextmanager
-def _opened(
-    path: Path, arguments: tuple[str, ...], job_type: int, selection: Selection | None, input_shape: str
-) -> Iterator[Source | Path]:
+def _opened(request: Request, job_type: int, selection: Selection | None) -> Iterator[Source | Path]:
     """Yield what is tuned: a script is run for its first step, a model captured, a recording opened by `tune`."""
     from jumar.tune.graph.source import is_graph_source
     from jumar.tune.script import ScriptRun, is_script, script_source
 
+    path, arguments = request.path(), request.arguments
     is_model = is_graph_source(str(path)) and not path.is_dir()
-    if input_shape and not is_model:
+    if request.rank is not None and (is_model or is_script(str(path))):
+        raise UsageError(f"--rank is for a recording of several processes, and {path} is none. Leave it out.")
+    if request.input_shape and not is_model:
         raise UsageError(f"--input-shape is for a model, and {path} is none. Leave it out.")
     if is_model and not arguments:
-        with opened_model(str(path), input_shape, selection) as source:
+        with opened_model(str(path), request.input_shape, selection) as source:
             yield source
         return
     if not is_script(str(path)):

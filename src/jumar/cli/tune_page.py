@@ -48,6 +48,7 @@ def verdict(result: TuneResult) -> Verdict:
     if result.job_type == 1:
         return graph_verdict(result)
 
+    counters, num_open = result.counters(), result.num_not_judged()
     num_faster = len({row[0] for row in _rows(result)})
     num_done = sum(1 for task in result.tasks if task.slots or task.failure)
     of_all = f"{result.num_tasks} operators" if not result.stopped_by else f"{num_done} operators tuned so far"
@@ -60,9 +61,11 @@ def verdict(result: TuneResult) -> Verdict:
         have = "has" if num_faster == 1 else "have"
         where = _where(result)
         headline = f"{num_faster} of {of_all} {have} a policy that is faster {where}."
+    elif num_open and num_open == counters.total:
+        headline = f"No policy of {of_all} could be judged in this run: no answer yet; nothing was changed."
     else:
-        headline = f"None of {of_all} has a policy that is faster by {result.min_gain * 100:g} % or more."
-    counters, num_open = result.counters(), result.num_not_judged()
+        left = f"; {num_open} could not be judged" if num_open else ""
+        headline = f"None of {of_all} has a policy that is faster by {result.min_gain * 100:g} % or more{left}."
     details = [
         f"{counters.add} added to the bank, {counters.update} updated, {counters.reserved} kept, "
         f"{counters.unsatisfied - num_open} without a faster policy, {num_open} not judged; "
