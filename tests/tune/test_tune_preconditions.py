@@ -46,8 +46,10 @@ def test_little_disk_is_said_with_the_formula(tmp_path):
     assert "(2 + lanes) × data + 1 GiB = (2 + 1) × 1 GiB + 1 GiB = 4 GiB" in message
 
 
-def test_less_than_the_vendors_disk_is_a_note_when_this_run_needs_less(tmp_path):
-    ((code, severity, message),) = findings(conditions(tmp_path, replace(QUIET, free_bytes={"/home": 18 * GIB})))
+def test_less_than_the_vendors_disk_is_a_note_beside_an_npu_only(tmp_path):
+    around = replace(QUIET, free_bytes={"/home": 18 * GIB})
+    assert findings(conditions(tmp_path, around)) == []
+    ((code, severity, message),) = findings(conditions(tmp_path, around, device="npu"))
     assert (code, severity, "20 GB that the vendor's" in message) == ("JM530", "info", True)
 
 
@@ -81,6 +83,15 @@ def test_what_was_asked_for_and_does_not_act_is_said(tmp_path):
     assert (code, severity) == ("JM532", "info")
     assert "TE_PARALLEL_COMPILER = 4 asked for more" in message
     assert "cores × 0.8 / devices = 2 × 0.8 / 1" in message
+
+
+def test_the_advice_names_the_variable_that_asked_for_more(tmp_path):
+    around = replace(QUIET, num_cores=2)
+    (one,) = few_cores.look(conditions(tmp_path, around, tuners=16, tuners_given=True))
+    assert one.action == "Set TUNING_PARALLEL_NUM to 1, or leave it out."
+    asked = {"compilers": 4, "compilers_given": True, "tuners": 16, "tuners_given": True}
+    (both,) = few_cores.look(conditions(tmp_path, around, **asked))
+    assert both.action == "Set TE_PARALLEL_COMPILER and TUNING_PARALLEL_NUM to 1, or leave them out."
 
 
 def test_a_profiler_is_named_and_static_memory_only_beside_an_npu(tmp_path):

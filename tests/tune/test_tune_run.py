@@ -151,6 +151,7 @@ def test_an_operator_that_cannot_run_here_fails_and_the_others_are_tuned(tmp_pat
     assert (result.status, result.counters().total) == ("failed", 1)
     assert opat(result)["tuning_failed_operators"] == ["broken/mm_OPAT_0"]
     assert [finding.code for finding in result.findings] == ["JM504"]
+    assert "Record on the device" not in result.findings[0].action
 
 
 def test_a_recording_of_an_npu_is_tuned_on_the_cpu_and_that_is_said(tmp_path):

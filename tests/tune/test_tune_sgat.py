@@ -177,3 +177,21 @@ def test_candidates_of_graphs_that_were_lost_are_counted_by_engine_and_those_lef
     ]
     found = codes(outcome("net", "add", attempts=attempts))
     assert "`openvino` was lost on 1 of 1 candidate (died), first on net: signal 11" in found["JM502"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"recording": "train.py"}, "jumar run --tuned train.py"),
+        ({"recording": "net.onnx", "is_offline": True}, "jumar tune net.onnx --job-type 1 --output FILE.jumar"),
+        ({"recording": "net:make", "is_offline": True}, 'torch.compile(model, backend="jumar")'),
+    ],
+)
+def test_a_plan_is_used_in_the_way_of_what_was_tuned(fields, said):
+    (found,) = findings_of(result(outcome("net", "add"), **fields))
+    assert said in found.action
+
+
+def test_the_least_gain_is_told_as_it_was_asked_for():
+    (found,) = findings_of(result(outcome("net"), min_gain=0.005))
+    assert "by 0.5 % or more" in found.message

@@ -12,7 +12,8 @@ The model is slower than it has to be there, by at least the interval's lower bo
 `resnet50` is faster under the plan `openvino`: 76500 → 38100 us, +100.8 % (95 % interval +98.1 % to +103.2 %).
 
 ## Use instead
-`torch.compile(model, backend="jumar")`, which finds the plan in the bank; or `jumar tune MODEL --output FILE.jumar`.
+`torch.compile(model, backend="jumar")`, which finds the plan in the bank, or `jumar tune MODEL --output FILE.jumar`
+(the way for an ONNX file); for a script `jumar run --tuned SCRIPT`.
 
 ## Fix safety
 No edit is made: the bank holds the plan.
@@ -58,5 +59,14 @@ def findings(result: TuneResult) -> Iterator[Finding]:
                 "machine": str(result.machine),
             },
             why=f"Measured from end to end on {result.machine}; it says nothing about another device.",
-            action='Run it with torch.compile(model, backend="jumar").',
+            action=_action(result),
         )
+
+
+def _action(result: TuneResult) -> str:
+    """Say how the plan is used, for what was tuned."""
+    if not result.is_offline:
+        return f"Run it by the bank: jumar run --tuned {result.recording}."
+    if result.recording.endswith(".onnx"):
+        return f"Write it with its weights: jumar tune {result.recording} --job-type 1 --output FILE.jumar."
+    return 'Run it with torch.compile(model, backend="jumar").'

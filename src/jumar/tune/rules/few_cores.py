@@ -43,19 +43,19 @@ RULE = Rule(
 def look(conditions: Conditions) -> Iterator[Finding]:
     """Yield what does not act as it was asked for, and the vendor's bound where it binds."""
     asked, lanes, cores = conditions.environment, conditions.lanes, conditions.surroundings.num_cores
-    given = [
-        f"{name} = {value}"
+    given = {
+        name: value
         for name, value, was_given in (
             ("TE_PARALLEL_COMPILER", asked.compilers, asked.compilers_given),
             ("TUNING_PARALLEL_NUM", asked.tuners, asked.tuners_given),
         )
         if was_given and value > lanes.count
-    ]
+    }
     if given:
         yield RULE.finding(
-            f"{' and '.join(given)} asked for more than is compiled at once here: {lanes.count}, by {lanes.bound}.",
+            f"{_settings(given)} asked for more than is compiled at once here: {lanes.count}, by {lanes.bound}.",
             evidence={"num_lanes": lanes.count, "bound": lanes.bound, "num_cores": cores},
-            action=f"Set TE_PARALLEL_COMPILER to {lanes.count}, or leave it out.",
+            action=f"Set {' and '.join(given)} to {lanes.count}, or leave {'them' if len(given) > 1 else 'it'} out.",
         )
     need, formula = conditions.vendor_cores
     if conditions.device == "npu" and cores < need:
@@ -65,6 +65,10 @@ def look(conditions: Conditions) -> Iterator[Finding]:
             evidence={"num_cores": cores, "vendor_cores": need},
             action="Set TE_PARALLEL_COMPILER and TUNING_PARALLEL_NUM smaller.",
         )
+
+
+def _settings(given: dict[str, int]) -> str:
+    return " and ".join(f"{name} = {value}" for name, value in given.items())
 
 
 def findings(result: TuneResult) -> Iterator[Finding]:

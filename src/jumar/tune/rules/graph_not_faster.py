@@ -45,9 +45,10 @@ def findings(result: TuneResult) -> Iterator[Finding]:
             continue
         baseline = "eager" if graph.baseline is None else f"`{graph.baseline}`"
         what = "The bank knows" if graph.from_bank else "Measured:"
+        least = f"{result.min_gain * 100:g} %"
         num = len({str(one.plan) for one in graph.attempts if one.outcome.gain is not None})
         yield RULE.finding(
-            f"{graph.name} is left as it was. {what} nothing is faster than {baseline} by {result.min_gain:.0%} or more"
+            f"{graph.name} is left as it was. {what} nothing is faster than {baseline} by {least} or more"
             f"{'' if graph.from_bank else f' among {num} plans{_best(graph)}'}.",
             where=Location(module_path=graph.name),
             evidence={"num_measured": num, "key": graph.graph.key, "notes": list(graph.notes)},

@@ -2,8 +2,8 @@
 
 ## What it does
 Compares the free space of the working folder, of the folder for temporary files and of the home folder with
-what the run may need: (2 + lanes) × data of the model + 1 GiB. The vendor's 20 GB in the home folder is for its own
-tuner; less than that is a note when what is needed here is there.
+what the run may need: (2 + lanes) × data of the model + 1 GiB. The vendor's 20 GB is for its own tuner: on an
+NPU's host less than that is a note when what is needed here is there.
 
 ## Why it matters
 Candidates are compiled to files, and engines keep their own form of the weights. A candidate that finds the disk
@@ -58,7 +58,7 @@ def look(conditions: Conditions) -> Iterator[Finding]:
                 why="A candidate that finds the disk full is lost.",
                 action="Free space, or point ASCEND_WORK_PATH, ASCEND_CACHE_PATH and TMPDIR elsewhere.",
             )
-        elif free < VENDOR_BYTES:
+        elif conditions.device == "npu" and free < VENDOR_BYTES:
             yield RULE.finding(
                 f"{gib(free)} are free in {folder}: enough for this run ({formula}), and less than the "
                 "20 GB that the vendor's tuner asks for.",

@@ -11,7 +11,9 @@ It was not tuned; nothing is known about it.
 enc.0/_scaled_dot_product_flash_attention_OPAT_0: NotImplementedError: no kernel on the CPU.
 
 ## Use instead
-Record the script on the device that is tuned for: `jumar record --device cpu`.
+Of a recording of another device: record the script on the one that is tuned for, `jumar record --device cpu`. Of this
+machine's own what the message says: an operator without a kernel for its dtype on the CPU stays untuned, one that ran
+out of memory or time wants a machine that has more.
 
 ## Fix safety
 No edit is made.
@@ -39,10 +41,12 @@ RULE = Rule(
 
 def findings(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each operator that failed."""
+    again = "Record on the device that is tuned for (`jumar record --device cpu`), then tune again."
+    mend = "It runs untuned; mend what the message names, then tune again."
     for task in result.failed():
         yield RULE.finding(
             f"{task.use.name} could not be run here: {task.failure}.",
             where=task.use.where,
             evidence={"num_calls": task.use.num_calls, "task": str(task.use.task)},
-            action="Record on the device that is tuned for (`jumar record --device cpu`), then tune again.",
+            action=again if result.is_of_another_device else mend,
         )

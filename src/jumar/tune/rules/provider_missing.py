@@ -10,7 +10,8 @@ Reports a provider that was left out because something it needs is not installed
 `inductor` was left out: TorchInductor needs a C++ compiler and none was found.
 
 ## Use instead
-Install what is missing. Operators that were tuned without the provider are taken up again by the next run.
+Install what is missing. Operators for which nothing was found without the provider are taken up again by the next run;
+those that have a policy of its kind keep it, unless REPEAT_TUNE is True.
 
 ## Fix safety
 No edit is made.
@@ -42,5 +43,5 @@ def findings(result: TuneResult) -> Iterator[Finding]:
         yield RULE.finding(
             f"`{provider}` was left out: {why}",
             evidence={"provider": provider},
-            action="Install what is missing, then tune again.",
+            action="Install what is missing, then tune again (with REPEAT_TUNE=True also what has a policy).",
         )
