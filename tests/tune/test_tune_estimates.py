@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tune_builders import MACHINE
 from jumar.errors import DeviceError, UsageError
 from jumar.tune import Bank, TuneOptions, TuneResult, this_machine, tune
 from jumar.tune.gate import Gain, estimated_gain
+from jumar.tune.precision.options import PrecisionOptions
 from jumar.tune.providers import providers_on
 from jumar.tune.providers.contiguous import Contiguous
 from jumar.tune.providers.npu_attention import NpuAttention
@@ -41,10 +43,12 @@ class Attention(torch.nn.Module):
         super().__init__()
         self.causal = causal
         self.linear = torch.nn.Linear(64, 192)
+        self.out = torch.nn.Linear(64, 64)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = (one.unflatten(-1, (4, 16)).transpose(1, 2) for one in self.linear(x).chunk(3, -1))
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.out(mixed.transpose(1, 2).flatten(2))
 
 
 class Wrong(Odd):
@@ -159,10 +163,64 @@ def test_another_result_is_refused_however_fast(tmp_path: Path):
     assert tried.outcome.status == "disagrees"
 
 
-def test_whole_graphs_are_refused(tmp_path: Path):
+def test_a_graph_takes_the_fused_kernel_and_the_chips_formats_and_stays_in_the_bank(tmp_path: Path):
+    source = source_of(Attention(causal=True).half(), torch.randn(4, 128, 64).half(), tmp_path)
+    result = tuned(source, tmp_path, "Ascend310P3", job_type=1)
+    (graph,) = result.graphs
+    assert graph.failure == ""
+    assert graph.plan is not None
+    assert graph.gain is not None
+    assert "npu_fusion_attention" in str(graph.plan)
+    assert graph.gain.is_estimate
+    assert graph.gain.ratio > 1.5
+    tried = {str(one.plan) for one in graph.attempts if one.outcome.status == "measured"}
+    assert {"operators npu_format for 2", "operators npu_format, npu_fusion_attention for 3"} <= tried
+    assert any("batch" in one for one in tried)
+    assert all(one.outcome.gain.is_estimate for one in graph.attempts if one.outcome.gain is not None)
+    again = tuned(source, tmp_path, "Ascend310P3", job_type=1)
+    assert (again.graphs[0].plan, again.graphs[0].from_bank, again.num_trials) == (graph.plan, True, 0)
+    bank = Bank.open(tmp_path / "bank")
+    assert not bank.slots(graph.graph, this_machine())
+    bank.close()
+
+
+class Positions(torch.nn.Module):
+    """Makes a tensor of its own, which belongs on the device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = torch.nn.Embedding(32, 16)
+        self.linear = torch.nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x + self.table(torch.arange(x.shape[1], device=x.device)))
+
+
+def test_tensors_that_a_graph_makes_are_made_on_the_device(tmp_path: Path):
+    source = source_of(Positions(), torch.randn(2, 8, 16), tmp_path)
+    (graph,) = tuned(source, tmp_path, job_type=1).graphs
+    assert graph.failure == ""
+    assert graph.attempts
+    assert all(one.outcome.status == "measured" for one in graph.attempts if not one.is_left_out)
+
+
+@pytest.mark.parametrize(
+    ("fields", "precision", "said"),
+    [
+        ({"device": "cuda", "capability": "sm_90"}, None, "--job-type 1 is for cpu and npu, and --device is cuda"),
+        ({}, PrecisionOptions(precision="auto"), "--precision lowers graphs for the CPU"),
+    ],
+)
+def test_what_is_not_done_for_graphs_is_one_sentence(tmp_path: Path, fields, precision, said: str):
     source = source_of(Net(), torch.randn(2, 16, 8, 8), tmp_path)
-    with pytest.raises(UsageError, match="job-type 2"):
-        tuned(source, tmp_path, job_type=1)
+    machine = replace(this_machine("npu"), **fields)
+    bank = Bank.open(tmp_path)
+    with pytest.raises(UsageError, match=said):
+        tune(
+            source, bank=bank, result_folder=tmp_path, machine=machine, options=TuneOptions(job_type=1),
+            precision=precision,
+        )  # fmt: skip
+    bank.close()
 
 
 def spec(*shape: int, dtype: str = "float16", constant: bool = False) -> TensorSpec:
@@ -231,6 +289,7 @@ def test_an_accelerator_is_measured_until_its_work_has_ended(tmp_path: Path):
 import sys, torch
 from jumar.device import DevicePlan, activate
 activate(DevicePlan(real="never", num_devices=1))
+from jumar.tune.precision.options import PrecisionOptions
 from jumar.tune.gate import Gain
 from jumar.tune.task import Task, TensorSpec
 from jumar.tune.worker.devices import Accelerator

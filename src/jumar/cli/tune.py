@@ -82,8 +82,10 @@ def _tuned(request: Request, began: float) -> tuple[TuneResult, JumarError | Non
     check_report(request.report, str(path))
     check_output(request.output, job_type, str(path))
     precision = precision_of(request.precision, request.budget, request.metric)
-    if machine.device != "cpu" and request.cluster is not None:
-        raise UsageError(f"--cluster measures on CPUs, and --device is {request.device}. Leave one of them out.")
+    places = {"--cluster measures on": request.cluster, "--output writes a plan for": request.output}
+    for what, given in places.items():
+        if machine.device != "cpu" and given is not None:
+            raise UsageError(f"{what} CPUs, and --device is {request.device}. Leave one of them out.")
     make_runner = runner_of(request.cluster)
     setting = setting_of(job_type, request.aoe_config_file, request.device, is_deep=request.fdeeper_opat)
     selection = request.selection() or setting.selection()

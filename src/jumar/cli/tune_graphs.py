@@ -24,7 +24,8 @@ def graph_verdict(result: TuneResult) -> Verdict:
     details = [
         f"{counted(counters.add, 'plan')} added to the bank, {counters.update} updated, {counters.reserved} kept, "
         f"{counted(counters.unsatisfied - num_open, 'graph')} without a faster plan, {num_open} not judged to the end; "
-        f"{counted(result.num_trials, 'candidate')} measured in {result.wall_s:.0f} s.",
+        f"{counted(result.num_trials, 'candidate')} "
+        f"{'estimated' if result.machine.is_estimate else 'measured'} in {result.wall_s:.0f} s.",
     ]
     details += [note for graph in result.graphs for note in graph.notes][:_MAX_NOTES]
     if result.stopped_by:
@@ -57,11 +58,11 @@ def _headline(result: TuneResult) -> str:
 
 def _times(gain: Gain | None) -> str:
     assert gain is not None
+    times = f"{gain.before_us / 1000:.4g} → {gain.after_us / 1000:.4g} ms, {(gain.ratio - 1) * 100:+.1f} %"
+    if gain.is_estimate:
+        return f"{times} (an estimate, not a measurement)"
     low, high = ((bound - 1) * 100 for bound in (gain.ratio_low, gain.ratio_high))
-    return (
-        f"{gain.before_us / 1000:.4g} → {gain.after_us / 1000:.4g} ms, {(gain.ratio - 1) * 100:+.1f} % "
-        f"({gain.confidence * 100:g} % interval {low:+.1f} % to {high:+.1f} %, {gain.num_pairs} pairs)"
-    )
+    return f"{times} ({gain.confidence * 100:g} % interval {low:+.1f} % to {high:+.1f} %, {gain.num_pairs} pairs)"
 
 
 def graph_sections(result: TuneResult) -> list[Section]:

@@ -51,7 +51,7 @@ _OPTIONS = (
         show_default=True,
         metavar="cpu|cuda|npu|npu:SOC",
         help="cpu, cuda and, by torch_npu, npu are measured; npu:Ascend910A is emulated, as is npu without torch_npu: "
-        "its times are estimated. Job type 1 is for cpu.",
+        "its times are estimated. Job type 1 is not for cuda.",
     ),
     click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from jumar.errors import OutputError, UsageError
@@ -88,11 +89,8 @@ def tune(
     if precision.is_asked and options.job_type != JOB_SUBGRAPHS:
         raise UsageError("--precision lowers the graphs of a model, which are tuned by --job-type 1; add it.")
     machine = machine or this_machine()
-    if machine.device != "cpu" and options.job_type == JOB_SUBGRAPHS:
-        raise UsageError(
-            f"--job-type 1 measures whole graphs on the CPU, and --device is {machine.target}. Use --job-type 2, which "
-            "also tries the model with all policies of its operators; or leave --device out."
-        )
+    if options.job_type == JOB_SUBGRAPHS:
+        _check_device(machine, precision)
     if providers is None:
         operators = [] if options.job_type == JOB_SUBGRAPHS else providers_on(machine)
         graphs = graph_providers() if options.job_type == JOB_SUBGRAPHS or opened.graphs else []
@@ -105,13 +103,26 @@ def tune(
         file=ResultFile(result_folder, job_type=options.job_type),
         on_progress=on_progress,
         conditions=conditions,
-        space=space or Space(),
+        space=(space or Space()) if machine.device == "cpu" else replace(space or Space(), can_cut=False),
         make_runner=make_runner,
         precision=precision,
         began=began,
         turns=turns,
     )
     return run.carry_out(opened)
+
+
+def _check_device(machine: Machine, precision: PrecisionOptions) -> None:
+    """Refuse what is not done for graphs on this device. Raises UsageError."""
+    if machine.device == "cuda":
+        raise UsageError(
+            "--job-type 1 is for cpu and npu, and --device is cuda. Use --job-type 2, which also tries the model with "
+            "all policies of its operators."
+        )
+    if machine.device != "cpu" and precision.is_asked:
+        raise UsageError(
+            f"--precision lowers graphs for the CPU, and --device is {machine.target}. Leave one of them out."
+        )
 
 
 class _Run:

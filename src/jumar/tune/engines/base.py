@@ -69,6 +69,8 @@ class Engine(ABC):
 
     name: ClassVar[str]
     """Unique among engines; part of every plan in the bank, so it never changes."""
+    devices: ClassVar[frozenset[str]] = frozenset({"cpu"})
+    """Where it is offered, by `Machine.device`."""
     preload: ClassVar[tuple[str, ...]] = ()
     """Modules that the worker imports once, before it forks for each candidate."""
     is_slow_to_build: ClassVar[bool] = False

@@ -64,6 +64,7 @@ class Eager(Engine):
     """
 
     name = "eager"
+    devices = frozenset({"cpu", "npu"})
     takes_steps = True
 
     def version(self) -> str:

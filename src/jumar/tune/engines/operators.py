@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Node
 from jumar.tune.graph.graph import GETITEM
 from jumar.tune.machine import Machine
-from jumar.tune.policy import Stack, stack_from_json, stack_to_json
+from jumar.tune.policy import Stack, in_order, stack_from_json, stack_to_json
 from jumar.tune.task import Function, Task
 
 if TYPE_CHECKING:
@@ -26,18 +26,24 @@ NAME = "operators"
 class Operators(Engine):
     """The setting `stacks` holds the policies of operators by the keys of their tasks; all others run in eager.
 
-    Nothing is offered for a search: which policies there are, the tuning of operators says (`settings_of`).
+    On the CPU nothing is offered for a search: which policies there are, the tuning of operators says (`settings_of`).
+    On an NPU they are known beforehand: weights in its formats, fused attention.
     """
 
     name = NAME
+    devices = frozenset({"cpu", "npu"})
 
     def version(self) -> str:
         """Return PyTorch's; policies through other packages name the versions of those."""
         return version("torch")
 
     def settings(self, graph: Graph, machine: Machine, precision: Precision = "fp32") -> Sequence[Settings]:
-        """Offer nothing."""
-        return []
+        """Offer each provider's first policy for all operators that it has one for, then those of all providers."""
+        if machine.device != "npu" or precision != "fp32" or graph.gradients:
+            return []
+        by_provider = _offered(graph, machine)
+        found = [settings_of(stacks) for stacks in by_provider.values()]
+        return [*found, settings_of(_joined(by_provider.values()))] if len(found) > 1 else found
 
     def build(self, site: Site, settings: Settings) -> GraphFunction:
         """Apply the policies to each operator that has some. Raises TuneError as providers do."""
@@ -68,6 +74,34 @@ def stacks_of(settings: Settings) -> dict[str, Stack]:
     """Return the stacks that settings hold, by the keys of their tasks."""
     data: Any = settings.get("stacks", {})
     return {key: stack_from_json(stack) for key, stack in data.items()}
+
+
+def _offered(graph: Graph, machine: Machine) -> dict[str, dict[str, Stack]]:
+    """Return the first policies of each provider that is for NPUs alone: its name to tasks' keys to stacks."""
+    from jumar.tune.from_graph import task_of_node
+    from jumar.tune.providers import providers_on
+
+    found: dict[str, dict[str, Stack]] = {}
+    providers = [one for one in providers_on(machine) if one.devices == {machine.device}]
+    for node in graph.nodes:
+        if node.operator == GETITEM:
+            continue
+        try:
+            task = task_of_node(graph, node)
+        except TuneError:  # it takes a list of tensors
+            continue
+        for provider in providers:
+            for policy in provider.candidates(task, machine)[:1]:
+                found.setdefault(provider.name, {})[task.key] = (policy,)
+    return found
+
+
+def _joined(all_stacks: Iterable[Mapping[str, Stack]]) -> dict[str, Stack]:
+    joined: dict[str, Stack] = {}
+    for stacks in all_stacks:
+        for key, stack in stacks.items():
+            joined[key] = in_order([*joined.get(key, ()), *stack])
+    return joined
 
 
 def _replace(site: Site, node: Node, values: Sequence[fx.Node], call: fx.Node, stacks: Mapping[str, Stack]) -> None:

@@ -39,12 +39,15 @@ class Region:
         }  # fmt: skip
 
     def __str__(self) -> str:
-        """`openvino precision=bf16`; of settings by operator their number alone, `operators stacks: 12`."""
+        """`openvino precision=bf16`; of policies by operator who has them, `operators npu_format for 12`."""
         return " ".join([self.engine, *(_worded(name, value) for name, value in sorted(self.settings.items()))])
 
 
-def _worded(name: str, value: Json) -> str:
-    return f"{name}: {len(value)}" if isinstance(value, Mapping) else f"{name}={value}"
+def _worded(name: str, value: Any) -> str:
+    if not isinstance(value, Mapping):
+        return f"{name}={value}"
+    providers = sorted({policy["provider"] for stack in value.values() for policy in stack})
+    return f"{', '.join(providers)} for {len(value)}" if providers else f"{name}: none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

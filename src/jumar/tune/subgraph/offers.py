@@ -79,7 +79,7 @@ def variants(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[P
     if machine.num_threads > 1 and plan.streams == 1 and not graph.gradients:
         counts = [1] if machine.num_threads < 4 else [machine.num_threads // 2, 1]
         found += [replace(plan, num_threads=count) for count in counts]
-    return [one for one in [*found, *_keeping(plan, graph)] if one != plan]
+    return [one for one in [*found, *_keeping(plan, graph, machine)] if one != plan]
 
 
 def forms(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[Plan]:
@@ -90,11 +90,13 @@ def forms(plan: Plan, graph: Graph, machine: Machine, space: Space) -> list[Plan
     cuts = [sizes for sizes in batch_splits(graph, space) if len(sizes) <= _MOST_PIECES]
     most = [max(cuts, key=len)] if cuts else []
     in_pieces = [replace(plan, batch=sizes) for sizes in most]
-    return [*in_pieces, *_side_by_side(plan, machine, most), *_keeping(plan, graph)]
+    return [*in_pieces, *_side_by_side(plan, machine, most), *_keeping(plan, graph, machine)]
 
 
-def _keeping(plan: Plan, graph: Graph) -> list[Plan]:
-    """Return `plan` with memory kept, for a graph whose values are large."""
+def _keeping(plan: Plan, graph: Graph, machine: Machine) -> list[Plan]:
+    """Return `plan` with memory kept, for a graph whose values are large; the memory is the host's."""
+    if machine.device != "cpu":
+        return []
     is_large = sum(4 * math.prod(spec.shape) for spec in graph.values if spec is not None) >= _MUCH_BYTES
     return [replace(plan, memory="keep")] if is_large else []
 

@@ -51,9 +51,9 @@ def tune_graph(
     options = options or TuneOptions(job_type=1)
     outcome = outcome or GraphOutcome(name=captured.name, graph=captured.graph)
     if engines is None:
-        from jumar.tune.engines import ENGINES as all_engines
+        from jumar.tune.engines import engines_on
 
-        engines = all_engines
+        engines = engines_on(machine)
     job = _Job(captured, bank, machine, options, engines, space or Space(), outcome, on_step or _silent)
     if captured.reason_not_tuned:
         outcome.failure = captured.reason_not_tuned
@@ -69,7 +69,7 @@ def _measured(job: _Job, measures: Measures | None, deadline_s: float | None) ->
     from jumar.tune.providers.plan import sharing_builds
     from jumar.tune.worker import Worker
 
-    with sharing_builds(), Worker(graph_providers()) as worker:
+    with sharing_builds(), Worker(graph_providers(), device=job.machine.target) as worker:
         job.search(Measurer(job.options, worker), job.options.time_budget_s)
 
 
@@ -107,7 +107,7 @@ class _Job:
     ) -> None:
         self._captured = captured
         self._bank = bank
-        self._machine = machine
+        self.machine = machine
         self.options = options
         self._engines = engines
         self._space = replace(space, keeps_layout=True) if captured.keeps_layout else space
@@ -121,7 +121,7 @@ class _Job:
             return False
         if entry.policy is not None:
             plan = Plan.of(entry.policy)
-            stale = stale_engines(plan, self._engines, self._machine)
+            stale = stale_engines(plan, self._engines, self.machine)
             if stale or not self._is_complete(entry):
                 self._outcome.notes += [f"The graph is in the bank, but {why}." for why in stale]
                 return False
@@ -140,7 +140,7 @@ class _Job:
         known = self._usable(entry)
         trials = Trials(
             graph=self._captured.graph, data=str(self._captured.data) if self._captured.data else "",
-            machine=self._machine, options=self.options, measures=measures, error_budget=self._space.error_budget,
+            machine=self.machine, options=self.options, measures=measures, error_budget=self._space.error_budget,
             eager=eager_plan(self._engines), slow=frozenset(one.name for one in self._engines if one.is_slow_to_build),
             deadline_s=deadline_s, attempts=self._outcome.attempts,
         )  # fmt: skip
@@ -163,8 +163,8 @@ class _Job:
         """Return the plan of the nearest graph in the bank, fitted to this one, and note where it comes from."""
         from jumar.tune.subgraph.transfer import transferred
 
-        for neighbour in self._bank.nearest(self._captured.graph, self._machine):
-            plan = transferred(neighbour, self._captured.graph, self._engines, self._machine)
+        for neighbour in self._bank.nearest(self._captured.graph, self.machine):
+            plan = transferred(neighbour, self._captured.graph, self._engines, self.machine)
             if plan is not None and not (self._space.keeps_layout and _has_layout(plan)):
                 self._outcome.notes.append(f"The search started from the plan of {neighbour}.")
                 return [plan]
@@ -179,7 +179,7 @@ class _Job:
             return
         plan, gain = found
         change = self._bank.accept(
-            outcome.graph, self._machine, plan.policy(), incumbent=stack_of([entry] if entry else []), gain=gain,
+            outcome.graph, self.machine, plan.policy(), incumbent=stack_of([entry] if entry else []), gain=gain,
             min_gain=self.options.min_gain, tried=outcome.tried(), base=None if self._usable(entry) else (),
         )  # fmt: skip
         if change is None:
@@ -193,13 +193,13 @@ class _Job:
         tried = self._outcome.tried()
         if entry is None or entry.policy is None or self._usable(entry) is None:
             self._bank.remember_unsatisfied(
-                self._outcome.graph, self._machine, KIND, incumbent=(), min_gain=self.options.min_gain, tried=tried,
+                self._outcome.graph, self.machine, KIND, incumbent=(), min_gain=self.options.min_gain, tried=tried,
                 in_place_of=None if entry is None else entry.policy,
             )  # fmt: skip
         elif entry.gain is not None:
             old = [one for one in entry.tried if one.policy not in [other.policy for other in tried]]
             self._bank.accept(
-                entry.task, self._machine, entry.policy, incumbent=stack_of([entry]), base=entry.base, gain=entry.gain,
+                entry.task, self.machine, entry.policy, incumbent=stack_of([entry]), base=entry.base, gain=entry.gain,
                 min_gain=entry.min_gain, tried=[*old, *tried],
             )  # fmt: skip
 
@@ -214,15 +214,15 @@ class _Job:
         if entry is None or entry.policy is None:
             return None
         plan = Plan.of(entry.policy)
-        return None if stale_engines(plan, self._engines, self._machine) else plan
+        return None if stale_engines(plan, self._engines, self.machine) else plan
 
     def _entry(self) -> Entry | None:
-        return self._bank.slots(self._captured.graph, self._machine).get(KIND)
+        return self._bank.slots(self._captured.graph, self.machine).get(KIND)
 
     def _is_complete(self, entry: Entry) -> bool:
         """Tell whether every plan of one region that would be tried now was tried, or left out on purpose, then."""
         tried = [one.policy for one in entry.tried]
-        offers = whole_plans(self._captured.graph, self._machine, self._engines, self._space)
+        offers = whole_plans(self._captured.graph, self.machine, self._engines, self._space)
         return all(is_default(plan) or plan.policy() in tried for plan in offers.plans)
 
 

@@ -48,7 +48,7 @@ class Case:
         self.constants = make_constants(work, self._values)
         self.tensors = make_inputs(work, self._first_seed, self._values)
         placed = {place: self._device.place(tensor) for place, tensor in self.constants.items()}
-        self.function: Function = function_of(work, placed)
+        self.function: Function = function_of(self._device.work(work), placed)
         """The work as PyTorch runs it, of tensors on the device."""
         self.plain: Function = self._device.hosted(self.function)
         """The same of the CPU's tensors."""

@@ -14,7 +14,9 @@ from jumar.tune.engines.base import Site
 from jumar.tune.errors import TuneError
 from jumar.tune.gate import Gain, estimated_gain, gain_of
 from jumar.tune.graph import Graph
+from jumar.tune.graph.placed import placed
 from jumar.tune.task import Function
+from jumar.tune.work import Work
 from jumar.tune.worker.messages import Effort, Trial
 from jumar.tune.worker.pairs import REST_S, Pairs, measure_pairs
 
@@ -43,6 +45,10 @@ class Cpu:
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return `tensor` where functions compute, with its strides."""
         return tensor
+
+    def work(self, work: Work) -> Work:
+        """Return `work` as it computes there."""
+        return work
 
     def hosted(self, function: Function) -> Function:
         """Return `function` as one that takes and returns the CPU's tensors."""
@@ -84,6 +90,10 @@ class Accelerator(Cpu):
         made = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=self._device)
         return made.copy_(tensor)
 
+    def work(self, work: Work) -> Work:
+        """Return `work` with the tensors that a graph's operators make on the device."""
+        return placed(work, self._device.type) if isinstance(work, Graph) else work
+
     def hosted(self, function: Function) -> Function:
         """Copy the inputs to the device and the outputs back."""
 
@@ -96,9 +106,10 @@ class Accelerator(Cpu):
         return call
 
     def site(self, site: Site) -> Site:
-        """Return `site` with weights and example on the device."""
+        """Return `site` with graph, weights and example on the device."""
         constants = {place: self.place(tensor) for place, tensor in site.constants.items()}
-        return replace(site, constants=constants, example=[self.place(tensor) for tensor in site.example])
+        graph = placed(site.graph, self._device.type)
+        return replace(site, graph=graph, constants=constants, example=[self.place(one) for one in site.example])
 
     def gain(self, before: Call, after: Call, trial: Trial) -> Gain:
         """Measure from the first call to the end of the last one's kernels. Raises Busy as on the CPU."""

@@ -1,0 +1,27 @@
+"""A graph on another device: tensors that its operators make are made there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jumar.findings import Json
+from jumar.tune.graph.graph import Graph
+
+
+def placed(graph: Graph, device: str) -> Graph:
+    """Return `graph` with every device that its operators name replaced by `device`, e.g. `npu`."""
+    nodes = [
+        replace(
+            node,
+            arguments=[_there(argument, device) for argument in node.arguments],
+            keywords={name: _there(argument, device) for name, argument in node.keywords.items()},
+        )
+        for node in graph.nodes
+    ]
+    return replace(graph, nodes=nodes)
+
+
+def _there(argument: Json, device: str) -> Json:
+    if isinstance(argument, list):
+        return [_there(item, device) for item in argument]
+    return {"device": device} if isinstance(argument, dict) and "device" in argument else argument
