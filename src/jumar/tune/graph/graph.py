@@ -46,10 +46,14 @@ class Node:
 
     def renumbered(self, number: Callable[[Reference], Reference]) -> Node:
         """Return the node with every value's number replaced."""
+        return self.changed(lambda argument: _renumbered(argument, number))
+
+    def changed(self, change: Callable[[Json], Json]) -> Node:
+        """Return the node with every argument as `change` gives it."""
         return Node(
             operator=self.operator,
-            arguments=[_renumbered(argument, number) for argument in self.arguments],
-            keywords={name: _renumbered(argument, number) for name, argument in self.keywords.items()},
+            arguments=[change(argument) for argument in self.arguments],
+            keywords={name: change(argument) for name, argument in self.keywords.items()},
         )
 
     def to_json(self) -> list[Json]:

@@ -10,15 +10,7 @@ from jumar.tune.graph.graph import Graph
 
 def placed(graph: Graph, device: str) -> Graph:
     """Return `graph` with every device that its operators name replaced by `device`, e.g. `npu`."""
-    nodes = [
-        replace(
-            node,
-            arguments=[_there(argument, device) for argument in node.arguments],
-            keywords={name: _there(argument, device) for name, argument in node.keywords.items()},
-        )
-        for node in graph.nodes
-    ]
-    return replace(graph, nodes=nodes)
+    return replace(graph, nodes=[node.changed(lambda argument: _there(argument, device)) for node in graph.nodes])
 
 
 def _there(argument: Json, device: str) -> Json:

@@ -23,15 +23,7 @@ def widened(graph: Graph, dtype: str) -> Graph | None:
     """
     if any(node.operator == _REINTERPRETING for node in graph.nodes):
         return None
-    nodes = [
-        replace(
-            node,
-            arguments=[_wider(argument, dtype) for argument in node.arguments],
-            keywords={name: _wider(argument, dtype) for name, argument in node.keywords.items()},
-        )
-        for node in graph.nodes
-    ]
-    return replace(graph, nodes=nodes)
+    return replace(graph, nodes=[node.changed(lambda argument: _wider(argument, dtype)) for node in graph.nodes])
 
 
 def widened_tensors(tensors: Mapping[int, torch.Tensor], dtype: torch.dtype) -> dict[int, torch.Tensor]:

@@ -79,7 +79,7 @@ class Case:
 
     def calling(self, function: Function) -> Callable[[], Any]:
         """Return a call of `function` on the inputs, to be measured again and again."""
-        return repeated(function, self._device.placed(self.tensors), written_inputs(self.work))
+        return repeated(function, list(map(self._device.place, self.tensors)), written_inputs(self.work))
 
     def try_out(self) -> None:
         """Run the work once, which raises where it cannot be run; the inputs are as they were afterwards."""

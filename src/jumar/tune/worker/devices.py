@@ -38,10 +38,6 @@ class Cpu:
     limits_memory = True
     """Whether a limit of the process's memory leaves it working: drivers reserve far more than they use."""
 
-    def placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Return `tensors` where functions compute."""
-        return tensors
-
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return `tensor` where functions compute, with its strides."""
         return tensor
@@ -78,10 +74,6 @@ class Accelerator(Cpu):
     def __init__(self, name: str) -> None:
         self.name = name
         self._device = torch.device(name)
-
-    def placed(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        """Return copies on the device."""
-        return list(map(self.place, tensors))
 
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
         """Return a copy on the device, with the same strides."""
