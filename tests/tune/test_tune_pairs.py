@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 
 import pytest
@@ -68,8 +69,27 @@ def test_short_functions_are_called_often_enough_for_the_clock(monkeypatch):
 
 
 def test_a_long_function_still_gets_the_least_number_of_pairs(monkeypatch):
-    pairs = measure(Machine(), 1e6, 0.5e6, monkeypatch)
+    pairs = measure(Machine(), 1e5, 0.5e5, monkeypatch)
     assert (len(pairs.before_us), pairs.calls_per_sample) == (15, 1)
+
+
+@pytest.mark.parametrize(
+    ("call_s", "min_pairs", "num_pairs"), [(0.1, 25, 25), (0.3, 25, 16), (2.0, 25, 12), (2.0, 7, 7)]
+)
+def test_calls_that_take_long_get_fewer_pairs_but_enough_for_an_interval(monkeypatch, call_s, min_pairs, num_pairs):
+    machine = Machine()
+    pairs = measure(machine, call_s * 1e6, call_s * 1e6, monkeypatch, min_pairs=min_pairs, max_pairs=151)
+    assert (len(pairs.before_us), pairs.least) == (num_pairs, num_pairs)
+    gain = gain_of(pairs.before_us, pairs.after_us)
+    assert math.isfinite(gain.ratio_high)
+
+
+def test_calls_that_take_long_are_not_warmed_up_as_often_as_short_ones(monkeypatch):
+    long, short = Machine(), Machine()
+    measure(long, 2e6, 1e6, monkeypatch)
+    measure(short, 2e3, 1e3, monkeypatch)
+    assert len(long.calls) == 2 * (1 + 1 + 12)
+    assert len(short.calls) - 2 * 33 == 2 * (3 + 3)
 
 
 def test_a_hopeless_candidate_is_given_up_early_and_a_close_one_is_not(monkeypatch):

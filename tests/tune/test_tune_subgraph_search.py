@@ -79,7 +79,7 @@ class Clock:
     efforts: list[object] = field(default_factory=list)
     limits: list[float] = field(default_factory=list)
     deserved: list[float] = field(default_factory=list)
-    seeds: dict[str, list[int]] = field(default_factory=dict)
+    takes: dict[str, list[int]] = field(default_factory=dict)
     duels: list[tuple[str, str, int]] = field(default_factory=list)
 
     def prepare(self, trials, reserve_s=0.0, limit_s=None, full_s=None):
@@ -104,12 +104,12 @@ class Clock:
         self.asked.append(f"{role} {plans[1]} against {plans[0] or 'eager'}")
         self.work.append(trial.task)
         if role == "screen" and plans[0] is None:
-            self.seeds.setdefault(str(plans[1]), []).append(trial.seed)
+            self.takes.setdefault(str(plans[1]), []).append(trial.take)
         kept = [plan is not None and plan.memory == "keep" for plan in plans]
         self.efforts.append((trial.effort.settling_calls, kept[0] != kept[1], plans[0] is None))
         if role == "screen" and plans[0] is not None and kept[0] == kept[1]:
             role = "duel"
-            self.duels.append((str(plans[1]), str(plans[0]), trial.seed))
+            self.duels.append((str(plans[1]), str(plans[0]), trial.take))
         before = self._time(plans[0], trial.task, "incumbent")
         after = self._time(plans[1], trial.task, role)
         return after if isinstance(after, Outcome) else scripted(before, after, 10.0 * len(trial.task.nodes))
@@ -490,7 +490,7 @@ def test_a_wide_interval_that_leaves_open_who_is_fastest_is_measured_again(captu
 
     outcome, clock = run(captured, bank, time_of)
     assert (outcome.action, str(outcome.plan)) == ("add", "fast")
-    assert len(set(clock.seeds["fast"])) == len(clock.seeds["fast"]) == 2, "what was answered is not asked again"
+    assert len(set(clock.takes["fast"])) == len(clock.takes["fast"]) == 2, "what was answered is not asked again"
 
 
 TWO = (EAGER, INDUCTOR, Scripted("fast", 1), Scripted("slow", 1))

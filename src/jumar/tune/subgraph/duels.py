@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from jumar.tune.plan import Plan
 from jumar.tune.subgraph.efforts import duel
 from jumar.tune.subgraph.standings import Standings
-from jumar.tune.subgraph.trials import AGAIN_SEED, Trials
+from jumar.tune.subgraph.trials import Trials
 from jumar.tune.subgraph.whole import Step
 
 NUM_DUELLISTS = 6
@@ -50,8 +50,7 @@ class Duels:
         ratios: list[float] = []
         for number in range(MOST_MEETINGS):
             self.on_step(f"duel {challenger}")
-            seed = AGAIN_SEED + number if number else 0
-            outcome = self.trials.screen(challenger, champion, "duel", duel(self.trials.options), seed=seed)
+            outcome = self.trials.screen(challenger, champion, "duel", duel(self.trials.options), take=number)
             gain = outcome.gain
             if gain is None:
                 if outcome.status != "busy":

@@ -20,8 +20,7 @@ from jumar.tune.worker.messages import Effort, Outcome, Trial
 
 CONFIRMATION_SEED = 1000
 MODEL_SEED = 2000
-AGAIN_SEED = 3000
-"""Added to the seed, so that each of the last two measurements, and one that is made again, has inputs of its own."""
+"""Added to the seed, so that each of the last two measurements has inputs of its own."""
 _SPARE = 1.5
 """The last measurements are given this much more time than they are expected to take."""
 _TAKEN_OVER_S = 0.05
@@ -110,16 +109,15 @@ class Trials:
 
     def screen(
         self, plan: Plan, against: Plan | None, stage: Stage, effort: Effort | None = None, share: float | None = None,
-        seed: int = 0,
+        take: int = 0,
     ) -> Outcome:  # fmt: skip
         """Measure `plan` against another (None: eager) within its share of the time that is left.
 
-        Of a measurement that is made once more `seed` is another one: the first one's answer is kept in the job's
-        file. Raises OutOfBudget and GraphFailed.
+        `take` counts measurements of the same two. Raises OutOfBudget and GraphFailed.
         """
         self._check_time(plan)
         begun = self.measures.elapsed_s()
-        trial = self.trial(plan, against, effort or quick(self.options), seed)
+        trial = replace(self.trial(plan, against, effort or quick(self.options)), take=take)
         outcome = self.measures.screen(trial, self._reserve_s(), self._limit_s(plan, share), self._full_s(plan))
         self._learn(plan, outcome, self.measures.elapsed_s() - begun)
         return self._noted(plan, against, stage, outcome)
@@ -164,7 +162,8 @@ class Trials:
             return
         effort = final(self.options)
         pair_s = (gain.before_us + gain.after_us) / 1e6
-        once_s = self._overhead_s + max(effort.seconds, effort.min_pairs * pair_s) + _COMPARISONS * pair_s
+        timed_s = max(effort.seconds, effort.least_pairs(pair_s) * pair_s)
+        once_s = self._overhead_s + timed_s + _COMPARISONS * pair_s
         self.reserve_s = 2 * _SPARE * once_s
         if self.deadline_s is not None:
             self.reserve_s = min(self.reserve_s, MOST_RESERVED * (self.deadline_s - self._began_s))

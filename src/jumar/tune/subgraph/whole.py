@@ -25,7 +25,7 @@ from jumar.tune.plan import Plan, Region
 from jumar.tune.subgraph.offers import Space, forms, mixed, variants, whole_plans
 from jumar.tune.subgraph.outcome import GraphOutcome, Stage, plan_id
 from jumar.tune.subgraph.standings import FAR_BEHIND, Standings, same
-from jumar.tune.subgraph.trials import AGAIN_SEED, Trials
+from jumar.tune.subgraph.trials import Trials
 
 NEAR_TO_COMPILE = 1.3
 """A slow engine whose first settings take this many times the leader's time gets no further settings measured."""
@@ -89,7 +89,7 @@ class WholePlans:
     def _measure(self, plan: Plan, stage: Stage, share: float | None = None, *, is_again: bool = False) -> Gain | None:
         self.on_step(str(plan))
         looks = self._looks.get(plan_id(plan), 0)
-        outcome = self.trials.screen(plan, None, stage, share=share, seed=AGAIN_SEED + looks if is_again else 0)
+        outcome = self.trials.screen(plan, None, stage, share=share, take=looks if is_again else 0)
         self._looks[plan_id(plan)] = looks + 1
         self._busy.pop(plan_id(plan), None)
         if outcome.status == "unfinished":

@@ -17,7 +17,7 @@ from jumar.tune.graph import Graph
 from jumar.tune.graph.placed import placed
 from jumar.tune.task import Function
 from jumar.tune.work import Work
-from jumar.tune.worker.messages import Effort, Trial
+from jumar.tune.worker.messages import Trial
 from jumar.tune.worker.pairs import REST_S, Pairs, measure_pairs
 
 Call = Callable[[], Any]
@@ -57,9 +57,10 @@ class Cpu:
     def gain(self, before: Call, after: Call, trial: Trial) -> Gain:
         """Return what `after` gains over `before`. Raises Busy when other programs disturbed too much."""
         rest_s = REST_S if trial.num_threads > 1 else 0.0
-        pairs = measure_pairs(before, after, trial.effort, min_gain=trial.min_gain, seed=trial.seed, rest_s=rest_s)
-        if len(pairs.before_us) < trial.effort.min_pairs:
-            raise Busy(_busy(pairs, trial.effort))
+        seed = trial.seed + trial.take
+        pairs = measure_pairs(before, after, trial.effort, min_gain=trial.min_gain, seed=seed, rest_s=rest_s)
+        if len(pairs.before_us) < pairs.least:
+            raise Busy(_busy(pairs))
         return gain_of(pairs.before_us, pairs.after_us, pairs.calls_per_sample, pairs.num_disturbed)
 
 
@@ -177,9 +178,9 @@ def _to_host(tensor: torch.Tensor | None) -> torch.Tensor | None:
     )
 
 
-def _busy(pairs: Pairs, effort: Effort) -> str:
+def _busy(pairs: Pairs) -> str:
     num_clean = len(pairs.before_us)
     return (
         f"other programs used the machine: {num_clean} of {num_clean + pairs.num_disturbed} pairs were undisturbed "
-        f"and {effort.min_pairs} are needed"
+        f"and {pairs.least} are needed"
     )

@@ -30,12 +30,18 @@ Phase = Literal["start", "task", "candidate", "measure"]
 """How far a child came: making the inputs and running the operator itself, then the candidate, then timing."""
 
 
+LEAST_PAIRS = 12
+"""The fewest whose 95 % interval leaves out two outliers on either side."""
+LONG_S = 10.0
+"""Pairs beyond `LEAST_PAIRS` are taken within this, below an effort's `min_pairs`."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effort:
     """How long a measurement takes."""
 
     seconds: float = 0.4
-    """Aim for the timed part; a slow operator still gets `min_pairs`."""
+    """Aim for the timed part; a slow operator still gets `min_pairs`, fewer (`least_pairs`) where these take long."""
     min_pairs: int = 15
     max_pairs: int = 101
     sample_us: float = 500.0
@@ -47,6 +53,13 @@ class Effort:
     max_wait_share: float = 0.05
     """A pair during which a thread was kept from running by other programs for more than this share of its
     time is left out; a share of 1e9 leaves none out."""
+
+    def least_pairs(self, pair_s: float) -> int:
+        """Return how many pairs are needed where one takes `pair_s` seconds.
+
+        What decides is the length of a call alone, before any is compared, so that the interval means what it says.
+        """
+        return min(self.min_pairs, max(LEAST_PAIRS, int(LONG_S / pair_s)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +80,9 @@ class Trial:
     candidate: Stack
     num_threads: int
     seed: int = 0
+    take: int = 0
+    """Counts measurements of one comparison on the same inputs: each has its own order of pairs, and its own answer in
+    a job's file."""
     min_gain: float = 0.02
     effort: Effort = field(default_factory=Effort)
     data: str = ""
@@ -95,6 +111,7 @@ class Trial:
             "candidate": stack_to_json(self.candidate),
             "num_threads": self.num_threads,
             "seed": self.seed,
+            "take": self.take,
             "min_gain": self.min_gain,
             "effort": asdict(self.effort),
             "data": self.data,

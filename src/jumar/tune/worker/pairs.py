@@ -19,7 +19,9 @@ from jumar.tune.worker.messages import Effort
 from jumar.tune.worker.waits import read_waits, rest, waited_us
 
 Clock = Callable[[], int]
-NUM_WARM_UP = 3
+NUM_WARM_UP, WARM_UP_S = 3, 1.0
+"""Calls of each side before pairs are taken, and again as many whose length counts; fewer, at least one, where they
+take long."""
 PATIENCE = 6
 """On a busy machine, measure for up to this many times the effort's seconds."""
 REST_S = 0.005
@@ -36,6 +38,8 @@ class Pairs:
     calls_per_sample: int
     before_us: list[float] = field(default_factory=list)
     after_us: list[float] = field(default_factory=list)
+    least: int = 1
+    """So few are enough for an answer."""
     num_disturbed: int = 0
     """Pairs that were left out."""
 
@@ -57,9 +61,9 @@ def measure_pairs(
     """
     if rest_s:
         effort = replace(effort, settling_calls=max(effort.settling_calls, 1))
-    calls, num_pairs = _calibrate(before, after, effort, rest_s, clock)
+    calls, least, num_pairs = _calibrate(before, after, effort, rest_s, clock)
     order = random.Random(seed)
-    pairs = Pairs(calls)
+    pairs = Pairs(calls, least=least)
     deadline = clock() + effort.seconds * 1e9 * PATIENCE
     gc.collect()
     gc.disable()
@@ -71,12 +75,12 @@ def measure_pairs(
             (late, _), (early, _) = timed if after_first else timed[::-1]
             if max(kept for _, kept in timed) > effort.max_wait_share * (early + late):
                 pairs.num_disturbed += 1
-                if clock() > deadline and pairs.num_disturbed >= effort.min_pairs:
+                if clock() > deadline and pairs.num_disturbed >= least:
                     break
                 continue
             pairs.before_us.append(early / calls)
             pairs.after_us.append(late / calls)
-            if _is_time_to_look(pairs, effort) and _hopeless(pairs, min_gain):
+            if _is_time_to_look(pairs) and _hopeless(pairs, min_gain):
                 break
     finally:
         gc.enable()
@@ -85,17 +89,25 @@ def measure_pairs(
 
 def _calibrate(
     before: Callable[[], object], after: Callable[[], object], effort: Effort, rest_s: float, clock: Clock
-) -> tuple[int, int]:
-    """Return (calls a sample, number of pairs) for this effort, from warm calls of both."""
-    for _ in range(NUM_WARM_UP):
-        before()
-        after()
-    once = [max(min(_time(function, 1, clock) for _ in range(NUM_WARM_UP)), 1e-3) for function in (before, after)]
+) -> tuple[int, int, int]:
+    """Return (calls a sample, least number of pairs, number of pairs) for this effort, from warm calls of both."""
+    _least_us(before, after, clock)
+    once = _least_us(before, after, clock)
     calls = max(effort.min_calls, math.ceil(effort.sample_us / min(once)))
     while calls > effort.min_calls and calls * max(once) > 100 * effort.sample_us:
         calls = max(effort.min_calls, calls // 2)  # one side is far slower: it has long been clear which
-    affordable = effort.seconds * 1e6 / ((calls + effort.settling_calls) * sum(once) + 2e6 * rest_s)
-    return calls, max(effort.min_pairs, min(effort.max_pairs, int(affordable)))
+    pair_us = (calls + effort.settling_calls) * sum(once) + 2e6 * rest_s
+    least = effort.least_pairs(pair_us / 1e6)
+    return calls, least, max(least, min(effort.max_pairs, int(effort.seconds * 1e6 / pair_us)))
+
+
+def _least_us(before: Callable[[], object], after: Callable[[], object], clock: Clock) -> list[float]:
+    """Call both in turn, up to `NUM_WARM_UP` times within `WARM_UP_S`; return the least microseconds of each."""
+    found: list[list[float]] = []
+    start = clock()
+    while len(found) < NUM_WARM_UP and (not found or clock() - start < WARM_UP_S * 1e9):
+        found.append([max(_time(function, 1, clock), 1e-3) for function in (before, after)])
+    return [min(column) for column in zip(*found, strict=True)]
 
 
 def _time_side(
@@ -119,9 +131,9 @@ def _time(function: Callable[[], object], calls: int, clock: Clock) -> float:
     return max(clock() - start, 1) / 1000
 
 
-def _is_time_to_look(pairs: Pairs, effort: Effort) -> bool:
+def _is_time_to_look(pairs: Pairs) -> bool:
     done = len(pairs.before_us)
-    return done >= effort.min_pairs and done % FUTILITY_EVERY == 0
+    return done >= pairs.least and done % FUTILITY_EVERY == 0
 
 
 def _hopeless(pairs: Pairs, min_gain: float) -> bool:
