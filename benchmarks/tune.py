@@ -33,7 +33,7 @@ from typing import Any
 
 import torch
 import tune_models
-from tune_contenders import ENGINES, LOWER_PRECISION, SAME_PRECISION, TRAIN
+from tune_contenders import ENGINES, LOWER_PRECISION, TRAIN
 from tune_table import RATIOS, by_machine, guide_with, machine_of, table, told
 
 from jumar.recording.files import write_text_atomically
@@ -80,7 +80,7 @@ class Row:
 
     def engines(self, wanted: Sequence[str]) -> list[str]:
         fitting = TRAIN if self.is_training else tuple(ENGINES)
-        left_out = SAME_PRECISION if self.budget is not None else LOWER_PRECISION
+        left_out = () if self.budget is not None else LOWER_PRECISION
         return [name for name in fitting if name in wanted and name not in left_out]
 
 

@@ -23,6 +23,7 @@ import torch
 import tune_models
 from torch import nn
 
+from jumar.tune.backend.knowledge import ERROR_BUDGET
 from jumar.tune.worker.waits import read_waits, waited_us
 
 Inputs = tuple[torch.Tensor, ...]
@@ -148,7 +149,9 @@ def jumar_file(model: nn.Module, inputs: Inputs, _threads: int) -> Call:
 
     bank = Bank.open(bank_place(None, os.environ), create=False)
     with tempfile.TemporaryDirectory() as folder:
-        freeze(model, inputs, Path(folder) / "model.jumar", bank=bank)
+        budget = os.environ.get(ERROR_BUDGET)
+        within = None if budget is None else float(budget)
+        freeze(model, inputs, Path(folder) / "model.jumar", bank=bank, error_budget=within)
         function = jumar.load(Path(folder) / "model.jumar")
     bank.close()
     return lambda: function(*inputs)
@@ -171,8 +174,6 @@ TRAIN = ("eager", "eager-cl", "compile", "compile-best", "jumar")
 """Engines that compute backward graphs."""
 LOWER_PRECISION = ("openvino-bf16",)
 """Compared in rows with an error budget only."""
-SAME_PRECISION = ("jumar-file",)
-"""Compared in rows without one only."""
 PACKAGES = {"onnxruntime": "onnxruntime", "openvino": "openvino", "openvino-bf16": "openvino", "tvm": "apache-tvm"}
 
 

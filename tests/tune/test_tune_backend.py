@@ -129,12 +129,17 @@ def test_a_kept_plan_that_is_damaged_is_built_anew(
     assert (len(calls), untuned) == (2, [])
 
 
+UNGUARDED = {"guard_filter_fn": torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe}
+"""TorchDynamo does not check the modules' attributes."""
+
+
+@pytest.mark.parametrize("options", [{}, UNGUARDED], ids=["guarded", "unguarded"])
 @pytest.mark.parametrize(("change", "num_untuned"), [("in place", 1), ("replaced", 0), ("moved", 1)])
 def test_weights_that_change_are_computed_with(
-    tmp_path: Path, untuned: list[Compilation], change: str, num_untuned: int
+    tmp_path: Path, untuned: list[Compilation], change: str, num_untuned: int, options: dict[str, Any]
 ) -> None:
     model = net_in_bank(tmp_path)
-    compiled = torch.compile(model, backend="jumar")
+    compiled = torch.compile(model, backend="jumar", options=dict(options))
     assert same(model, compiled, net_inputs())
     with torch.no_grad():
         if change == "in place":

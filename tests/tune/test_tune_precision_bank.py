@@ -16,10 +16,12 @@ from tune_builders import MACHINE, ONE_THREAD, gain, mm_task
 
 from jumar.errors import UsageError
 from jumar.tune import Bank
+from jumar.tune.artefact.loading import read_manifest
+from jumar.tune.artefact.writing import freeze_captured
 from jumar.tune.backend.built import fingerprint
 from jumar.tune.backend.knowledge import Knowledge, forget, knowledge
 from jumar.tune.bank import AskedPrecision, KnownPrecision
-from jumar.tune.errors import BankError
+from jumar.tune.errors import BankError, TuneError
 from jumar.tune.graph import Graph
 from jumar.tune.graph.capture import graph_of_module
 from jumar.tune.graph.captured import Captured
@@ -176,6 +178,20 @@ def test_who_allows_the_error_gets_the_plan_and_nobody_else(captured: Captured, 
         strict = opened(budget)
         assert strict is not None
         assert strict.plan(captured.graph, weights) is None
+
+
+def test_a_file_holds_the_plan_in_fewer_bits_for_who_allows_the_error_only(
+    captured: Captured, bank: Bank, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, lowering=Lowering(nodes={len(captured.graph.inputs): "bf16"}))
+    job = job_of(bank)
+    job._keep(captured, replace(POINT, plan=plan, lowering=plan.lowering))
+    machine = job.machine
+    freeze_captured(captured, tmp_path / "net.jumar", bank=bank, machine=machine, error_budget=1e-2)
+    assert read_manifest(tmp_path / "net.jumar").plan == plan
+    for budget in (None, 1e-3):
+        with pytest.raises(TuneError, match="nothing to freeze"):
+            freeze_captured(captured, tmp_path / "other.jumar", bank=bank, machine=machine, error_budget=budget)
 
 
 def test_other_weights_of_the_same_model_get_no_plan_that_was_chosen_for_these(

@@ -58,11 +58,7 @@ def _headline(result: TuneResult) -> str:
 
 def _times(gain: Gain | None) -> str:
     assert gain is not None
-    times = f"{gain.before_us / 1000:.4g} → {gain.after_us / 1000:.4g} ms, {(gain.ratio - 1) * 100:+.1f} %"
-    if gain.is_estimate:
-        return f"{times} (an estimate, not a measurement)"
-    low, high = ((bound - 1) * 100 for bound in (gain.ratio_low, gain.ratio_high))
-    return f"{times} ({gain.confidence * 100:g} % interval {low:+.1f} % to {high:+.1f} %, {gain.num_pairs} pairs)"
+    return gain.told("ms", 1000.0)
 
 
 def graph_sections(result: TuneResult) -> list[Section]:

@@ -73,7 +73,12 @@ class Gain:
 
     def __str__(self) -> str:
         """`12.0 → 10.0 us, +20.0 % (95 % interval +15.0 % to +25.0 %, 41 pairs)`."""
-        times = f"{self.before_us:.4g} → {self.after_us:.4g} us, {(self.ratio - 1) * 100:+.1f} %"
+        return self.told("us", 1.0)
+
+    def told(self, unit: str, unit_us: float) -> str:
+        """Return the gain in words, with its times in a unit of so many microseconds."""
+        before, after = self.before_us / unit_us, self.after_us / unit_us
+        times = f"{before:.4g} → {after:.4g} {unit}, {(self.ratio - 1) * 100:+.1f} %"
         if self.is_estimate:
             return f"{times} (an estimate, not a measurement)"
         low, high = ((bound - 1) * 100 for bound in (self.ratio_low, self.ratio_high))

@@ -19,8 +19,9 @@ from jumar.native import instructions
 from jumar.recording.files import write_atomically
 from jumar.tune.artefact.manifest import ALIGNMENT, GRAPH, MANIFEST, SITE, WEIGHTS, Manifest, WeightPlace
 from jumar.tune.artefact.members import checksum
-from jumar.tune.bank import Bank
+from jumar.tune.bank import AskedPrecision, Bank
 from jumar.tune.bank.database import now
+from jumar.tune.bank.precisions import KnownPrecision
 from jumar.tune.engines.base import Engine, Site
 from jumar.tune.errors import TuneError
 from jumar.tune.gate import Gain
@@ -78,26 +79,33 @@ def write(
 
 def freeze(
     model: nn.Module, inputs: Sequence[Any], path: str | Path, *, bank: Bank, kwargs: Mapping[str, Any] | None = None,
-    name: str = "model",
+    name: str = "model", error_budget: float | None = None,
 ) -> Manifest:  # fmt: skip
     """Write the artefact of a model whose graph for these inputs is in `bank`; return what the artefact says of itself.
 
     `inputs` are the arguments of a call by place, `kwargs` those by name; the artefact is called in the same way.
-    Raises TuneError when the bank has no plan for it on this machine, or the model cannot be captured; otherwise as
-    `write`.
+    With an `error_budget` it is the fastest plan in fewer bits that was chosen for these weights within it, where there
+    is one. Raises TuneError when the bank has no plan for the model on this machine, or the model cannot be captured;
+    otherwise as `write`.
     """
     from jumar.tune.artefact.loading import read_manifest
     from jumar.tune.graph.capture import graph_of_module
 
     with tempfile.TemporaryDirectory(prefix="jumar-freeze-") as scratch:
         captured = graph_of_module(model, inputs, kwargs, folder=Path(scratch), name=name)
-        freeze_captured(captured, Path(path), bank=bank)
+        freeze_captured(captured, Path(path), bank=bank, error_budget=error_budget)
     return read_manifest(Path(path))
 
 
-def freeze_captured(captured: Captured, path: Path, *, bank: Bank, machine: Machine | None = None) -> None:
+def freeze_captured(
+    captured: Captured, path: Path, *, bank: Bank, machine: Machine | None = None, error_budget: float | None = None
+) -> None:
     """Write the artefact of a captured graph that is in `bank`. Raises as `freeze`."""
     machine = machine or this_machine()
+    lowered = None if error_budget is None else _within(error_budget, captured, bank, machine)
+    if lowered is not None:
+        write(path, captured, lowered.plan, machine=machine, gain=lowered.gain)
+        return
     entry = bank.slots(captured.graph, machine).get(KIND)
     if entry is None or entry.policy is None:
         raise TuneError(
@@ -105,6 +113,17 @@ def freeze_captured(captured: Captured, path: Path, *, bank: Bank, machine: Mach
             "Tune it first: jumar tune MODEL --job-type 1."
         )
     write(path, captured, Plan.of(entry.policy), machine=machine, gain=entry.gain)
+
+
+def _within(budget: float, captured: Captured, bank: Bank, machine: Machine) -> KnownPrecision | None:
+    """Return what the bank has in fewer bits for these very weights, within a budget and usable here."""
+    from jumar.tune.backend.built import fingerprint, unusable
+    from jumar.tune.graph import data
+
+    tensors = data.load(captured.data)
+    weights = fingerprint({place: tensors[place] for place in captured.graph.constants})
+    asked = AskedPrecision(task=captured.graph, machine=machine, weights=weights, budget=budget)
+    return bank.precision(asked, lambda plan: not unusable(plan, machine))
 
 
 def _files(folder: Path) -> Iterator[Path]:
