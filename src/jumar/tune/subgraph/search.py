@@ -23,7 +23,7 @@ from jumar.tune.subgraph.outcome import Cutting, GraphOutcome, Stage, plan_id
 from jumar.tune.subgraph.regions import Choice
 from jumar.tune.subgraph.standings import Standings, same
 from jumar.tune.subgraph.stitching import Stitcher
-from jumar.tune.subgraph.trials import CONFIRMATION_SEED, MODEL_SEED, Trials
+from jumar.tune.subgraph.trials import Trials
 from jumar.tune.subgraph.whole import INDUCTOR, MOST_LOOKS, Step, WholePlans
 
 NUM_CONFIRMED = 3
@@ -125,9 +125,9 @@ class GraphSearch:
             if same(plan, self.outcome.baseline or self.trials.eager):
                 continue
             self.on_step(f"confirm {plan}")
-            if self._clears(plan, "confirmation", CONFIRMATION_SEED) is None:
+            if self._clears(plan, "confirmation", 0) is None:
                 continue
-            gain = self._clears(plan, "model", MODEL_SEED)
+            gain = self._clears(plan, "model", MOST_LOOKS)
             if gain is not None:
                 return plan, gain
         return None
@@ -142,9 +142,10 @@ class GraphSearch:
                 "turn."
             )
 
-    def _clears(self, plan: Plan, stage: Stage, seed: int) -> Gain | None:
-        for _ in range(MOST_LOOKS):
-            outcome = self.trials.confirm(plan, self.outcome.baseline, stage, seed)
+    def _clears(self, plan: Plan, stage: Stage, first: int) -> Gain | None:
+        """Measure at length, again where other programs disturbed it; `first` is the number of the first take."""
+        for look in range(MOST_LOOKS):
+            outcome = self.trials.confirm(plan, self.outcome.baseline, stage, first + look)
             if outcome.status != "busy" or self.trials.is_late():
                 break
         gain = outcome.gain if outcome.status == "measured" else None

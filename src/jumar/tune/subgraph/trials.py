@@ -19,8 +19,7 @@ from jumar.tune.subgraph.outcome import Attempt, Stage
 from jumar.tune.worker.messages import Effort, Outcome, Trial
 
 CONFIRMATION_SEED = 1000
-MODEL_SEED = 2000
-"""Added to the seed, so that each of the last two measurements has inputs of its own."""
+"""Added to the seed, so that the last two measurements have inputs that no screening had."""
 _SPARE = 1.5
 """The last measurements are given this much more time than they are expected to take."""
 _TAKEN_OVER_S = 0.05
@@ -122,10 +121,14 @@ class Trials:
         self._learn(plan, outcome, self.measures.elapsed_s() - begun)
         return self._noted(plan, against, stage, outcome)
 
-    def confirm(self, plan: Plan, against: Plan | None, stage: Stage, seed: int) -> Outcome:
-        """Measure a plan at length, in a fresh process, on other inputs. Raises OutOfBudget and GraphFailed."""
+    def confirm(self, plan: Plan, against: Plan | None, stage: Stage, take: int) -> Outcome:
+        """Measure a plan at length, in a fresh process, on other inputs; `take` counts such measurements.
+
+        Raises OutOfBudget and GraphFailed.
+        """
         limit_s = self.options.limits.time_s * SLOW  # it has run before, and two dozen slow calls take their time
-        outcome = self.measures.confirm(self.trial(plan, against, final(self.options), seed), limit_s)
+        trial = replace(self.trial(plan, against, final(self.options), CONFIRMATION_SEED), take=take)
+        outcome = self.measures.confirm(trial, limit_s)
         return self._noted(plan, against, stage, outcome)
 
     def leave_out(self, plan: Plan, why: str, *, is_judged: bool = True) -> None:
