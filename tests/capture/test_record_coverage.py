@@ -171,6 +171,16 @@ def test_sparse_quantized_and_nested_tensors_have_rows_and_no_values(recorded) -
     assert {row.outputs[0].format for row in rows_of(recording, "aten::sin")} == {"NESTED"}
 
 
+def test_parameters_that_a_lazy_module_has_not_initialised_are_nothing_to_stop_at(recorded) -> None:
+    def run() -> None:
+        nn.Sequential(nn.LazyLinear(2), nn.LazyBatchNorm1d())(torch.ones(3, 4)).sum().backward()
+
+    recording = recorded(run)
+    assert recording.ends[0].not_covered == ()
+    (row,) = rows_of(recording, "aten::addmm")
+    assert row.inputs[-1].shape == (4, 2)
+
+
 def test_inference_mode_is_recorded_with_values(recorded) -> None:
     model = nn.Linear(2, 2)
 

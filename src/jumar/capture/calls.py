@@ -55,7 +55,7 @@ class Layout:
     def __init__(self, tensor: torch.Tensor) -> None:
         self.key = self.elements = 0
         """Its number and that of its `addresses` in a table, above the bits of a version; the latter is negative."""
-        self.shape = _nested_shape(tensor) if tensor.is_nested else tensor.shape
+        self.shape = _nested_shape(tensor) if tensor.is_nested else _shape(tensor)
         self.dtype = tensor.dtype
         self.device = tensor.device
         self.format = "ND"
@@ -74,6 +74,14 @@ class Layout:
         else:
             self.stride, self.storage_offset, self.contiguous, self.addresses = (), 0, False, None
             self.format = "NESTED" if tensor.is_nested else str(tensor.layout).removeprefix("torch.").upper()
+
+
+def _shape(tensor: torch.Tensor) -> torch.Size:
+    """Return the shape; of a parameter that a lazy module has not initialised yet, which has none, that of nothing."""
+    try:
+        return tensor.shape
+    except RuntimeError:
+        return torch.Size([0])
 
 
 def _nested_shape(tensor: torch.Tensor) -> torch.Size:
