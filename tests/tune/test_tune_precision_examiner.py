@@ -148,3 +148,16 @@ def test_what_the_budget_is_for() -> None:
     assert Errors(outputs=(0.1, 0.2), metric=0.01).judged() == 0.01
     assert Errors(outputs=(0.1, math.inf), metric=0.01).judged() == math.inf
     assert Errors(outputs=(0.1,), metric_failed="it raised").judged() == math.inf
+
+
+@pytest.mark.slow
+def test_a_model_greater_than_the_limit_of_memory_is_examined(tmp_path: Path) -> None:
+    x = torch.randn(1, 6000)
+    graph, weights = graph_of(torch.nn.Linear(6000, 6000), x)
+    save(tmp_path / "data.pt", weights | {graph.variables[0]: x})
+    limits = Limits(memory_bytes=2**27)
+    examiner = Examiner(graph, str(tmp_path / "data.pt"), num_threads=1, limits=limits)
+    try:
+        assert examiner.lowering(Lowering()).worst < 1e-5
+    finally:
+        examiner.close()

@@ -38,8 +38,9 @@ from jumar.tune.plan.build import build
 from jumar.tune.precision.error import Metric, errors_of, load_metric, number_of
 from jumar.tune.signature import function_of
 from jumar.tune.worker.agreement import outputs_of
-from jumar.tune.worker.case import Case, written_inputs
+from jumar.tune.worker.case import Case, size_bytes, written_inputs
 from jumar.tune.worker.limits import limit_memory
+from jumar.tune.worker.nursery import COPIES_OF_WORK
 from jumar.tune.worker.reference import widening_of
 
 Answer = dict[str, Any]
@@ -137,6 +138,11 @@ def _plain(number: float) -> float | str:
     return number if math.isfinite(number) else "inf"
 
 
+def allowed_bytes(request: Mapping[str, Any]) -> int:
+    """Return how much memory an examination may take: the limit, and what the graph's own tensors need, as a trial."""
+    return int(request["memory_bytes"]) + COPIES_OF_WORK * size_bytes(Graph.from_json(request["graph"]))
+
+
 def main() -> int:
     """Serve until stdin is closed."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -148,7 +154,7 @@ def main() -> int:
             with torch.no_grad():
                 if examination is None:
                     torch.set_num_threads(request["num_threads"])
-                    limit_memory(request["memory_bytes"])
+                    limit_memory(allowed_bytes(request))
                     examination = Examination(request)
                     answer: Answer = {}
                 else:
