@@ -17,6 +17,7 @@ from typing import Any
 from jumar.findings import Json
 from jumar.tune.bank.entry import Entry, Tried, policy_from_json, time_from
 from jumar.tune.bank.precisions import Known, KnownPrecision, question_of
+from jumar.tune.bank.rows import UNREADABLE
 from jumar.tune.errors import BankError
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
@@ -94,7 +95,7 @@ def _read(text: str, place: str) -> Known:
     try:
         line = json.loads(text)
         return _precision(line) if "budget" in line["info_dict"] else _entry(line)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except UNREADABLE as error:
         raise BankError(
             f"{place}: must be an entry that `jumar bank export` wrote; {_why(error)}. Nothing was imported."
         ) from error

@@ -11,13 +11,14 @@ from sqlalchemy.orm import Session
 
 from jumar.tune.bank.entry import Entry, Tried, policy_from_json, time_from
 from jumar.tune.bank.tables import MachineRow, PrecisionRow, SlotRow, TaskRow
+from jumar.tune.errors import TuneError
 from jumar.tune.gate import Gain
 from jumar.tune.machine import Machine
 from jumar.tune.policy import KINDS, PolicyKind, kind_of, stack_from_json, stack_to_json
 from jumar.tune.structure import structure_of
 from jumar.tune.work import Work, work_from_json
 
-UNREADABLE = (KeyError, TypeError, ValueError, AttributeError)
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, TuneError)
 """What reading a row raises that nobody of this version wrote."""
 
 
