@@ -14,6 +14,8 @@ from jumar.tune.engines.base import Site
 from jumar.tune.engines.openvino import OpenVino
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph
+from jumar.tune.graph.capture import graph_of_module
+from jumar.tune.graph.data import load
 from jumar.tune.lowering import Lowering, effective, lowered, rounded
 from jumar.tune.lowering.movers import Groups
 from jumar.tune.lowering.observe import observe, run_watched
@@ -128,6 +130,27 @@ def test_a_group_is_what_movers_connect() -> None:
     assert groups.sources(made["aten::index_select"]) == (made["aten::index_select"],)
     assert groups.sources(index) == (index,)
     assert groups.is_moved(made["aten::flip"])
+
+
+def test_what_moves_the_first_input_of_a_graph_is_a_mover_like_others(tmp_path: Path) -> None:
+    class Shuffles(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.convolution = nn.Conv2d(4, 4, 1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            made: torch.Tensor = self.convolution(nn.functional.channel_shuffle(x, 2))
+            return made
+
+    x = torch.randn(2, 4, 3, 3)
+    captured = graph_of_module(Shuffles().eval(), (x,), folder=tmp_path, name="shuffles")
+    graph, values = captured.graph, load(captured.data)
+    assert graph.variables == [0]
+    weights = {place: values[place] for place in graph.constants}
+    lowering = in_int8(graph, weights, x, early=True)
+    assert set(lowering.ranges) == {0}
+    made = lowered(graph, lowering).graph
+    assert [node.operator for node in made.nodes if next(node.references()) == 0] == [ROUND]
 
 
 def test_rounding_early_is_tried_where_it_is_another_thing() -> None:

@@ -61,7 +61,8 @@ class Groups:
         if base_of(node) not in MOVERS or value in self._graph.effects:
             return False
         made = self._graph.spec_of(value)
-        return (made is None or made.dtype == "float32") and any(self.moved_by(node))
+        moved = next(self.moved_by(node), None)  # the first input of a graph is the value 0
+        return (made is None or made.dtype == "float32") and moved is not None
 
     def moved_by(self, node: Node) -> Iterator[Reference]:
         """Yield what a mover moves: the float32 values that it reads, not its indices."""
