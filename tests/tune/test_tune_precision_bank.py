@@ -15,12 +15,13 @@ from lowering_models import Residual
 from tune_builders import MACHINE, ONE_THREAD, gain, mm_task
 
 from jumar.errors import UsageError
-from jumar.tune import Bank
+from jumar.tune import Bank, tune
 from jumar.tune.artefact.loading import read_manifest
 from jumar.tune.artefact.writing import freeze_captured
 from jumar.tune.backend.built import fingerprint
 from jumar.tune.backend.knowledge import Knowledge, forget, knowledge
 from jumar.tune.bank import AskedPrecision, KnownPrecision
+from jumar.tune.bank.exchange import export_lines, import_lines
 from jumar.tune.errors import BankError, TuneError
 from jumar.tune.graph import Graph
 from jumar.tune.graph.capture import graph_of_module
@@ -36,9 +37,10 @@ from jumar.tune.plan import Plan, Region
 from jumar.tune.precision import job as precision_job
 from jumar.tune.precision.files import jumar_text
 from jumar.tune.precision.front import Point
-from jumar.tune.precision.job import STEPS_KEEP, PrecisionJob
+from jumar.tune.precision.job import OF_A_PIECE, STEPS_KEEP, PrecisionJob
 from jumar.tune.precision.options import ERROR_BUDGET, PrecisionOptions, parse_error
 from jumar.tune.precision.outcome import Lost, PrecisionOutcome
+from jumar.tune.source import graphs_source
 from jumar.tune.subgraph.outcome import GraphOutcome
 
 PLAN = Plan(
@@ -95,6 +97,18 @@ def test_a_choice_that_cannot_be_read_is_one_sentence(bank: Bank) -> None:
         connection.execute("UPDATE precisions SET point = '{}'")
     with pytest.raises(BankError, match=r"has damaged entries .*See which: jumar bank verify"):
         bank.precision(known(1e-2, 0, 1).asked)
+
+
+def test_a_choice_in_a_precision_that_is_not_known_here_is_named_like_other_damage(bank: Bank) -> None:
+    bank.keep_precision(known(1e-2, 9e-3, 1.8))
+    with sqlite3.connect(bank.name) as connection:
+        connection.execute("""UPDATE precisions SET point = replace(point, '"bf16"', '"fp4"')""")
+    assert bank.precisions() == []
+    (problem,) = bank.problems()
+    assert "cannot be read: TuneError" in problem
+    (line,) = export_lines([known(1e-2, 9e-3, 1.8)])
+    with pytest.raises(BankError, match=r"kb\.json, line 1: .*'fp4' is none"):
+        import_lines([line.replace('"bf16"', '"fp4"')], "kb.json")
 
 
 def test_the_layer_beneath_answers_too_and_a_bank_without_the_table_has_none(tmp_path: Path, bank: Bank) -> None:
@@ -220,6 +234,40 @@ def test_a_plan_of_another_version_of_its_engine_is_passed_over_for_the_next_bes
     assert opened("1%").plan(captured.graph, weights) == own
     chosen(captured, bank)
     assert opened("1%").plan(captured.graph, weights) == PLAN
+
+
+def test_what_was_chosen_before_an_interruption_is_kept(
+    captured: Captured, bank: Bank, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def interrupted(graph: Graph, data: str, *, outcome: PrecisionOutcome, **_: Any) -> None:
+        outcome.chosen = POINT
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(precision_job, "tune_precision", interrupted)
+    job = job_of(bank, tmp_path)
+    with pytest.raises(KeyboardInterrupt):
+        job.tune(captured, GraphOutcome(name=captured.name, graph=captured.graph), None, lambda what: None)
+    (outcome,) = job.result.precisions
+    assert outcome.stopped_by == "Ctrl-C"
+    assert [one.plan for one in bank.precisions()] == [PLAN]
+    assert all(path.is_file() for path in outcome.files)
+    assert len(outcome.files) == 3
+
+
+def test_of_a_piece_it_is_said_that_the_error_is_not_the_model_s(
+    captured: Captured, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    job = job_of(None, tmp_path)
+    for is_piece in (False, True):
+        tuned(job, replace(captured, is_piece=is_piece), monkeypatch, chosen=POINT)
+    assert [one.notes for one in job.result.precisions] == [[], [OF_A_PIECE]]
+
+
+def test_a_metric_is_refused_for_a_model_in_pieces(captured: Captured, bank: Bank, tmp_path: Path) -> None:
+    source = graphs_source("net", [replace(captured, is_piece=True)])
+    options = PrecisionOptions(precision="auto", metric="builtins:max")
+    with pytest.raises(UsageError, match="tuned in pieces"):
+        tune(source, bank=bank, result_folder=tmp_path, options=TuneOptions(job_type=1), precision=options)
 
 
 BUSY = Lost(plan="p", precision="int8", status="busy", detail="")

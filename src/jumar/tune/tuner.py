@@ -88,6 +88,11 @@ def tune(
         )
     if precision.is_asked and options.job_type != JOB_SUBGRAPHS:
         raise UsageError("--precision lowers the graphs of a model, which are tuned by --job-type 1; add it.")
+    if precision.is_asked and precision.metric and any(one.is_piece for one in opened.graphs):
+        raise UsageError(
+            "--metric judges the outputs of a model, and this one is tuned in pieces, which hand on other tensors. "
+            "Leave --metric out: the budget is then for what each piece hands on."
+        )
     machine = machine or this_machine()
     if options.job_type == JOB_SUBGRAPHS:
         _check_device(machine, precision)

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 SHARE = 0.5
 """Of a graph's time, kept back for its precision."""
 STEPS_KEEP = "Training steps keep their precision: --precision is for graphs of inference."
+OF_A_PIECE = (
+    "This is a piece of a model that is no single graph: error and budget are of what the piece hands on, and what "
+    "they come to in the model's outputs is not measured."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,8 +91,14 @@ class PrecisionJob:
             )  # fmt: skip
         except KeyboardInterrupt as error:
             outcome.stopped_by = reason(error)
+            self._conclude(captured, outcome)
             raise
+        self._conclude(captured, outcome)
+
+    def _conclude(self, captured: Captured, outcome: PrecisionOutcome) -> None:
+        """Write down what was chosen, also by a search that was interrupted after that."""
         if outcome.chosen is not None:
+            outcome.notes += [OF_A_PIECE] if captured.is_piece else []
             self._keep(captured, outcome.chosen)
             outcome.files = write_files(captured.graph, outcome.chosen, self.folder, captured.name, taken=self._taken())
         elif self.precision.file is None and outcome.points and not outcome.is_open:
