@@ -147,7 +147,8 @@ def test_options_of_the_command_line_are_read_or_refused() -> None:
     assert precision_of("auto", "1e-2", "builtins:max").metric == "builtins:max"
     with pytest.raises(UsageError, match="cannot be imported"):
         precision_of("auto", "1e-2", "math:no_such")
-    for budget, metric in (("1e-3", ""), ("1e-2", "builtins:max")):
+    assert precision_of("keep", None, "").budget == precision_of("auto", None, "").budget == 0.01
+    for budget, metric in (("1e-3", ""), ("1e-2", ""), (None, "builtins:max")):
         with pytest.raises(UsageError, match="would do nothing without --precision auto"):
             precision_of("keep", budget, metric)
 

@@ -27,9 +27,7 @@ _OPTIONS = (
         metavar="keep|auto|FILE",
         help="auto searches bf16, fp16 and int8 under --budget; FILE measures a precision file. Job type 1.",
     ),
-    click.option(
-        "--budget", default="1e-2", show_default=True, metavar="ERROR", help="The error that --precision may cost."
-    ),
+    click.option("--budget", metavar="ERROR", help="The error that --precision may cost.  [default: 1e-2]"),
     click.option(
         "--metric",
         default="",
@@ -44,8 +42,8 @@ def precision_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_options(command, _OPTIONS)
 
 
-def precision_of(precision: str, budget: str, metric: str) -> PrecisionOptions:
-    """Return what was asked for.
+def precision_of(precision: str, budget: str | None, metric: str) -> PrecisionOptions:
+    """Return what was asked for; `budget` is None where none was given.
 
     Raises UsageError for a value outside its range, for a metric that is not there (before an hour of tuning, not
     after it), and for a budget or metric that would do nothing; InputError for a precision file that cannot be read.
@@ -53,8 +51,9 @@ def precision_of(precision: str, budget: str, metric: str) -> PrecisionOptions:
     from jumar.tune.precision.files import with_file_read
     from jumar.tune.precision.options import DEFAULT_BUDGET, PrecisionOptions, parse_budget
 
-    asked = PrecisionOptions(precision=precision, budget=parse_budget(budget), metric=metric)
-    places = {"--budget": asked.budget != DEFAULT_BUDGET, "--metric": bool(metric)}
+    allowed = DEFAULT_BUDGET if budget is None else parse_budget(budget)
+    asked = PrecisionOptions(precision=precision, budget=allowed, metric=metric)
+    places = {"--budget": budget is not None, "--metric": bool(metric)}
     given = [name for name, is_given in places.items() if is_given]
     if given and not asked.is_asked:
         raise UsageError(f"{' and '.join(given)} would do nothing without --precision auto (or FILE). Add it.")

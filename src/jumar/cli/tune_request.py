@@ -85,7 +85,7 @@ class Request:
     cluster: str | None
     report: Path | None
     precision: str
-    budget: str
+    budget: str | None
     metric: str
     bank: str | None
     fail_on: str
