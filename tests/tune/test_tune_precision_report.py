@@ -66,6 +66,7 @@ def test_the_chosen_point_is_a_finding_with_its_interval_and_error() -> None:
         ({"points": [], "lost": [Lost(plan="p", precision="int8", status="busy", detail="")]}, "not judged to the end"),
         ({"points": [], "stopped_by": "--trials"}, "--trials ended it"),
         ({"failure": "it does not run"}, "could not be examined: it does not run"),
+        ({"points": [], "unmeasured": "No reason."}, "nothing was measured in fewer bits. No reason."),
     ],
 )
 def test_a_graph_that_keeps_its_precision_says_why(fields: dict[str, object], says: str) -> None:

@@ -21,7 +21,7 @@ from jumar.tune.gate import gain_of
 from jumar.tune.graph import Graph
 from jumar.tune.graph.capture import graph_of_module
 from jumar.tune.graph.data import load, save
-from jumar.tune.lowering import Lowering, Range
+from jumar.tune.lowering import Lowering, LowPrecision, Range
 from jumar.tune.lowering.observe import run_watched
 from jumar.tune.lowering.site import lowered_site
 from jumar.tune.machine import Machine
@@ -33,6 +33,7 @@ from jumar.tune.precision.error import errors_of
 from jumar.tune.precision.examine import Examination
 from jumar.tune.precision.examiner import SEEDS, Errors, _bounds, _errors
 from jumar.tune.precision.files import write_files
+from jumar.tune.precision.front import Point
 from jumar.tune.precision.options import AUTO, PrecisionOptions
 from jumar.tune.precision.outcome import PrecisionOutcome
 from jumar.tune.precision.search import tune_precision
@@ -334,6 +335,18 @@ def greatest(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, .
     return float((outputs[0] - reference[0]).abs().max() / reference[0].abs().max())
 
 
+def likeness(outputs: tuple[torch.Tensor, ...], reference: tuple[torch.Tensor, ...]) -> float:
+    return float(torch.cosine_similarity(outputs[0].flatten(), reference[0].flatten(), dim=0))
+
+
+def test_a_metric_that_is_1_of_what_is_right_is_refused_at_once(model: tuple[Graph, str, MadeUp]) -> None:
+    outcome = tuned(model, 0.5, metric=f"{__name__}:likeness")
+    assert outcome.metric_failed == (
+        "it says 1 of the model in its own precision, where 0 is no error and 0.5 is allowed"
+    )
+    assert outcome.points == []
+
+
 def test_a_metric_judges_other_inputs_when_a_point_is_confirmed(model: tuple[Graph, str, MadeUp]) -> None:
     outcome = tuned(model, 0.5, metric=f"{__name__}:greatest")
     assert outcome.chosen is not None
@@ -410,9 +423,31 @@ def test_a_file_that_names_nothing_of_the_graph_says_so(model: tuple[Graph, str,
     outcome = tuned(model, 0.5, precision=str(path))
     assert outcome.points == []
     assert "names no operator" in outcome.notes[0]
+    assert outcome.unmeasured == outcome.notes[0]
     path.write_text("Conv2D=quick\n")
     with pytest.raises(InputError, match=r"none\.ini:1"):
         tuned(model, 0.5, precision=str(path))
+
+
+def test_a_file_of_another_model_says_that_it_names_nothing(model: tuple[Graph, str, MadeUp], tmp_path: Path) -> None:
+    x = torch.randn(2, 3, 8, 8)
+    graph, _ = graph_of(nn.Conv2d(3, 4, 3), x)
+    nodes: dict[int, LowPrecision] = {len(graph.inputs): "bf16"}
+    plan = Plan(regions=(Region(nodes=(), engine="openvino", version="1"),), lowering=Lowering(nodes=nodes))
+    point = Point(plan=plan, gain=gain_of([2.0] * 9, [1.0] * 9), error=0.0, lowering=plan.lowering)
+    *_, own = write_files(graph, point, tmp_path, "other")
+    outcome = tuned(model, 0.5, precision=str(own))
+    assert outcome.points == []
+    assert "names no operator" in outcome.unmeasured
+
+
+def test_a_model_of_fewer_bits_already_is_not_measured_as_if_it_were_lowered(tmp_path: Path) -> None:
+    x = torch.randn(4, 16).to(torch.bfloat16)
+    graph, weights = graph_of(Deep().to(torch.bfloat16), x)
+    save(tmp_path / "data.pt", weights | {graph.variables[0]: x})
+    outcome = tuned((graph, str(tmp_path / "data.pt"), MadeUp(graph, weights, x)), 0.5)
+    assert outcome.points == []
+    assert "is of float32" in outcome.unmeasured
 
 
 def test_a_processor_without_arithmetic_is_not_asked_for_it(

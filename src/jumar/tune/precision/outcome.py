@@ -58,6 +58,8 @@ class PrecisionOutcome:
     num_units: int = 0
     num_simulated: int = 0
     """Runs of the lowered graph by PyTorch that guided the search; no error of a point comes from them."""
+    unmeasured: str = ""
+    """Why there was nothing to measure, as one sentence; empty where there was something."""
     notes: list[str] = field(default_factory=list)
     stopped_by: str = ""
     failure: str = ""
@@ -115,6 +117,7 @@ class PrecisionOutcome:
             "left_out": dict(self.left_out),
             "num_units": self.num_units,
             "num_simulated": self.num_simulated,
+            "unmeasured": self.unmeasured,
             "notes": list(self.notes),
             "stopped_by": self.stopped_by,
             "failure": self.failure,

@@ -29,7 +29,7 @@ from jumar.tune.measuring import OutOfBudget
 from jumar.tune.options import TuneOptions
 from jumar.tune.plan import Plan
 from jumar.tune.precision.assign import Assigner, Assignment, Costs
-from jumar.tune.precision.examiner import Examiner, Examines
+from jumar.tune.precision.examiner import Errors, Examiner, Examines
 from jumar.tune.precision.files import PrecisionFile, with_file_read
 from jumar.tune.precision.front import Point
 from jumar.tune.precision.measured import MetricFailed, Points, fastest_first
@@ -135,11 +135,7 @@ class _Search:
     def _examine(self) -> None:
         """Find what values there are. Raises TuneError when the graph does not run, or the metric is none."""
         graph, outcome = self.graph, self.outcome
-        unlowered = self.examiner.lowering(Lowering())
-        if unlowered.metric_failed:
-            raise MetricFailed(unlowered.metric_failed)
-        if unlowered.metric is not None and not math.isfinite(unlowered.metric):
-            raise MetricFailed("it returned no finite number for the model in its own precision")
+        self._check_metric(self.examiner.lowering(Lowering()))
         units = units_of(graph)
         outcome.num_units = len(units)
         outcome.missing = arithmetic()
@@ -149,7 +145,25 @@ class _Search:
         self._model = Model(graph=graph, units=units, machine=self.machine, ranges=ranges)
         outcome.overflows = _overflows(graph, self.examiner.extremes())
         if not units:
-            outcome.notes.append("The graph has no product or convolution, so that nothing is worth fewer bits.")
+            self._leave("The graph has no product or convolution, so that nothing is worth fewer bits.")
+
+    def _check_metric(self, unlowered: Errors) -> None:
+        """Refuse a metric that finds the model too wrong in its own precision. Raises MetricFailed.
+
+        An accuracy, or a likeness, is 1 of outputs that are right and 0 of wrong ones: those would be within every
+        budget.
+        """
+        if unlowered.metric_failed:
+            raise MetricFailed(unlowered.metric_failed)
+        if unlowered.metric is None:
+            return
+        if not math.isfinite(unlowered.metric):
+            raise MetricFailed("it returned no finite number for the model in its own precision")
+        if unlowered.metric > self.precision.budget:
+            raise MetricFailed(
+                f"it says {unlowered.metric:.3g} of the model in its own precision, where 0 is no error and "
+                f"{self.precision.budget:g} is allowed"
+            )
 
     def _precisions(self) -> list[LowPrecision]:
         return [name for name in PRECISIONS if name not in self.outcome.missing]
@@ -166,6 +180,8 @@ class _Search:
                 best = max(found, key=lambda point: point.gain.ratio)
                 self._whole[way.name, precision] = best
         self._ways = {way.name: way for way, _ in ways}
+        if not self._is_begun() and not _may_be_lowered(self.graph):
+            self._leave("None of the graph's products and convolutions is of float32: those of other types stay so.")
 
     def _plans(self, way: Way, assignment: Assignment) -> list[Plan]:
         try:
@@ -270,10 +286,18 @@ class _Search:
             done.add(key)
             for plan in plans:
                 self.points.screen(plan, kept, precision)
-        if not done and found.plan is None:
-            self.outcome.notes.append(
+        if not done and not self._is_begun():
+            self._leave(
                 f"{self.precision.precision} names no operator of this graph that may be computed in fewer bits here."
             )
+
+    def _is_begun(self) -> bool:
+        return bool(self.outcome.points or self.outcome.lost)
+
+    def _leave(self, why: str) -> None:
+        """Say why there is nothing to measure."""
+        self.outcome.unmeasured = why
+        self.outcome.notes.append(why)
 
     def _listed(self, way: Way, nodes: Mapping[Reference, LowPrecision]) -> tuple[Lowering, list[Plan]]:
         """Return what of a list one way lowers, and the plans that do: whole units where the engine has a setting."""
@@ -309,6 +333,10 @@ class _Search:
 
 def _nodes(graph: Graph) -> range:
     return range(len(graph.inputs), len(graph.inputs) + len(graph.nodes))
+
+
+def _may_be_lowered(graph: Graph) -> bool:
+    return bool(effective(graph, Lowering(nodes=dict.fromkeys(_nodes(graph), "bf16"))))
 
 
 def _overflows(graph: Graph, values: dict[Reference, Range]) -> list[Overflow]:

@@ -102,8 +102,8 @@ class Model:
         return self._plans_by_setting(way.engine, assignment)
 
     def plans_in_graph(self, engine: Engine, lowering: Lowering) -> list[Plan]:
-        """Return the plans of one engine for the lowered graph."""
-        if not lowering:
+        """Return the plans of one engine for the lowered graph; none where nothing of it is really lowered."""
+        if not effective(self.graph, lowering):
             return []
         made = lowered(self.graph, lowering).graph
         if engine.unsupported(made):

@@ -1,17 +1,20 @@
 """JM538 precision-metric-failed.
 
 ## What it does
-Reports that the callable given as `--metric` raised, or returned what is no number.
+Reports that the callable given as `--metric` raised, returned what is no number, or finds the model itself, in its own
+precision, beyond the budget.
 
 ## Why it matters
 The budget is for what the metric says. Without it nothing is chosen, however small the outputs' errors are.
 
 ## Example
 net: the metric metrics:top1 failed: IndexError: too many indices for tensor of dimension 1.
+net: the metric metrics:cosine failed: it says 1 of the model in its own precision, where 0 is no error and 0.01 is
+allowed.
 
 ## Use instead
-`metric(outputs, reference_outputs)` gets two tuples of tensors of equal shapes and returns a float, 0 for no error.
-Try it on the model's own outputs first.
+`metric(outputs, reference_outputs)` gets two tuples of tensors of equal shapes and returns a float, 0 for no error:
+`1 - accuracy` and not the accuracy, of which 0 would be within every budget. Try it on the model's own outputs first.
 
 ## Fix safety
 No edit is made.

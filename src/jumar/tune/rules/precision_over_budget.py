@@ -2,7 +2,7 @@
 
 ## What it does
 Reports that `--precision` found nothing within the error budget that is faster beyond doubt, and how near it came; or
-that what it found was not confirmed by the last measurement, and why.
+that what it found was not confirmed by the last measurement, or that there was nothing to measure, and why.
 
 ## Why it matters
 The graph keeps its precision. Often the budget is missed by little, or one operator makes most of the error.
@@ -10,6 +10,7 @@ The graph keeps its precision. Often the budget is missed by little, or one oper
 ## Example
 net: nothing in fewer bits is faster within an error of 0.001; the most exact that is faster has 0.0034.
 
+net: nothing was measured in fewer bits. The graph has no product or convolution, so that nothing is worth fewer bits.
 net: openvino, 18 int8 is faster with an error of 0.0034 of 0.01, and was not confirmed: 3 of 40 pairs were undisturbed.
 
 ## Use instead
@@ -67,6 +68,8 @@ def _what(one: PrecisionOutcome) -> str:
             f"{point.name} is faster with an error of {point.error:.2g} of {one.budget:g}, and was not confirmed: "
             f"{_why_not(one, point)}."
         )
+    if one.unmeasured:
+        return f"nothing was measured in fewer bits. {one.unmeasured}"
     nearest = one.most_exact()
     num_busy = sum(lost.status == "busy" for lost in one.lost)
     if nearest is None and (num_busy or one.stopped_by):
@@ -85,6 +88,8 @@ def _what(one: PrecisionOutcome) -> str:
 def _action(one: PrecisionOutcome) -> str:
     if one.failure:
         return "Mend what it names and tune again; until then the graph is tuned in its own precision only."
+    if one.unmeasured:
+        return "Leave its precision as it is; a file for another graph must name operators of this one."
     nearest = one.most_exact()
     if nearest is None:
         return _AGAIN if one.is_open else "Leave its precision as it is: no budget makes it faster here."
