@@ -68,6 +68,15 @@ class Function(nn.Module):
         return self.function(*inputs)
 
 
+class Keywords(nn.Module):
+    def __init__(self, function) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *inputs, mask: torch.Tensor):
+        return self.function(*inputs, mask=mask)
+
+
 class Counts(nn.Module):
     calls = 0
 
@@ -234,6 +243,10 @@ def nothing():
 
 def unusual():
     return Residual(), torch.randn(1), {}, "more"
+
+
+def unwrapped():
+    return nn.Bilinear(4, 4, 3), torch.randn(2, 4), torch.randn(2, 4)
 
 
 number = 3

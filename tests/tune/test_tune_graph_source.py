@@ -88,6 +88,22 @@ def test_a_program_of_changing_sizes_is_refused_without_gears_and_specialised_wi
     assert found[0].graph.key == alone.graph.key
 
 
+def test_gears_name_the_tensors_of_a_program_also_in_a_nesting_and_behind_a_number(tmp_path):
+    def function(pair, factor, x, *, mask):
+        return (pair[0] + pair[1]) * factor + x * mask
+
+    rows, path = torch.export.Dim("rows"), tmp_path / "nested.pt2"
+    args, kwargs = ([torch.randn(2, 3), torch.randn(2, 3)], 2.5, torch.randn(2, 3)), {"mask": torch.ones(3)}
+    sizes = {"inputs": ([{0: rows}, {0: rows}], None, {0: rows}), "mask": None}
+    program = torch.export.export(models.Keywords(function), args, kwargs, dynamic_shapes=sizes)
+    torch.export.save(program, path)
+    with pytest.raises(TuneError) as error:
+        loaded(str(path), tmp_path)
+    advice = str(error.value).partition('--input-shape "')[2].partition('"')[0]
+    (found,) = loaded(str(path), tmp_path, advice.replace("2,3", "5,3"))
+    assert [found.graph.inputs[place].shape for place in found.graph.variables] == [(5, 3)] * 3 + [(3,)]
+
+
 @pytest.mark.parametrize(
     ("where", "shape", "said"),
     [
@@ -98,6 +114,7 @@ def test_a_program_of_changing_sizes_is_refused_without_gears_and_specialised_wi
         ("graph_models:leaves", "", "raised SystemExit: 4; mend it"),
         ("graph_models:nothing", "", "must return a model, (model, args) or (model, args, kwargs); got (NoneType)"),
         ("graph_models:unusual", "", "got (Residual, Tensor, dict, str)"),
+        ("graph_models:unwrapped", "", "got (Bilinear, Tensor, Tensor). Put several args into a tuple."),
         ("graph_models:number", "", "must be a function that returns a model; it is a int"),
         ("graph_models:absent", "", "cannot be imported"),
         ("absent.py:model", "", "cannot be imported: there is no file absent.py"),

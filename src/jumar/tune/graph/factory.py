@@ -109,10 +109,12 @@ def _made(found: Any, where: str) -> _Made:
             ) from error
     parts = found if isinstance(found, tuple) else (found,)
     model = parts[0] if parts else None
-    if not isinstance(model, torch.nn.Module) or len(parts) > 3:
+    is_form = len(parts) <= 3 and all(isinstance(part, Mapping) for part in parts[2:])
+    if not isinstance(model, torch.nn.Module) or not is_form:
         raise TuneError(
             f"{where} must return a model, (model, args) or (model, args, kwargs); got "
             f"({', '.join(type(part).__name__ for part in parts)})."
+            + (" Put several args into a tuple." if len(parts) > 2 else "")
         )
     if len(parts) == 1:
         return _Made(model, None, {})

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from jumar.errors import InputError
 from jumar.tune.errors import TuneError
@@ -15,8 +16,11 @@ from jumar.tune.graph.capture import exported, graph_of_program, silence
 from jumar.tune.graph.captured import Captured
 from jumar.tune.graph.examples import example, resized
 from jumar.tune.graph.inplace import has_in_place
+from jumar.tune.graph.reading import flat_inputs
 from jumar.tune.graph.shapes import Gear, InputShape
 from jumar.tune.rules import dynamic_shape
+
+_GIVEN = torch.export.graph_signature.InputKind.USER_INPUT
 
 
 def load_program(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captured]:
@@ -36,10 +40,9 @@ def load_program(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captur
         if has_in_place(program.graph_module):  # a file does not say which values share memory
             program = exported(program.module(), args, kwargs)
         return [graph_of_program(program, args, kwargs, folder=folder, name=path.stem, origin=str(path))]
-    names = _names(program)
     found = []
     for gear in gears:
-        gear_args, gear_kwargs = resized(args, kwargs, gear, names)
+        gear_args, gear_kwargs = _sized(program, args, kwargs, gear)
         label = ", ".join(map(str, gear))
         # The module checks its inputs against the sizes it was exported for, and says which one it breaks.
         again = exported(program.module(), tuple(gear_args), gear_kwargs)
@@ -68,8 +71,20 @@ def _example_inputs(program: torch.export.ExportedProgram) -> tuple[tuple[Any, .
         args, kwargs = program.example_inputs
         return tuple(args), dict(kwargs)
     made = [_random(node, place) for place, node in enumerate(_user_inputs(program))]
-    args, kwargs = torch.utils._pytree.tree_unflatten(made, program.call_spec.in_spec)
+    args, kwargs = pytree.tree_unflatten(made, program.call_spec.in_spec)
     return tuple(args), dict(kwargs)
+
+
+def _sized(
+    program: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any], gear: Gear
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the inputs in the sizes of a gear, which names tensors as the program does, also those in a nesting."""
+    flat = flat_inputs(program, args, kwargs)
+    inputs = dict(zip((node.name for node in _user_inputs(program)), flat, strict=True))
+    first = next((name for name, value in inputs.items() if isinstance(value, torch.Tensor)), "")
+    _, changed = resized((), inputs, [replace(shape, name=shape.name or first) for shape in gear], ())
+    new_args, new_kwargs = pytree.tree_unflatten(list(changed.values()), program.call_spec.in_spec)
+    return tuple(new_args), dict(new_kwargs)
 
 
 def _random(node: torch.fx.Node, place: int) -> Any:
@@ -86,12 +101,10 @@ def _size(size: Any) -> int:
 
 
 def _user_inputs(program: torch.export.ExportedProgram) -> list[torch.fx.Node]:
-    names = set(program.graph_signature.user_inputs)
-    return [node for node in program.graph.find_nodes(op="placeholder") if node.name in names]
-
-
-def _names(program: torch.export.ExportedProgram) -> list[str]:
-    return [node.name for node in _user_inputs(program)]
+    """Return the placeholder of each flat value that a caller hands in, also of one that is no tensor."""
+    nodes = program.graph.find_nodes(op="placeholder")
+    specs = program.graph_signature.input_specs
+    return [node for node, spec in zip(nodes, specs, strict=True) if spec.kind is _GIVEN]
 
 
 def _shapes(program: torch.export.ExportedProgram) -> str:

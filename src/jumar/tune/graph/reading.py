@@ -67,7 +67,7 @@ class _Reader:
     ) -> None:
         self._program = _without_in_place(program)
         self._module = self._program.graph_module
-        self._flat = _flat_inputs(self._program, args, kwargs)
+        self._flat = flat_inputs(self._program, args, kwargs)
         self._constants = constants
         self._fixed: dict[int, Any] = {}
         self._passed: dict[int, int] = {}
@@ -238,7 +238,8 @@ def _without_in_place(program: torch.export.ExportedProgram) -> torch.export.Exp
     return functional
 
 
-def _flat_inputs(program: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def flat_inputs(program: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    """Return the arguments of an exported program one by one. Raises TuneError for others than it takes."""
     from torch.export._tree_utils import reorder_kwargs
 
     spec = program.call_spec.in_spec
