@@ -142,6 +142,16 @@ def test_numbers_among_the_arguments_are_those_it_was_frozen_with(tmp_path: Path
         loaded({"x": given["x"]._replace(count=5)})
 
 
+def test_a_model_that_was_given_one_tensor_twice_takes_no_two(tmp_path: Path) -> None:
+    x, other = torch.ones(2, 3), torch.zeros(2, 3)
+    captured = graph_of_module(models.Function(lambda x, y, z: x - 2 * y + z), (x, other, x), folder=tmp_path)
+    write(tmp_path / "net.jumar", captured, PLAIN, engines=[Plain()])
+    loaded = load(tmp_path / "net.jumar", engines=[Plain()])
+    assert torch.equal(loaded(other, x, other), torch.full((2, 3), -2.0))
+    with pytest.raises(UsageError, match="arguments 0 and 2 must be one tensor, as when the model was frozen"):
+        loaded(x, other, other)
+
+
 def test_results_of_classes_that_are_not_imported_have_their_names_and_fields(tmp_path: Path) -> None:
     model, args = models.nests()
     write(tmp_path / "net.jumar", graph_of_module(model, args, folder=tmp_path), PLAIN, engines=[Plain()])

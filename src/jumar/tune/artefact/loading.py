@@ -222,6 +222,8 @@ def _nesting(
     taken, given = Nesting(manifest.in_nesting), Nesting(manifest.out_nesting)
     places = {place: number for number, place in enumerate(manifest.places) if place is not None}
     numbers = [places[place] for place in variables]
+    places_of = enumerate(manifest.places)
+    same = [(number, places[place]) for number, place in places_of if place is not None and places[place] != number]
 
     def take(args: Any, kwargs: Any) -> tuple[Sequence[Any], Sequence[Any]]:
         if kwargs:
@@ -237,6 +239,12 @@ def _nesting(
                 raise UsageError(
                     f"argument {number} must be {value!r}, as the model was frozen; got {_told(flat[number])}. "
                     "Freeze it for this value, too."
+                )
+        for number, other in same:
+            if flat[number] is not flat[other]:
+                raise UsageError(
+                    f"arguments {number} and {other} must be one tensor, as when the model was frozen; got two. "
+                    "Freeze it with an example for each."
                 )
         return [flat[number] for number in numbers], flat
 

@@ -27,7 +27,8 @@ class Captured:
     out_nesting: Json = None
     """How the model's result is nested around `graph.outputs`; None: it is the tuple of them."""
     places: Sequence[int | None] = ()
-    """For each flat argument of a call the place of the graph's input that it is; None: the graph does not read it."""
+    """For each flat argument of a call the place of the graph's input that it is; None: the graph does not read it.
+    Arguments that were one tensor are one input, and the graph holds for such calls only."""
     state: Mapping[int, str] = field(default_factory=dict)
     """Variable inputs that the model keeps for itself from call to call, by place: the names of its buffers."""
     is_piece: bool = False

@@ -38,7 +38,7 @@ class Read:
     in_nesting: Json
     out_nesting: Json
     places: Sequence[int | None]
-    """For each flat argument, the input that it is."""
+    """For each flat argument, the input that it is; arguments that are one tensor are one input."""
     state: Mapping[int, str]
     """Variable inputs that the model keeps for itself, its buffers, by place: their names."""
     written_arguments: frozenset[int]
@@ -89,14 +89,14 @@ class _Reader:
         graph, tensors, order = in_order(graph, tensors)
         refuse_default_dtype(graph)
         numbers = {old: new for new, old in enumerate(order)}
-        arguments = {one.argument: numbers.get(places[node]) for node, one in inputs.items()}
+        arguments = {one.argument: numbers[places[node]] for node, one in inputs.items() if places[node] in numbers}
         spec_in, spec_out = self._program.call_spec.in_spec, self._program.call_spec.out_spec
         return Read(
             graph=replace(graph, inputs=[_scaled(spec, tensors[place]) for place, spec in enumerate(graph.inputs)]),
             tensors=tensors,
             in_nesting=describe(spec_in, self._settings()),
             out_nesting=describe(spec_out, self._fixed, self._passed),
-            places=[arguments.get(argument) for argument in range(len(self._flat))],
+            places=self._places(arguments),
             state={
                 numbers[places[node]]: one.name
                 for node, one in inputs.items()
@@ -108,6 +108,12 @@ class _Reader:
             operators=operators,
             known_results=frozenset({*self._fixed, *self._passed}),
         )
+
+    def _places(self, arguments: Mapping[int | None, int]) -> list[int | None]:
+        """Return which input each flat argument is. Of arguments that are one tensor PyTorch captures the last."""
+        found = [arguments.get(argument) for argument in range(len(self._flat))]
+        ones = {id(value): place for value, place in zip(self._flat, found, strict=True) if place is not None}
+        return [ones.get(id(value), place) for value, place in zip(self._flat, found, strict=True)]
 
     def _settings(self) -> dict[int, Any]:
         """Return the flat arguments that are no tensors: the graph holds for these values."""
