@@ -340,6 +340,92 @@ def test_sparse_tensors_are_one_sentence_and_unused_ones_no_matter(tmp_path):
     assert capture(model, (torch.randn(2, 3),), folder=tmp_path).findings == ()
 
 
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda x: x.sum().item(), r"returns a number that its values decide \(x.item\(\)\)"),
+        (lambda x: x.to_sparse(), "result 0 has the layout sparse_coo, and only dense tensors are tuned"),
+        (lambda x: (x + 1, x.to(torch.float8_e4m3fn)), "result 1 is torch.float8_e4m3fn, which PyTorch cannot compare"),
+        (lambda x: {torch.float32: x + 1}, "a dictionary with the key torch.float32"),
+    ],
+)
+def test_results_that_cannot_be_compared_or_described_are_one_sentence(tmp_path, function, said):
+    with pytest.raises(TuneError, match=said):
+        capture(models.Function(function), (torch.ones(2, 3),), folder=tmp_path)
+
+
+def test_what_has_no_values_is_one_sentence(tmp_path):
+    with pytest.raises(TuneError, match="is on the device meta"):
+        capture(nn.Linear(3, 4, device="meta"), (torch.ones(2, 3, device="meta"),), folder=tmp_path)
+
+
+class WritesSharedMemory(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("whole", torch.arange(8.0))
+        self.register_buffer("part", self.whole[2:6])
+
+    def forward(self, x):
+        self.whole.add_(1)
+        return x * self.part
+
+
+class WritesNoBuffer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.state = torch.zeros(4)
+
+    def forward(self, x):
+        self.state += 1
+        return x * self.state
+
+
+@pytest.mark.parametrize("model", [WritesSharedMemory(), WritesNoBuffer()])
+def test_writes_that_cannot_be_followed_are_one_sentence(tmp_path, model):
+    with pytest.raises(TuneError, match=r"without in-place operators \(.*share memory, or that are no"):
+        capture(model, (torch.ones(4),), folder=tmp_path)
+
+
+def test_rows_of_vmap_are_ordinary_operators(tmp_path):
+    def function(x):
+        return torch.func.vmap(lambda row: row.exp().add_(1).sum())(x)
+
+    x = torch.randn(3, 4)
+    captured = capture(models.Function(function), (x,), folder=tmp_path)
+    assert torch.equal(computed(captured)[0], function(x))
+    assert captured.reason_not_tuned == ""
+
+
+def test_an_operator_that_cannot_run_by_itself_is_one_sentence(tmp_path):
+    calls = []
+
+    @torch.library.custom_op("jumar_test::once", mutates_args=())
+    def once(x: torch.Tensor) -> torch.Tensor:
+        calls.append(x)
+        if len(calls) > 2:
+            raise ValueError("no more")
+        return x * 2
+
+    once.register_fake(torch.empty_like)
+    with pytest.raises(TuneError, match="the captured graph cannot be computed: ValueError: no more; it is left"):
+        capture(models.Function(once), (torch.ones(3),), folder=tmp_path)
+
+
+def test_the_module_of_an_exported_program_is_captured(tmp_path):
+    model, x = nn.Linear(3, 4), torch.randn(2, 3)
+    module = torch.export.export(model, (x,)).module()
+    keys = {capture(one, (x,), folder=tmp_path).graph.key for one in (model, module)}
+    assert len(keys) == 1
+
+
+def test_a_model_that_ends_the_process_is_one_sentence(tmp_path):
+    def ends(_x):
+        raise SystemExit(4)
+
+    with pytest.raises(TuneError, match="the model cannot be run: SystemExit: 4"):
+        capture(models.Function(ends), (torch.ones(3),), folder=tmp_path)
+
+
 def test_a_model_that_raises_is_one_sentence(tmp_path):
     with pytest.raises(TuneError, match="the model cannot be run: RuntimeError: mat1 and mat2 shapes"):
         capture(nn.Linear(3, 4), (torch.randn(2, 5),), folder=tmp_path)

@@ -60,7 +60,7 @@ def graph_of_module(
         run = ran(model, args, keywords)
     except TuneError:  # of a model that is ours, such as an ONNX file's
         raise
-    except Exception as error:  # the user's model may raise anything
+    except (Exception, SystemExit) as error:  # the user's model may raise anything
         raise ModelFails(
             f"the model cannot be run: {type(error).__name__}: {_first_line(error)}. Call it by hand with the same "
             "inputs, and mend it or them."
@@ -102,6 +102,13 @@ def exported(model: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, An
 
 
 def _write(made: Read, folder: Path, name: str, origin: str, run: Run | None) -> Captured:
+    expected = None if run is None else _expected(made, run)
+    try:
+        findings = check(name, made.graph, made.tensors, made.operators, expected)
+    except Exception as error:  # an operator that only exists for shapes, or fails on values
+        raise TuneError(
+            f"the captured graph cannot be computed: {type(error).__name__}: {_first_line(error)}; it is left untuned."
+        ) from error
     path = folder / f"{re.sub(r'[^A-Za-z0-9._-]+', '-', name) or 'model'}-{made.graph.key[:12]}.pt"
     data.save(path, made.tensors)
     return Captured(
@@ -113,7 +120,7 @@ def _write(made: Read, folder: Path, name: str, origin: str, run: Run | None) ->
         out_nesting=made.out_nesting,
         places=made.places,
         state=made.state,
-        findings=check(name, made.graph, made.tensors, made.operators, None if run is None else _expected(made, run)),
+        findings=findings,
     )
 
 
@@ -141,7 +148,7 @@ def silence() -> Iterator[None]:
         logging.disable(before)
 
 
-def _first_line(error: Exception) -> str:
+def _first_line(error: BaseException) -> str:
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     first = lines[0].partition(", but expected one of:")[0] if lines else type(error).__name__
     return first.rstrip(".:")[:300]

@@ -116,7 +116,7 @@ class _Reader:
         else:
             raise TuneError(
                 f"the graph holds {node.target}, which is no operator (control flow, or a call of Python); "
-                "its parts are tuned where they stand alone."
+                "it is left untuned."
             )
         return Node(
             operator=name,
@@ -155,7 +155,8 @@ def _attribute(module: fx.GraphModule, name: str) -> torch.Tensor:
         value = getattr(value, part)
     if not isinstance(value, torch.Tensor):
         raise TuneError(
-            f"the graph holds {name}, a {type(value).__name__}; its parts are tuned where they stand alone."
+            f"the graph holds {name}, a {type(value).__name__} (control flow, or gradients inside of the model); "
+            "it is left untuned."
         )
     return value
 

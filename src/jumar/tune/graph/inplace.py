@@ -69,8 +69,13 @@ def _storages(node: fx.Node) -> Iterator[int]:
     """Yield what identifies the memory that a node's result is in."""
     value: Any = node.meta.get("val")
     for one in value if isinstance(value, (list, tuple)) else [value]:
-        if isinstance(one, torch.Tensor) and one.layout is torch.strided:
+        if isinstance(one, torch.Tensor) and one.layout is torch.strided and not _is_wrapped(one):
             yield one.untyped_storage()._cdata
+
+
+def _is_wrapped(value: torch.Tensor) -> bool:
+    """Tell whether a tensor is one of `torch.func`'s, such as a row inside of `vmap`, which has no memory."""
+    return bool(torch._C._functorch.is_functorch_wrapped_tensor(value))
 
 
 def _ordinary(target: Any) -> torch._ops.OpOverload | None:

@@ -128,6 +128,11 @@ def _described(spec: pytree.TreeSpec, leaves: Iterator[Json]) -> Json:
     if kind in {tuple, list}:
         return {kind.__name__: items}
     if kind in {dict, OrderedDict}:
+        if strange := [key for key in context if not isinstance(key, (str, int, float, bool, type(None)))]:
+            raise TuneError(
+                f"the model takes or returns a dictionary with the key {strange[0]!r}, of which no description can be "
+                "kept; use text or numbers."
+            )
         return {"dict": list(context), "items": items}
     if kind is namedtuple:
         return {"named": _home(context), "fields": list(context._fields), "items": items}

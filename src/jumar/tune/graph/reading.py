@@ -65,7 +65,7 @@ class _Reader:
     def __init__(
         self, program: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any], constants: set[int]
     ) -> None:
-        self._program = _without_in_place(program)
+        self._program = _of_operators(program)
         self._module = self._program.graph_module
         self._flat = flat_inputs(self._program, args, kwargs)
         self._constants = constants
@@ -131,7 +131,7 @@ class _Reader:
                 argument += 1
             value = self._flat[argument] if given else known.get(str(spec.target))
             if isinstance(value, torch.Tensor) and (node.users or value.layout is torch.strided):
-                _refuse_layout(node.name if given else str(spec.target), value)
+                _refuse_kind(node.name if given else str(spec.target), value)
                 found[node] = _Input(value.detach(), argument if given else None, str(spec.target))
             elif node.users:
                 raise TuneError(
@@ -169,6 +169,7 @@ class _Reader:
     def _computed(self, results: Sequence[Any], written: set[fx.Node]) -> list[Any]:
         """Return the results that the graph computes; note the others, which are known without it."""
         self._fixed = {place: value for place, value in enumerate(results) if not isinstance(value, fx.Node)}
+        _refuse_results([value for value in results if isinstance(value, fx.Node)])
         if strange := [value for value in self._fixed.values() if not _is_plain(value)]:
             raise TuneError(
                 f"the graph returns {type(strange[0]).__name__}, and only tensors are tuned; return tensors."
@@ -227,21 +228,50 @@ def _is_plain(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, str))
 
 
-def _refuse_layout(name: str, value: torch.Tensor) -> None:
+def _refuse_results(results: Sequence[fx.Node]) -> None:
+    """Refuse results that no two runs could be compared by."""
+    for number, value in enumerate(node.meta.get("val") for node in results):
+        if not isinstance(value, torch.Tensor):
+            raise TuneError(
+                "the model returns a number that its values decide (x.item()), and only tensors are tuned; "
+                "return the tensor."
+            )
+        _refuse_kind(f"result {number}", value)
+        if value.is_floating_point() and value.itemsize == 1:
+            raise TuneError(f"result {number} is {value.dtype}, which PyTorch cannot compare; return a wider dtype.")
+
+
+def _refuse_kind(name: str, value: torch.Tensor) -> None:
+    if value.is_meta:
+        raise TuneError(f"{name} is on the device meta, where nothing is computed; make the model on the CPU.")
     if value.layout is not torch.strided:
         layout = str(value.layout).removeprefix("torch.")
         raise TuneError(f"{name} has the layout {layout}, and only dense tensors are tuned; it runs untuned.")
 
 
-def _without_in_place(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
-    """Return the program without in-place operators. The given one may be changed."""
+def _of_operators(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """Return the program without in-place operators and `torch.func.vmap`. The given one may be changed.
+
+    Raises TuneError for one that cannot be written so.
+    """
     without_plain_in_place(program.graph_module)
-    if not has_in_place(program.graph_module):
+    if not has_in_place(program.graph_module) and not any(map(_is_of_vmap, program.graph.nodes)):
         return program
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # PyTorch 2.13 warns of its own use of LeafSpec here
-        functional: torch.export.ExportedProgram = program.run_decompositions({})
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # PyTorch 2.13 warns of its own use of LeafSpec here
+            functional: torch.export.ExportedProgram = program.run_decompositions({})
+    except Exception as error:  # PyTorch asserts what it does not support
+        reason = str(error).partition("\n")[0].rstrip(".")
+        raise TuneError(
+            f"the model cannot be written without in-place operators ({type(error).__name__}: {reason}); it is left "
+            "untuned. Does it write to tensors that share memory, or that are no buffers?"
+        ) from error
     return functional
+
+
+def _is_of_vmap(node: fx.Node) -> bool:
+    return node.op == "call_function" and str(getattr(node.target, "__module__", "")).startswith("torch._functorch")
 
 
 def flat_inputs(program: torch.export.ExportedProgram, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

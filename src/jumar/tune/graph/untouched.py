@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,7 +49,8 @@ def untouched(model: nn.Module) -> Iterator[None]:
     try:
         with _unwritten(model):
             if any(module.training for module, _ in modules):
-                model.eval()
+                with suppress(NotImplementedError):  # of an exported program, which computes as it was exported
+                    model.eval()
             yield
     finally:
         for module, attributes in modules:
