@@ -148,6 +148,25 @@ def test_installed_the_outermost_module_is_compiled_and_put_back_as_it_was(
     assert [node.operator for node in found.graph.nodes] == ["aten::linear", "aten::linear", "aten::tanh"]
 
 
+def test_installed_the_model_of_a_distributed_script_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUMAR_TUNE_COLLECT", str(tmp_path))
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    model = nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(4, 4), nn.Tanh()))
+    torch._dynamo.reset()
+    install.install()
+    try:
+        model(torch.ones(2, 4)).sum().backward()
+    finally:
+        install.uninstall()
+        torch._dynamo.reset()
+        torch.distributed.destroy_process_group()
+    (found,) = read_collected(tmp_path)
+    assert (found.origin.phase, len(found.graph.gradients)) == ("training", 2)
+    assert all(parameter.grad is not None for parameter in model.parameters())
+
+
 class Waits(nn.Module):
     def __init__(self) -> None:
         super().__init__()

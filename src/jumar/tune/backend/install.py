@@ -22,6 +22,8 @@ PLUGIN = "jumar.tune.backend.install:install"
 """As `JUMAR_RUN_PLUGIN` names it (`jumar.capture.plugin`)."""
 
 _REPLACED = ("inductor", "jumar")
+_WRAPPERS = (nn.parallel.DistributedDataParallel,)
+"""Modules that TorchDynamo runs as they are; what they call is the outermost module."""
 _state: dict[str, Callable[[], None]] = {}
 _forwards: dict[type[nn.Module], Callable[..., Any]] = {}
 """Compiled forwards of classes."""
@@ -70,7 +72,7 @@ def _compiling_outermost(original: Callable[..., Any]) -> Any:
 
     @functools.wraps(original)
     def __call__(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-        if torch.compiler.is_compiling() or getattr(entered, "yes", False):
+        if torch.compiler.is_compiling() or getattr(entered, "yes", False) or isinstance(self, _WRAPPERS):
             return original(self, *args, **kwargs)
         entered.yes = True
         try:
