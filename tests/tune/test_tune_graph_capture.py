@@ -301,6 +301,21 @@ def test_an_argument_that_is_written_to_stays_as_it_is_while_the_model_is_captur
     assert captured.state == {}
 
 
+def test_a_buffer_that_is_written_and_returned_is_compared_as_it_was_returned(tmp_path):
+    """The model is put back as it was: a result that is its buffer must not change with that."""
+
+    class Remembers(models.Writes):
+        def forward(self, x):
+            self.state.add_(x)
+            return {"state": self.state, "part": self.state[1:], "of": models.Pair(self.state.view(1, 3), 1)}
+
+    model = Remembers()
+    captured = capture(model, (torch.ones(3),), folder=tmp_path)
+    assert captured.reason_not_tuned == ""
+    assert model.state.tolist() == [0.0] * 3
+    assert [one.reshape(-1).tolist() for one in computed(captured)] == [[1.0] * 3, [1.0] * 2, [1.0] * 3]
+
+
 def test_two_buffers_that_are_exchanged_read_each_others_old_values(tmp_path):
     model, args = models.swaps()
     captured = capture(model, args, folder=tmp_path)

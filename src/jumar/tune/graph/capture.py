@@ -65,7 +65,6 @@ def graph_of_module(
             f"the model cannot be run: {type(error).__name__}: {_first_line(error)}. Call it by hand with the same "
             "inputs, and mend it or them."
         ) from error
-    register_dataclasses(run.result)
     with untouched(model):
         program = exported(model, tuple(args), keywords)
     made = read_program(program, tuple(args), keywords, set(constants))

@@ -11,6 +11,8 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from jumar.tune.graph.nesting import register_dataclasses
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
@@ -35,8 +37,9 @@ def ran(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Run
         with _unwritten(model):
             model(*again, **words_again)
         result = model(*given, **words)
+        register_dataclasses(result)
         return Run(
-            result=result,
+            result=pytree.tree_map(_copied, result),  # a buffer that it returns is put back
             arguments=pytree.tree_leaves((given, words)),
             buffers={name: buffer.detach().clone() for name, buffer in model.named_buffers(remove_duplicate=False)},
         )
