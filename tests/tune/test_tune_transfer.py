@@ -12,7 +12,10 @@ from tune_builders import MACHINE, gain
 
 from jumar.tune.bank import Bank
 from jumar.tune.engines.base import Engine
+from jumar.tune.engines.operators import Operators, settings_of
+from jumar.tune.from_graph import task_of_node
 from jumar.tune.plan import Plan, Region
+from jumar.tune.policy import Policy
 from jumar.tune.subgraph.transfer import transferred
 
 
@@ -112,3 +115,12 @@ def test_regions_are_of_the_same_values(tmp_path):
     )
     made = found(tmp_path, Plan(regions=regions), (Known("fast", refuses="not whole"), Known("other")))
     assert [tuple(region.nodes) for region in made.regions] == [tuple(region.nodes) for region in regions]
+
+
+def test_policies_of_operators_go_to_their_counterparts(tmp_path):
+    task = task_of_node(graph_of(8), graph_of(8).nodes[0])
+    policy = Policy(kind="Impl", provider="aten_native", settings={})
+    region = Region(nodes=(), engine="operators", settings=settings_of({task.key: (policy,)}), version="1")
+    made = found(tmp_path, Plan(regions=(region,)), engines=(Operators(),))
+    own = task_of_node(graph_of(4), graph_of(4).nodes[0])
+    assert made.regions[0].settings == settings_of({own.key: (policy,)})

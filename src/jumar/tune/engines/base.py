@@ -94,6 +94,10 @@ class Engine(ABC):
     def settings(self, graph: Graph, machine: Machine, precision: Precision = "fp32") -> Sequence[Settings]:
         """Return the settings worth a measurement, the most promising first; empty when there are none."""
 
+    def fitted(self, settings: Settings, graph: Graph, other: Graph) -> Settings:
+        """Return `settings`, made for `graph`, for `other`: the same nodes in the same order with other sizes."""
+        return settings
+
     @abstractmethod
     def build(self, site: Site, settings: Settings) -> GraphFunction:
         """Return the graph's function."""

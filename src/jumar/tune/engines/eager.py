@@ -78,7 +78,7 @@ class Eager(Engine):
         names = {base_name(node.operator) for node in graph.nodes}
         found: list[Settings] = step_settings(graph) if graph.gradients else [{}]
         if graph.gradients:
-            if machine.compiler and "batch_norm" in names and len(found) > 1:
+            if machine.device == "cpu" and machine.compiler and "batch_norm" in names and len(found) > 1:
                 found.insert(1, {**found[1], "norms": True})
             return found
         if names & SPATIAL:

@@ -45,6 +45,16 @@ class Operators(Engine):
         found = [settings_of(stacks) for stacks in by_provider.values()]
         return [*found, settings_of(_joined(by_provider.values()))] if len(found) > 1 else found
 
+    def fitted(self, settings: Settings, graph: Graph, other: Graph) -> Settings:
+        """Give each operator of `other` the policies of its counterpart: sizes are part of the keys of tasks."""
+        stacks = stacks_of(settings)
+        found = {
+            other_key: stacks[key]
+            for key, other_key in zip(_keys(graph), _keys(other), strict=True)
+            if key in stacks and other_key
+        }
+        return {**settings, **settings_of(found)}
+
     def build(self, site: Site, settings: Settings) -> GraphFunction:
         """Apply the policies to each operator that has some. Raises TuneError as providers do."""
         from jumar.tune.engines.bound import with_weights
@@ -93,6 +103,19 @@ def _offered(graph: Graph, machine: Machine) -> dict[str, dict[str, Stack]]:
         for provider in providers:
             for policy in provider.candidates(task, machine)[:1]:
                 found.setdefault(provider.name, {})[task.key] = (policy,)
+    return found
+
+
+def _keys(graph: Graph) -> list[str]:
+    """Return the key of each node's task; empty for what is no task."""
+    from jumar.tune.from_graph import task_of_node
+
+    found = []
+    for node in graph.nodes:
+        try:
+            found.append("" if node.operator == GETITEM else task_of_node(graph, node).key)
+        except TuneError:  # it takes a list of tensors
+            found.append("")
     return found
 
 

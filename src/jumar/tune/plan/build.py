@@ -17,6 +17,7 @@ import torch
 from jumar.threads import threads
 from jumar.tune.engines.base import Engine, GraphFunction, Site
 from jumar.tune.errors import TuneError
+from jumar.tune.graph import Graph
 from jumar.tune.lowering.site import lowered_site
 from jumar.tune.plan.batch import cut_batch, in_pieces, prove
 from jumar.tune.plan.layout import CHANNELS_LAST, in_layout
@@ -81,10 +82,21 @@ class _Builder:
             if (size, stream) not in made:
                 example = cut.rows(site.example, sum(sizes[:place]), size) if site.example else []
                 folder = _folder(site.folder / f"piece-{size}.{stream}")
-                made[size, stream] = self._regions(replace(site, graph=pieces[size], example=example, folder=folder))
+                inner = replace(site, graph=pieces[size], example=example, folder=folder)
+                made[size, stream] = self._fitted(site.graph, pieces[size])._regions(inner)
         functions = [made[size, place % self.plan.streams] for place, size in enumerate(sizes)]
         run = at_once(self.plan.streams, site.num_threads) if self.plan.streams > 1 else one_after_the_other
         return in_pieces(cut, sizes, run, functions)
+
+    def _fitted(self, graph: Graph, piece: Graph) -> _Builder:
+        """Return the builder of a piece's regions, with the settings that their engines have for its sizes."""
+        regions = tuple(
+            replace(region, settings=engine.fitted(region.settings, graph, piece))
+            if (engine := self.engines.get(region.engine)) is not None
+            else region
+            for region in self.plan.regions
+        )
+        return replace(self, plan=replace(self.plan, regions=regions))
 
     def _regions(self, site: Site) -> GraphFunction:
         regions = self.plan.regions

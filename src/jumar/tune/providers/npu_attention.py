@@ -46,7 +46,9 @@ class NpuAttention(Provider):
         stride = function(*example).stride()
         node = site.graph.nodes[0]
         is_causal, scale = bool(node.arguments[_CAUSAL]), node.keywords.get("scale")
-        triangle = _causal_mask(example[0].device) if is_causal else None
+        fixed = _causal_mask(example[0].device) if is_causal else None
+        for constant in site.constants.values():  # a buffer of the model: `_fits` lets only the mask be one
+            fixed = constant.logical_not()
 
         def call(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, *mask: torch.Tensor) -> torch.Tensor:
             result: torch.Tensor = torch.ops.npu.npu_fusion_attention(
@@ -55,7 +57,7 @@ class NpuAttention(Provider):
                 value,
                 query.shape[1],
                 "BNSD",
-                atten_mask=mask[0].logical_not() if mask else triangle,  # the kernel leaves out what is True
+                atten_mask=mask[0].logical_not() if mask else fixed,  # the kernel leaves out what is True
                 scale=1 / math.sqrt(query.shape[-1]) if scale is None else scale,
                 sparse_mode=2 if is_causal else 0,
             )[0]

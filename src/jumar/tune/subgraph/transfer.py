@@ -9,7 +9,7 @@ from jumar.tune.bank.neighbours import Neighbour
 from jumar.tune.engines.base import Engine
 from jumar.tune.graph import Graph
 from jumar.tune.machine import Machine
-from jumar.tune.plan import Plan
+from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.plan import KIND
 
 
@@ -27,12 +27,19 @@ def transferred(neighbour: Neighbour, graph: Graph, engines: Sequence[Engine], m
         engine = known.get(region.engine)
         if engine is None or engine.unavailable(machine) or (not region.nodes and engine.unsupported(graph)):
             return None
-    regions = tuple(replace(region, version=known[region.engine].version()) for region in plan.regions)
+    regions = tuple(_fitted(region, known[region.engine], neighbour, graph) for region in plan.regions)
     num_threads = None if plan.num_threads is None else min(plan.num_threads, machine.num_threads)
     batch = _scaled(plan.batch, graph)
     if plan.streams > 1 and not batch:  # nothing is left to run at once, each on a thread of its own
         return replace(plan, regions=regions, batch=(), streams=1, num_threads=None)
     return replace(plan, regions=regions, batch=batch, num_threads=num_threads)
+
+
+def _fitted(region: Region, engine: Engine, neighbour: Neighbour, graph: Graph) -> Region:
+    work, settings = neighbour.work, region.settings
+    if isinstance(work, Graph):
+        settings = engine.fitted(settings, work, graph)
+    return replace(region, version=engine.version(), settings=settings)
 
 
 def _scaled(batch: Sequence[int], graph: Graph) -> tuple[int, ...]:
