@@ -15,7 +15,9 @@ from tune_builders import MACHINE
 
 from jumar.errors import DeviceError, UsageError
 from jumar.tune import Bank, TuneOptions, TuneResult, this_machine, tune
+from jumar.tune.engines import Eager
 from jumar.tune.gate import Gain, estimated_gain
+from jumar.tune.graph import Graph, Node
 from jumar.tune.precision.options import PrecisionOptions
 from jumar.tune.providers import providers_on
 from jumar.tune.providers.contiguous import Contiguous
@@ -23,6 +25,7 @@ from jumar.tune.providers.npu_attention import NpuAttention
 from jumar.tune.providers.npu_format import NpuFormat
 from jumar.tune.source import Source, model_source
 from jumar.tune.task import Task, TensorSpec, contiguous_stride
+from jumar.tune.worker.devices import Accelerator
 
 SOC = "Ascend910A"
 """Its matrix unit reads blocked formats, so that a format of a weight makes a difference."""
@@ -48,6 +51,19 @@ class Attention(torch.nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         q, k, v = (one.unflatten(-1, (4, 16)).transpose(1, 2) for one in self.linear(x).chunk(3, -1))
         mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        return self.out(mixed.transpose(1, 2).flatten(2))
+
+
+class Masked(Attention):
+    """Its mask is a buffer, as GPT's is."""
+
+    def __init__(self) -> None:
+        super().__init__(causal=False)
+        self.register_buffer("mask", torch.ones(64, 64, dtype=torch.bool).tril())
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = (one.unflatten(-1, (4, 16)).transpose(1, 2) for one in self.linear(x).chunk(3, -1))
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=self.mask)
         return self.out(mixed.transpose(1, 2).flatten(2))
 
 
@@ -157,6 +173,12 @@ def test_attention_by_the_fused_kernel(tmp_path: Path, causal: bool):
     assert found["scaled_dot_product_attention npu_fusion_attention"].ratio > 1.5
 
 
+def test_attention_under_a_mask_that_is_a_buffer(tmp_path: Path):
+    source = source_of(Masked().half(), torch.randn(2, 64, 64).half(), tmp_path)
+    found = gains(tuned(source, tmp_path))
+    assert found["scaled_dot_product_attention npu_fusion_attention"].ratio > 1.5
+
+
 def test_another_result_is_refused_however_fast(tmp_path: Path):
     result = tuned(source_of(Net(), torch.randn(2, 16, 8, 8), tmp_path), tmp_path, providers=[Wrong()])
     (tried,) = [one for task in result.tasks for slot in task.slots for one in slot.tried]
@@ -182,6 +204,56 @@ def test_a_graph_takes_the_fused_kernel_and_the_chips_formats_and_stays_in_the_b
     bank = Bank.open(tmp_path / "bank")
     assert not bank.slots(graph.graph, this_machine())
     bank.close()
+
+
+def test_operators_keep_their_policies_where_the_batch_is_cut(tmp_path: Path):
+    (graph,) = tuned(source_of(Net(), torch.randn(4, 16, 28, 28), tmp_path), tmp_path, job_type=1).graphs
+    times = {str(one.plan): one.outcome.gain.after_us for one in graph.attempts if one.outcome.gain is not None}
+    assert times["operators npu_format for 2, batch 1+1+1+1"] < 0.995 * times["eager, batch 1+1+1+1"]
+
+
+class Expanded(torch.nn.Module):
+    """Returns what is expanded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.linear(x), (x > 0).any(-1)[:, None].expand(-1, 8)
+
+
+def test_outputs_that_are_expanded_come_back_from_the_device(tmp_path: Path):
+    (graph,) = tuned(source_of(Expanded(), torch.randn(2, 16), tmp_path), tmp_path, job_type=1).graphs
+    assert graph.failure == ""
+    assert graph.attempts
+    assert all(one.outcome.status == "measured" for one in graph.attempts if not one.is_left_out)
+
+
+def test_what_is_written_to_an_input_on_the_device_is_compared():
+    device = Accelerator("cpu")
+    state, x, wide = torch.zeros(4, 4).t(), torch.ones(4, 4), torch.zeros(1).expand(3)
+    made = device.hosted(lambda state, x, wide: state.add_(x) + wide.sum())(state, x, wide)
+    assert torch.equal(made, torch.ones(4, 4))
+    assert torch.equal(state, torch.ones(4, 4))
+    assert torch.equal(x, torch.ones(4, 4))
+
+
+def test_the_kernel_for_normalisations_of_the_cpu_is_not_offered_for_an_npu():
+    names = ("input", "weight", "bias")
+    image = TensorSpec(shape=(2, 8, 4, 4), dtype="float32", stride=(128, 16, 4, 1))
+    channels = TensorSpec(shape=(8,), dtype="float32", stride=(1,))
+    node = Node(
+        operator="aten::batch_norm",
+        arguments=[*({"value": place} for place in range(len(names))), None, None, True, 0.1, 1e-5, False],
+    )
+    conv = Node(operator="aten::max_pool2d", arguments=[{"value": 0}, [2, 2]])
+    graph = Graph(inputs=[image, channels, channels], nodes=[conv, node], outputs=[3, 4], gradients=[0])
+    machines = (replace(MACHINE, compiler="g++"), this_machine("npu"))
+    on_cpu, on_npu = (Eager().settings(graph, machine) for machine in machines)
+    assert any(one.get("norms") for one in on_cpu)
+    assert on_npu
+    assert not any(one.get("norms") for one in on_npu)
 
 
 class Positions(torch.nn.Module):

@@ -121,6 +121,20 @@ def test_parts_of_each_row_and_what_is_shaped_like_rows_are_cut(tmp_path):
     torch.testing.assert_close(outcome(tmp_path / "cut", whole(batch=(3, 3)), graph, constants, example), expected)
 
 
+@pytest.mark.parametrize("plan", [whole(batch=(3, 3)), whole(batch=(4, 2)), whole(batch=(2, 2, 2), streams=2)], ids=str)
+def test_outputs_that_are_expanded_come_out_of_the_pieces(tmp_path, plan):
+    class Expanded(torch.nn.Module):
+        def forward(self, x):
+            return x.sum(-1, keepdim=True).expand(-1, 5), x.new_ones(()).expand(x.shape[0], 2)
+
+    graph, constants = exported(Expanded(), example := torch.randn(6, 4))
+    with torch.no_grad():
+        made = build(plan, site_of(tmp_path, graph, constants, [example]), ENGINES)(example)
+    expected = Expanded()(example)
+    assert [one.stride() for one in made] == [one.stride() for one in expected]
+    torch.testing.assert_close(made, expected)
+
+
 @pytest.mark.parametrize(("sizes", "sentence"), [((4, 4), "add up"), ((6, 0), "add up")])
 def test_pieces_must_be_the_batch(tmp_path, convolutions, sizes, sentence):
     with pytest.raises(TuneError, match=sentence):

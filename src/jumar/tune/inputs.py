@@ -67,9 +67,10 @@ def refill(tensors: list[torch.Tensor], work: Work, seed: int, values: Values | 
 def overwrite(tensor: torch.Tensor, fresh: torch.Tensor) -> None:
     """Copy `fresh` into `tensor`, which may hold elements of memory several times over (expanded)."""
     if 0 in tensor.stride() and tensor.numel():
-        _distinct(tensor).copy_(_distinct(fresh))
-    else:
-        tensor.copy_(fresh)
+        for dimension, stride in enumerate(tensor.stride()):
+            if stride == 0:
+                tensor, fresh = tensor.narrow(dimension, 0, 1), fresh.narrow(dimension, 0, 1)
+    tensor.copy_(fresh)
 
 
 def repeated(function: Function, tensors: Sequence[torch.Tensor], written: Sequence[int]) -> Callable[[], Any]:
@@ -171,11 +172,3 @@ def _scale(spec: TensorSpec) -> tuple[float, float]:
         return 0.0, 1.0
     spread = math.sqrt(max(spec.rms**2 - spec.mean**2, 0.0))
     return spec.mean, spread if spread > 1e-6 * spec.rms and spread > 0 else abs(spec.mean) or 1.0
-
-
-def _distinct(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a view in which every element of memory appears once (expanded dimensions cut to 1)."""
-    for dimension, stride in enumerate(tensor.stride()):
-        if stride == 0:
-            tensor = tensor.narrow(dimension, 0, 1)
-    return tensor

@@ -11,6 +11,7 @@ from jumar.tune.engines.base import GraphFunction
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph
 from jumar.tune.graph.fx import to_fx
+from jumar.tune.inputs import overwrite
 from jumar.tune.plan.resize import Scale
 from jumar.tune.plan.respecialise import respecialise
 from jumar.tune.plan.splits import batch_of
@@ -97,7 +98,7 @@ def in_pieces(cut: Cut, sizes: Sequence[int], run: Callable[[Sequence[Callable[[
             start, size = starts[place], sizes[place]
             for whole, part in zip(outputs, functions[place](*cut.rows(tensors, start, size)), strict=True):
                 if whole is not None:
-                    whole.narrow(0, start, size).copy_(part)
+                    overwrite(whole.narrow(0, start, size), part)
 
         run([lambda place=place: compute(place) for place in range(len(sizes))])  # type: ignore[misc]
         return tuple(outputs)

@@ -15,6 +15,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.gate import Gain, estimated_gain, gain_of
 from jumar.tune.graph import Graph
 from jumar.tune.graph.placed import placed
+from jumar.tune.inputs import overwrite
 from jumar.tune.task import Function
 from jumar.tune.work import Work
 from jumar.tune.worker.messages import Trial
@@ -88,10 +89,15 @@ class Accelerator(Cpu):
         return placed(work, self._device.type) if isinstance(work, Graph) else work
 
     def hosted(self, function: Function) -> Function:
-        """Copy the inputs to the device and the outputs back."""
+        """Copy the inputs to the device and the outputs back, and inputs that were written to as well."""
 
         def call(*tensors: torch.Tensor) -> Any:
-            outputs = function(*map(self.place, tensors))
+            placed = [self.place(tensor) for tensor in tensors]
+            versions = [tensor._version for tensor in placed]
+            outputs = function(*placed)
+            for tensor, there, version in zip(tensors, placed, versions, strict=True):
+                if there._version != version:
+                    overwrite(tensor, there.cpu())
             if outputs is None or isinstance(outputs, torch.Tensor):
                 return _to_host(outputs)
             return tuple(map(_to_host, outputs))
@@ -171,11 +177,11 @@ def _to_host(tensor: torch.Tensor | None) -> torch.Tensor | None:
         return None
     strides = tensor.stride()
     found = tensor.cpu()
-    return (
-        found
-        if found.stride() == strides
-        else torch.empty_strided(found.shape, strides, dtype=found.dtype).copy_(found)
-    )
+    if found.stride() == strides:
+        return found
+    made = torch.empty_strided(found.shape, strides, dtype=found.dtype)
+    overwrite(made, found)
+    return made
 
 
 def _busy(pairs: Pairs) -> str:
