@@ -16,6 +16,7 @@ from tune_builders import MACHINE, gain, measured, mm_task, spec
 from jumar.cli.main import main
 from jumar.tune import Bank, this_machine
 from jumar.tune.bank import Tried
+from jumar.tune.gate import estimated_gain
 from jumar.tune.graph import Graph, Node
 from jumar.tune.plan import Plan, Region
 from jumar.tune.policy import Policy
@@ -63,6 +64,19 @@ def test_merge_says_what_became_of_each_operator(folder, capsys):
 def test_merge_says_which_place_is_not_there(folder, capsys):
     assert main(["bank", "merge", "absent"]) == 2
     assert "PLACE must be an existing folder; got absent" in capsys.readouterr().err
+
+
+def test_an_estimate_is_listed_as_one(folder, capsys):
+    bank = Bank.open(folder / "bank")
+    bank.accept(
+        mm_task(9), this_machine("npu:Ascend910A"), FORMAT, incumbent=(), gain=estimated_gain(15.0, 10.0),
+        min_gain=0.02, tried=[],
+    )  # fmt: skip
+    bank.close()
+    assert main(["bank", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [("estimate" in line) for line in lines if "%" in line] == ["npu" in line for line in lines if "%" in line]
+    assert any("+50.0 %, estimate" in line for line in lines)
 
 
 def test_merge_refuses_policies_of_another_device_unless_told_to_leave_them_out(folder, capsys):

@@ -14,7 +14,7 @@ from jumar.pages.tuning import TuningRun, tuning_page
 from jumar.pages.tuning.progress import best_so_far
 from jumar.pages.tuning.tried import why_not
 from jumar.report import page_json, render_html
-from jumar.report.page import BarChart, LineChart, Table, Verdict
+from jumar.report.page import BarChart, KeyValues, LineChart, Table, Verdict
 from jumar.tune.bank import Tried
 from jumar.tune.environment import TuneEnvironment
 from jumar.tune.extract import TaskUse
@@ -64,6 +64,12 @@ def test_operators_are_shown_with_their_intervals_the_greatest_gain_first():
     assert rows[0][4] == pytest.approx(50, abs=0.1)
     low, high = map(float, rows[0][5].split(" to "))
     assert low <= 50 <= high
+
+
+@pytest.mark.parametrize(("is_estimate", "said"), [(False, "Measured on"), (True, "Estimated for")])
+def test_the_page_says_whether_times_are_estimates(is_estimate: bool, said: str):
+    items = [item for one in blocks(tuning_page(run(is_estimate=is_estimate)), KeyValues) for item in one.items]
+    assert (said, "m") in items
 
 
 def test_every_candidate_is_listed_with_the_reason_in_numbers():

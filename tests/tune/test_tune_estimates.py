@@ -212,6 +212,14 @@ def test_operators_keep_their_policies_where_the_batch_is_cut(tmp_path: Path):
     assert times["operators npu_format for 2, batch 1+1+1+1"] < 0.995 * times["eager, batch 1+1+1+1"]
 
 
+def test_what_the_chip_has_not_is_said_in_a_sentence(tmp_path: Path):
+    (graph,) = tuned(
+        source_of(torch.nn.Linear(8, 8).bfloat16(), torch.randn(2, 8).bfloat16(), tmp_path), tmp_path, job_type=1
+    ).graphs
+    assert "Ascend910A takes no bfloat16" in graph.failure
+    assert "error code" not in graph.failure
+
+
 class Expanded(torch.nn.Module):
     """Returns what is expanded."""
 

@@ -9,6 +9,7 @@ import pytest
 from tune_builders import MACHINE, gain, spec
 
 from jumar.findings import Severity
+from jumar.tune import this_machine
 from jumar.tune.gate import gain_of
 from jumar.tune.graph import Graph, Node
 from jumar.tune.outcome import TuneResult
@@ -190,6 +191,18 @@ def test_candidates_of_graphs_that_were_lost_are_counted_by_engine_and_those_lef
 def test_a_plan_is_used_in_the_way_of_what_was_tuned(fields, said):
     (found,) = findings_of(result(outcome("net", "add"), **fields))
     assert said in found.action
+    assert found.why.startswith("Measured from end to end on")
+
+
+def test_a_plan_for_the_emulated_npu_is_estimated_and_nothing_of_the_cpu_s_is_advised_for_it():
+    machine = this_machine("npu:Ascend910A")
+    attempts = [measured_attempt(FAST, None, 101.0, 100.0)]
+    graphs = outcome("net", "add"), outcome("other", attempts=attempts)
+    found = {one.code: one for one in findings_of(result(*graphs, machine=machine, is_offline=True))}
+    assert found["JM520"].why.startswith("Estimated from end to end for emulated npu (Ascend910A")
+    assert "by hand" in found["JM520"].action
+    assert "torch.compile" not in found["JM520"].action
+    assert "Estimated: nothing is faster" in found["JM521"].message
 
 
 def test_the_least_gain_is_told_as_it_was_asked_for():

@@ -152,6 +152,7 @@ def write_report(path: Path, source: str, result: TuneResult, verdict: Verdict) 
         min_gain=result.min_gain,
         wall_s=result.wall_s,
         machine=str(result.machine),
+        is_estimate=result.machine.is_estimate,
         findings=result.findings,
         operators=result.tasks,
         graphs=getattr(result, "graphs", ()),
@@ -163,7 +164,7 @@ def write_report(path: Path, source: str, result: TuneResult, verdict: Verdict) 
         facts=[
             ("Source", f"{result.recording} ({result.recorded_device})"),
             ("Providers", ", ".join(result.providers)),
-            ("Candidates measured", result.num_trials),
+            (f"Candidates {'estimated' if result.machine.is_estimate else 'measured'}", result.num_trials),
             ("Bank", result.bank),
             ("Result file", str(result.result_file)),
         ],

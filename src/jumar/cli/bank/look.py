@@ -161,6 +161,8 @@ def _known_of(bank: Bank, beginning: str) -> list[Known]:
 
 def _list_row(entry: Known) -> list[str]:
     gain = f"{(entry.gain.ratio - 1) * 100:+.1f} %" if entry.gain is not None else ""
+    if entry.gain is not None and entry.gain.is_estimate:
+        gain += ", estimate"
     policy = worded(entry.policy) if entry.policy is not None else f"none of {len(entry.tried)} tried"
     return [entry.task.key[:SHORT_KEY], str(entry.task), entry.kind, policy, gain, _short(entry)]
 

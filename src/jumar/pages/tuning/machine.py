@@ -9,7 +9,11 @@ from jumar.tune.preconditions import GIB, Conditions
 
 def machine(run: TuningRun) -> Section:
     """Return the section, which is always there."""
-    facts: list[tuple[str, Cell]] = [("Measured on", run.machine), *run.facts, ("Took", f"{run.wall_s:.0f} s")]
+    facts: list[tuple[str, Cell]] = [
+        ("Estimated for" if run.is_estimate else "Measured on", run.machine),
+        *run.facts,
+        ("Took", f"{run.wall_s:.0f} s"),
+    ]
     blocks: list[Block] = [KeyValues(items=facts)]
     if run.conditions is not None:
         blocks.append(KeyValues(title="The machine when the run began", items=_state(run.conditions)))

@@ -25,6 +25,8 @@ class TuningRun:
     min_gain: float
     wall_s: float
     machine: str
+    is_estimate: bool = False
+    """Whether times are those of an analytic model."""
     findings: Sequence[Finding] = ()
     operators: Sequence[TaskOutcome] = ()
     """Job 2."""

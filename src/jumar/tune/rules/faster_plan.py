@@ -13,7 +13,8 @@ The model is slower than it has to be there, by at least the interval's lower bo
 
 ## Use instead
 `torch.compile(model, backend="jumar")`, which finds the plan in the bank, or `jumar tune MODEL --output FILE.jumar`
-(the way for an ONNX file); for a script `jumar run --tuned SCRIPT`.
+(the way for an ONNX file); for a script `jumar run --tuned SCRIPT`. These run on the CPU: a plan for an NPU is taken up
+by hand, from what `jumar bank show KEY --json` has of it.
 
 ## Fix safety
 No edit is made: the bank holds the plan.
@@ -58,13 +59,19 @@ def findings(result: TuneResult) -> Iterator[Finding]:
                 "key": graph.graph.key,
                 "machine": str(result.machine),
             },
-            why=f"Measured from end to end on {result.machine}; it says nothing about another device.",
-            action=_action(result),
+            why=f"{'Estimated' if result.machine.is_estimate else 'Measured'} from end to end "
+            f"{'for' if result.machine.is_estimate else 'on'} {result.machine}; it says nothing about another device.",
+            action=_action(result, graph.graph.key),
         )
 
 
-def _action(result: TuneResult) -> str:
+def _action(result: TuneResult, key: str) -> str:
     """Say how the plan is used, for what was tuned."""
+    if result.machine.device != "cpu":
+        return (
+            f"Take it up in the program by hand: `jumar bank show {key[:12]} --json` has it operator by operator. What "
+            "runs by the bank runs on the CPU."
+        )
     if not result.is_offline:
         return f"Run it by the bank: jumar run --tuned {result.recording}."
     if result.recording.endswith(".onnx"):

@@ -44,7 +44,7 @@ def findings(result: TuneResult) -> Iterator[Finding]:
         if graph.plan is not None or graph.failure or graph.is_open:
             continue
         baseline = "eager" if graph.baseline is None else f"`{graph.baseline}`"
-        what = "The bank knows" if graph.from_bank else "Measured:"
+        what = "The bank knows" if graph.from_bank else "Estimated:" if result.machine.is_estimate else "Measured:"
         least = f"{result.min_gain * 100:g} %"
         num = len({str(one.plan) for one in graph.attempts if one.outcome.gain is not None})
         yield RULE.finding(

@@ -122,9 +122,18 @@ def _disagrees(agreement: Agreement, when: str = "") -> Outcome:
 
 def _failure(error: Exception, phase: Phase) -> Outcome:
     is_ours = isinstance(error, TuneError)
-    detail = (str(error) if is_ours else f"{type(error).__name__}: {error}").strip().splitlines()[0][:500]
+    detail = (str(error) if is_ours else f"{type(error).__name__}: {_reason(error)}").strip().splitlines()[0][:500]
     if isinstance(error, MemoryError) or any(word in str(error) for word in _MEMORY_WORDS):
         return Outcome(status="memory", phase=phase, detail=detail)
     if phase == "task":
         return Outcome(status="task-failed", phase=phase, detail=detail)
     return Outcome(status="failed", phase=phase, detail=detail, is_refusal=is_ours)
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says; of an NPU's, whose first line has a number, the last line that has the reason."""
+    text = str(error)
+    if "NPU function error" not in text:
+        return text
+    told = [line.strip() for line in text.splitlines() if "AclNN_" in line or line.startswith("aten::")]
+    return told[-1] if told else text
