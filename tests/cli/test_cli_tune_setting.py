@@ -17,6 +17,7 @@ from jumar.cli.main import main
 from jumar.cli.tune_setting import check_report, setting_of
 from jumar.errors import OutputError
 from jumar.tune import TuneOptions
+from jumar.tune.selection import read_selection
 
 DOCUMENTED = ("TE_PARALLEL_COMPILER", "TUNING_PARALLEL_NUM", "RUN_LOOP", "AOE_MODE", "REPEAT_TUNE", "ASCEND_DEVICE_ID")
 
@@ -113,6 +114,16 @@ def test_names_and_types_of_the_configuration_are_a_selection(tmp_path):
     assert (setting.selection().types, setting.selection().names) == ({"Conv2D"}, frozenset())
     assert setting_of(2, config(tmp_path, tune_optimization_level="O2"), "cpu").selection() is None
     assert setting_of(2, None, "cpu").selection() is None
+
+
+def test_operators_that_two_files_name_are_refused_and_not_one_of_them_passed_over(capsys, tmp_path):
+    own = tmp_path / "ops.json"
+    own.write_text(json.dumps({"tune_ops_type": ["mm"]}))
+    asked = ["tune", str(tmp_path / "recording"), "--tune-ops-file", str(own), "--aoe-config-file"]
+    assert main([*asked, str(config(tmp_path, tune_ops_type=["Conv2D"]))]) == 2
+    assert "both say which operators are tuned" in capsys.readouterr().err
+    setting = setting_of(2, config(tmp_path, tune_optimization_level="O1"), "cpu")
+    assert setting.selection(read_selection(own)).types == {"mm"}
 
 
 def test_a_page_that_could_not_be_written_is_refused(tmp_path):

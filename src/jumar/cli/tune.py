@@ -88,7 +88,7 @@ def _tuned(request: Request, began: float) -> tuple[TuneResult, JumarError | Non
             raise UsageError(f"{what} CPUs, and --device is {request.device}. Leave one of them out.")
     make_runner = runner_of(request.cluster)
     setting = setting_of(job_type, request.aoe_config_file, request.device, is_deep=request.fdeeper_opat)
-    selection = request.selection() or setting.selection()
+    selection = setting.selection(request.selection())
     options = setting.applied(request.options())
     space = space_of(setting.config, is_deep=request.fdeeper_opat, is_uneven=request.fnonhomo_split)
     opening = _opened(request, job_type, selection)

@@ -12,6 +12,7 @@ import click
 
 from jumar.cli.options import with_options
 from jumar.cli.tune_files import check_place, is_open_page, open_footer
+from jumar.errors import UsageError
 
 if TYPE_CHECKING:
     from jumar.report.page import Verdict
@@ -62,13 +63,21 @@ class Setting:
     thorough: bool = False
     """O1, or deeper_opat of job type 2."""
 
-    def selection(self) -> Selection | None:
-        """Return which operators the configuration file means; None when it means all."""
+    def selection(self, given: Selection | None = None) -> Selection | None:
+        """Return which operators are meant: `given` by `--tune-ops-file`, or by the configuration file; None for all.
+
+        Raises UsageError where both name some.
+        """
         from jumar.tune.selection import Selection
 
         config = self.config
         if config is None or not (config.names or config.types):
-            return None
+            return given
+        if given is not None:
+            raise UsageError(
+                f"--tune-ops-file {given.source} and --aoe-config-file {config.source} both say which operators are "
+                "tuned. Leave --tune-ops-file out, or tune_ops_name and tune_ops_type of the other."
+            )
         return Selection(names=frozenset(config.names), types=frozenset(config.types), source=config.source)
 
     def applied(self, options: TuneOptions) -> TuneOptions:
