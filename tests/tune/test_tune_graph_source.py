@@ -139,6 +139,20 @@ def test_a_file_that_is_no_program_is_one_sentence(tmp_path, capfd, caplog):
     assert "Traceback" not in capfd.readouterr().err + caplog.text
 
 
+def test_a_factory_that_goes_to_another_folder_leaves_the_run_where_it_was(tmp_path, monkeypatch):
+    """`--output net.jumar` is meant from where the command was given."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "project").mkdir()
+    (tmp_path / "project" / "net_elsewhere.py").write_text(
+        "import os, torch\n"
+        "os.chdir(os.path.dirname(__file__))\n"
+        "def make():\n"
+        "    return torch.nn.Linear(2, 2).eval(), (torch.ones(1, 2),)\n"
+    )
+    load_graphs("project/net_elsewhere.py:make", folder=tmp_path)
+    assert Path.cwd() == tmp_path
+
+
 def test_what_a_factory_prints_does_not_reach_stdout(tmp_path, monkeypatch, capsys):
     (tmp_path / "chatty_factory.py").write_text("from graph_models import residual as make\nprint('hello')\n")
     monkeypatch.chdir(tmp_path)

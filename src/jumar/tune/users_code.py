@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -22,12 +23,17 @@ def named(module: str, name: str) -> Any:
 
 @contextlib.contextmanager
 def from_here(module: str) -> Iterator[None]:
-    """Import from the current folder, or the file's own, first."""
-    folder = str(Path(module).resolve().parent if module.endswith(".py") else Path.cwd())
+    """Import from the current folder, or the file's own, first; whatever is called meanwhile, the folder stays current.
+
+    Programs go to their own folder for their files; what the user named on the command line is meant from here.
+    """
+    here = Path.cwd()
+    folder = str(Path(module).resolve().parent if module.endswith(".py") else here)
     sys.path.insert(0, folder)
     try:
         yield
     finally:
+        os.chdir(here)
         with contextlib.suppress(ValueError):
             sys.path.remove(folder)
 
