@@ -164,6 +164,14 @@ def test_a_row_that_nobody_wrote_is_one_sentence_that_verify_completes(folder, c
     assert said.endswith("has 1 problem.\n")
 
 
+def test_a_damaged_neighbour_keeps_nobody_from_tuning(folder):
+    with sqlite3.connect(folder / "bank" / "jumar_tune_bank.sqlite3") as connection:
+        connection.execute("UPDATE slots SET tried = '[{' WHERE id = 2")
+    bank = Bank.open(folder / "bank")
+    assert [one.work.key for one in bank.nearest(mm_task(6), this_machine())] == [mm_task(4).key]
+    bank.close()
+
+
 def test_prune_must_be_told_what_and_can_be_tried_dry(folder, capsys):
     assert main(["bank", "prune"]) == 2
     assert "must be told what to remove" in capsys.readouterr().err

@@ -135,3 +135,21 @@ def test_verify_names_what_is_wrong_with_one(
 def _made(folder: Path) -> Path:
     folder.mkdir()
     return folder
+
+
+@pytest.mark.parametrize(
+    ("damage", "num_problems"),
+    [
+        ("UPDATE precisions SET point = '{' WHERE id = 1", 1),
+        ("UPDATE tasks SET spec = '{'", 2),
+        ("UPDATE machines SET properties = '[1]'", 2),
+    ],
+)
+def test_what_is_damaged_is_named_by_verify(
+    folder: Path, capsys: pytest.CaptureFixture[str], damage: str, num_problems: int
+) -> None:
+    with sqlite3.connect(folder / "bank" / "jumar_tune_bank.sqlite3") as connection:
+        connection.execute(damage)
+    told = said(capsys, "verify", code=1)
+    assert told.count(f"Precision of {mm_task().key[:12]} cannot be read: ") == num_problems
+    assert len(held(folder / "bank")) == 2 - num_problems

@@ -174,8 +174,8 @@ def remove(session: Session, asked: AskedPrecision) -> None:
 
 def problems(session: Session) -> Iterator[str]:
     """Yield a sentence for each choice that cannot be read, or that no measurement lets in."""
-    for row, known in _read(session):
-        place = f"Precision of {row.graph_key[:12]}"
+    for key, known in _read(session):
+        place = f"Precision of {key[:12]}"
         if isinstance(known, str):
             yield f"{place} {known}"
         elif not known.error <= known.asked.budget:
@@ -189,23 +189,30 @@ def has_table(session: Session) -> bool:
     return sa.inspect(session.connection()).has_table(PrecisionRow.__tablename__)
 
 
-def _read(session: Session) -> Iterator[tuple[PrecisionRow, KnownPrecision | str]]:
-    """Yield the rows, the newest first, with what they say, or why they cannot be read."""
+def _read(session: Session) -> Iterator[tuple[str, KnownPrecision | str]]:
+    """Yield the graph's key of each row, the newest first, with what the row says, or why it cannot be read."""
     if not has_table(session):
         return
-    for row in session.scalars(sa.select(PrecisionRow).order_by(PrecisionRow.updated.desc(), PrecisionRow.id)).all():
-        task, machine = session.get(TaskRow, row.graph_key), session.get(MachineRow, row.machine_key)
-        if task is None or machine is None:
-            yield row, f"lacks its {'graph' if task is None else 'machine'}"
-            continue
+    names = sa.select(PrecisionRow.id, PrecisionRow.graph_key, PrecisionRow.machine_key)
+    for number, graph, machine in session.execute(names.order_by(PrecisionRow.updated.desc(), PrecisionRow.id)).all():
         try:
             with rows.reading_row():
-                known = _known(row, work_from_json(task.spec), Machine.from_json(machine.properties))
+                known = _read_one(session, number, graph, machine)
         except rows.UnreadableRowError as error:
-            yield row, f"cannot be read: {error}"
-            continue
-        is_filed = known.task.key == row.graph_key and known.machine.key == row.machine_key
-        yield row, known if is_filed else "is filed under another key than its own"
+            yield graph, f"cannot be read: {error}"
+        else:
+            yield graph, known
+
+
+def _read_one(session: Session, number: int, graph_key: str, machine_key: str) -> KnownPrecision | str:
+    """Return a row, or what is wrong with what it names. Raises what reading a damaged row raises."""
+    task, machine = session.get(TaskRow, graph_key), session.get(MachineRow, machine_key)
+    if task is None or machine is None:
+        return f"lacks its {'graph' if task is None else 'machine'}"
+    row = session.get_one(PrecisionRow, number)
+    known = _known(row, work_from_json(task.spec), Machine.from_json(machine.properties))
+    is_filed = known.task.key == graph_key and known.machine.key == machine_key
+    return known if is_filed else "is filed under another key than its own"
 
 
 def _known(row: PrecisionRow, task: Work, machine: Machine) -> KnownPrecision:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -48,16 +49,30 @@ def alike(session: Session, task: Work, *, by_structure: bool) -> list[Entry]:
     structure = structure_of(task)
     query = sa.select(SlotRow).join(SlotRow.task)
     if by_structure:
-        return list(_readable(session.scalars(query.where(TaskRow.structure == structure)).all()))
-    entries = _readable(session.scalars(query.where(TaskRow.operator == task.operator)).all())
+        return list(_readable(session, query.where(TaskRow.structure == structure)))
+    entries = _readable(session, query.where(TaskRow.operator == task.operator))
     return [entry for entry in entries if structure_of(entry.task) == structure]
 
 
-def _readable(found: Sequence[SlotRow]) -> Iterator[Entry]:
+def _readable(session: Session, query: sa.Select[Any]) -> Iterator[Entry]:
     """Yield the rows as entries; a damaged neighbour helps nobody and harms nobody (`verify` names it)."""
+    try:
+        found: Iterable[SlotRow] = session.scalars(query).all()
+    except ValueError:  # one of them is no JSON: they are read one by one
+        found = _one_by_one(session, query)
     for row in found:
         with suppress(*UNREADABLE):
             yield entry_of(row)
+
+
+def _one_by_one(session: Session, query: sa.Select[Any]) -> Iterator[SlotRow]:
+    """Yield the rows whose columns are JSON."""
+    for number in session.scalars(query.with_only_columns(SlotRow.id)).all():
+        row = None
+        with suppress(ValueError):
+            row = session.get(SlotRow, number)
+        if row is not None:
+            yield row
 
 
 def name(session: Session, task: Work, machine: Machine) -> None:
