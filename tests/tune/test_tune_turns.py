@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from jumar.tune.worker.turns import NoTurn, Turns
+from jumar.tune.worker.turns import MACHINE, NoTurn, Turns
 
 fcntl = pytest.importorskip("fcntl", reason="turns need file locks")
 
@@ -135,3 +136,22 @@ def test_threads_of_one_process_share_its_turn(tmp_path):
 def test_a_folder_that_cannot_be_written_to_means_no_waiting(tmp_path):
     with Turns(tmp_path / "nowhere").taken(), Turns(tmp_path / "nowhere").taken(0.1):
         pass
+
+
+def test_the_lock_files_can_be_opened_by_every_user_whatever_the_umask(tmp_path):
+    before = os.umask(0o077)
+    try:
+        with Turns(tmp_path).taken():
+            pass
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()] == [0o666, 0o666]
+
+
+def test_a_link_in_the_place_of_a_lock_file_is_not_written_through(tmp_path):
+    (tmp_path / "mine").write_text("of value")
+    (tmp_path / "locks").mkdir()
+    (tmp_path / "locks" / MACHINE).symlink_to(tmp_path / "mine")
+    with Turns(tmp_path / "locks").taken():
+        pass
+    assert (tmp_path / "mine").read_text() == "of value"

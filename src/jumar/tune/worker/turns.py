@@ -12,15 +12,18 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
 
+from jumar.tune.folders import temporary_folder
+
 MACHINE, QUEUE = "jumar-measuring.lock", "jumar-waiting.lock"
+SHARED = 0o666
+"""Permissions of the lock files."""
 POLL_S = 0.02
 WORTH_TELLING_S = 0.5
 """Waiting longer than this is worth telling."""
@@ -41,8 +44,11 @@ class Turns:
     """The turns of one machine. `waited_s` is how long this process waited for them, over all turns."""
 
     def __init__(self, folder: Path | None = None, on_wait: Waiting | None = None) -> None:
-        """`folder` has the lock files (None: the system's for temporary files, which all users share)."""
-        self._folder = folder or Path(tempfile.gettempdir())
+        """`folder` has the lock files (None: the system's for temporary files, which all users share).
+
+        Raises TuneError where there is no such folder.
+        """
+        self._folder = folder or temporary_folder()
         self._on_wait = on_wait
         self.waited_s = 0.0
 
@@ -123,13 +129,18 @@ def _opened(path: Path) -> int | None:
     """Open a lock file; None where that cannot be.
 
     NOTE: not created when it exists: in a folder of all users, the kernel refuses O_CREAT on another user's file
-    (fs.protected_regular). A lock needs no right to write.
+    (fs.protected_regular). A lock needs no right to write. A link is not followed: anybody may have put it there, and
+    the file is written to.
     """
     for flags in (os.O_RDWR, os.O_RDONLY, os.O_RDWR | os.O_CREAT):
         try:
-            return os.open(path, flags, 0o666)
+            handle = os.open(path, flags | os.O_NOFOLLOW, SHARED)
         except OSError:
             continue
+        if flags & os.O_CREAT:
+            with suppress(OSError):
+                os.fchmod(handle, SHARED)  # whatever the umask says: others must be able to open it
+        return handle
     return None
 
 
