@@ -25,6 +25,7 @@ from jumar.errors import OutputError
 from jumar.home import home_folder
 from jumar.tune.environment import Lanes, TuneEnvironment, usable_cores
 from jumar.tune.errors import TuneError
+from jumar.tune.folders import temporary_folder
 from jumar.tune.neighbours import Neighbour, computing, profilers
 
 GIB = 1 << 30
@@ -103,6 +104,7 @@ class Conditions:
             )
         if not os.access(folder, os.W_OK | os.X_OK):
             raise OutputError(f"{folder} must be a folder that can be written to. Set ASCEND_WORK_PATH to another.")
+        temporary_folder()
         available = self.surroundings.available_bytes
         if available is not None and available < WORKER_BYTES:
             raise TuneError(

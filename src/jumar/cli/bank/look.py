@@ -122,11 +122,12 @@ def why_miss(
 
 def _works(source: str, input_shape: str) -> list[tuple[str, Work]]:
     """Return the operators of a recording, or the graphs of a model, by name."""
+    from jumar.tune.folders import temporary_folder
     from jumar.tune.graph.source import is_graph_source, load_graphs
     from jumar.tune.source import open_source
 
     if not Path(source).is_dir() and is_graph_source(source):
-        with TemporaryDirectory(prefix="jumar-why-miss-") as folder:
+        with TemporaryDirectory(prefix="jumar-why-miss-", dir=temporary_folder()) as folder:
             graphs = load_graphs(source, folder=Path(folder), input_shape=input_shape)
         return [(one.name, one.graph) for one in graphs]
     return [(use.name, use.task) for use in open_source(Path(source)).extraction.tasks]

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Any
 
 from jumar.tune.errors import TuneError
+from jumar.tune.folders import temporary_folder
 from jumar.tune.providers import import_path
 from jumar.tune.providers.base import Provider
 from jumar.tune.worker.messages import Limits, Outcome, Trial
@@ -68,6 +69,8 @@ class Worker:
 
     def _start(self) -> None:
         environment = {name: value for name, value in os.environ.items() if name not in _PLANS}
+        # The same as here: looking for one, a process in the root would not find a working folder that has to do.
+        environment["TMPDIR"] = str(temporary_folder())
         # NumPy's BLAS would start threads at import, before the forks; no measured operator uses it.
         environment["OPENBLAS_NUM_THREADS"] = "1"
         # By path and from the root, so that no file of the user's folder is imported in a library's place.
