@@ -174,3 +174,10 @@ def test_trials_are_carried_out_where_whoever_started_the_tuner_ignores_the_end_
             assert worker.run(trial(odd.Same()), LIMITS).status == "measured"
     finally:
         signal.signal(signal.SIGCHLD, before)
+
+
+def test_what_is_printed_when_python_starts_is_no_answer_of_the_worker(tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text("print('Welcome to the cluster!')\nprint('loaded: ', end='')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with Worker([odd.Same()]) as worker:
+        assert worker.run(trial(odd.Same()), LIMITS).status == "measured"

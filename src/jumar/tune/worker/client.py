@@ -108,9 +108,18 @@ class Worker:
         try:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
-            line = self._process.stdout.readline()
+            while (line := self._process.stdout.readline()).endswith("\n"):
+                if (answer := _parsed(line)) is not None:
+                    return answer
         except (OSError, ValueError):
             return None
-        answer = json.loads(line) if line.endswith("\n") else None
-        assert answer is None or isinstance(answer, dict)
-        return answer
+        return None
+
+
+def _parsed(line: str) -> dict[str, Any] | None:
+    """Return an answer; None for what a `sitecustomize` printed, which runs before the worker's own code."""
+    try:
+        answer = json.loads(line[line.find("{") :])
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
