@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from tune_builders import MACHINE, QUICK, gain, measured, mm_row, mm_task, pool_
 import jumar.tune
 from jumar.cli import main as main_module
 from jumar.cli.main import main
+from jumar.cli.tune_model import opened_model
 from jumar.cli.tune_page import verdict
 from jumar.errors import OutputError
 from jumar.tune import Bank, TuneResult, this_machine
@@ -314,3 +316,28 @@ def test_looking_into_a_bank_that_is_not_there_makes_none(folder, capsys):
     assert main(["bank", "list"]) == 2
     assert "holds no bank" in capsys.readouterr().err
     assert list((folder / "bank").iterdir()) == []
+
+
+def test_an_artefact_that_has_no_room_to_be_built_is_said_after_the_answer(folder, monkeypatch, capsys):
+    def full(*asked):
+        raise OSError(28, "No space left on device", "/tmp/jumar-freeze-1/model.bin")
+
+    ended(monkeypatch, full, job_type=1)
+    assert main(WITH_OUTPUT) == 2
+    said = capsys.readouterr()
+    assert "No graph was tuned" in said.out
+    assert "net.jumar cannot be written" in said.err
+    assert "Traceback" not in said.err
+
+
+def test_weights_that_a_killed_run_left_behind_are_removed_by_the_next(tmp_path, monkeypatch):
+    """A kill leaves nobody to clean up, and the weights of a model are gigabytes."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("jumar.tune.source.model_source", lambda where, folder, **_: folder)
+    left = tmp_path / "jumar-model-left"
+    left.mkdir()
+    (left / "weights.pt").touch()
+    os.utime(left, (0, 0))
+    with opened_model("net:make", "", None) as folder:
+        assert [*tmp_path.iterdir()] == [folder]
+    assert [*tmp_path.iterdir()] == []

@@ -18,10 +18,10 @@ from tune_builders import MACHINE, QUICK, measured, mm_task, pool_task
 
 from jumar.errors import UsageError
 from jumar.tune.cluster.address import parse_address
-from jumar.tune.cluster.folder import OwnFolder
 from jumar.tune.ending import Terminated, ending_in_order
 from jumar.tune.errors import TuneError
 from jumar.tune.machine import this_machine
+from jumar.tune.own_folder import OwnFolder
 from jumar.tune.policy import Policy
 from jumar.tune.worker import Limits, Outcome, Trial
 
@@ -213,10 +213,10 @@ def test_a_folder_that_was_left_behind_is_removed_and_one_in_use_is_not(tmp_path
         folder.mkdir()
         (folder / "weights.pt").touch()
     os.utime(left, (0, 0))
-    first = OwnFolder(tmp_path)
+    first = OwnFolder("jumar-member-", tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted([first.path, young])
     os.utime(first.path, (0, 0))
-    second = OwnFolder(tmp_path)
+    second = OwnFolder("jumar-member-", tmp_path)
     assert first.path.is_dir()
     for own in (first, second):
         own.remove()

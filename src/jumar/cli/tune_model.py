@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,10 +61,11 @@ def space_of(config: AoeConfig | None, *, is_deep: bool, is_uneven: bool) -> Spa
 @contextlib.contextmanager
 def opened_model(where: str, input_shape: str, selection: Selection | None) -> Iterator[Source]:
     """Yield the graphs and operators of a model; their weights lie in a folder that goes at the end."""
+    from jumar.tune.own_folder import OwnFolder
     from jumar.tune.source import model_source
 
-    with tempfile.TemporaryDirectory(prefix="jumar-model-") as folder:
-        yield model_source(where, folder=Path(folder), input_shape=input_shape, selection=selection)
+    with OwnFolder("jumar-model-") as folder:
+        yield model_source(where, folder=folder, input_shape=input_shape, selection=selection)
 
 
 def check_output(path: Path | None, job_type: int, source: str) -> None:

@@ -17,6 +17,7 @@ from jumar.capture.plan import LEVELS_FOR_TUNING, VALUES_FOR_TUNING, RecordPlan
 from jumar.capture.plugin import ENVIRONMENT as PLUGIN_ENVIRONMENT
 from jumar.device import DevicePlan
 from jumar.errors import InputError
+from jumar.tune.own_folder import OwnFolder
 from jumar.tune.selection import Selection
 from jumar.tune.source import Source, graphs_source, open_source
 
@@ -47,9 +48,8 @@ def script_source(run: ScriptRun, job_type: int, *, selection: Selection | None 
     Raises ScriptError when the script cannot be run, InputError when it failed or left nothing that can be tuned; the
     script's output then stays in a file that the sentence names.
     """
-    with tempfile.TemporaryDirectory(prefix="jumar-script-") as scratch, _kept_log() as log:
+    with OwnFolder("jumar-script-") as folder, _kept_log() as log:
         run = replace(run, log=log)
-        folder = Path(scratch)
         if job_type == JOB_GRAPHS:
             from jumar.tune.backend.collect import read_collected
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from jumar.recording.files import write_atomically
-from jumar.tune.cluster.folder import OwnFolder
 from jumar.tune.environment import usable_cores
 from jumar.tune.machine import this_machine
+from jumar.tune.own_folder import OwnFolder
 from jumar.tune.providers import load_provider
 from jumar.tune.worker import Limits, Trial, Worker
 from jumar.tune.worker.turns import Turns
@@ -29,7 +29,7 @@ class Member:
         os.environ["OMP_NUM_THREADS"] = str(min(num_threads, usable_cores()))
         self._worker = Worker([load_provider(path) for path in provider_paths], Turns())
         self._device = device
-        self._folder = OwnFolder()
+        self._folder = OwnFolder("jumar-member-")
 
     def describe(self) -> dict[str, Any]:
         """Return this machine's name, process and what measurements hold for."""

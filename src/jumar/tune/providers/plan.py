@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from jumar.tune.engines import ENGINES
 from jumar.tune.engines.base import Engine, GraphFunction, Site
 from jumar.tune.machine import Machine
+from jumar.tune.own_folder import OwnFolder
 from jumar.tune.plan.plan import KIND, PROVIDER, Plan
 from jumar.tune.policy import Policy
 from jumar.tune.providers.base import Provider
@@ -49,9 +50,8 @@ class PlanProvider(Provider):
 @contextmanager
 def sharing_builds() -> Iterator[Path]:
     """Let the processes that are started meanwhile share what they compile, in a folder that is removed at the end."""
-    temporary = tempfile.TemporaryDirectory(prefix="jumar-builds-", ignore_cleanup_errors=True)
-    with temporary as folder, variable(BUILDS, folder):
-        yield Path(folder)
+    with OwnFolder("jumar-builds-") as folder, variable(BUILDS, str(folder)):
+        yield folder
 
 
 def _shared(plan: Plan, site: Site, folder: Path, engines: Sequence[Engine]) -> GraphFunction:

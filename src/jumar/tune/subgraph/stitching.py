@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from jumar.tune.engines.base import Engine
 from jumar.tune.graph import Graph
+from jumar.tune.own_folder import OwnFolder
 from jumar.tune.plan import Plan, Region
 from jumar.tune.subgraph.cuts import Block as Nodes
 from jumar.tune.subgraph.cuts import blocks_of
@@ -49,8 +48,8 @@ class Stitcher:
         if len(nodes) < 2:
             cutting.reason = "no value alone crosses the graph anywhere, so that it cannot be cut"
             return None
-        with tempfile.TemporaryDirectory(prefix="jumar-blocks-") as folder:
-            data = write_data(graph, self.trials.data, nodes, Path(folder))
+        with OwnFolder("jumar-blocks-") as folder:
+            data = write_data(graph, self.trials.data, nodes, folder)
             cutting.blocks = measure_blocks(self.trials, graph, nodes, self.choices, self.champion, self.engines, data)
         return self._best(graph, nodes, cutting)
 

@@ -1,7 +1,8 @@
-"""A member's folder, which goes with it: removed by the member itself, else by the next one on that machine.
+"""A process's folder, which goes with it: removed by the process itself, else by the next one on that machine.
 
-Ray ends a member without letting it clean up. Each holds a lock on its folder, which the system lets go of with the
-process, so that others can tell a folder that is in use from one that was left behind.
+A run that is killed cleans nothing up, nor does a member of a cluster, which Ray ends so. Each process holds a lock on
+its folder, which the system lets go of with the process, so that others can tell a folder that is in use from one that
+was left behind.
 """
 
 from __future__ import annotations
@@ -13,21 +14,31 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-PREFIX = "jumar-member-"
+from jumar.tune.folders import temporary_folder
+
 YOUNG_S = 60.0
 """A folder that was made less than this long ago may not be locked yet."""
 
 
 class OwnFolder:
-    """A new folder at `path`. Those that were left behind beside it are removed."""
+    """A new folder at `path`, whose name begins with `prefix`; those left behind beside it are removed.
 
-    def __init__(self, parent: Path | None = None) -> None:
+    As a context manager it gives its path, and is removed at the end.
+    """
+
+    def __init__(self, prefix: str, parent: Path | None = None) -> None:
         """`parent` is where it is made (None: the system's folder for temporary files)."""
-        parent = parent or Path(tempfile.gettempdir())
-        for left in parent.glob(f"{PREFIX}*"):
+        parent = parent or temporary_folder()
+        for left in parent.glob(f"{prefix}*"):
             _remove_unless_used(left)
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         self._lock = _locked(self.path)
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
     def remove(self) -> None:
         """Remove the folder and what is in it."""
@@ -38,7 +49,7 @@ class OwnFolder:
 
 
 def _remove_unless_used(folder: Path) -> None:
-    with suppress(OSError):  # another member may have been quicker
+    with suppress(OSError):  # another process may have been quicker
         if time.time() - folder.lstat().st_mtime < YOUNG_S:
             return
     lock = _locked(folder)
