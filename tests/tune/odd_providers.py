@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -106,6 +107,18 @@ class Raises(Odd):
 
     def compute(self, function, tensors):
         raise ZeroDivisionError("of no use")
+
+
+class Full(Odd):
+    """Would be faster, had its compiler room for a file."""
+
+    name = "full"
+
+    def compute(self, function, tensors):
+        try:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/tmp/kernel.cpp")
+        except OSError as error:
+            raise RuntimeError("the backend failed") from error
 
 
 class Chatty(Odd):

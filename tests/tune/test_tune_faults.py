@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -204,3 +205,58 @@ def test_a_disk_that_fills_up_during_a_run_does_not_end_it(folder, monkeypatch, 
     assert (result.status, len(result.tasks)) == ("successful", 2)
     assert ("No space left on device" in result.result_file_failure) is not heals
     assert ("tuning incomplete" in result.result_file.read_text()) is not heals
+
+
+def test_what_a_full_disk_kept_from_being_built_is_not_judged_and_not_remembered(folder):
+    import odd_providers as odd
+
+    from jumar.tune import Bank
+
+    result = run(folder, [odd.Full()])
+    tried = [one.outcome for task in result.tasks for slot in task.slots for one in slot.tried]
+    assert [(one.status, one.detail) for one in tried] == [
+        ("busy", "a disk is full, or may not be written to: RuntimeError: the backend failed")
+    ] * 2
+    assert result.num_not_judged() == 2
+    assert Bank.open(folder / "bank").entries() == []
+    (finding,) = [one for one in result.findings if one.code == "JM507"]
+    assert finding.action.startswith("Free space, then tune again")
+
+
+def test_a_worker_that_finds_no_room_for_a_trials_files_judges_nothing_and_goes_on(monkeypatch):
+    from jumar.tune.worker import nursery
+
+    def full():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("jumar.tune.worker.nursery.tempfile.TemporaryFile", full)
+    outcome = nursery._raise_child({}, [])
+    assert (outcome.status, outcome.phase) == ("busy", "measure")
+    assert outcome.detail.endswith("No space left on device")
+
+
+def test_a_worker_has_the_runs_folder_for_temporary_files_although_it_works_elsewhere(tmp_path, monkeypatch):
+    """Where only the working folder can be written to (a container with a read-only root), it is that one."""
+    from jumar.tune.worker import client
+
+    asked = []
+
+    def start(command, env, cwd, **_):
+        asked.append((env["TMPDIR"], str(cwd)))
+        raise ProcessLookupError
+
+    monkeypatch.delenv("TMPDIR", raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(client.subprocess, "Popen", start)
+    with pytest.raises(ProcessLookupError), Worker([OddPlans()]) as worker:
+        worker.run(trial("plain"), LIMITS)
+    assert asked == [(str(tmp_path), "/")]
+
+
+def test_without_any_folder_for_temporary_files_a_run_ends_in_one_sentence(monkeypatch):
+    from jumar.tune.worker.turns import Turns
+
+    monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: ["/proc/absent"])
+    with pytest.raises(JumarError, match=r"neither TMPDIR, /tmp, /var/tmp nor the working folder can be written to"):
+        Turns()

@@ -128,6 +128,10 @@ def _write_output(request: Request, source: Source | Path, result: TuneResult, m
         result.stopped_by = reason(error)
     except JumarError as error:
         return error
+    except OSError as error:
+        return OutputError(
+            f"{request.output} cannot be written ({error}). Free space, then give the same command again."
+        )
     return None
 
 

@@ -2,7 +2,7 @@
 
 ## What it does
 Reports candidates that could not be judged, because other programs used the processors while they were
-measured: too few pairs of measurements were left undisturbed.
+measured: too few pairs of measurements were left undisturbed. Also those that a full disk kept from being built.
 
 ## Why it matters
 On a busy machine an operator of several threads waits for cores that others hold, and looks many times
@@ -12,7 +12,8 @@ slower than it is. What is measured then is the other programs.
 12 of 80 measurements could not be judged: 3 of 41 pairs were undisturbed and 15 are needed.
 
 ## Use instead
-A machine that is left alone while it is tuned. The next run takes up exactly what was not judged.
+A machine that is left alone while it is tuned, with room on its disks. The next run takes up exactly what
+was not judged.
 
 ## Fix safety
 No edit is made.
@@ -29,6 +30,7 @@ from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult
 from jumar.tune.rules.grouping import by_provider, num_candidates
+from jumar.tune.worker.messages import NO_ROOM
 from jumar.words import counted
 
 RULE = Rule(
@@ -47,10 +49,14 @@ def findings(result: TuneResult) -> Iterator[Finding]:
         return
     num_lost = sum(group.num_lost for group in groups)
     num_tried = num_candidates(result)
+    has_room = not groups[0].detail.startswith(NO_ROOM)
     yield RULE.finding(
         f"{num_lost} of {counted(num_tried, 'measurement')} could not be judged, first on {groups[0].first_name}: "
         f"{groups[0].detail}.",
         evidence={"num_not_judged": num_lost, "num_tried": num_tried, "load_average": result.load_average},
-        why="An operator that waits for cores that others hold looks many times slower than it is.",
-        action="Tune again on a quiet machine; only what was not judged is measured again.",
+        why="An operator that waits for cores that others hold looks many times slower than it is."
+        if has_room
+        else "What cannot be built for want of room says nothing of how fast it is.",
+        action=f"{'Tune again on a quiet machine' if has_room else 'Free space, then tune again'}; only what was not "
+        "judged is measured again.",
     )

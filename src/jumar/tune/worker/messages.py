@@ -17,7 +17,8 @@ Status = Literal[
 """What became of a candidate.
 
 - `measured`: outputs agree, times are there;
-- `busy`: outputs agree, but other programs used the machine: too few pairs are undisturbed to judge;
+- `busy`: the machine did not let it be judged: other programs used it, so that too few pairs are undisturbed, or it
+  had no room on a disk (`NO_ROOM`);
 - `disagrees`: outputs do not agree;
 - `failed`: the candidate raised; `task-failed`: the operator itself raised;
 - `memory`, `timeout`: over the limit;
@@ -25,6 +26,9 @@ Status = Literal[
 - `died`: the process was ended by a signal or left without an answer;
 - `built`: nothing more was asked for, and it runs.
 """
+
+NO_ROOM = "a disk is full, or may not be written to"
+"""How the detail of what was not judged for that begins."""
 
 Phase = Literal["start", "task", "candidate", "measure"]
 """How far a child came: making the inputs and running the operator itself, then the candidate, then timing."""

@@ -20,12 +20,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from jumar.tune.worker.limits import become_child, limit_memory
-from jumar.tune.worker.messages import Outcome, Phase, Trial
+from jumar.tune.worker.messages import NO_ROOM, Outcome, Phase, Trial
 
 POLL_S = 0.1
 COPIES_OF_WORK = 8
@@ -74,22 +74,30 @@ def _answer(answers: IO[str], message: dict[str, Any]) -> None:
 
 
 def _raise_child(request: dict[str, Any], providers: Sequence[Any]) -> Outcome:
+    """Let a child carry the trial out, with files of its own; where there is no room for these, nothing is judged."""
+    with ExitStack() as files:
+        try:
+            log = files.enter_context(tempfile.TemporaryFile())
+            scratch = tempfile.TemporaryDirectory(prefix="jumar-trial-", ignore_cleanup_errors=True)
+            folder = Path(files.enter_context(scratch))
+        except OSError as error:
+            return Outcome(status="busy", phase="measure", detail=f"{NO_ROOM}: {error.strerror}")
+        return _in_child(request, providers, log, folder)
+
+
+def _in_child(request: dict[str, Any], providers: Sequence[Any], log: IO[bytes], folder: Path) -> Outcome:
     """Fork a child for the trial, wait for it within its limits, and say what became of it."""
     ours, theirs = os.pipe()
-    with (
-        tempfile.TemporaryFile() as log,
-        tempfile.TemporaryDirectory(prefix="jumar-trial-", ignore_cleanup_errors=True) as folder,
-    ):
-        child = os.fork()
-        if child == 0:
-            os.close(ours)
-            _be_child(request, providers, theirs, log.fileno(), Path(folder))
-        os.close(theirs)
-        try:
-            lines, ending = _watch(child, ours, request["limits"]["time_s"])
-        finally:
-            os.close(ours)
-        return _judge(lines, ending, request["limits"], _tail(log))
+    child = os.fork()
+    if child == 0:
+        os.close(ours)
+        _be_child(request, providers, theirs, log.fileno(), folder)
+    os.close(theirs)
+    try:
+        lines, ending = _watch(child, ours, request["limits"]["time_s"])
+    finally:
+        os.close(ours)
+    return _judge(lines, ending, request["limits"], _tail(log))
 
 
 def _be_child(request: dict[str, Any], providers: Sequence[Any], pipe: int, log: int, folder: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import errno
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -14,12 +15,14 @@ from jumar.tune.task import Function
 from jumar.tune.worker.agreement import Judge
 from jumar.tune.worker.case import Case
 from jumar.tune.worker.devices import Busy, Cpu
-from jumar.tune.worker.messages import Outcome, Phase, Trial
+from jumar.tune.worker.messages import NO_ROOM, Outcome, Phase, Trial
 from jumar.tune.worker.rule import Agreement, worst
 
 NUM_INPUTS = 3
 """Different inputs on which outputs are compared before timing; the second one again after it, in the same memory."""
 _MEMORY_WORDS = ("can't allocate memory", "DefaultCPUAllocator", "not enough memory", "bad_alloc", "out of memory")
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FULL_WORDS = ("No space left on device", "Disk quota exceeded")
 
 
 def run_trial(
@@ -125,6 +128,8 @@ def _failure(error: Exception, phase: Phase) -> Outcome:
     detail = (str(error) if is_ours else f"{type(error).__name__}: {_reason(error)}").strip().splitlines()[0][:500]
     if isinstance(error, MemoryError) or any(word in str(error) for word in _MEMORY_WORDS):
         return Outcome(status="memory", phase=phase, detail=detail)
+    if any(_says_full(one) for one in _causes(error)):
+        return Outcome(status="busy", phase="measure", detail=f"{NO_ROOM}: {detail}")
     if phase == "task":
         return Outcome(status="task-failed", phase=phase, detail=detail)
     return Outcome(status="failed", phase=phase, detail=detail, is_refusal=is_ours)
@@ -137,3 +142,16 @@ def _reason(error: Exception) -> str:
         return text
     told = [line.strip() for line in text.splitlines() if "AclNN_" in line or line.startswith("aten::")]
     return told[-1] if told else text
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an error and those that led to it: compilers wrap what the system said."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+def _says_full(error: BaseException) -> bool:
+    """Tell whether an error says that a disk is full, which says nothing of a candidate."""
+    is_full = isinstance(error, OSError) and error.errno in _FULL
+    return is_full or any(words in str(error) for words in _FULL_WORDS)
