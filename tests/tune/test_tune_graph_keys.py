@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import logging.handlers
 import random
 
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tune_builders import mm_task, spec
 
+from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Node
 from jumar.tune.graph.fx import from_fx, to_fx
 from jumar.tune.graph.normal import in_order
@@ -130,3 +133,17 @@ def test_integers_among_the_arguments_make_a_graph_more_distant_and_no_other_str
 
     assert distance(pooling(2), pooling(4)) == pytest.approx(0.2)
     assert distance(pooling(2), pooling(2)) == 0
+
+
+def test_what_an_operator_refuses_is_one_sentence_and_no_page_of_pytorchs_log():
+    node = Node(operator="aten::add.Tensor", arguments=[{"value": 0}, {"value": 1}])
+    graph = Graph(inputs=[spec(8, 4), spec(16, 4)], nodes=[node], outputs=[2])
+    log, told = logging.getLogger("torch._subclasses.fake_tensor"), logging.handlers.BufferingHandler(100)
+    log.addHandler(told)
+    try:
+        with pytest.raises(TuneError, match="the graph does not fit its inputs"):
+            with_values(graph)
+    finally:
+        log.removeHandler(told)
+    assert told.buffer == []
+    assert not log.disabled

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -27,11 +30,8 @@ def annotated(graph: Graph) -> fx.GraphModule:
 
     Raises TuneError when an operator refuses its inputs.
     """
-    from torch._subclasses.fake_tensor import FakeTensorMode
-
     module = to_fx(graph)
-    # Without symbolic sizes: an operator whose output's shape depends on values raises here.
-    with FakeTensorMode(), torch.no_grad():
+    with fake_tensors():
         inputs = [
             torch.empty_strided(spec.shape, spec.stride, dtype=getattr(torch, spec.dtype)) for spec in graph.inputs
         ]
@@ -40,6 +40,23 @@ def annotated(graph: Graph) -> fx.GraphModule:
         except (RuntimeError, TypeError, ValueError, NotImplementedError) as error:
             raise TuneError(f"the graph does not fit its inputs: {str(error).splitlines()[0]}.") from error
     return module
+
+
+@contextmanager
+def fake_tensors() -> Iterator[None]:
+    """Make tensors that have no memory. What an operator refuses is raised, and not written to PyTorch's log as well.
+
+    Sizes are never symbolic: an operator whose output's shape depends on values raises.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    log = logging.getLogger("torch._subclasses.fake_tensor")
+    before, log.disabled = log.disabled, True
+    try:
+        with FakeTensorMode(), torch.no_grad():
+            yield
+    finally:
+        log.disabled = before
 
 
 def spec_of(value: Any) -> TensorSpec | None:

@@ -15,13 +15,12 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from jumar.tune.engines.cut import FILLS, base_name
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Node
 from jumar.tune.graph.fx import to_fx
-from jumar.tune.graph.values import spec_of
+from jumar.tune.graph.values import fake_tensors, spec_of
 from jumar.tune.plan.resize import Resize, Scale, size_argument
 from jumar.tune.task import TensorSpec
 
@@ -39,7 +38,7 @@ def respecialise(graph: Graph, inputs: Mapping[int, TensorSpec], scale: Scale | 
     specs = [inputs.get(place, spec) for place, spec in enumerate(graph.inputs)]
     carried = {place: _batch_dimension(graph.inputs[place], spec, scale) for place, spec in inputs.items()}
     tracer = _Tracer(graph, scale, {place: dim for place, dim in carried.items() if dim is not None})
-    with FakeTensorMode(), torch.no_grad():
+    with fake_tensors():
         tracer.run(*(torch.empty_strided(one.shape, one.stride, dtype=getattr(torch, one.dtype)) for one in specs))
     return replace(graph, inputs=specs, nodes=tracer.nodes, values=tracer.specs)
 
