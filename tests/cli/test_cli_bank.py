@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -212,6 +213,28 @@ def test_verify_measures_again_without_changing_the_bank(folder, capsys):
     assert verdicts <= {"faster", "same", "slower", "not-judged"}
     assert code == int("slower" in verdicts)
     assert (folder / "bank" / "jumar_tune_bank.sqlite3").read_bytes() == before
+
+
+def test_verify_says_how_many_operators_the_time_did_not_suffice_for(folder, capsys, monkeypatch):
+    monkeypatch.setattr("jumar.tune.remeasure.Worker.run", lambda *_: time.sleep(0.02) or measured(1.5))
+    assert main(["bank", "verify", "--measure", "--time-budget", "0.01s"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.endswith(
+        "is whole; 1 operator measured again, 0 of them worse than untuned; 1 operator not measured: --time-budget was "
+        "over."
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--time-budget", "2m"], '"--time-budget 2m" would do nothing without --measure'),
+        (["--measure", "--time-budget", "0s"], "--time-budget must be more than nothing"),
+    ],
+)
+def test_a_time_budget_of_verify_that_does_nothing_is_refused(folder, capsys, options, said):
+    assert main(["bank", "verify", *options]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_verify_leaves_graphs_out_and_counts_what_was_measured(folder, capsys, monkeypatch):

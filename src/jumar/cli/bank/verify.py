@@ -9,6 +9,7 @@ import click
 
 from jumar.cli.bank.shared import bank_option, make_table, open_bank, print_json, print_table
 from jumar.cli.options import json_option
+from jumar.errors import UsageError
 from jumar.tune.plan.plan import worded
 from jumar.words import counted
 
@@ -41,10 +42,11 @@ def verify(*, measure: bool, time_budget: str | None, bank: str | None, as_json:
     """
     from jumar.tune import this_machine
 
+    budget_s = _budget_s(time_budget, measure=measure)
     opened = open_bank(bank)
     problems = opened.problems()
     machine = this_machine() if measure and not problems else None
-    found = [] if machine is None else _measured(opened, machine, time_budget)
+    found = [] if machine is None else _measured(opened, machine, budget_s)
     is_bad = bool(problems) or any(one.verdict in _BAD for one in found)
     if as_json:
         print_json(bank=opened.name, problems=problems, measured=[one.to_json() for one in found])
@@ -52,25 +54,34 @@ def verify(*, measure: bool, time_budget: str | None, bank: str | None, as_json:
     for problem in problems:
         click.echo(problem)
     state = f"has {counted(len(problems), 'problem')}" if problems else "is whole"
-    again = "" if machine is None else f"; {_again(found)}{_left_out(opened, machine)}"
+    again = "" if machine is None else f"; {_again(found)}{_left_out(opened, machine, len(found))}"
     rows = [[str(one.task), " + ".join(map(worded, one.stack)), _WORDS[one.verdict], one.detail] for one in found]
     print_table(f"{opened.name} {state}{again}.", make_table(["Operator", "Policies", "Now", "Measured"], rows))
     return int(is_bad)
 
 
-def _measured(bank: Bank, machine: Machine, time_budget: str | None) -> list[Remeasured]:
+def _budget_s(time_budget: str | None, *, measure: bool) -> float | None:
+    """Return the seconds that may be measured. Raises UsageError for none, and where nothing is to be measured."""
+    from jumar.tune.options import TuneOptions, parse_duration_s
+
+    if time_budget is None:
+        return None
+    if not measure:
+        raise UsageError(f'"--time-budget {time_budget}" would do nothing without --measure. Add it.')
+    return TuneOptions(time_budget_s=parse_duration_s(time_budget, "--time-budget")).time_budget_s
+
+
+def _measured(bank: Bank, machine: Machine, budget_s: float | None) -> list[Remeasured]:
     from jumar.report import progress
-    from jumar.tune.options import parse_duration_s
     from jumar.tune.remeasure import remeasure
     from jumar.tune.worker.turns import Turns
 
-    budget = None if time_budget is None else parse_duration_s(time_budget, "--time-budget")
     with progress() as bars:
         task = bars.add_task("Measure again", total=None)
         return remeasure(
             bank.entries(),
             machine,
-            time_budget_s=budget,
+            time_budget_s=budget_s,
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
             turns=Turns(),
         )
@@ -84,13 +95,15 @@ def _again(found: Sequence[Remeasured]) -> str:
     return said if len(judged) == len(found) else f"{said}; {len(found) - len(judged)} not judged"
 
 
-def _left_out(bank: Bank, machine: Machine) -> str:
-    """Return what is never measured, and why; empty where there is nothing of it."""
+def _left_out(bank: Bank, machine: Machine, num_measured: int) -> str:
+    """Return what was not measured, and why; empty where there is nothing of it."""
     from jumar.tune.graph import Graph
     from jumar.tune.remeasure import tuned_on
 
-    num_graphs = sum(isinstance(group[0].task, Graph) for group in tuned_on(machine, bank.entries()))
-    num_lowered = len(bank.precisions())
+    tuned = tuned_on(machine, bank.entries())
+    num_graphs = sum(isinstance(group[0].task, Graph) for group in tuned)
+    num_late, num_lowered = len(tuned) - num_graphs - num_measured, len(bank.precisions())
     parts = [counted(num_graphs, "graph")] if num_graphs else []
     parts += [f"{counted(num_lowered, 'plan')} in fewer bits"] if num_lowered else []
-    return f"; {' and '.join(parts)} not measured: their weights are not in the bank" if parts else ""
+    late = f"; {counted(num_late, 'operator')} not measured: --time-budget was over" if num_late else ""
+    return late + (f"; {' and '.join(parts)} not measured: their weights are not in the bank" if parts else "")
