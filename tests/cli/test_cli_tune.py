@@ -19,17 +19,18 @@ from tune_builders import MACHINE, QUICK, gain, measured, mm_row, mm_task, pool_
 import jumar.tune
 from jumar.cli import main as main_module
 from jumar.cli.main import main
-from jumar.cli.tune_model import opened_model
+from jumar.cli.tune_model import check_single, opened_model
 from jumar.cli.tune_page import verdict
-from jumar.errors import OutputError
+from jumar.errors import OutputError, UsageError
 from jumar.tune import Bank, TuneResult, this_machine
 from jumar.tune.bank import Tried
 from jumar.tune.ending import Terminated
-from jumar.tune.extract import TaskUse
+from jumar.tune.extract import Extraction, TaskUse
 from jumar.tune.outcome import SlotOutcome, TaskOutcome
 from jumar.tune.policy import Policy
 from jumar.tune.providers.native import Native
 from jumar.tune.signature import task_of
+from jumar.tune.source import Source
 from jumar.tune.worker import Limits, Outcome
 
 NATIVE = Policy(kind="Impl", provider="aten_native")
@@ -110,7 +111,8 @@ def ended(monkeypatch, write=None, **fields) -> list:
 
     @contextmanager
     def opened(where, input_shape, selection):
-        yield SimpleNamespace(path=where, graphs=[SimpleNamespace(is_piece=False, data=Path("absent"))])
+        graph = SimpleNamespace(gradients=[])
+        yield SimpleNamespace(path=where, graphs=[SimpleNamespace(graph=graph, is_piece=False, data=Path("absent"))])
 
     def tune(source, **asked):
         seen.append(asked)
@@ -222,6 +224,7 @@ def test_a_result_file_that_cannot_be_finished_is_said_after_the_answer(filled, 
         (["absent"], "absent is not there. Name a model (.onnx, .pt2 of torch.export, module:callable), a script"),
         (["weights.pt"], "weights.pt is a file that is none of them. Name a model"),
         (["recording", "--job-type", "1"], "--job-type 1 tunes the graphs of a model"),
+        (["recording", "--job-type", "1", "--output", "net.jumar"], "--job-type 1 tunes the graphs of a model"),
         (["recording", "--job-type", "3"], "--job-type must be 1 (subgraphs) or 2 (operators); got 3"),
         (["recording", "--output", "net.jumar"], "--output writes the plan of a whole graph"),
         (["recording", "--input-shape", "x:1,3"], "--input-shape is for a model"),
@@ -240,6 +243,12 @@ def test_a_result_file_that_cannot_be_finished_is_said_after_the_answer(filled, 
         (["net:make", "--job-type", "1", "--tune-ops-file", "ops.json"], "--tune-ops-file belongs to job type 2"),
         (["absent.onnx", "--rank", "1"], "--rank is for a recording of several processes"),
         (["recording", "--bank", "absent"], "--bank must be an existing folder"),
+        (["recording", "--precision", "auto"], "--precision belongs to job type 1, and this is a job of type 2"),
+        (
+            ["net:make", "--job-type", "1", "--device", "npu", "--precision", "auto"],
+            "--precision lowers graphs for CPUs, and --device is npu",
+        ),
+        (["net:make", "--job-type", "1", "--budget", "1e-2"], "--budget would do nothing without --precision auto"),
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_code_2(folder, capsys, arguments, said):
@@ -248,6 +257,22 @@ def test_wrong_use_is_one_sentence_and_exit_code_2(folder, capsys, arguments, sa
     assert captured.out == ""
     (sentence,) = [line for line in captured.err.splitlines() if line.startswith("jumar: ")]
     assert said in sentence
+
+
+def test_a_training_step_is_not_written_as_a_model_of_inference():
+    step = SimpleNamespace(graph=SimpleNamespace(gradients=[0]), is_piece=False)
+    source = Source(
+        path="train.py", device="cpu", extraction=Extraction(tasks=[], not_tuned=[], num_calls=0), graphs=[step]
+    )
+    with pytest.raises(UsageError, match=r"what train\.py computes is a training step"):
+        check_single(Path("net.jumar"), source)
+
+
+def test_two_files_that_say_which_operators_are_tuned_are_refused(folder, capsys):
+    Path("ops.json").write_text('{"tune_ops_type": ["mm"]}')
+    Path("aoe.json").write_text('{"tune_ops_type": ["addmm"]}')
+    assert main(["tune", "recording", "--tune-ops-file", "ops.json", "--aoe-config-file", "aoe.json"]) == 2
+    assert "--tune-ops-file ops.json and --aoe-config-file aoe.json both say" in capsys.readouterr().err
 
 
 def test_list_shows_policies_and_what_had_none(filled, capsys):

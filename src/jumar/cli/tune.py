@@ -82,9 +82,13 @@ def _tuned(request: Request, began: float) -> tuple[TuneResult, JumarError | Non
     check_report(request.report, str(path))
     check_output(request.output, job_type, str(path))
     precision = precision_of(request.precision, request.budget, request.metric)
-    places = {"--cluster measures on": request.cluster, "--output writes a plan for": request.output}
-    for what, given in places.items():
-        if machine.device != "cpu" and given is not None:
+    places = {
+        "--cluster measures on": request.cluster is not None,
+        "--output writes a plan for": request.output is not None,
+        "--precision lowers graphs for": precision.is_asked,
+    }
+    for what, is_given in places.items():
+        if machine.device != "cpu" and is_given:
             raise UsageError(f"{what} CPUs, and --device is {request.device}. Leave one of them out.")
     make_runner = runner_of(request.cluster)
     setting = setting_of(job_type, request.aoe_config_file, request.device, is_deep=request.fdeeper_opat)

@@ -79,10 +79,18 @@ def check_output(path: Path | None, job_type: int, source: str) -> None:
 
 def check_single(path: Path | None, source: Source | Path) -> None:
     """Refuse to write an artefact of what is not one graph."""
-    num = 0 if isinstance(source, Path) else len(source.graphs)
-    if path is not None and num != 1:
-        raise UsageError(f"--output takes a model that is one graph; this one is {num}. Leave --output out.")
-    if path is not None and not isinstance(source, Path) and source.graphs[0].is_piece:
+    if path is None or isinstance(source, Path):
+        return  # a recording has no graphs at all, which `tune` says
+    if len(source.graphs) != 1:
+        raise UsageError(
+            f"--output takes a model that is one graph; this one is {len(source.graphs)}. Leave --output out."
+        )
+    if source.graphs[0].graph.gradients:
+        raise UsageError(
+            f"--output writes a model of inference, and what {source.path} computes is a training step. Leave it out: "
+            "the bank keeps the plan, and jumar run --tuned applies it."
+        )
+    if source.graphs[0].is_piece:
         raise UsageError("--output takes a model that is one graph; of this one a piece is tuned. Leave --output out.")
 
 

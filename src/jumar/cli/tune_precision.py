@@ -27,7 +27,7 @@ _OPTIONS = (
         metavar="keep|auto|FILE",
         help="auto searches bf16, fp16 and int8 under --budget; FILE measures a precision file. Job type 1.",
     ),
-    click.option("--budget", metavar="ERROR", help="The error that --precision may cost.  [default: 1e-2]"),
+    click.option("--budget", metavar="ERROR", help="The error that --precision may cost: 1e-2, 1%.  [default: 1e-2]"),
     click.option(
         "--metric",
         default="",

@@ -108,7 +108,11 @@ class Request:
 
     def check_job(self) -> None:
         """Refuse what the job that is asked for would pass over. Raises UsageError."""
-        places = {"--Fnonhomo_split": (1, self.fnonhomo_split), "--tune-ops-file": (2, self.tune_ops_file is not None)}
+        places = {
+            "--Fnonhomo_split": (1, self.fnonhomo_split),
+            "--precision": (1, self.precision != "keep"),
+            "--tune-ops-file": (2, self.tune_ops_file is not None),
+        }
         for option, (own, is_given) in places.items():
             if is_given and self.job() != own:
                 raise UsageError(
