@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from jumar.report import page_json, render_html
 from jumar.report.page import BarChart, KeyValues, LineChart, Table, Verdict
 from jumar.tune.bank import Tried
 from jumar.tune.environment import TuneEnvironment
-from jumar.tune.extract import TaskUse
+from jumar.tune.extract import NotTuned, TaskUse
 from jumar.tune.history import Measurement
 from jumar.tune.outcome import SlotOutcome, TaskOutcome
 from jumar.tune.plan import Plan, Region
@@ -135,6 +136,36 @@ def test_graphs_are_shown_with_plan_blocks_and_attempts():
     assert tables[2].rows[0][2] == "taken"
 
 
+def test_the_other_measurements_of_the_plan_that_was_taken_do_not_say_that_it_was_not():
+    graph = graph_outcome()
+    first = replace(graph.attempts[0], stage="engines", outcome=measured(1.3))
+    left_out = Outcome(status="failed", phase="candidate", detail="not measured: far behind")
+    other = replace(first, plan=Plan(regions=(Region(nodes=(), engine="eager"),)), outcome=left_out, is_left_out=True)
+    graph.attempts = [first, other, *graph.attempts, replace(first, stage="model")]
+    table = blocks(tuning_page(run(graphs=[graph])), Table)[-1]
+    words = ["of the plan that was taken", "not measured: far behind", "taken", "of the plan that was taken"]
+    assert [row[2] for row in table.rows] == words
+    assert table.marked == [2]
+
+
+def test_the_operators_of_a_graph_that_is_tuned_whole_are_not_listed_as_not_tuned():
+    relu = NotTuned(operator="aten::relu", reason="it is not among them", num_calls=1, recorded_us=0.0)
+    titles = [section.title for section in tuning_page(run(not_tuned=[relu], graphs=[graph_outcome()])).sections]
+    assert "Not tuned" not in titles
+    assert "Not tuned" in [section.title for section in tuning_page(run(not_tuned=[relu])).sections]
+
+
+def test_graphs_by_estimate_say_so_and_engines_that_are_missing_are_named():
+    graph = graph_outcome()
+    graph.gain = replace(gain(1.4), is_estimate=True)
+    graph.left_out = {"openvino": "it is not installed"}
+    text = render_html(tuning_page(run(graphs=[graph], is_estimate=True)))
+    assert "an estimate, not a measurement" in text
+    assert "Estimated for" in text
+    assert "Measured on" not in text
+    assert "Left out: openvino" in text
+
+
 def test_the_front_of_latency_and_error_marks_the_chosen_point():
     precision = pytest.importorskip("jumar.tune.precision.outcome")
     from jumar.tune.precision.front import Point
@@ -143,8 +174,11 @@ def test_the_front_of_latency_and_error_marks_the_chosen_point():
         return Point(plan=Plan(regions=(Region(nodes=(), engine=name),)), gain=gain(ratio), error=error, **fields)
 
     points = [point("a", 1.0, 0.0, is_reference=True), point("b", 1.5, 1e-3), point("c", 1.2, 5e-3)]
-    one = precision.PrecisionOutcome(name="net", budget=1e-2, points=points, chosen=points[1])
+    one = precision.PrecisionOutcome(
+        name="net", budget=1e-2, points=points, chosen=points[1], notes=["A buffer is wrong by 0.1."]
+    )
     page = tuning_page(run(precisions=[one]))
+    assert "A buffer is wrong by 0.1." in render_html(page)
     (chart,) = blocks(page, LineChart)
     assert [series.name for series in chart.series] == ["not beaten by another", "chosen", "reference"]
     assert list(chart.series[0].x) == [0.0, 1e-3]

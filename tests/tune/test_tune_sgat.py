@@ -12,6 +12,7 @@ from jumar.findings import Severity
 from jumar.tune import this_machine
 from jumar.tune.gate import gain_of
 from jumar.tune.graph import Graph, Node
+from jumar.tune.machine import emulated_npu
 from jumar.tune.outcome import TuneResult
 from jumar.tune.plan import Plan, Region
 from jumar.tune.result_file import ResultFile
@@ -121,11 +122,22 @@ def test_a_faster_plan_is_reported_with_its_interval():
     assert "net is faster under the plan `openvino`: 150 → 100 us, +50.0 %" in found["JM520"]
 
 
+def test_a_plan_for_the_emulated_npu_is_neither_measured_nor_applied_by_jumar():
+    npu = emulated_npu("Ascend310P3")
+    (found,) = findings_of(result(outcome("net", "add"), machine=npu, recording="net.onnx", is_offline=True))
+    assert found.why.startswith("Estimated for emulated npu (Ascend310P3")
+    assert found.action.startswith("Take it up by hand")
+    (found,) = findings_of(result(outcome("net"), machine=npu))
+    assert "Estimated: nothing is faster than eager" in found.message
+
+
 def test_a_graph_that_stays_as_it_was_is_reported_with_what_came_closest():
     attempts = [measured_attempt(FAST, INDUCTOR, 101.0, 100.0, stage="confirmation")]
     found = codes(outcome("net", baseline=INDUCTOR, attempts=attempts))
     assert set(found) == {"JM521"}
     assert "among 1 plans; the closest was `openvino`, 101 → 100 us" in found["JM521"]
+    known = codes(outcome("net", from_bank=True))
+    assert "The bank knows nothing is faster than the faster default by 2 %" in known["JM521"]
 
 
 def test_a_search_that_was_stopped_or_disturbed_concludes_nothing():

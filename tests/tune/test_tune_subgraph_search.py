@@ -174,6 +174,7 @@ def test_the_fastest_engine_is_chosen_confirmed_twice_and_kept(captured, bank):
     assert [one for one in clock.asked if one.startswith("confirm")] == ["confirm fast against inductor"] * 2
     again, clock = run(captured, bank, by_engine())
     assert (again.action, again.from_bank, str(again.plan), clock.asked) == ("reserved", True, "fast", [])
+    assert (outcome.instead_of, again.instead_of) == ("inductor", "the faster default")
 
 
 def test_the_baseline_is_eager_where_the_compiler_is_slower(captured, bank):
@@ -250,7 +251,16 @@ def test_a_plan_that_stays_keeps_what_it_was_measured_over(captured, bank):
     run(captured, bank, by_engine(fast=0.5))
     outcome, _ = run(captured, bank, by_engine(fast=0.5), repeat=True)
     assert (outcome.action, outcome.from_bank) == ("reserved", False)
+    assert outcome.instead_of == "the faster default"
     assert bank.slots(captured.graph, MACHINE)["Subgraph"].base == ()
+
+
+def test_a_plan_from_the_bank_that_replaced_another_says_what_its_gain_is_against(captured, bank):
+    run(captured, bank, by_engine(fast=0.5))
+    outcome, _ = run(captured, bank, by_engine(fast=0.5, slow=0.2), repeat=True)
+    assert (outcome.action, str(outcome.plan), outcome.instead_of) == ("update", "slow", "fast")
+    kept, _ = run(captured, bank, by_engine())
+    assert (kept.action, kept.instead_of) == ("reserved", "fast")
 
 
 def test_a_variant_that_is_faster_is_found(captured, bank):

@@ -83,7 +83,7 @@ def graph_sections(result: TuneResult) -> list[Section]:
 
 
 def _row(graph: GraphOutcome) -> list[Cell]:
-    baseline = "eager" if graph.baseline is None else str(graph.baseline)
+    baseline = graph.instead_of
     gain = graph.gain
     if graph.plan is None or gain is None:
         times = graph.times_us()
@@ -118,7 +118,8 @@ def _tried(graph: GraphOutcome) -> Section:
         graph.attempts, key=lambda one: one.outcome.gain.ratio if one.outcome.gain else 0.0, reverse=True
     ):
         gain = one.outcome.gain
-        told = str(gain) if gain is not None else f"{one.outcome.status}: {one.outcome.detail}"
+        status = "" if one.is_left_out else f"{one.outcome.status}: "
+        told = str(gain) if gain is not None else f"{status}{one.outcome.detail}"
         against = "eager" if one.against is None else str(one.against)
         rows.append([str(one.plan), against, one.stage, None if gain is None else gain.ratio, told])
     return Section(title=f"Tried for {graph.name}", blocks=[Table(columns=columns, rows=rows)], collapsed=True)

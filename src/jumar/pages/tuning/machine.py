@@ -9,11 +9,9 @@ from jumar.tune.preconditions import GIB, Conditions
 
 def machine(run: TuningRun) -> Section:
     """Return the section, which is always there."""
-    facts: list[tuple[str, Cell]] = [
-        ("Estimated for" if run.is_estimate else "Measured on", run.machine),
-        *run.facts,
-        ("Took", f"{run.wall_s:.0f} s"),
-    ]
+    how = "Estimated for" if run.is_estimate else "Measured on"
+    facts: list[tuple[str, Cell]] = [(how, run.machine), *run.facts, ("Took", f"{run.wall_s:.0f} s")]
+    facts += [(f"Left out: {engine}", why) for graph in run.graphs[:1] for engine, why in graph.left_out.items()]
     blocks: list[Block] = [KeyValues(items=facts)]
     if run.conditions is not None:
         blocks.append(KeyValues(title="The machine when the run began", items=_state(run.conditions)))

@@ -27,7 +27,7 @@ def tuning_page(run: TuningRun) -> Page:
         found,
         progress(run.history, run.wall_s),
         tried(run.operators, run.graphs, run.min_gain),
-        not_tuned(run),
+        None if run.graphs else not_tuned(run),  # a graph is tuned whole, with all its operators
         machine(run),
     ]
     actions = [

@@ -51,9 +51,10 @@ def graphs(outcomes: Sequence[GraphOutcome]) -> Section | None:
     rows: list[list[Cell]] = []
     for one in outcomes:
         plan = str(one.plan) if one.plan is not None else "as it was"
-        baseline = "eager" if one.baseline is None else str(one.baseline)
-        rows.append([one.name, plan, baseline, *_gain(one.gain), one.failure or one.action])
+        rows.append([one.name, plan, one.instead_of, *_gain(one.gain), one.failure or one.action])
     blocks: list[Block] = [Table(columns=columns, rows=rows)]
+    if any(one.gain is not None and one.gain.is_estimate for one in outcomes):
+        blocks.append(Text(text=_ESTIMATED))
     for one in outcomes:
         blocks += _regions(one)
     return Section(title="Graphs, before and after", blocks=blocks)
@@ -122,6 +123,8 @@ def _front(one: PrecisionOutcome) -> list[Block]:
     marked = [index for index, row in enumerate(rows) if row[1] == "chosen"]
     facts: list[tuple[str, Cell]] = [("Budget", one.budget), ("Metric", one.metric or "greatest relative error")]
     facts += [("Files", ", ".join(map(str, one.files)))] if one.files else []
+    facts += [("Note", note) for note in one.notes]
+    facts += [("Stopped by", one.stopped_by)] if one.stopped_by else []
     return [
         LineChart(
             title=f"{one.name}: the front", x_label="error", y_label="times as fast as the reference", series=series

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from jumar.report.page import Cell, Column, Section, Table
 from jumar.tune.outcome import TaskOutcome
-from jumar.tune.plan import Plan
 from jumar.tune.worker.messages import Outcome
 
 if TYPE_CHECKING:
-    from jumar.tune.subgraph.outcome import GraphOutcome
+    from jumar.tune.subgraph.outcome import Attempt, GraphOutcome
 
+TAKEN = "taken"
 _COLUMNS = (
     Column(title="Of", code=True),
     Column(title="Candidate", code=True),
@@ -29,7 +29,7 @@ def tried(operators: Sequence[TaskOutcome], graphs: Sequence[GraphOutcome], min_
     rows = [*_of_operators(operators, min_gain), *_of_graphs(graphs, min_gain)]
     if not rows:
         return None
-    table = Table(columns=_COLUMNS, rows=rows, marked=[i for i, row in enumerate(rows) if row[2] == "taken"])
+    table = Table(columns=_COLUMNS, rows=rows, marked=[i for i, row in enumerate(rows) if row[2] == TAKEN])
     return Section(title="What was tried, and why it was not taken", blocks=[table], collapsed=len(rows) > 40)
 
 
@@ -38,25 +38,30 @@ def _of_operators(tasks: Sequence[TaskOutcome], min_gain: float) -> Iterator[lis
         for slot in task.slots:
             for one in slot.tried:
                 taken = slot.action in {"add", "update"} and one.policy == slot.policy
-                yield _row(task.use.name, str(one.policy), "the best before", one.outcome, taken, min_gain)
+                words = TAKEN if taken else why_not(one.outcome, min_gain)
+                yield _row(task.use.name, str(one.policy), "the best before", one.outcome, words)
 
 
 def _of_graphs(outcomes: Sequence[GraphOutcome], min_gain: float) -> Iterator[list[Cell]]:
     for graph in outcomes:
         for one in graph.attempts:
             against = "eager" if one.against is None else str(one.against)
-            taken = one.stage == "confirmation" and _is_taken(graph, one.plan)
-            yield _row(graph.name, str(one.plan), f"{against} ({one.stage})", one.outcome, taken, min_gain)
+            words = _of_attempt(graph, one, min_gain)
+            yield _row(graph.name, str(one.plan), f"{against} ({one.stage})", one.outcome, words)
 
 
-def _is_taken(graph: GraphOutcome, plan: Plan) -> bool:
-    return graph.action in {"add", "update"} and graph.plan == plan
+def _of_attempt(graph: GraphOutcome, one: Attempt, min_gain: float) -> str:
+    """Return what became of one measurement of a graph; the plan that was taken has several."""
+    if one.is_left_out:
+        return one.outcome.detail
+    if one.outcome.gain is None or graph.action not in {"add", "update"} or graph.plan != one.plan:
+        return why_not(one.outcome, min_gain)
+    return TAKEN if one.stage == "confirmation" else "of the plan that was taken"
 
 
-def _row(name: str, candidate: str, against: str, outcome: Outcome, taken: bool, min_gain: float) -> list[Cell]:
+def _row(name: str, candidate: str, against: str, outcome: Outcome, words: str) -> list[Cell]:
     gain = outcome.gain
     numbers: list[Cell] = [None, None] if gain is None else [gain.ratio, gain.ratio_low]
-    words = "taken" if taken else why_not(outcome, min_gain)
     return [name, candidate, words, *numbers, outcome.worst_error, against]
 
 

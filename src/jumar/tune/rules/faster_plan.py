@@ -46,14 +46,13 @@ def findings(result: TuneResult) -> Iterator[Finding]:
         if graph.plan is None or graph.gain is None:
             continue
         known = " (from the bank)" if graph.from_bank else ""
-        baseline = "eager" if graph.baseline is None else str(graph.baseline)
         yield RULE.finding(
             f"{graph.name} is faster under the plan `{graph.plan}`{known}: {graph.gain}.",
             where=Location(module_path=graph.name),
             evidence={
                 **graph.gain.to_json(),
                 "improvement_percent": improvement_percent_of(graph.gain),
-                "against": baseline,
+                "against": graph.instead_of,
                 "num_tried": len(graph.tried()),
                 "notes": list(graph.notes),
                 "key": graph.graph.key,

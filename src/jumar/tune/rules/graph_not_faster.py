@@ -43,8 +43,9 @@ def findings(result: TuneResult) -> Iterator[Finding]:
     for graph in result.graphs:
         if graph.plan is not None or graph.failure or graph.is_open:
             continue
-        baseline = "eager" if graph.baseline is None else f"`{graph.baseline}`"
-        what = "The bank knows" if graph.from_bank else "Estimated:" if result.machine.is_estimate else "Measured:"
+        baseline = graph.instead_of if graph.baseline is None else f"`{graph.baseline}`"
+        found = "Estimated:" if result.machine.is_estimate else "Measured:"
+        what = "The bank knows" if graph.from_bank else found
         least = f"{result.min_gain * 100:g} %"
         num = len({str(one.plan) for one in graph.attempts if one.outcome.gain is not None})
         yield RULE.finding(

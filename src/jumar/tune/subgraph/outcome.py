@@ -126,7 +126,7 @@ class GraphOutcome:
     """Of the whole graph, before and after: the last measurement of this run, or the one in the bank."""
     baseline: Plan | None = None
     """What `gain` is against: the better of eager (None) and TorchInductor's default; when tuning again, the plan that
-    was in the bank."""
+    was in the bank. When that plan is kept, what it replaced in the bank, else None."""
     attempts: list[Attempt] = field(default_factory=list)
     cutting: Cutting | None = None
     left_out: dict[str, str] = field(default_factory=dict)
@@ -143,6 +143,13 @@ class GraphOutcome:
     def repo_key(self) -> str:
         """The vendor's key of a subgraph: a 64-bit number in decimal."""
         return str(int(self.graph.key[:16], 16))
+
+    @property
+    def instead_of(self) -> str:
+        """What `gain` is against, in words. The bank does not say which default, eager or inductor, was the faster."""
+        if self.baseline is not None:
+            return str(self.baseline)
+        return "the faster default" if self.from_bank or self.action == "reserved" else "eager"
 
     @property
     def is_open(self) -> bool:
@@ -185,7 +192,7 @@ class GraphOutcome:
             "summary": None if self.plan is None else str(self.plan),
             "gain": None if gain is None else gain.to_json(),
             "improvement_percent": None if gain is None else improvement_percent(gain.before_us, gain.after_us),
-            "baseline": "eager" if self.baseline is None else str(self.baseline),
+            "baseline": self.instead_of,
             "attempts": [one.to_json() for one in self.attempts],
             "cutting": None if self.cutting is None else self.cutting.to_json(),
             "left_out": dict(self.left_out),

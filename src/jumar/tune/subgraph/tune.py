@@ -125,7 +125,7 @@ class _Job:
             if stale or not self._is_complete(entry):
                 self._outcome.notes += [f"The graph is in the bank, but {why}." for why in stale]
                 return False
-            self._outcome.action, self._outcome.plan, self._outcome.gain = "reserved", plan, entry.gain
+            self._reserve(plan, entry)
         elif self.options.min_gain < entry.min_gain or not self._is_complete(entry):
             return False
         self._outcome.from_bank = True
@@ -207,7 +207,12 @@ class _Job:
         """Say what the bank goes on holding, unless it cannot be used here."""
         plan = self._usable(entry)
         if entry is not None and plan is not None:
-            self._outcome.action, self._outcome.plan, self._outcome.gain = "reserved", plan, entry.gain
+            self._reserve(plan, entry)
+
+    def _reserve(self, plan: Plan, entry: Entry) -> None:
+        """Say that the bank's plan stays, with the measurement that had let it in and what that was against."""
+        self._outcome.action, self._outcome.plan, self._outcome.gain = "reserved", plan, entry.gain
+        self._outcome.baseline = next((Plan.of(one.policy) for one in entry.replaced()), None)
 
     def _usable(self, entry: Entry | None) -> Plan | None:
         """Return the plan of an entry; None without one that can be used here."""
