@@ -249,6 +249,7 @@ def test_a_result_file_that_cannot_be_finished_is_said_after_the_answer(filled, 
             "--precision lowers graphs for CPUs, and --device is npu",
         ),
         (["net:make", "--job-type", "1", "--budget", "1e-2"], "--budget would do nothing without --precision auto"),
+        (["net:make", "--job-type", "1", "--output", "a", "--report", "./a"], "--output and --report are both a."),
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_code_2(folder, capsys, arguments, said):

@@ -143,6 +143,24 @@ def test_a_process_that_ends_or_hangs_costs_the_answer_only(
     examiner.close()
 
 
+def test_a_process_that_does_not_come_up_says_why_each_time(model: tuple[Graph, str]) -> None:
+    examiner = Examiner(model[0], "absent.pt", num_threads=1, limits=Limits())
+    for _ in range(2):
+        with pytest.raises(TuneError, match=r"absent\.pt"):
+            examiner.lowering(Lowering())
+    examiner.close()
+
+
+def test_what_a_sitecustomize_prints_is_no_answer(
+    model: tuple[Graph, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('Welcome!')\nprint('loaded: ', end='')\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    examiner = examiner_of(model)
+    assert examiner.extremes()
+    examiner.close()
+
+
 def test_what_the_budget_is_for() -> None:
     assert Errors(outputs=(0.1, 0.2)).judged() == 0.2
     assert Errors(outputs=(0.1, 0.2), metric=0.01).judged() == 0.01

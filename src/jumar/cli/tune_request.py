@@ -113,6 +113,8 @@ class Request:
             "--precision": (1, self.precision != "keep"),
             "--tune-ops-file": (2, self.tune_ops_file is not None),
         }
+        if self.output is not None and self.report is not None and self.output.resolve() == self.report.resolve():
+            raise UsageError(f"--output and --report are both {self.output}. Give each a name of its own.")
         for option, (own, is_given) in places.items():
             if is_given and self.job() != own:
                 raise UsageError(

@@ -21,6 +21,7 @@ from jumar.tune.lowering import Lowering, Range
 from jumar.tune.plan import Plan
 from jumar.tune.precision.error import metric_from_anywhere
 from jumar.tune.worker import Limits
+from jumar.tune.worker.messages import answer_in
 from jumar.tune.worker.processes import end_process
 
 CLOSE_TIMEOUT_S = 5
@@ -120,7 +121,11 @@ class Examiner:
     def _ask(self, request: Mapping[str, Any], seeds: Sequence[int] = SEEDS) -> Mapping[str, Any]:
         if self._process is None:
             self._start()
-            self._exchange({**self._hello, "seeds": [*seeds]})
+            try:
+                self._exchange({**self._hello, "seeds": [*seeds]})
+            except TuneError:
+                self.close()  # it knows no graph, so that the next question needs another one
+                raise
         return self._exchange(request)
 
     def _start(self) -> None:
@@ -141,14 +146,14 @@ class Examiner:
         try:
             process.stdin.write(json.dumps(message).encode() + b"\n")
             process.stdin.flush()
-            line = self._line(process)
+            answer = None
+            while answer is None:
+                answer = answer_in(self._line(process).decode(errors="replace"))
         except (BrokenPipeError, TimeoutError) as error:
             process.kill()
             self.close()
             why = f"it ran past its limit of {self._time_s:g} s" if isinstance(error, TimeoutError) else "it ended"
             raise TuneError(f"the errors of a precision cannot be found: {why}. It is left out.") from error
-        answer = json.loads(line)
-        assert isinstance(answer, dict)
         if "failed" in answer:
             raise TuneError(f"the errors of a precision cannot be found: {answer['failed']}. It is left out.")
         return answer

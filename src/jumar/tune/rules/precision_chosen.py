@@ -30,6 +30,7 @@ from collections.abc import Iterator
 from jumar.findings import Finding, Severity
 from jumar.rules import Rule
 from jumar.tune.outcome import TuneResult
+from jumar.tune.precision.outcome import PrecisionOutcome
 
 RULE = Rule(
     code="JM535",
@@ -56,5 +57,12 @@ def findings(result: TuneResult) -> Iterator[Finding]:
                 "files": [str(path) for path in one.files],
             },
             why="The error is that of the very plan that was timed, on the real inputs and on random ones.",
-            action="Use it where this error is good enough: `jumar tune MODEL --precision FILE` takes the list.",
+            action=_action(one),
         )  # fmt: skip
+
+
+def _action(one: PrecisionOutcome) -> str:
+    """Say how the point is used: what was chosen by a metric is applied by its list only."""
+    by_list = "`jumar tune MODEL --precision FILE` takes the list"
+    by_bank = "" if one.metric else f"`jumar run --tuned --budget {one.budget:g} SCRIPT` runs it, and "
+    return f"Use it where this error is good enough: {by_bank}{by_list}."

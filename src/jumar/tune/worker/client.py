@@ -17,7 +17,7 @@ from jumar.tune.errors import TuneError
 from jumar.tune.folders import temporary_folder
 from jumar.tune.providers import import_path
 from jumar.tune.providers.base import Provider
-from jumar.tune.worker.messages import Limits, Outcome, Trial
+from jumar.tune.worker.messages import Limits, Outcome, Trial, answer_in
 from jumar.tune.worker.processes import end_process
 from jumar.tune.worker.turns import NoTurn, Turns
 
@@ -109,17 +109,8 @@ class Worker:
             self._process.stdin.write(json.dumps(message) + "\n")
             self._process.stdin.flush()
             while (line := self._process.stdout.readline()).endswith("\n"):
-                if (answer := _parsed(line)) is not None:
+                if (answer := answer_in(line)) is not None:
                     return answer
         except (OSError, ValueError):
             return None
         return None
-
-
-def _parsed(line: str) -> dict[str, Any] | None:
-    """Return an answer; None for what a `sitecustomize` printed, which runs before the worker's own code."""
-    try:
-        answer = json.loads(line[line.find("{") :])
-    except ValueError:
-        return None
-    return answer if isinstance(answer, dict) else None

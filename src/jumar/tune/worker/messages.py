@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
@@ -156,3 +157,12 @@ class Outcome:
             "worst_error": self.worst_error,
             "allowed_error": self.allowed_error,
         }
+
+
+def answer_in(line: str) -> dict[str, Any] | None:
+    """Return the answer in a line of a process; None for what a `sitecustomize` printed, before any code of ours."""
+    try:
+        answer = json.loads(line[line.find("{") :])
+    except ValueError:
+        return None
+    return answer if isinstance(answer, dict) else None
