@@ -105,6 +105,24 @@ def test_openvino_refuses_integers_that_it_would_compute_in_fewer_bits(tmp_path:
     assert "32 bits" in OpenVino().unsupported(site.graph)
 
 
+class Marked(nn.Module):
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+    def forward(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        return ids[:, 1:].masked_fill(mask, self.number)
+
+
+@pytest.mark.parametrize(("number", "is_taken"), [(-100, True), (-(2**31), True), (2**31, False), (-(2**63), False)])
+def test_openvino_refuses_a_number_of_the_graph_that_32_bits_do_not_hold(
+    tmp_path: Path, number: int, is_taken: bool
+) -> None:
+    site = site_of(Marked(number), tmp_path, torch.ones(2, 4, dtype=torch.int64), torch.zeros(2, 3, dtype=torch.bool))
+    assert ("32 bits" not in OpenVino().unsupported(site.graph)) is is_taken
+    assert not OnnxRuntime().unsupported(site.graph)
+
+
 def test_openvino_refuses_float64(tmp_path: Path) -> None:
     site = site_of(Doubled(), tmp_path, torch.ones(4, dtype=torch.float64))
     assert "float64" in OpenVino().unsupported(site.graph)

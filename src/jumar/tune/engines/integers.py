@@ -51,6 +51,20 @@ def first_integer_refusal(graph: Graph) -> str:
     return ""
 
 
+def first_number_refusal(graph: Graph) -> str:
+    """Name the first operator of integers with a number that 32 bits do not hold; empty when none has one."""
+    for value, node in enumerate(graph.nodes, len(graph.inputs)):
+        if node.operator == GETITEM or base_name(node.operator) in VIEWS:  # ends of slices are as great as can be
+            continue
+        numbers = [one for one in [*node.arguments, *node.keywords.values()] if isinstance(one, int)]
+        specs = [graph.spec_of(one) for one in (value, *node.references())]
+        if any(spec is not None and spec.dtype in INTEGERS for spec in specs) and any(
+            not -(1 << 31) <= number < 1 << 31 for number in numbers
+        ):
+            return f"{node.operator} has a number beyond 32 bits, in which OpenVINO computes integers."
+    return ""
+
+
 def ranges(graph: Graph) -> list[Range]:
     """Return what must be checked in each call."""
     found = []
