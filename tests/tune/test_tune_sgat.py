@@ -125,8 +125,8 @@ def test_a_faster_plan_is_reported_with_its_interval():
 def test_a_plan_for_the_emulated_npu_is_neither_measured_nor_applied_by_jumar():
     npu = emulated_npu("Ascend310P3")
     (found,) = findings_of(result(outcome("net", "add"), machine=npu, recording="net.onnx", is_offline=True))
-    assert found.why.startswith("Estimated for emulated npu (Ascend310P3")
-    assert found.action.startswith("Take it up by hand")
+    assert found.why.startswith("Estimated from end to end for emulated npu (Ascend310P3")
+    assert found.action.startswith("Take it up in the program by hand")
     (found,) = findings_of(result(outcome("net"), machine=npu))
     assert "Estimated: nothing is faster than eager" in found.message
 
