@@ -116,7 +116,7 @@ class Trials:
         """
         self._check_time(plan)
         begun = self.measures.elapsed_s()
-        trial = replace(self.trial(plan, against, effort or quick(self.options)), take=take)
+        trial = self.trial(plan, against, effort or quick(self.options), take=take)
         outcome = self.measures.screen(trial, self._reserve_s(), self._limit_s(plan, share), self._full_s(plan))
         self._learn(plan, outcome, self.measures.elapsed_s() - begun)
         return self._noted(plan, against, stage, outcome)
@@ -127,7 +127,7 @@ class Trials:
         Raises OutOfBudget and GraphFailed.
         """
         limit_s = self.options.limits.time_s * SLOW  # it has run before, and two dozen slow calls take their time
-        trial = replace(self.trial(plan, against, final(self.options), CONFIRMATION_SEED), take=take)
+        trial = self.trial(plan, against, final(self.options), CONFIRMATION_SEED, take)
         outcome = self.measures.confirm(trial, limit_s)
         return self._noted(plan, against, stage, outcome)
 
@@ -150,12 +150,12 @@ class Trials:
             self._full_s(plan),
         )  # fmt: skip
 
-    def trial(self, plan: Plan, against: Plan | None, effort: Effort, seed: int = 0) -> Trial:
+    def trial(self, plan: Plan, against: Plan | None, effort: Effort, seed: int = 0, take: int = 0) -> Trial:
         """Return the comparison of two plans as a trial."""
         against, effort = settled(plan, against, self.eager, effort)
         return Trial(
             task=self.graph, incumbent=stack(against), candidate=stack(plan), num_threads=self.machine.num_threads,
-            seed=self.options.seed + seed, min_gain=self.options.min_gain, effort=effort, data=self.data,
+            seed=self.options.seed + seed, take=take, min_gain=self.options.min_gain, effort=effort, data=self.data,
             error_budget=self.error_budget,
         )  # fmt: skip
 
