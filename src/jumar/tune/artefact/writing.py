@@ -19,7 +19,7 @@ from jumar.native import instructions
 from jumar.recording.files import write_atomically
 from jumar.tune.artefact.manifest import ALIGNMENT, GRAPH, MANIFEST, SITE, WEIGHTS, Manifest, WeightPlace
 from jumar.tune.artefact.members import checksum
-from jumar.tune.bank import AskedPrecision, Bank
+from jumar.tune.bank import Bank
 from jumar.tune.bank.database import now
 from jumar.tune.bank.precisions import KnownPrecision
 from jumar.tune.engines.base import Engine, Site
@@ -117,13 +117,12 @@ def freeze_captured(
 
 def _within(budget: float, captured: Captured, bank: Bank, machine: Machine) -> KnownPrecision | None:
     """Return what the bank has in fewer bits for these very weights, within a budget and usable here."""
-    from jumar.tune.backend.built import fingerprint, unusable
+    from jumar.tune.backend.built import lowered_within
     from jumar.tune.graph import data
 
     tensors = data.load(captured.data)
-    weights = fingerprint({place: tensors[place] for place in captured.graph.constants})
-    asked = AskedPrecision(task=captured.graph, machine=machine, weights=weights, budget=budget)
-    return bank.precision(asked, lambda plan: not unusable(plan, machine))
+    weights = {place: tensors[place] for place in captured.graph.constants}
+    return lowered_within(budget, bank, captured.graph, weights, machine)
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -18,7 +18,7 @@ import shutil
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,8 @@ from jumar import __version__
 from jumar.findings import Json
 from jumar.native import instructions
 from jumar.tune.backend.notes import tell
+from jumar.tune.bank import AskedPrecision, Bank
+from jumar.tune.bank.precisions import KnownPrecision
 from jumar.tune.engines import ENGINES, Engine, GraphFunction, Site
 from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph
@@ -98,6 +100,25 @@ def unusable(plan: Plan, machine: Machine, engines: Sequence[Engine] | None = No
                 f": {one.reason}" if one.reason else ", which this Jumar has not; tune again."
             )
     return ""
+
+
+def lowered_within(
+    budget: float, bank: Bank, graph: Graph, weights: Mapping[int, torch.Tensor], machine: Machine,
+    on_unusable: Callable[[str], None] | None = None,
+) -> KnownPrecision | None:  # fmt: skip
+    """Return what a bank has in fewer bits for these very weights, the fastest within a budget that is usable here.
+
+    `on_unusable` is told why a plan is passed over.
+    """
+
+    def is_usable(plan: Plan) -> bool:
+        why = unusable(plan, machine)
+        if why and on_unusable is not None:
+            on_unusable(why)
+        return not why
+
+    asked = AskedPrecision(task=graph, machine=machine, weights=fingerprint(weights), budget=budget)
+    return bank.precision(asked, is_usable)
 
 
 def fingerprint(weights: Mapping[int, torch.Tensor]) -> str:

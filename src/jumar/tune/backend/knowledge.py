@@ -13,7 +13,7 @@ import sqlalchemy as sa
 
 from jumar.errors import JumarError
 from jumar.tune.backend.notes import say
-from jumar.tune.bank import AskedPrecision, Bank, bank_place, built_in_place
+from jumar.tune.bank import Bank, bank_place, built_in_place
 from jumar.tune.bank.database import Database
 from jumar.tune.bank.location import FILE_NAME, Place, data_folder
 from jumar.tune.bank.precisions import keys_of
@@ -69,16 +69,12 @@ class Knowledge:
         return None if entry is None or entry.policy is None else Plan.of(entry.policy)
 
     def _within_budget(self, graph: Graph, weights: Mapping[int, torch.Tensor], budget: float) -> Plan | None:
-        from jumar.tune.backend.built import fingerprint, unusable
+        from jumar.tune.backend.built import lowered_within
 
-        def is_usable(plan: Plan) -> bool:
-            why = unusable(plan, self.machine)
-            if why:
-                say(f"a plan in fewer bits is not used: {why}")
-            return not why
-
-        asked = AskedPrecision(task=graph, machine=self.machine, weights=fingerprint(weights), budget=budget)
-        known = self.bank.precision(asked, is_usable)
+        known = lowered_within(
+            budget, self.bank, graph, weights, self.machine,
+            lambda why: say(f"a plan in fewer bits is not used: {why}"),
+        )  # fmt: skip
         return None if known is None else known.plan
 
 
