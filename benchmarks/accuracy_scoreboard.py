@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tests" / "accuracy"))
+sys.path.insert(0, str(HERE.parent / "tests" / "comparison"))
 
 from scoreboard.cases import all_cases, healthy  # noqa: E402 - found by the line above
 from scoreboard.faults import Case  # noqa: E402 - as above

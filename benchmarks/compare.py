@@ -31,7 +31,7 @@ from jumar.recording.sketch import sketch_of
 
 CHILD = """
 import json, resource, sys, time
-from jumar.accuracy import compare
+from jumar.comparison import compare
 from jumar.recording import Recording
 base = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 start, cpu = time.perf_counter(), time.process_time()

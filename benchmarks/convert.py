@@ -29,14 +29,15 @@ from typing import Any
 
 import convert_tree
 
-from jumar.migrate import Skip, convert_source, engine
-from jumar.migrate.facts.python import summarise
-from jumar.migrate.pool import usable_cpus
+from jumar.base.host import usable_cores
+from jumar.convert import Skip, convert_source
+from jumar.convert.facts.python import summarise
+from jumar.convert.rules.order import ORDER
 
 CHILD = """
 import json, sys, time
 from pathlib import Path
-from jumar.migrate import convert_tree
+from jumar.convert import convert_tree
 start = time.perf_counter()
 conversion = convert_tree(Path(sys.argv[1]), jobs=int(sys.argv[2]), cache=sys.argv[3] == "cache")
 print(json.dumps([time.perf_counter() - start, len(conversion.files), conversion.num_edits, len(conversion.failures)]))
@@ -97,8 +98,8 @@ def whole_trees(root: Path, num_lines: int, num_rounds: int) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as cache:
             about = convert_in_child(root, 1, None)
             ways["one core"].append(about[0])
-            ways["all cores"].append(convert_in_child(root, usable_cpus(), Path(cache))[0])
-            ways["again"].append(convert_in_child(root, usable_cpus(), Path(cache))[0])
+            ways["all cores"].append(convert_in_child(root, usable_cores(), Path(cache))[0])
+            ways["again"].append(convert_in_child(root, usable_cores(), Path(cache))[0])
     times = {
         way: {"seconds": spread(found), "lines_per_second": num_lines / statistics.median(found)}
         for way, found in ways.items()
@@ -128,7 +129,9 @@ def time_of_rules(root: Path, limit: int) -> Iterator[tuple[str, float]]:
         return run
 
     sources = files_of(root, limit)["with"]
-    engine.CHECKS = tuple((rule, timed(f"{rule.code} {rule.name}", check)) for rule, check in engine.CHECKS)
+    for step in ORDER:
+        module: Any = step.load()
+        module.find = timed(f"{step.code} {module.RULE.name}", module.find)
     total = convert_alone(sources)
     yield "everything else", 1 - sum(spent.values()) / total
     yield from ((name, seconds / total) for name, seconds in spent.most_common())
@@ -184,7 +187,7 @@ def main() -> None:
             "libcst": importlib.metadata.version("libcst"),
             "machine": platform.machine(),
             "processor": processor(),
-            "cores": usable_cpus(),
+            "cores": usable_cores(),
             "load": os.getloadavg()[0],
             "rounds": num_rounds,
             "source": "made up" if options.folder is None else "a folder",

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 import jumar
-from jumar.accuracy.replay import Replayed, replay
+from jumar.comparison.replay import Replayed, replay
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "complex64": torch.complex64, "int64": torch.int64}
 
@@ -60,7 +60,7 @@ def replayed(info: Any, dtype: torch.dtype, limit: int, folder: Path) -> list[Re
                 continue
     try:
         return replay(folder, on="cpu")
-    except jumar.errors.JumarError:
+    except jumar.base.errors.JumarError:
         return []
 
 

@@ -23,8 +23,8 @@ from shufflenet_adapter import Adapter, installed
 from torch import nn
 
 from jumar.device import DevicePlan, activate
-from jumar.device.estimate import OperatorShape, Software, TensorShape, Timeline, operator_cost, software
-from jumar.device.soc import get_soc
+from jumar.soc.estimate import OperatorShape, Software, TensorShape, Timeline, operator_cost, software
+from jumar.soc.profiles import get_soc
 
 RUN_BATCH = 11
 SOC = "Ascend910A"
@@ -237,7 +237,7 @@ class Recorder:
     on: bool = False
 
     def add(self, execution: Any) -> None:
-        from jumar.device.emulator.profiler.executions import operator_shape
+        from jumar.npu.profiler.collect.executions import operator_shape
 
         self.entries.append(operator_shape(execution))
 
@@ -310,7 +310,7 @@ def forward_pass(model: nn.Module, _: Step) -> Callable[[], None]:
 def record(step: Step, make: Callable[[nn.Module, Step], Callable[[], None]]) -> list[OperatorShape | None]:
     """Return what the second run of this step asks of the device."""
     global OPTIONS  # noqa: PLW0603 - autograd functions take no options
-    from jumar.device.emulator import ledger
+    from jumar.npu.formats.ledger import ledger
 
     OPTIONS = step
     with installed(step.adapter):
@@ -408,7 +408,7 @@ def main() -> None:
     torch.set_num_threads(1)
     activate(DevicePlan(real="never", soc=SOC, numerics="exact", unsupported="fallback"))
     result: dict[str, Any] = {
-        "what": "estimated by jumar.device.estimate, compared with the tables of document 004; nothing was measured",
+        "what": "estimated by jumar.soc.estimate, compared with the tables of document 004; nothing was measured",
         "soc": SOC,
         "torch": torch.__version__,
         "run_batch": RUN_BATCH,

@@ -11,11 +11,11 @@ import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jumar.device.emulator import ledger
-from jumar.device.emulator.formats import rules
-from jumar.device.emulator.formats.families import Family
-from jumar.device.emulator.formats.names import Format
-from jumar.device.emulator.formats.rules import Call, Choice
+from jumar.npu.formats import rules
+from jumar.npu.formats.families import Family
+from jumar.npu.formats.ledger import ledger
+from jumar.npu.formats.names import Format
+from jumar.npu.formats.rules import Call, Choice
 
 _BLOCK = 16
 

@@ -36,11 +36,11 @@ import tune_models
 from tune_contenders import ENGINES, LOWER_PRECISION, TRAIN
 from tune_table import RATIOS, by_machine, guide_with, machine_of, table, told
 
-from jumar.recording.files import write_text_atomically
+from jumar.base.files import write_text
 from jumar.tune.backend.knowledge import ERROR_BUDGET
-from jumar.tune.gate import median_interval
-from jumar.tune.machine import this_machine
-from jumar.tune.options import parse_duration_s
+from jumar.tune.measure.options import parse_duration_s
+from jumar.tune.model.gate import median_interval
+from jumar.tune.model.machine import this_machine
 
 HERE = Path(__file__).parent
 SAMPLE_S = 0.05
@@ -231,7 +231,7 @@ def read(path: Path) -> list[dict[str, Any]]:
 def add(path: Path, row: dict[str, Any]) -> list[dict[str, Any]]:
     """Write the row into the file, in place of an older one of the same name and machine; whole or not at all."""
     rows = [old for old in read(path) if identity(old) != identity(row)] + [row]
-    write_text_atomically(path, json.dumps(rows, indent=1) + "\n")
+    write_text(path, json.dumps(rows, indent=1) + "\n")
     return rows
 
 
@@ -265,7 +265,7 @@ def main() -> None:
             print(table(rows[-1:]), flush=True)
     print("\n\n".join(map(told, by_machine(rows))))
     if options.guide is not None:
-        write_text_atomically(options.guide, guide_with(options.guide.read_text("utf-8"), rows))
+        write_text(options.guide, guide_with(options.guide.read_text("utf-8"), rows))
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import tune_models
 from torch import nn
 
 from jumar.tune.backend.knowledge import ERROR_BUDGET
-from jumar.tune.worker.waits import read_waits, waited_us
+from jumar.tune.measure.worker.pairs import read_waits, waited_us
 
 Inputs = tuple[torch.Tensor, ...]
 Call = Callable[[], Any]

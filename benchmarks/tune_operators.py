@@ -18,10 +18,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from jumar.tune.engines import Engine, OpenVino, Site
+from jumar.tune.engines import Engine, Site
 from jumar.tune.engines.kernels import Kernels
+from jumar.tune.engines.openvino.engine import OpenVino
 from jumar.tune.graph.fx import from_fx
-from jumar.tune.machine import Machine, this_machine
+from jumar.tune.model.machine import Machine, this_machine
 
 ROUNDS, CALLS = 30, 3
 Calls = Mapping[str, Callable[[], Any]]

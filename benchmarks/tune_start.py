@@ -25,9 +25,9 @@ from typing import Any
 import torch
 import tune_models
 
-from jumar.tune.machine import this_machine
+from jumar.tune.model.machine import this_machine
+from jumar.tune.model.policy import Policy
 from jumar.tune.plan.plan import worded
-from jumar.tune.policy import Policy
 
 HERE = Path(__file__).parent
 MAKE = "import tune_models; model, inputs = tune_models.make({model!r}, {batch})\n"

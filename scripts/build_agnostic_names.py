@@ -1,4 +1,4 @@
-"""Make `src/jumar/migrate/data/torch_names.json` again, when a new PyTorch comes out.
+"""Make `src/jumar/convert/model/data/torch_names.json` again, when a new PyTorch comes out.
 
     python scripts/build_agnostic_names.py [--out FILE]
 
@@ -47,7 +47,7 @@ ALSO_SIGNED = (
 def main() -> None:
     """Read the installed PyTorch, write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    default = Path(__file__).parents[1] / "src" / "jumar" / "migrate" / "data" / "torch_names.json"
+    default = Path(__file__).parents[1] / "src" / "jumar" / "convert" / "model" / "data" / "torch_names.json"
     parser.add_argument("--out", type=Path, default=default)
     options = parser.parse_args()
     options.out.write_text(json.dumps(table(), indent=1, sort_keys=True) + "\n", encoding="utf-8")

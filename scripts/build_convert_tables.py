@@ -2,7 +2,7 @@
 
     python scripts/build_convert_tables.py [--check]
 
-Every "after" in them is what `jumar.migrate` really makes of the "before": the example of a rule's page, and a
+Every "after" in them is what `jumar.convert` really makes of the "before": the example of a rule's page, and a
 line that uses a name of `torch.cuda`. `--check` writes nothing and exits 1 when a table is not current.
 """
 

@@ -1,6 +1,6 @@
 """Make the table of the vendor's custom operators again, when a new torch_npu comes out.
 
-    python scripts/build_custom_operators.py RAW [--out src/jumar/device/data]
+    python scripts/build_custom_operators.py RAW [--out src/jumar/soc/data]
 
 RAW is the folder that `build_support_tables.py` reads; of it only `npu_operators.json` is needed, whose
 `custom` maps an operator to the overloads with their schemas and versions and whose `native_custom`
@@ -28,7 +28,7 @@ def main() -> None:
     """Read the raw table, write the packaged one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("raw", type=Path)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "src" / "jumar" / "device" / "data")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "src" / "jumar" / "soc" / "data")
     options = parser.parse_args()
     raw = json.loads((options.raw / "npu_operators.json").read_text(encoding="utf-8"))
     lines = ",\n".join(json.dumps(schema) for schema in sorted(set(schemas(raw))))

@@ -1,6 +1,6 @@
 """Make the table of dtype limits again, when a new CANN or op-plugin comes out.
 
-    python scripts/build_dtype_table.py SOURCES [--out src/jumar/device/data]
+    python scripts/build_dtype_table.py SOURCES [--out src/jumar/soc/data]
 
 SOURCES holds checked-out trees of the public repositories `ops-math` and `ops-nn` (hicann), whose aclnn functions
 check dtypes, and of `op-plugin` (Ascend), which says with which aclnn function an aten overload calls and which
@@ -24,7 +24,7 @@ from typing import Any
 
 from aclnn_checks import FIRST, LATER, Columns, Function, functions, last_word, read_library, without_comments
 
-from jumar.device.support.data import FOLDER, kinds, table
+from jumar.soc.support.data import FOLDER, kinds, table
 
 HEADER = {
     "source": "Parameter checks of the aclnn functions in the CANN operator libraries ops-math and ops-nn; which "

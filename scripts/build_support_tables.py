@@ -1,10 +1,10 @@
 """Make the support tables of `jumar.device` again, when a new torch_npu or PyTorch comes out.
 
-    python scripts/build_support_tables.py RAW [--out src/jumar/device/data]
+    python scripts/build_support_tables.py RAW [--out src/jumar/soc/data]
 
 RAW is a folder with `npu_native_api_support.json`, `npu_operators.json`, `torch_npu_public_api.json`
 and `cuda_npu_accelerator_api_map.json`, extracted from the vendor's repositories as
-`src/jumar/device/data/README.md` describes. PyTorch's own part is read from the installed torch
+`src/jumar/soc/data/README.md` describes. PyTorch's own part is read from the installed torch
 (op_db needs the package `expecttest`), so run this with the torch release the tables should name.
 """
 
@@ -32,7 +32,7 @@ def main() -> None:
     """Read the raw tables and the installed PyTorch, write the five packaged tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("raw", type=Path)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "src" / "jumar" / "device" / "data")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "src" / "jumar" / "soc" / "data")
     options = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     torch.set_num_threads(1)

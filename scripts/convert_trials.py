@@ -15,10 +15,10 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-from jumar.findings import Finding
-from jumar.migrate import Conversion, ConvertOptions, convert_tree
-from jumar.migrate.options import Target
-from jumar.migrate.verify import verify
+from jumar.base.findings import Finding
+from jumar.convert import Conversion, ConvertOptions, convert_tree
+from jumar.convert.model.options import Target
+from jumar.convert.verify import verify
 
 _SEVERITIES = ("error", "warning", "advice", "info")
 

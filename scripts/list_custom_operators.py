@@ -41,7 +41,8 @@ def updated(page: str) -> str:
 def tables() -> str:
     """Return the tables as Markdown."""
     activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
-    from jumar.device.emulator.custom import gradients, mechanism, schemas
+    from jumar.npu.ops.mechanism import gradients, schemas
+    from jumar.npu.ops.mechanism import implement as mechanism
 
     def is_differentiable(name: str) -> bool:
         if name in mechanism.OWN:

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+# NOTE: tests start hundreds of Python processes. Without byte code each of them, and each worker of xdist, compiles
+# the package and the tests anew.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # NOTE: the same examples in every run, and no complaint about how long they take: the machine may be busy.
 settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -14,3 +23,14 @@ settings.load_profile("suite")
 # Tests of Ctrl-C would then wait for an interrupt that cannot come.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text("utf-8").splitlines())
+"""`test_file.py::test_name[parameters]` of tests that take more than about half a second of the processor;
+`scripts/list_slow_tests.py` writes it. A test that must be slow by its nature has the mark in its file."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if f"{item.path.name}::{item.nodeid.partition('::')[2]}" in SLOW:
+            item.add_marker(pytest.mark.slow)

@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jumar.migrate import ConvertOptions, api_map, convert_source
-from jumar.migrate.options import Target
+from jumar.convert import ConvertOptions, convert_source
+from jumar.convert.model import api_map
+from jumar.convert.model.options import Target
 
 _HEAD = """\
 # What becomes of every name of torch.cuda

@@ -14,13 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
-from jumar.migrate import ConvertOptions, convert_source
-from jumar.migrate.engine import convert_file
-from jumar.migrate.options import Distributed
-from jumar.migrate.outcome import Outcome
-from jumar.migrate.rules import RULES
-from jumar.migrate.user_rules import UserRules, load
-from jumar.rules import Rule
+from jumar.base.rules import Rule, documentation
+from jumar.convert import ConvertOptions, convert_source
+from jumar.convert.engine.file import convert_file
+from jumar.convert.model.options import Distributed
+from jumar.convert.model.outcome import Outcome
+from jumar.convert.rules.order import rules_by_code
+from jumar.convert.user_rules.load import load
+from jumar.convert.user_rules.model import UserRules
 
 MARK = "# the example\n"
 _END = "# its end"
@@ -97,7 +98,7 @@ def _plain(code: str, language: str) -> str:
 
 def section(rule: Rule, name: str) -> str:
     """Return the text under a heading of the rule's page."""
-    found = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", inspect.cleandoc(rule.doc), re.DOTALL | re.MULTILINE)
+    found = re.search(rf"^## {name}\n(.*?)(?=^## |\Z)", inspect.cleandoc(documentation(rule)), re.DOTALL | re.MULTILINE)
     return found[1].strip() if found else ""
 
 
@@ -114,7 +115,7 @@ def converted(code: str) -> Converted | None:
     Of several ways to convert it (with what stands above it, and which options) the first that agrees with the
     page is taken, else the first in which the rule changes something, else the first in which it reports.
     """
-    rule = next(rule for rule in RULES if rule.code == code)
+    rule = rules_by_code()[code]
     best: Converted | None = None
     for found in _attempts(rule):
         if rule.safety is None or found.agrees:

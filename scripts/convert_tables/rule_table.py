@@ -6,8 +6,8 @@ import difflib
 from collections.abc import Iterator
 
 from convert_tables.examples import Converted, converted, fenced, section
-from jumar.migrate.rules import RULES, proof
-from jumar.rules import Rule
+from jumar.base.rules import Rule, rules_of
+from jumar.convert.rules.order import rules_by_code
 
 _HEAD = """\
 # Every rule of conversion, before and after
@@ -35,7 +35,7 @@ _GROUPS = (
 
 def page() -> str:
     """Return the page."""
-    rules = sorted(RULES, key=lambda rule: rule.code)
+    rules = sorted(rules_by_code().values(), key=lambda rule: rule.code)
     parts = [_HEAD, "## Contents\n", *_contents(rules)]
     for title, first, last in _GROUPS:
         own = [rule for rule in rules if first <= int(rule.code[2:]) <= last]
@@ -56,7 +56,7 @@ def _edits(rule: Rule) -> str:
 
 
 def _option(rule: Rule) -> str:
-    if rule in proof.RULES:
+    if rule in rules_of("convert.verify"):
         return "`--verify`"
     found = converted(rule.code)
     needs = found.needs if found is not None else f"--enable {rule.code}" if rule.opt_in else ""

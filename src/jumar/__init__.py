@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.lazy import loader
+from jumar.base.lazy import loader
 
 if TYPE_CHECKING:
-    from jumar.accuracy import compare
     from jumar.capture import HuggingFaceRecorder, LightningRecorder, record
+    from jumar.comparison import compare
     from jumar.device import emulate
     from jumar.tune.artefact import load
 
@@ -19,7 +19,7 @@ __version__ = "0.1.0"
 __all__ = ["HuggingFaceRecorder", "LightningRecorder", "__version__", "compare", "emulate", "load", "record"]
 
 _HOME = {
-    "compare": "jumar.accuracy",
+    "compare": "jumar.comparison",
     "emulate": "jumar.device",
     "HuggingFaceRecorder": "jumar.capture",
     "LightningRecorder": "jumar.capture",

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from jumar.capture import record
-from jumar.capture.session import Session
+from jumar.capture.session.session import Session
 from jumar.recording import Recording
 
 

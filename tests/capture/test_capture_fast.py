@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jumar.native import compiler
+from jumar.base.native import compiler
 
 
 @pytest.mark.slow

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from jumar.base.errors import DeviceError, OutputError, ScriptError
 from jumar.capture import LaunchResult, RecordPlan, launch
 from jumar.device import DevicePlan
-from jumar.errors import DeviceError, OutputError, ScriptError
 from jumar.recording import Recording
 
 MODEL = """

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import jumar
-from jumar.capture.memory import borrowed
+from jumar.capture.notes.memory import borrowed
 from jumar.recording import Recording, sketch
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from jumar.capture.naming import ModuleNames, named_modules, unwrap
+from jumar.capture.watch.naming import ModuleNames, named_modules, unwrap
 
 
 def outermost(names: ModuleNames, module: nn.Module) -> str | None:

@@ -6,18 +6,22 @@ import numpy as np
 import pytest
 import torch
 
-from jumar.capture.randomness import draws, operator_digest, step_digests
+from jumar.capture.notes.operators import operator_info
+from jumar.capture.notes.randomness import operator_digest, step_digests
 
 
-@pytest.mark.parametrize("name", ["rand", "native_dropout", "bernoulli_", "multinomial", "randperm", "normal_"])
+@pytest.mark.parametrize("name", ["rand", "native_dropout", "bernoulli_", "multinomial", "randperm", "_standard_gamma"])
 def test_operators_that_draw_are_told_by_their_tag(name: str) -> None:
     packet = getattr(torch.ops.aten, name)
-    assert draws(getattr(packet, packet.overloads()[0]))
+    assert operator_info(getattr(packet, packet.overloads()[0])).draws
 
 
-@pytest.mark.parametrize("operator", [torch.ops.aten.empty.memory_format, torch.ops.aten.add.Tensor, object()])
+@pytest.mark.parametrize(
+    "operator",
+    [torch.ops.aten.empty.memory_format, torch.ops.aten.add.Tensor, torch.ops.aten._fused_sdp_choice.default],
+)
 def test_other_operators_draw_nothing(operator: object) -> None:
-    assert not draws(operator)
+    assert not operator_info(operator).draws
 
 
 def test_equal_states_have_equal_digests_and_drawing_changes_only_its_own_generator() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from jumar.capture.fast import build
-from jumar.native import compiler, features
+from jumar.base.native import compiler, features
+from jumar.capture.fast import loading
 from jumar.recording import sketch
 
-NATIVE = Path(build.__file__).parent / "native"
+NATIVE = Path(loading.__file__).parent / "native"
 WIDTHS = {"avx512f": ["-mavx512f", "-mavx512dq"], "avx2": ["-mavx2", "-mfma"], "": []}
 DRIVER = """
 #include "values.hpp"

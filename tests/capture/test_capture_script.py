@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from jumar.base.errors import ScriptError, UsageError
 from jumar.capture import RecordPlan, run_script
-from jumar.capture.plan import stop_after_from
-from jumar.errors import ScriptError, UsageError
+from jumar.capture.plans.plan import stop_after_from
 from jumar.recording import Recording, RunEnd
 
 TRAIN = """

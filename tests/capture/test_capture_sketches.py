@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.capture import record
-from jumar.capture.calls import Seen
+from jumar.capture.notes.calls import Seen
 from jumar.capture.probes import HashProbe, SketchProbe, hashes, sketches, stats
 from jumar.recording import Recording, TensorRow, sketch
 
@@ -71,7 +71,7 @@ def test_sketches_are_of_the_elements_in_logical_order_as_float32(values: torch.
 
 
 def seen_by(probe: Any, *tensors: torch.Tensor) -> list[Seen]:
-    from jumar.capture.storages import StorageTable
+    from jumar.capture.notes.storages import StorageTable
 
     table, found = StorageTable(), []
     for tensor in tensors:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from jumar.capture.memory import dense, is_gapless
+from jumar.capture.notes.memory import dense, is_gapless
 from jumar.capture.probes.stats import _from_device, device_statistics, host_statistics
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from jumar.capture.session import Session
+from jumar.capture.session.session import Session
 from jumar.recording import Recording
 
 
@@ -114,7 +114,7 @@ def test_hooks_and_wrappers_are_gone_after_a_recording(training, recorded) -> No
 
 
 def test_stop_after_ends_the_run_in_a_way_that_except_exception_does_not_catch(training) -> None:
-    from jumar.capture.observer import StopRun
+    from jumar.capture.observe.observer import StopRun
 
     session = Session(None, stop_after=2)
     session.start()
@@ -149,8 +149,8 @@ def test_what_a_block_raises_is_passed_on_after_the_finished_steps_are_written(t
 
 
 def test_two_recordings_at_once_are_refused(tmp_path) -> None:
+    from jumar.base.errors import UsageError
     from jumar.capture import record
-    from jumar.errors import UsageError
 
     with record(tmp_path / "a"), pytest.raises(UsageError, match="under way"), record(tmp_path / "b"):
         pass

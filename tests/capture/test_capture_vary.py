@@ -8,12 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from jumar.accuracy.canonical import EXACT
+from jumar.base.errors import UsageError
 from jumar.capture import record
-from jumar.capture.plan import RecordPlan
-from jumar.capture.session import Session
-from jumar.capture.vary import UNTOUCHED, moved, other_number, varied
-from jumar.errors import UsageError
+from jumar.capture.notes.operators import operator_info
+from jumar.capture.plans.plan import RecordPlan
+from jumar.capture.session.session import Session
+from jumar.capture.session.vary import is_untouched, moved, other_number, varied
 from jumar.recording import Recording
 
 
@@ -65,8 +65,16 @@ def test_operators_that_only_move_or_select_give_what_they_gave(operator) -> Non
         assert torch.equal(operator(x), plain)
 
 
-def test_what_comparing_takes_for_exact_is_left_alone() -> None:
-    assert not EXACT - UNTOUCHED
+@pytest.mark.parametrize("name", ["relu_", "cat", "index", "bernoulli", "empty_like", "is_same_size", "unsafe_chunk"])
+def test_what_rounds_nothing_is_left_alone(name: str) -> None:
+    packet = getattr(torch.ops.aten, name)
+    assert is_untouched(operator_info(getattr(packet, packet.overloads()[0])))
+
+
+@pytest.mark.parametrize("name", ["mm", "add", "native_dropout", "softmax"])
+def test_what_calculates_is_not_left_alone(name: str) -> None:
+    packet = getattr(torch.ops.aten, name)
+    assert not is_untouched(operator_info(getattr(packet, packet.overloads()[0])))
 
 
 def test_the_observer_sees_the_inputs_as_the_program_gave_them(tmp_path) -> None:

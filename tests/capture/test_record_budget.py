@@ -8,10 +8,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jumar.base.errors import UsageError
 from jumar.capture import record
-from jumar.capture.budget import RESERVED_BYTES, Budget, Stage, parse_budget
+from jumar.capture.plans.budget import RESERVED_BYTES, Budget, Stage, parse_budget
 from jumar.capture.probes import StatsProbe
-from jumar.errors import UsageError
 from jumar.recording import Recording
 
 

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 import jumar
+from jumar.base.errors import UsageError
 from jumar.capture import record
-from jumar.errors import UsageError
 from jumar.recording import Recording
 
 

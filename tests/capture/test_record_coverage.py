@@ -17,9 +17,9 @@ from torch import (
 from torch.nn.functional import linear as linear_imported_before
 from torch.utils.checkpoint import checkpoint
 
+from jumar.base.errors import OutputError, UsageError
 from jumar.capture import record
 from jumar.device import emulate
-from jumar.errors import OutputError, UsageError
 from jumar.recording import CallRow, Recording
 
 
@@ -294,6 +294,27 @@ def test_random_operators_carry_the_state_they_draw_from_and_steps_that_of_all(r
     assert uniform.rng == normal.rng != ""
     assert [row.rng for row in rows_of(recording, "aten::exp")] == [""]
     assert {"python", "cpu"} <= set(recording.step_info(0).rng)
+
+
+def test_rows_say_whether_a_call_draws_and_whether_it_only_makes_a_view(recorded) -> None:
+    def run() -> None:
+        ones = torch.ones(2, 2)
+        torch._standard_gamma(ones)
+        torch.native_dropout(ones, 0.5, train=True)
+        torch.native_dropout(ones, 0.5, train=False)
+        ones.t().exp()
+
+    recording = recorded(run)
+    assert [row.draws for row in rows_of(recording, "aten::_standard_gamma")] == [True]
+    assert [row.draws for row in rows_of(recording, "aten::native_dropout")] == [True, False]
+    assert [(row.draws, row.is_view) for row in rows_of(recording, "aten::t")] == [(False, True)]
+    assert [(row.draws, row.is_view) for row in rows_of(recording, "aten::exp")] == [(False, False)]
+
+
+def test_rows_of_modules_do_not_say_whether_they_draw(recorded) -> None:
+    recording = recorded(lambda: torch.nn.Dropout()(torch.ones(2)))
+    (row,) = rows_of(recording, "Dropout")
+    assert (row.draws, row.is_view) == (None, None)
 
 
 @pytest.mark.parametrize("values", ["hash", "stats", "sketch", "tensors"])

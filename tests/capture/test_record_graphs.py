@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from jumar.capture import record
-from jumar.capture.compiled import known_codes
+from jumar.capture.observe.compiled import known_codes
 from jumar.recording import Recording
 
 HAS_COMPILER = shutil.which("g++") is not None or shutil.which("clang++") is not None
@@ -48,7 +48,7 @@ def _fresh_compiler(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     torch._dynamo.reset()
     before = {id(code) for code in known_codes()}
     monkeypatch.setattr(
-        "jumar.capture.session.known_codes",
+        "jumar.capture.session.session.known_codes",
         lambda: [code for code in known_codes() if id(code) not in before or code.co_filename == __file__],
     )
     yield

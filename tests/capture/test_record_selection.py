@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jumar.base.errors import RecordingError, UsageError
 from jumar.capture import record
-from jumar.capture.patterns import read_patterns
-from jumar.capture.selection import Selection
-from jumar.errors import RecordingError, UsageError
+from jumar.capture.plans.patterns import read_patterns
+from jumar.capture.probes.selection import Selection
 from jumar.recording import Recording
 from jumar.recording.schema import row_key
 

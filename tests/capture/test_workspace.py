@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jumar.capture.workspace import Workspace
+from jumar.capture.process.workspace import Workspace
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def snapshot(folder: Path) -> dict[str, str]:
 
 
 def run_in(workspace: Workspace, project: Path, code: str) -> str:
-    guard = f"from jumar.capture.workspace import install_guard; install_guard({str(workspace.root)!r})\n"
+    guard = f"from jumar.capture.process.workspace import install_guard; install_guard({str(workspace.root)!r})\n"
     result = subprocess.run(
         [sys.executable, "-c", guard + textwrap.dedent(code)],
         cwd=workspace.path(project),

@@ -17,12 +17,13 @@ from tune_builders import MACHINE, gain, measured, mm_task, spec
 from jumar.cli.main import main
 from jumar.tune import Bank, this_machine
 from jumar.tune.bank import Tried
-from jumar.tune.gate import estimated_gain
 from jumar.tune.graph import Graph, Node
+from jumar.tune.measure.worker.client import Worker
+from jumar.tune.measure.worker.messages import Outcome
+from jumar.tune.measure.worker.turns import Turns
+from jumar.tune.model.gate import estimated_gain
+from jumar.tune.model.policy import Policy
 from jumar.tune.plan import Plan, Region
-from jumar.tune.policy import Policy
-from jumar.tune.worker import Outcome, Worker
-from jumar.tune.worker.turns import Turns
 
 NATIVE = Policy(kind="Impl", provider="aten_native")
 FORMAT = Policy(kind="Format", provider="channels_last")
@@ -216,7 +217,7 @@ def test_verify_measures_again_without_changing_the_bank(folder, capsys):
 
 
 def test_verify_says_how_many_operators_the_time_did_not_suffice_for(folder, capsys, monkeypatch):
-    monkeypatch.setattr("jumar.tune.remeasure.Worker.run", lambda *_: time.sleep(0.02) or measured(1.5))
+    monkeypatch.setattr("jumar.tune.job.remeasure.Worker.run", lambda *_: time.sleep(0.02) or measured(1.5))
     assert main(["bank", "verify", "--measure", "--time-budget", "0.01s"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.endswith(
@@ -244,7 +245,7 @@ def test_verify_leaves_graphs_out_and_counts_what_was_measured(folder, capsys, m
     bank.accept(graph, this_machine(), plan, incumbent=(), gain=gain(1.5), min_gain=0.02, tried=[])
     bank.close()
     outcomes = [Outcome(status="busy", phase="measure", detail="other programs"), measured(1.5)]
-    monkeypatch.setattr("jumar.tune.remeasure.Worker.run", lambda *_: outcomes.pop())
+    monkeypatch.setattr("jumar.tune.job.remeasure.Worker.run", lambda *_: outcomes.pop())
     assert main(["bank", "verify", "--measure"]) == 0
     first = capsys.readouterr().out.splitlines()[0]
     assert first.endswith(
@@ -273,7 +274,7 @@ def test_measuring_again_takes_turns_with_runs_that_tune(folder, monkeypatch, ca
         def run(self, trial, limits):
             return measured(1.5)
 
-    monkeypatch.setattr("jumar.tune.remeasure.Worker", Quiet)
+    monkeypatch.setattr("jumar.tune.job.remeasure.Worker", Quiet)
     assert main(["bank", "verify", "--measure"]) == 0
     assert [type(one) for one in turns] == [Turns]
     capsys.readouterr()

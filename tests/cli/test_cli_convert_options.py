@@ -8,11 +8,11 @@ from pathlib import Path
 import click
 import pytest
 
-from jumar.cli.convert import command
-from jumar.cli.convert.request import Request
-from jumar.cli.convert.selection import distributed, rule_codes
+from jumar.base.errors import UsageError
+from jumar.cli.commands.convert import command
+from jumar.cli.commands.convert.selection import distributed, rule_codes
 from jumar.cli.main import main
-from jumar.errors import UsageError
+from jumar.show.convert.request import Request
 
 SCRIPT = "import torch\nmodel.cuda()\nstate = torch.load('m.pt')\n"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import openpyxl
 import pytest
 
-from jumar.cli.convert.sources import excluded, output_folder
+from jumar.base.errors import InputError
+from jumar.cli.commands.convert.sources import excluded, output_folder
 from jumar.cli.main import main
-from jumar.errors import InputError
 
 REPORTS = {
     "msFmkTranspltlog.txt", "change_list.csv", "unsupported_op.xlsx", "findings.json", "changes.patch", "index.html"
@@ -109,18 +109,18 @@ def test_the_workbook_names_what_the_npu_lacks_and_what_was_left(project: Path) 
 def test_an_assessment_is_looked_up_when_the_sources_are_the_same(
     project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    import jumar.assess
-    from jumar.cli.convert import assessment
-    from jumar.migrate import convert_tree
+    import jumar.convert.assess
+    from jumar.convert import convert_tree
+    from jumar.show.convert import lacking
 
     monkeypatch.setenv("JUMAR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(assessment, "_CACHED_FILES", 1)
+    monkeypatch.setattr(lacking, "_CACHED_FILES", 1)
     calls = []
-    real = jumar.assess.assess_source
-    monkeypatch.setattr(jumar.assess, "assess_source", lambda files: (calls.append(files), real(files))[1])
+    real = jumar.convert.assess.assess_source
+    monkeypatch.setattr(jumar.convert.assess, "assess_source", lambda files: (calls.append(files), real(files))[1])
 
     def rows(cache: bool = True) -> list[object]:
-        return list(assessment.assessed(convert_tree(project), [], cache=cache))
+        return list(lacking.assessed(convert_tree(project), [], cache=cache))
 
     first = rows()
     assert rows() == first != []
@@ -148,7 +148,7 @@ def test_the_page_has_its_parts(project: Path) -> None:
 
 
 def test_a_page_of_a_big_tree_is_capped_with_a_note(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from jumar.cli.convert import page
+    from jumar.show.convert import page
 
     monkeypatch.setattr(page, "MOST_FINDINGS", 2)
     monkeypatch.setattr(page, "MOST_FILES", 1)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-import jumar.doctor
+import jumar.advise.doctor
+from jumar.advise.doctor.host import Host, Package, Python
+from jumar.base.findings import Finding
 from jumar.cli import main as cli
-from jumar.doctor.host import Host, Package, Python
-from jumar.findings import Finding
 
 LAPTOP = Host(python=Python(version="3.11.7", torch=Package(installed=True, version="2.13.0")))
 LOG = "2024-11-28 11:50:00,000 step 1\nKilled\nRuntimeError: NPU out of memory. Tried to allocate 2.00 GiB\n"
@@ -27,7 +27,7 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def host(monkeypatch: pytest.MonkeyPatch):
     def plant(**environ: str) -> None:
-        monkeypatch.setattr(jumar.doctor, "survey", lambda: replace(LAPTOP, environ=environ))
+        monkeypatch.setattr(jumar.advise.doctor, "survey", lambda: replace(LAPTOP, environ=environ))
 
     return plant
 

@@ -17,21 +17,21 @@ from odd_providers import Same
 from tune_builders import MACHINE, QUICK, gain, measured, mm_row, mm_task, pool_row, write_recording
 
 import jumar.tune
+from jumar.base.errors import OutputError, UsageError
 from jumar.cli import main as main_module
+from jumar.cli.commands.tune.model import check_single, opened_model
 from jumar.cli.main import main
-from jumar.cli.tune_model import check_single, opened_model
-from jumar.cli.tune_page import verdict
-from jumar.errors import OutputError, UsageError
+from jumar.show.tuning.summary import verdict
 from jumar.tune import Bank, TuneResult, this_machine
 from jumar.tune.bank import Tried
-from jumar.tune.ending import Terminated
-from jumar.tune.extract import Extraction, TaskUse
-from jumar.tune.outcome import SlotOutcome, TaskOutcome
-from jumar.tune.policy import Policy
-from jumar.tune.providers.native import Native
-from jumar.tune.signature import task_of
-from jumar.tune.source import Source
-from jumar.tune.worker import Limits, Outcome
+from jumar.tune.graph.signature import task_of
+from jumar.tune.measure.worker.messages import Limits, Outcome
+from jumar.tune.model.ending import Terminated
+from jumar.tune.model.policy import Policy
+from jumar.tune.providers.pytorch import Native
+from jumar.tune.search.outcome import SlotOutcome, TaskOutcome
+from jumar.tune.search.tasks.extract import Extraction, TaskUse
+from jumar.tune.search.tasks.source import Source
 
 NATIVE = Policy(kind="Impl", provider="aten_native")
 FORMAT = Policy(kind="Format", provider="channels_last")
@@ -46,7 +46,7 @@ def commands(monkeypatch):
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """A working folder with a recording and an empty bank, and measurements that are quick."""
-    from jumar.tune.options import TuneOptions
+    from jumar.tune.measure.options import TuneOptions
 
     write_recording(tmp_path / "recording", [[mm_row(duration_us=50.0), pool_row()]], device="npu (emulated)")
     (tmp_path / "bank").mkdir()
@@ -98,7 +98,7 @@ def test_ctrl_c_prints_what_was_found_and_exits_with_130(filled, capsys, monkeyp
     def stop(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jumar.tune.worker.client.Worker.run", stop)
+    monkeypatch.setattr("jumar.tune.measure.worker.client.Worker.run", stop)
     assert main(["tune", "recording"]) == 130
     out = capsys.readouterr().out
     assert "1 of 1 operators tuned so far has a policy" in out
@@ -118,8 +118,8 @@ def ended(monkeypatch, write=None, **fields) -> list:
         seen.append(asked)
         return TuneResult(recording="net:make", recorded_device="cpu", machine=MACHINE, min_gain=0.02, **fields)
 
-    monkeypatch.setattr("jumar.cli.tune.opened_model", opened)
-    monkeypatch.setattr("jumar.cli.tune.write_artefact", write)
+    monkeypatch.setattr("jumar.cli.commands.tune.entry.opened_model", opened)
+    monkeypatch.setattr("jumar.cli.commands.tune.entry.write_artefact", write)
     monkeypatch.setattr("jumar.tune.tune", tune)
     return seen
 
@@ -162,7 +162,7 @@ def test_an_artefact_that_cannot_be_written_is_said_after_the_answer(folder, mon
 
 def test_a_page_that_cannot_be_written_is_said_after_the_answer(folder, monkeypatch, capsys):
     ended(monkeypatch, num_tasks=1)
-    monkeypatch.setattr("jumar.cli.tune.write_report", refused)
+    monkeypatch.setattr("jumar.cli.commands.tune.entry.write_report", refused)
     assert main(["tune", "recording", "--report", "page.html"]) == 2
     said = capsys.readouterr()
     assert "None of 1 operators was tuned" in said.out
@@ -211,7 +211,7 @@ def test_a_result_file_that_cannot_be_finished_is_said_after_the_answer(filled, 
             raise OSError(28, "No space left on device")
         write_text_atomically(path, text)
 
-    monkeypatch.setattr("jumar.tune.result_file.write_text_atomically", full_after_the_first)
+    monkeypatch.setattr("jumar.tune.job.result_file.write_text_atomically", full_after_the_first)
     assert main(["tune", "recording"]) == 2
     said = capsys.readouterr()
     assert "a policy that is faster" in said.out
@@ -359,7 +359,7 @@ def test_an_artefact_that_has_no_room_to_be_built_is_said_after_the_answer(folde
 def test_weights_that_a_killed_run_left_behind_are_removed_by_the_next(tmp_path, monkeypatch):
     """A kill leaves nobody to clean up, and the weights of a model are gigabytes."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("jumar.tune.source.model_source", lambda where, folder, **_: folder)
+    monkeypatch.setattr("jumar.tune.search.tasks.source.model_source", lambda where, folder, **_: folder)
     left = tmp_path / "jumar-model-left"
     left.mkdir()
     (left / "weights.pt").touch()

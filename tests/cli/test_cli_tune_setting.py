@@ -13,11 +13,11 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tune"))
 
 from tune_builders import write_recording
 
+from jumar.base.errors import OutputError
+from jumar.cli.commands.tune.setting import check_report, setting_of
 from jumar.cli.main import main
-from jumar.cli.tune_setting import check_report, setting_of
-from jumar.errors import OutputError
 from jumar.tune import TuneOptions
-from jumar.tune.selection import read_selection
+from jumar.tune.search.tasks.selection import read_selection
 
 DOCUMENTED = ("TE_PARALLEL_COMPILER", "TUNING_PARALLEL_NUM", "RUN_LOOP", "AOE_MODE", "REPEAT_TUNE", "ASCEND_DEVICE_ID")
 
@@ -28,7 +28,7 @@ def own_environment(monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ASCEND_WORK_PATH", str(tmp_path))
     monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path))
-    monkeypatch.setattr("jumar.tune.neighbours.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("jumar.tune.measure.conditions.neighbours.time.sleep", lambda seconds: None)
 
 
 def config(tmp_path, **data):

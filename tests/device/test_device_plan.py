@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from jumar.base.errors import DeviceError
 from jumar.device import DevicePlan
-from jumar.errors import DeviceError
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from jumar.migrate import Conversion, ConvertOptions, api_map, convert_source
-from jumar.migrate.rules import RULES, proof, tree
-from jumar.migrate.verify import verify
+from jumar.base.rules import rules_of
+from jumar.convert import Conversion, ConvertOptions, convert_source
+from jumar.convert.model import api_map
+from jumar.convert.rules.order import rules_by_code
+from jumar.convert.verify import verify
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
@@ -17,10 +19,10 @@ from build_convert_tables import stale
 from convert_tables.cuda_names import fate, line_of
 from convert_tables.examples import converted
 
-CODES = sorted(rule.code for rule in RULES)
-EDITS = sorted(rule.code for rule in RULES if rule.safety in ("safe", "unsafe"))
-NOT_CONVERTED = {rule.code for rule in (*proof.RULES, *tree.RULES)}
-"""Rules about a result or a whole tree: `test_migrate_verify.py` and `test_engine_walk.py` have their cases."""
+CODES = sorted(rule.code for rule in rules_by_code().values())
+EDITS = sorted(rule.code for rule in rules_by_code().values() if rule.safety in ("safe", "unsafe"))
+NOT_CONVERTED = {rule.code for rule in (*rules_of("convert.verify"), *rules_of("convert.rules.tree"))}
+"""Rules about a result or a whole tree: `test_convert_verify.py` and `test_convert_walk.py` have their cases."""
 NAMES = [row["cuda"] for row in api_map.table()["names"]]
 
 

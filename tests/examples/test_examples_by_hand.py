@@ -13,9 +13,9 @@ import pytest
 import torch
 from example_runs import EXAMPLES, TIMEOUT_S, Run, plan
 
-from jumar.migrate import ConvertOptions, convert_files
-from jumar.migrate.launch import FILE_NAME, script
-from jumar.migrate.options import Distributed
+from jumar.convert import ConvertOptions, convert_files
+from jumar.convert.engine.launch import FILE_NAME, script
+from jumar.convert.model.options import Distributed
 
 IMAGENET = EXAMPLES / "imagenet"
 MODULES = ("resnet.py", "synthetic.py")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from example_runs import EXAMPLES, SMALL, assert_same_checkpoints
 
-from jumar.migrate import ConvertOptions, convert_files, local_modules
+from jumar.convert import ConvertOptions, convert_files, local_modules
 
 ALL = sorted(SMALL)
 MODULES = {

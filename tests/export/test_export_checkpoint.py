@@ -15,9 +15,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumar.errors import InputError, OutputError, UsageError
+from jumar.base.errors import InputError, OutputError, UsageError
 from jumar.export import CheckpointOptions, export_checkpoint
-from jumar.export.convert import same_bits
+from jumar.export.checkpoint import same_bits
 from jumar.export.find import strip_prefixes
 
 WEIGHTS = {"fc.weight": torch.arange(6.0).reshape(2, 3), "fc.steps": torch.tensor(3)}

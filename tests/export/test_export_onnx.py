@@ -7,7 +7,7 @@ import importlib.util
 import numpy as np
 import pytest
 
-from jumar.errors import InputError, OutputError, UsageError
+from jumar.base.errors import InputError, OutputError, UsageError
 from jumar.export import OnnxOptions, export_onnx
 from jumar.export.onnx import Difference, _difference, build
 
@@ -144,7 +144,7 @@ def test_importing_the_room_needs_no_torch():
     import subprocess
     import sys
 
-    code = "import sys, jumar.export, jumar.export.rules, jumar.doctor; sys.exit('torch' in sys.modules)"
+    code = "import sys, jumar.export, jumar.export.rules, jumar.advise.doctor; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

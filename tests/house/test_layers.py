@@ -9,61 +9,56 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from house_sources import SOURCE, arrows
 
-SOURCE = Path(__file__).parents[2] / "src" / "jumar"
-LEAVES = {"collector", "errors", "findings", "home", "lazy", "native", "rules", "threads", "words"}
 ALLOWED: dict[str, set[str]] = {
-    "errors": set(),
-    "findings": set(),
-    "collector": set(),
-    "home": set(),
-    "threads": set(),
-    "lazy": {"collector"},
-    "native": {"errors", "home"},
-    "words": set(),
-    "rules": {"findings"},
-    "recording": LEAVES,
-    "device": LEAVES | {"recording"},
-    "capture": LEAVES | {"recording", "device"},
-    "migrate": LEAVES | {"recording", "device"},
-    "assess": LEAVES | {"recording", "device", "migrate"},
-    "accuracy": LEAVES | {"recording", "device", "capture"},
-    "performance": LEAVES | {"recording", "device"},
-    "tune": LEAVES | {"recording", "device", "capture"},
-    "doctor": LEAVES | {"recording", "device"},
-    "export": LEAVES | {"recording", "device"},
-    "report": LEAVES,
-    "testing": LEAVES | {"device"},
-    "pages": LEAVES | {"recording", "accuracy", "tune", "report"},
-    "port": LEAVES
-    | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "doctor", "report"}
-    | {"pages"},
-    "cli": LEAVES
-    | {"recording", "device", "capture", "migrate", "assess", "accuracy", "performance", "tune", "doctor", "export"}
-    | {"report", "pages", "port"},
+    "base": set(),
+    "operators": {"base"},
+    "recording": {"base", "operators"},
+    "soc": {"base", "operators", "recording"},
+    "npu": {"base", "operators", "recording", "soc"},
+    "device": {"base", "operators", "recording", "soc", "npu"},
+}
+MACHINES = set(ALLOWED)
+ALLOWED |= {
+    "capture": MACHINES,
+    "convert": MACHINES,
+    "comparison": MACHINES | {"capture"},
+    "advise": {"base", "operators", "recording", "soc"},
+    "tune": MACHINES | {"capture"},
+    "export": {"base", "operators", "recording", "device"},
+    "port": MACHINES | {"capture", "convert", "comparison", "advise"},
+}
+ALLOWED |= {
+    "show": set(ALLOWED),
+    "testing": set(ALLOWED),
+    "cli": set(ALLOWED) | {"show"},
     "__main__": {"cli"},
 }
 """Room -> rooms it may import; the table of docs/design.md."""
 
 TORCH_FREE = [
     "jumar",
-    "jumar.accuracy",
-    "jumar.assess",
+    "jumar.advise.bottlenecks",
+    "jumar.advise.doctor",
+    "jumar.base",
     "jumar.cli.main",
+    "jumar.comparison",
+    "jumar.convert",
+    "jumar.convert.assess",
     "jumar.device",
-    "jumar.device.estimate",
-    "jumar.doctor",
     "jumar.export",
-    "jumar.device.soc",
-    "jumar.device.support",
-    "jumar.migrate",
-    "jumar.performance",
+    "jumar.operators",
     "jumar.port",
     "jumar.recording",
-    "jumar.report",
+    "jumar.show",
+    "jumar.soc.estimate",
+    "jumar.soc.profiles",
+    "jumar.soc.support",
     "jumar.testing.plugin",
     "jumar.tune",
 ]
+"""Rooms that import no torch, so that they are quick and work on a machine that has none."""
 
 
 def room_of(path: Path) -> str:
@@ -105,37 +100,8 @@ def test_the_table_covers_every_room() -> None:
     assert {room_of(path) for path in FILES} <= set(ALLOWED)
 
 
-def module_name(path: Path) -> str:
-    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-def imported_modules(path: Path, known: set[str]) -> set[str]:
-    """Files that `path` imports at run time, also inside functions; imports for the type checker do not count."""
-    tree = ast.parse(path.read_text("utf-8"))
-    for_types = {
-        id(node)
-        for block in ast.walk(tree)
-        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
-        for statement in block.body
-        for node in ast.walk(statement)
-    }
-    found = set()
-    for node in ast.walk(tree):
-        if id(node) in for_types:
-            continue
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in known else node.module for name in names}
-    return found & known
-
-
 def test_no_file_imports_itself_through_others() -> None:
-    files = {module_name(path): path for path in SOURCE.rglob("*.py")}
-    arrows = {name: imported_modules(path, set(files)) - {name} for name, path in files.items()}
-    order = TopologicalSorter(arrows)
+    order = TopologicalSorter(arrows())
     try:
         order.prepare()
     except CycleError as error:

@@ -57,7 +57,7 @@ FAULT = """\
 
 
     def plant():
-        from jumar.device.emulator import override
+        from jumar.npu import override
 
         def another_epsilon(original, x, shape, weight, bias, eps):
             return original(x, shape, weight, bias, 1e-2)
@@ -174,7 +174,7 @@ def test_a_script_that_ends_itself_says_so(project: Path, capfd: pytest.CaptureF
         (["--soc", "Ascend911", "train.py"], "Ascend911"),
         (["--steps", "0", "train.py"], '"--steps 0" must be at least 1'),
         (["-o", "taken", "train.py"], "the output folder taken is not empty"),
-        (["-o", "taken", "--force", "train.py"], "holds files Jumar did not make"),
+        (["-o", "taken", "--force", "train.py"], "holds files that Jumar did not make"),
         (["-o", "/proc/nowhere", "train.py"], "cannot be written"),
         (["-o", "model.py", "train.py"], "is a file"),
         (["--torch-version", "1.0", "train.py"], "1.0"),

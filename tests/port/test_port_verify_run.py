@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from jumar.errors import InputError
-from jumar.migrate import Conversion, convert_tree
+from jumar.base.errors import InputError
+from jumar.convert import Conversion, convert_tree
 from jumar.port import verify_run
 
 SCRIPT = """\

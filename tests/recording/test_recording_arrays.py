@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from jumar.errors import RecordingError
+from jumar.base.errors import RecordingError
 from jumar.recording import Recording, RecordingWriter, RunInfo
-from jumar.recording.arrays import decode
+from jumar.recording.tensors.arrays import decode
 
 FLOAT8 = ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jumar.errors import OutputError, RecordingError
+from jumar.base.errors import OutputError, RecordingError
 from jumar.recording import Recording, RecordingWriter, RunEnd, RunInfo
 
 
@@ -185,7 +185,7 @@ for step in range(2):
     row = call_row(step=step)
     writer.write_step(step, [row], {row.key: {"output.0": np.ones(3)}})
 if moment == "while the tensors are written":
-    import jumar.recording.arrays as arrays
+    import jumar.recording.tensors.arrays as arrays
     arrays.TensorWriter.write = lambda self, part, *a: (part.write_bytes(b"x" * 100), die())
 elif moment == "while the rows are written":
     pq.write_table = lambda table, part, **k: (Path(part).write_bytes(b"PAR1half"), die())

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.recording import target
-from jumar.recording.target import PAGE, PageWriter
+from jumar.recording.tensors import target
+from jumar.recording.tensors.target import PAGE, PageWriter
 
 
 def page_aligned(num: int, offset: int = 0) -> np.ndarray:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.errors import RecordingError
-from jumar.recording.arrays import write_tensors
-from jumar.recording.stored import TensorFile
+from jumar.base.errors import RecordingError
+from jumar.recording.tensors.arrays import write_tensors
+from jumar.recording.tensors.stored import TensorFile
 
 ARRAYS = {
     "input.0": np.arange(60, dtype=np.float32).reshape(3, 4, 5),

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.recording import Recording, RecordingWriter, RunInfo
-from jumar.recording.arrays import TensorWriter, read_tensors, write_tensors
-from jumar.recording.views import ArrayView
+from jumar.recording.tensors.arrays import TensorWriter, read_tensors, write_tensors
+from jumar.recording.tensors.views import ArrayView
 
 BASE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 

@@ -8,8 +8,8 @@ import h5py
 import numpy as np
 import pytest
 
-from jumar.accuracy.interchange import open_foreign
-from jumar.recording.arrays import VIEW_OF, read_tensors
+from jumar.recording.foreign import open_foreign
+from jumar.recording.tensors.arrays import VIEW_OF, read_tensors
 
 KEY = "op/forward/-/aten::add.Tensor/0"
 

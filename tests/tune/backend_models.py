@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from jumar.tune.bank import Bank
-from jumar.tune.gate import gain_of
 from jumar.tune.graph import Graph
-from jumar.tune.machine import this_machine
+from jumar.tune.model.gate import gain_of
+from jumar.tune.model.machine import this_machine
 from jumar.tune.plan import Plan, Region
 
 EAGER = Plan(regions=(Region(nodes=(), engine="eager"),))

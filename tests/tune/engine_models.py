@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from jumar.tune.engines.bound import bound
+from jumar.tune.engines.shared.borders import bound
 from jumar.tune.graph import Graph
 from jumar.tune.graph.fx import from_fx
 

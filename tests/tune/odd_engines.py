@@ -12,7 +12,7 @@ from typing import ClassVar
 import torch
 from plan_models import Plain, eager
 
-from jumar.tune.providers.plan import PlanProvider
+from jumar.tune.plan.provider import PlanProvider
 
 
 class IllegalInstruction(Plain):

@@ -11,9 +11,9 @@ import pytest
 import torch
 from tune_builders import MACHINE
 
-from jumar.tune.policy import KINDS, Policy
+from jumar.tune.measure.worker.case import Case
+from jumar.tune.model.policy import KINDS, Policy
 from jumar.tune.providers import import_path, load_provider
-from jumar.tune.worker.case import Case
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from jumar.recording import CallRow, RecordingWriter, RunEnd, RunInfo, TensorRow
-from jumar.tune.gate import Gain, gain_of
-from jumar.tune.machine import Machine
-from jumar.tune.task import Task, TensorSpec, contiguous_stride
-from jumar.tune.worker.messages import Effort, Outcome
+from jumar.tune.measure.worker.messages import Effort, Outcome
+from jumar.tune.model.gate import Gain, gain_of
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.task import Task, TensorSpec, contiguous_stride
 
 MACHINE = Machine(device="cpu", model="a test", capability="NONE", num_threads=2, torch="2.13.0", compiler="")
 ONE_THREAD = replace(MACHINE, num_threads=1)

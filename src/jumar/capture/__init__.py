@@ -7,25 +7,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.lazy import loader
+from jumar.base.lazy import loader
 
 if TYPE_CHECKING:
-    from jumar.capture.block import record
-    from jumar.capture.callbacks import HuggingFaceRecorder, LightningRecorder
-    from jumar.capture.launcher import LaunchResult, launch
-    from jumar.capture.plan import RecordPlan
-    from jumar.capture.script import run_script
+    from jumar.capture.frameworks import HuggingFaceRecorder, LightningRecorder, record
+    from jumar.capture.plans.plan import RecordPlan
+    from jumar.capture.process.launcher import LaunchResult, launch
+    from jumar.capture.process.script import run_script
 
 __all__ = ["HuggingFaceRecorder", "LaunchResult", "LightningRecorder", "RecordPlan", "launch", "record", "run_script"]
 
 _HOME = {
-    "HuggingFaceRecorder": "jumar.capture.callbacks",
-    "LaunchResult": "jumar.capture.launcher",
-    "LightningRecorder": "jumar.capture.callbacks",
-    "RecordPlan": "jumar.capture.plan",
-    "launch": "jumar.capture.launcher",
-    "record": "jumar.capture.block",
-    "run_script": "jumar.capture.script",
+    "HuggingFaceRecorder": "jumar.capture.frameworks",
+    "LaunchResult": "jumar.capture.process.launcher",
+    "LightningRecorder": "jumar.capture.frameworks",
+    "RecordPlan": "jumar.capture.plans.plan",
+    "launch": "jumar.capture.process.launcher",
+    "record": "jumar.capture.frameworks",
+    "run_script": "jumar.capture.process.script",
 }
 
 __getattr__ = loader(__name__, __all__, _HOME)

@@ -12,7 +12,7 @@ import traceback
 import click
 
 from jumar import __version__
-from jumar.errors import JumarError
+from jumar.base.errors import JumarError
 
 COMMANDS = {
     "port": "Take a CUDA training script to the NPU: assess, convert, run, compare, advise.",
@@ -33,7 +33,7 @@ COMMANDS = {
     "export": "Make a checkpoint ready for another device or framework.",
     "rule": "Explain a rule.",
 }
-"""Command name to its line in `jumar --help`; the command itself is `command` in `jumar.cli.<name>`."""
+"""Command name to its line in `jumar --help`; the command itself is `command` in `jumar.cli.commands.<name>`."""
 
 EXIT_FINE, EXIT_USAGE, EXIT_INTERNAL = 0, 2, 3
 EXIT_INTERRUPTED = 130
@@ -50,7 +50,7 @@ class LazyGroup(click.Group):
         """Import and return the command, or None when there is none of that name."""
         if cmd_name not in COMMANDS:
             return None
-        command = importlib.import_module(f"jumar.cli.{cmd_name}").command
+        command = importlib.import_module(f"jumar.cli.commands.{cmd_name}").command
         assert isinstance(command, click.Command)
         return command
 

@@ -6,18 +6,20 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jumar.errors import UsageError
-from jumar.findings import Finding, Severity, worst
+from jumar.base.errors import UsageError
+from jumar.base.findings import Finding, Severity, worst
+from jumar.base.text.sizes import SIZE_HELP, parse_size
+from jumar.soc import DEFAULT_SOC
 
 if TYPE_CHECKING:
     from jumar.device import DevicePlan
     from jumar.device.plan import Kind, Numerics, Unsupported
 
-DEFAULT_SOC = "Ascend910B1"
 
 soc_option = click.option(
     "--soc", default=DEFAULT_SOC, show_default=True, metavar="SOC", help="The NPU's system on a chip, e.g. Ascend910A."
@@ -28,6 +30,12 @@ BANK_HELP = (
     "ASCEND_CACHE_PATH/aoe_data, ~/.local/share/jumar]"
 )
 force_option = click.option("--force", is_flag=True, help="Replace an existing output folder.")
+sarif_option = click.option(
+    "--sarif",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the findings to FILE as SARIF 2.1.0, for code hosts and editors.",
+)
 fail_on_option = click.option(
     "--fail-on",
     type=click.Choice(["advice", "warning", "error", "never"]),
@@ -60,6 +68,14 @@ class Npu:
             single_device=self.single_device,
         )
 
+    def plan_for(self, device: str) -> DevicePlan:
+        """Return the plan of a run on `npu`, `cpu` or `cuda`; where there is no CUDA, CPU kernels stand in for it."""
+        if device != "cuda":
+            return self.plan("npu" if device == "npu" else "cpu")
+        import torch
+
+        return self.plan("cuda" if torch.cuda.is_available() else "cuda-stand-in")
+
 
 _NPU_OPTIONS = (
     soc_option,
@@ -82,7 +98,7 @@ _NPU_OPTIONS = (
         "--npu-memory",
         "memory",
         metavar="SIZE",
-        help="Emulated NPU only: memory of one device, e.g. 32GB or 512MB.  [default: the SoC's]",
+        help="Emulated NPU only: memory of one device, e.g. 32GB or 512MiB. " + SIZE_HELP + "  [default: the SoC's]",
     ),
     click.option(
         "--single-device",
@@ -109,22 +125,6 @@ def with_options(command: Callable[..., Any], options: Sequence[Callable[..., An
     for option in reversed(options):
         command = option(command)
     return command
-
-
-_UNITS = {"": 1, "b": 1, "kb": 2**10, "mb": 2**20, "gb": 2**30, "tb": 2**40}
-
-
-def parse_size(text: str, option: str) -> int:
-    """Return the bytes that `32GB`, `512 MiB` or `1000` mean; units are powers of 1024, as the vendor counts memory.
-
-    Raises UsageError when the text has another form or means no bytes.
-    """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?i?b?)", text.strip().lower())
-    unit = match[2].replace("i", "") if match else ""
-    unit = f"{unit}b" if unit in ("k", "m", "g", "t") else unit
-    if match is None or unit not in _UNITS or int(float(match[1]) * _UNITS[unit]) < 1:
-        raise UsageError(f'"{option} {text}" must be a size such as 32GB or 512MB. Try {option} 32GB.')
-    return int(float(match[1]) * _UNITS[unit])
 
 
 def exit_code(findings: Iterable[Finding], fail_on: str) -> int:

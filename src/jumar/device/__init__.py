@@ -1,4 +1,4 @@
-"""What a device is: SoC profiles, operator support, the emulated NPU, the bridge to `torch_npu`.
+"""Bring up a device: `activate` gives `torch_npu` where it imports, else the emulated NPU; `DevicePlan` says which.
 
 The names below are loaded when first used; importing this package imports no torch.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jumar.base.lazy import loader
 from jumar.device.plan import ActiveDevice, DevicePlan
-from jumar.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.device.bridge import activate, emulate

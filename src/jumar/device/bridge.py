@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from jumar.base.errors import DeviceError
 from jumar.device.plan import (
     PLUGIN_VARIABLE,
     ActiveDevice,
@@ -20,10 +21,9 @@ from jumar.device.plan import (
     Unsupported,
     is_torch_npu_installed,
 )
-from jumar.errors import DeviceError
 
 if TYPE_CHECKING:
-    from jumar.device.emulator.state import Settings
+    from jumar.npu.core.state import Settings
 
 _log = logging.getLogger("jumar.device")
 _active: list[ActiveDevice] = []
@@ -87,8 +87,10 @@ def _vendor() -> ActiveDevice | None:
 
 def _emulated(plan: DevicePlan) -> ActiveDevice:
     _check_torch()
-    from jumar.device.emulator import apex_finder, backend, torch_npu_alias
-    from jumar.device.emulator.state import STATE
+    from jumar.npu.api import alias as torch_npu_alias
+    from jumar.npu.api import backend
+    from jumar.npu.api.alias import apex_finder
+    from jumar.npu.core.state import STATE
 
     STATE.apply(_settings(plan))
     backend.bring_up()
@@ -112,7 +114,7 @@ def _emulated(plan: DevicePlan) -> ActiveDevice:
 
 def _settings(plan: DevicePlan) -> Settings:
     """Return the emulator's settings for a plan; the stand-in for CUDA has the CPU's numerics and every operator."""
-    from jumar.device.emulator.state import Settings
+    from jumar.npu.core.state import Settings
 
     chosen = {item.name: getattr(plan, item.name) for item in dataclasses.fields(Settings)}
     if plan.kind == "cuda-stand-in":
@@ -163,7 +165,7 @@ def emulate(
     stays in the process; what ends with the block are the settings, options and overrides made in it.
     Raises DeviceError when an argument breaks its rule, or the vendor's NPU is up.
     """
-    from jumar.device.emulator.state import STATE
+    from jumar.npu.core.state import STATE
 
     plan = DevicePlan(
         soc=soc,

@@ -10,8 +10,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Literal, get_args
 
-from jumar.device.soc import get_soc
-from jumar.errors import DeviceError
+from jumar.base.errors import DeviceError
+from jumar.npu.core.state import Numerics, Unsupported
+from jumar.soc.profiles import get_soc
+
+__all__ = ["MAX_DEVICES", "PLUGIN_VARIABLE", "VARIABLE", "ActiveDevice", "DevicePlan"]
+__all__ += ["Kind", "Numerics", "Real", "Unsupported", "is_torch_npu_installed"]
 
 VARIABLE = "JUMAR_DEVICE_PLAN"
 """Environment variable that carries a plan, as JSON, to child processes."""
@@ -21,8 +25,6 @@ PLUGIN_VARIABLE = "JUMAR_EMULATOR_PLUGIN"
 
 Kind = Literal["cpu", "cuda", "npu", "cuda-stand-in"]
 Real = Literal["auto", "never", "require"]
-Numerics = Literal["strict", "exact"]
-Unsupported = Literal["warn", "error", "fallback"]
 
 MAX_DEVICES = 64
 

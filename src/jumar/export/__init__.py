@@ -1,11 +1,11 @@
-"""Checkpoints and ONNX: a trained model in a form that loads anywhere. Importing this package imports no torch."""
+"""Export a trained model as a checkpoint or as ONNX. Importing this package imports no torch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from jumar.base.lazy import loader
 from jumar.export.options import DTYPES, CheckpointOptions, OnnxOptions
-from jumar.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.export.checkpoint import CheckpointReport, export_checkpoint

@@ -1,4 +1,4 @@
-"""A training checkpoint in, the model's weights out: bare keys, CPU tensors, verified after writing."""
+"""`export_checkpoint`: write the weights of a checkpoint with bare keys, as CPU tensors, and verify the file."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from typing import Any
 
 import torch
 
-from jumar.errors import OutputError
-from jumar.export.convert import Overflow, convert_tensors, same_bits
-from jumar.export.files import check_output, write_checked
+from jumar.base.errors import OutputError
+from jumar.base.files import check_output, explained, write_atomically
+from jumar.base.findings import Finding, Location
 from jumar.export.find import find_state_dict, strip_prefixes
 from jumar.export.load import load_checkpoint, require_safetensors
 from jumar.export.options import DTYPES, CheckpointOptions
 from jumar.export.rules import OVERFLOWING_DTYPE
-from jumar.findings import Finding, Location
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointReport:
-    """What was written, and what was left behind."""
+    """What was written, and what was left out."""
 
     output: Path
     found_under: str
@@ -56,7 +55,9 @@ def export_checkpoint(source: Path, output: Path, options: CheckpointOptions | N
     found_under, state, others = find_state_dict(loaded, options.only, source)
     bare, num_by_prefix = strip_prefixes(state, options.prefixes, source)
     converted, overflows = convert_tensors(bare, options.dtype)
-    write_checked(output, lambda part: _write_and_verify(part, output, converted))
+    with explained(output, "choose a place you can write to"):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output, lambda part: _write_and_verify(part, output, converted))
     tensors = [value for value in converted.values() if isinstance(value, torch.Tensor)]
     return CheckpointReport(
         output=output,
@@ -132,3 +133,65 @@ def _finding(overflow: Overflow, dtype: str, output: Path) -> Finding:
 
 def _end(dtype: str) -> float:
     return float(torch.finfo(getattr(torch, DTYPES[dtype])).max)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overflow:
+    """A tensor with finite values that the wanted dtype cannot hold."""
+
+    key: str
+    num_values: int
+    greatest: float
+    """Greatest absolute finite value before the conversion."""
+
+
+def convert_tensors(state: Mapping[str, Any], dtype: str | None) -> tuple[dict[str, Any], list[Overflow]]:
+    """Return the state with tensors on the CPU and floating ones as `dtype` (a name of `DTYPES`, None: as they are).
+
+    Tensors that were one (tied weights) stay one; a view of something larger no longer drags it along.
+    """
+    wanted = getattr(torch, DTYPES[dtype]) if dtype else None
+    made: dict[tuple[Any, ...], torch.Tensor] = {}
+    result: dict[str, Any] = {}
+    overflows: list[Overflow] = []
+    for key, value in state.items():
+        if not isinstance(value, torch.Tensor):
+            result[key] = value
+            continue
+        identity = (value.data_ptr(), value.dtype, value.shape, value.stride()) if value.numel() else (key,)
+        if identity not in made:
+            made[identity], overflow = _convert(key, value, wanted)
+            overflows += [overflow] if overflow else []
+        result[key] = made[identity]
+    return result, overflows
+
+
+def _convert(key: str, value: torch.Tensor, dtype: torch.dtype | None) -> tuple[torch.Tensor, Overflow | None]:
+    tensor = value.detach().cpu()
+    if dtype is not None and tensor.is_floating_point() and tensor.dtype != dtype:
+        narrow = tensor.to(dtype)
+        return narrow, _overflow(key, tensor, narrow)
+    own_bytes = tensor.numel() * tensor.element_size()
+    return (tensor if tensor.untyped_storage().nbytes() == own_bytes else tensor.clone()), None
+
+
+def _overflow(key: str, before: torch.Tensor, after: torch.Tensor) -> Overflow | None:
+    finite = torch.isfinite(before)
+    lost = finite & ~torch.isfinite(after)
+    number = int(lost.sum())
+    if number == 0:
+        return None
+    return Overflow(key=key, num_values=number, greatest=float(before[finite].abs().max()))
+
+
+def same_bits(left: torch.Tensor, right: torch.Tensor) -> bool:
+    """Return whether two CPU tensors have the same dtype, shape and bits (NaN equal to the same NaN)."""
+    if left.dtype != right.dtype or left.shape != right.shape:
+        return False
+    if left.numel() == 0:
+        return True
+    return torch.equal(_bytes(left), _bytes(right))
+
+
+def _bytes(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous().reshape(-1).view(torch.uint8)

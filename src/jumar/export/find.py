@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from jumar.errors import InputError
+from jumar.base.errors import InputError
 
 USUAL_KEYS = ("state_dict", "model_state_dict", "model", "net", "network", "module", "weights")
 """Keys under which training scripts keep the weights, the most explicit first."""

@@ -1,4 +1,4 @@
-"""Read a checkpoint without running anything that is in it, onto the CPU wherever it was saved."""
+"""`load_checkpoint`: read a checkpoint onto the CPU without running code from the file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumar.errors import InputError
-from jumar.export.files import check_input
+from jumar.base.errors import InputError
 
 _GLOBAL = re.compile(r"GLOBAL\s+([\w.]+)|(?:global|type)\s*:?\s+`?([\w]+(?:\.[\w]+)+)")
 Allowed = type | Callable[..., Any] | tuple[Callable[..., Any], str]
@@ -27,7 +26,7 @@ def load_checkpoint(path: Path) -> Any:
     Raises InputError, with the name of the class where there is one, when the file is missing, cut short, of
     another kind, or holds code: nothing but tensors and plain values is ever built.
     """
-    check_input(path)
+    _check_input(path)
     if path.suffix == ".safetensors":
         return _load_safetensors(path)
     try:
@@ -39,6 +38,14 @@ def load_checkpoint(path: Path) -> Any:
         raise InputError(f"{path} cannot be read ({error.strerror}); check its permissions.") from error
     except Exception as error:  # what the unpickler raises depends on which byte is damaged
         raise InputError(_damaged(path, error)) from error
+
+
+def _check_input(path: Path) -> None:
+    """Raise InputError when `path` is not a file."""
+    if path.is_dir():
+        raise InputError(f"{path} must be a checkpoint file, and it is a folder; name the file in it.")
+    if not path.exists():
+        raise InputError(f"{path} does not exist; name a checkpoint that torch.save wrote.")
 
 
 def _harmless() -> list[Allowed]:

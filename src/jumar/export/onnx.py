@@ -1,4 +1,4 @@
-"""A model of the user's in, an ONNX file out, checked against PyTorch in ONNX Runtime.
+"""`export_onnx`: write a model as an ONNX file and compare it with PyTorch in ONNX Runtime.
 
 Needs the packages of the extra `export` (onnx, onnxscript; onnxruntime for the check).
 """
@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumar.errors import InputError, UsageError
-from jumar.export.files import check_output, write_checked
+from jumar.base.errors import InputError, UsageError
+from jumar.base.files import check_output, explained, write_atomically
+from jumar.base.findings import Finding, Location
 from jumar.export.options import OnnxOptions
 from jumar.export.rules import ONNX_DIFFERS
-from jumar.findings import Finding, Location
 
 NEEDED = ("onnx", "onnxscript")
 CHECKER = "onnxruntime"
@@ -69,7 +69,9 @@ def export_onnx(factory: str, output: Path, options: OnnxOptions | None = None) 
     with torch.no_grad():
         reference = _outputs(model(*inputs))
     program = _export(model, inputs, options, factory)
-    write_checked(output, lambda part: _save(program, part))
+    with explained(output, "choose a place you can write to"):
+        output.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(output, lambda part: _save(program, part))
     differences = compare(output, inputs, reference, options)
     return OnnxReport(
         output=output,
@@ -88,9 +90,9 @@ def require_packages() -> None:
 
 
 def check_opset(opset: int | None) -> None:
-    """Raise UsageError for a version of the operator set that the onnx which is installed does not know.
+    """Raise UsageError for a version of the operator set that the installed onnx does not know.
 
-    The exporter writes any number into the file, which then says of itself what nothing can read.
+    The exporter writes any number into the file; no program can read a file with an unknown one.
     """
     if opset is None:
         return
@@ -147,7 +149,7 @@ def _export(
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep PyTorch's notes to itself off the terminal: its own deprecations, and that torchvision is not there."""
+    """Keep PyTorch's own deprecation warnings and its note about a missing torchvision off the terminal."""
     log = logging.getLogger("torch.onnx._internal.exporter._registration")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -183,7 +185,7 @@ def compare(
     feed: Mapping[str, Any] = {name: item.numpy() for name, item in zip(names, inputs, strict=False)}
     results = session.run(None, feed)
     pairs = enumerate(zip(results, reference, strict=True))
-    return tuple(_difference(index, np.asarray(ours), theirs, options) for index, (ours, theirs) in pairs)
+    return tuple(_difference(index, np.asarray(output), expected, options) for index, (output, expected) in pairs)
 
 
 def _session(file: Path) -> Any:
@@ -205,12 +207,12 @@ def _difference(index: int, result: np.ndarray, reference: np.ndarray, options: 
             shape=result.shape,
             reference_shape=reference.shape,
         )
-    ours, theirs = result.astype(np.float64), reference.astype(np.float64)
-    same = (ours == theirs) | (np.isnan(ours) & np.isnan(theirs))
+    computed, expected = result.astype(np.float64), reference.astype(np.float64)
+    same = (computed == expected) | (np.isnan(computed) & np.isnan(expected))
     with np.errstate(invalid="ignore", divide="ignore"):
-        gap = np.where(same, 0.0, np.abs(ours - theirs))
-        relative = np.where(same, 0.0, gap / np.abs(theirs))
-        within = gap <= options.absolute_tolerance + options.relative_tolerance * np.abs(theirs)
+        gap = np.where(same, 0.0, np.abs(computed - expected))
+        relative = np.where(same, 0.0, gap / np.abs(expected))
+        within = gap <= options.absolute_tolerance + options.relative_tolerance * np.abs(expected)
     return Difference(
         output=index,
         greatest_absolute=float(gap.max(initial=0.0)),
@@ -240,7 +242,7 @@ def _findings(differences: Sequence[Difference], options: OnnxOptions, output: P
                 "shape": list(item.shape),
                 "reference_shape": list(item.reference_shape),
             },
-            why="The file runs and computes something else than the model.",
+            why="The file runs, and it computes other values than the model.",
             action="Look for branches on tensor values and for constants taken from the example inputs.",
         )
         for item in differences

@@ -1,10 +1,10 @@
-"""What an export is asked to do, checked when it is made."""
+"""`CheckpointOptions` and `OnnxOptions`, checked when they are built."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from jumar.errors import UsageError
+from jumar.base.errors import UsageError
 
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 """Name on the command line to PyTorch's."""
@@ -17,7 +17,7 @@ class CheckpointOptions:
     """How a checkpoint is exported. Raises UsageError when a field breaks its rule."""
 
     prefixes: tuple[str, ...] = PREFIXES
-    """Taken from the beginning of those keys that carry them, again and again, in any order."""
+    """Taken off the beginning of each key, repeatedly and in any order."""
     dtype: str | None = None
     """One of `DTYPES`: the dtype of all floating tensors; None leaves each as it is."""
     only: str | None = None
@@ -42,7 +42,7 @@ class OnnxOptions:
     """Leave the first dimension of every input open."""
     relative_tolerance: float = 1e-3
     absolute_tolerance: float = 1e-4
-    """ONNX Runtime's outputs must be within `absolute + relative * |PyTorch's|`."""
+    """An output of ONNX Runtime must be within `absolute + relative * |output of PyTorch|`."""
     force: bool = False
 
     def __post_init__(self) -> None:

@@ -1,13 +1,13 @@
 """The main job: chains convert, assess, run, compare and advise into one folder.
 
-The names below are loaded when first used: the pages of single commands live here too, and need less.
+The names below are loaded when first used.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.lazy import loader
+from jumar.base.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.port.options import PortOptions

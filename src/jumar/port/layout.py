@@ -1,4 +1,4 @@
-"""The output folder of `jumar port`: where each part lies, and the check that nothing of the user's is lost."""
+"""`Layout`: the output folder of `jumar port`, and the check that no file of the user is lost."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from jumar.errors import OutputError
+from jumar.base.errors import OutputError
 
 MARKER = ".jumar-port"
-"""An empty file that tells a folder Jumar made from one the user made."""
+"""An empty file that marks a folder as made by Jumar."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +62,9 @@ class Layout:
         return self.root / "work" / side
 
     def prepare(self, force: bool) -> None:
-        """Create the folder, or with `force` empty a former one of Jumar's own making.
+        """Create the folder; with `force` empty one that Jumar made before.
 
-        Raises OutputError when it cannot be written, or holds anything Jumar did not put there.
+        Raises OutputError when it cannot be written, or when it holds files and Jumar did not make it.
         """
         if self.root.exists():
             self._check_replaceable(force)
@@ -84,9 +84,8 @@ class Layout:
             raise OutputError(
                 f"the output folder {self.root} cannot be written: no permission. Choose another with -o."
             )
-        ours = (self.root / MARKER).exists()
-        if any(self.root.iterdir()) and not (force and ours):
-            advice = (
-                "Add --force to replace it" if ours else "It holds files Jumar did not make: choose another with -o"
-            )
+        made_by_jumar = (self.root / MARKER).exists()
+        if any(self.root.iterdir()) and not (force and made_by_jumar):
+            other = "It holds files that Jumar did not make: choose another with -o"
+            advice = "Add --force to replace it" if made_by_jumar else other
             raise OutputError(f"the output folder {self.root} is not empty. {advice}.")

@@ -1,4 +1,4 @@
-"""What `jumar port` is asked to do, checked when built."""
+"""`PortOptions`, checked when it is built."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from jumar.device.support import SupportTables
-from jumar.errors import InputError, UsageError
+from jumar.base.errors import InputError, UsageError
 from jumar.recording.schema import Values
+from jumar.soc.support import SupportTables
 
 Reference = Literal["auto", "cuda", "cuda-stand-in"]
 

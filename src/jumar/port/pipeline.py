@@ -1,30 +1,28 @@
-"""The chain: assess, convert, run both sides, compare, advise; then write the folder."""
+"""The chain: assess, convert, run both sides, compare, advise."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from jumar.accuracy import compare
-from jumar.accuracy.diagnosis import diagnose
-from jumar.assess import assess_recording, assess_source
+from jumar.advise.bottlenecks import advise
+from jumar.base.findings import Finding
+from jumar.comparison import compare
+from jumar.comparison.diagnosis import diagnose
+from jumar.convert import ConvertOptions, convert_files, local_modules
+from jumar.convert.assess import assess_recording, assess_source
+from jumar.convert.verify import verify
 from jumar.device import DevicePlan
-from jumar.findings import Finding
-from jumar.migrate import ConvertOptions, convert_files, local_modules
-from jumar.migrate.verify import verify
-from jumar.performance import advise
 from jumar.port.layout import Layout
 from jumar.port.options import PortOptions
-from jumar.port.page import port_page
 from jumar.port.progress import Progress, Silent, stage
 from jumar.port.proof import failure
 from jumar.port.result import PortResult
 from jumar.port.rules import EMULATED_DEVICE, NPU_RUN_FAILED, REFERENCE_RUN_FAILED
 from jumar.port.runs import findings_of, reference_kind, run_side
-from jumar.report import findings_document, json_text, page_json, render_html, write_text
 
 
 def port(options: PortOptions, progress: Progress | None = None) -> PortResult:
-    """Take a CUDA training script to the NPU and write `options.out`.
+    """Take a CUDA training script to the NPU; the sources, the recordings and the logs go to `options.out`.
 
     Raises InputError, OutputError, UsageError or DeviceError for wrong use. A script that fails in a
     run is no error of this function: the result says so, and the folder holds what was finished.
@@ -36,8 +34,6 @@ def port(options: PortOptions, progress: Progress | None = None) -> PortResult:
     _run(result, progress)
     if result.ran:
         _judge(result, progress)
-    with stage(progress, "Write the page"):
-        write(result)
     return result
 
 
@@ -57,7 +53,7 @@ def _convert(result: PortResult, progress: Progress) -> None:
 
 
 def _beyond_conversion(assessed: Iterable[Finding], converted: Iterable[Finding]) -> list[Finding]:
-    """Return what the assessment sees that the conversion does not deal with, or report, at the same line."""
+    """Return the findings of the assessment at lines where the conversion made no edit and has no finding."""
     dealt_with = {(finding.where.path, finding.where.line) for finding in converted}
     return [finding for finding in assessed if (finding.where.path, finding.where.line) not in dealt_with]
 
@@ -74,7 +70,7 @@ def _run(result: PortResult, progress: Progress) -> None:
         result.findings.append(failure(REFERENCE_RUN_FAILED, result.reference))
         return
     result.findings += findings_of(result.reference, options)
-    # The CPU's bits on both sides: what differs then is the conversion's doing, not the SoC's rounding.
+    # The CPU's bits on both sides: what differs then is caused by the conversion, not by the SoC's rounding.
     npu = DevicePlan(kind="npu", soc=options.soc, numerics="exact")
     result.target = run_side("npu", npu, after, options, progress=progress)
     if result.target.failed:
@@ -118,11 +114,3 @@ def _emulated(result: PortResult) -> list[Finding]:
                 )
             )
     return findings
-
-
-def write(result: PortResult) -> None:
-    """Write `index.html` and `findings.json` of the output folder."""
-    page = result.page = port_page(result)
-    write_text(result.layout.page, render_html(page), force=True)
-    document = findings_document(result.findings, page=page_json(page))
-    write_text(result.layout.findings, json_text(document), force=True)

@@ -1,4 +1,4 @@
-"""How the pipeline tells its caller what it is doing, without knowing how that is shown."""
+"""`Progress`: how the pipeline tells its caller which stage it is in."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 
 class Progress(Protocol):
-    """What shows progress: `rich.progress.Progress` and its plain-text twin both fit."""
+    """Shows progress; `rich.progress.Progress` has these methods, and so does the plain-text one."""
 
     def add_task(self, description: str, *, total: float | None = None) -> Any:
         """Start showing a task and return its number; `total` is None while its length is unknown."""

@@ -9,25 +9,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from jumar.accuracy import Comparison, compare
+from jumar.base.errors import InputError
+from jumar.base.findings import Finding, Location, Severity, worst
+from jumar.base.rules import Rule
+from jumar.comparison import Comparison, compare
+from jumar.convert import Conversion
 from jumar.device import DevicePlan
-from jumar.errors import InputError
-from jumar.findings import Finding, Location, Severity, worst
-from jumar.migrate import Conversion
 from jumar.port.layout import Layout
 from jumar.port.options import PortOptions, Reference
 from jumar.port.progress import Progress, Silent, stage
 from jumar.port.rules import NPU_RUN_FAILED, REFERENCE_RUN_FAILED
 from jumar.port.runs import Run, findings_of, reference_kind, run_side
 from jumar.recording.schema import Values
-from jumar.rules import Rule
 
 Device = Literal["npu", "cuda-stand-in", "cpu"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProof:
-    """What the runs showed. Recordings are under `out`, and gone when that was temporary (None)."""
+    """The runs and how they compare. The recordings are under `out`; None when they were temporary and are removed."""
 
     reference: Run
     targets: tuple[Run, ...]
@@ -110,7 +110,7 @@ def _prove(
     targets: list[Run] = []
     comparisons: list[Comparison] = []
     for device in devices:
-        # The CPU's bits on every side: what differs then is the conversion's doing, not the SoC's rounding.
+        # The CPU's bits on every side: what differs then is caused by the conversion, not by the SoC's rounding.
         plan = DevicePlan(kind=device, soc=options.soc, numerics="exact")
         target = run_side(device, plan, replaced, options, progress=progress, folders=[root])
         targets.append(target)

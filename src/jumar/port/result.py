@@ -1,22 +1,21 @@
-"""What `jumar port` found, before it is shown."""
+"""`PortResult`: what `jumar port` found."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from jumar.findings import Finding
+from jumar.base.findings import Finding
 from jumar.port.layout import Layout
 from jumar.port.options import PortOptions
 from jumar.port.runs import Run
-from jumar.report.page import Page
 
 if TYPE_CHECKING:
-    from jumar.accuracy import Comparison
-    from jumar.accuracy.diagnosis import Diagnosis
-    from jumar.assess import Assessment
-    from jumar.migrate import Conversion
-    from jumar.performance import Advice
+    from jumar.advise.bottlenecks import Advice
+    from jumar.comparison import Comparison
+    from jumar.comparison.diagnosis import Diagnosis
+    from jumar.convert import Conversion
+    from jumar.convert.assess import Assessment
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +37,6 @@ class PortResult:
     diagnosis: Diagnosis | None = None
     """The decision flow over the comparison."""
     advice: Advice | None = None
-    page: Page | None = None
     findings: list[Finding] = field(default_factory=list)
 
     @property

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from jumar.base.errors import RecordingError
+from jumar.base.findings import Finding, Location
 from jumar.capture import RecordPlan, launch
-from jumar.capture.seeds import ENVIRONMENT as SEED
-from jumar.capture.workspace import ENVIRONMENT, Workspace
+from jumar.capture.process.seeds import ENVIRONMENT as SEED
+from jumar.capture.process.workspace import ENVIRONMENT, Workspace
 from jumar.device import DevicePlan
 from jumar.device.plan import PLUGIN_VARIABLE
-from jumar.errors import RecordingError
-from jumar.findings import Finding, Location
 from jumar.port.layout import Layout
 from jumar.port.options import PortOptions
 from jumar.port.progress import Progress
@@ -28,7 +28,7 @@ LAST_LINES = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One finished run: how it ended and what it left."""
+    """One finished run: how it ended, and its files."""
 
     side: str
     """`reference` or the device of the converted script, as in the output folder."""
@@ -56,7 +56,7 @@ class Run:
         return len(self.recording.steps()) if self.recording else 0
 
     def error(self) -> str:
-        """What the script said when it failed: its traceback, else the last lines of its output."""
+        """The script's traceback, else the last lines of its output."""
         text = ""
         if self.end is not None and self.end.error:
             text = self.end.error
@@ -67,7 +67,7 @@ class Run:
         return text.replace(str(self.workspace), "")
 
     def last_line(self) -> str:
-        """What it came to, in one line: the last one of `error`, else the exit code."""
+        """The last line of `error`, else the exit code."""
         lines = [line for line in self.error().splitlines() if line.strip()]
         return lines[-1].strip() if lines else f"exit code {self.returncode}"
 
@@ -142,7 +142,7 @@ def _label(side: str) -> str:
 
 
 def _environment(side: str, workspace: Workspace, options: PortOptions) -> dict[str, str]:
-    """Return what the script's processes find in their environment beyond the user's own."""
+    """Return the environment variables that the script's processes get beside the user's own."""
     variables = {
         ENVIRONMENT: str(workspace.root),
         SEED: str(options.seed),
@@ -155,7 +155,7 @@ def _environment(side: str, workspace: Workspace, options: PortOptions) -> dict[
 
 
 def findings_of(run: Run, options: PortOptions) -> list[Finding]:
-    """Return what has to be said about a run that did not fail: too few steps, things not seen."""
+    """Return the findings about a run that did not fail: too few steps, parts that were not observed."""
     findings = []
     if run.num_steps < options.steps:
         findings.append(

@@ -8,7 +8,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from jumar.errors import RecordingError
+from jumar.base.errors import RecordingError
 from jumar.recording.schema import RUN_FILE, SCHEMA_VERSION, RunEnd, RunInfo, StepInfo
 
 _TUPLES = {"command", "levels", "steps", "not_covered", "not_kept"}

@@ -9,7 +9,7 @@ from math import inf, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jumar.errors import RecordingError
+from jumar.base.errors import RecordingError
 from jumar.recording.documents import read_run_end, read_run_info, step_info_from
 from jumar.recording.schema import (
     STEP_INFO_KEY,
@@ -27,7 +27,7 @@ from jumar.recording.schema import (
 if TYPE_CHECKING:
     import numpy as np
 
-    from jumar.recording.stored import StoredArray, TensorFile
+    from jumar.recording.tensors.stored import StoredArray, TensorFile
 
 _STEP_FILE = re.compile(r"step-(\d+)-rank-(\d+)\.parquet")
 _END_FILE = re.compile(r"end-rank-(\d+)\.json")
@@ -159,7 +159,7 @@ class Recording:
             raise RecordingError(f"{path} cannot be read ({error}). Record this step again.") from error
 
     def _open_tensors(self, path: Path) -> TensorFile:
-        from jumar.recording.stored import TensorFile
+        from jumar.recording.tensors.stored import TensorFile
 
         if self._tensor_file is None or self._tensor_file.path != path:
             self._tensor_file = TensorFile(path)

@@ -53,6 +53,8 @@ ROW_TYPES: dict[str, pa.DataType] = {
     "arguments": pa.string(),
     "autocast": pa.string(),
     "rng": pa.string(),
+    "draws": pa.bool_(),
+    "is_view": pa.bool_(),
     "start_us": pa.float64(),
     "duration_us": pa.float64(),
     "inputs": TENSORS,

@@ -105,6 +105,11 @@ class CallRow:
     """`float16` or `bfloat16` inside autocast, else empty."""
     rng: str = ""
     """Digest of the generator's state before a call that draws random numbers, else empty."""
+    draws: bool | None = None
+    """kind op: whether the call draws random numbers, its arguments considered: dropout in evaluation draws
+    none. None where it is not known: for other kinds, and in recordings of older releases."""
+    is_view: bool | None = None
+    """kind op: whether the operator only makes a view of an argument, by its schema; None as for `draws`."""
     start_us: float = 0.0
     """Microseconds since the step began, host clock."""
     duration_us: float = 0.0

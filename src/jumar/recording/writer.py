@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jumar.errors import OutputError
+from jumar.base.errors import OutputError
 from jumar.recording.documents import is_recording, step_info_text, to_text
 from jumar.recording.files import write_atomically, write_text_atomically
 from jumar.recording.schema import (
@@ -27,8 +27,8 @@ from jumar.recording.schema import (
 if TYPE_CHECKING:
     import numpy as np
 
-    from jumar.recording.arrays import TensorWriter
-    from jumar.recording.views import ArrayView
+    from jumar.recording.tensors.arrays import TensorWriter
+    from jumar.recording.tensors.views import ArrayView
 
 
 class RecordingWriter:
@@ -93,7 +93,7 @@ class RecordingWriter:
 
         stem = step_stem(step, self.rank)
         if tensors:
-            from jumar.recording.arrays import TensorWriter
+            from jumar.recording.tensors.arrays import TensorWriter
 
             folder = self.path / TENSORS_FOLDER
             folder.mkdir(exist_ok=True)

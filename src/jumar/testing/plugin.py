@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jumar.errors import JumarError
+from jumar.base.errors import JumarError
 
 if TYPE_CHECKING:
     import torch
@@ -49,12 +49,26 @@ def pytest_load_initial_conftests(
 
     Adding it earlier would break every suite that defines its own.
     """
+    _rewrite_only_contracts(early_config)
     _forget_value(early_config, args)
     yield
     if not _has_option(parser, OPTION):
         parser.getgroup("jumar").addoption(
             OPTION, choices=DEVICES, default=None, help="Device that the fixture `device` gives: cpu, cuda or npu."
         )
+
+
+def _rewrite_only_contracts(config: pytest.Config) -> None:
+    """Keep pytest from rewriting the assertions of all of Jumar, and let it rewrite those of `jumar.testing`.
+
+    pytest rewrites the whole package of a plugin: hundreds of modules, parsed again in every process that keeps no
+    byte code. It has no public function that takes a mark back.
+    """
+    hook = config.pluginmanager.rewrite_hook
+    marked: set[str] = getattr(hook, "_must_rewrite", set())
+    if "jumar" in marked:
+        marked.discard("jumar")
+        hook.mark_rewrite("jumar.testing")
 
 
 def _forget_value(early_config: pytest.Config, args: Sequence[str]) -> None:

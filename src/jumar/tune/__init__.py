@@ -7,15 +7,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.lazy import loader
+from jumar.base.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.tune.bank import Bank, bank_place
-    from jumar.tune.errors import BankError, TuneError
-    from jumar.tune.machine import Machine, this_machine
-    from jumar.tune.options import TuneOptions
-    from jumar.tune.outcome import TuneResult
-    from jumar.tune.tuner import tune
+    from jumar.tune.job.tuner import tune
+    from jumar.tune.measure.options import TuneOptions
+    from jumar.tune.model.errors import BankError, TuneError
+    from jumar.tune.model.machine import Machine, this_machine
+    from jumar.tune.search.outcome import TuneResult
 
 __all__ = [
     "Bank",
@@ -31,14 +31,14 @@ __all__ = [
 
 _HOME = {
     "Bank": "jumar.tune.bank",
-    "BankError": "jumar.tune.errors",
-    "Machine": "jumar.tune.machine",
-    "TuneError": "jumar.tune.errors",
-    "TuneOptions": "jumar.tune.options",
-    "TuneResult": "jumar.tune.outcome",
+    "BankError": "jumar.tune.model.errors",
+    "Machine": "jumar.tune.model.machine",
+    "TuneError": "jumar.tune.model.errors",
+    "TuneOptions": "jumar.tune.measure.options",
+    "TuneResult": "jumar.tune.search.outcome",
     "bank_place": "jumar.tune.bank",
-    "this_machine": "jumar.tune.machine",
-    "tune": "jumar.tune.tuner",
+    "this_machine": "jumar.tune.model.machine",
+    "tune": "jumar.tune.job.tuner",
 }
 
 __getattr__ = loader(__name__, __all__, _HOME)

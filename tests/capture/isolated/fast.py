@@ -22,9 +22,9 @@ from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
+from jumar.base.native import CompilerError, compiler
 from jumar.capture import record
-from jumar.capture.fast import build, loading
-from jumar.native import CompilerError, compiler
+from jumar.capture.fast import loading
 from jumar.recording import CallRow, Recording, TensorRow, sketch
 
 TIMES = {"start_us", "duration_us"}
@@ -46,7 +46,7 @@ def module() -> Any:
     if not compiler():
         pytest.skip("no C++ compiler is installed")
     try:
-        return build.load()
+        return loading.load()
     except CompilerError as error:
         pytest.skip(f"this PyTorch has other headers: {error}")
 
@@ -528,7 +528,7 @@ def test_every_function_of_the_table_is_passed_on_but_dispatch() -> None:
       virtual bool is_contiguous(const TensorImpl* self, at::MemoryFormat) const = 0;
     };
     struct C10_API PyInterpreter {"""
-    lines = [line.strip() for line in build.forwarding_table(header).splitlines() if "override" in line]
+    lines = [line.strip() for line in loading.forwarding_table(header).splitlines() if "override" in line]
     assert lines == [
         "size_t refcnt(PyObject* a0) const override { return original->refcnt(a0); }",
         "void dispatch(const c10::OperatorHandle& a0, torch::jit::Stack* a1) const override "

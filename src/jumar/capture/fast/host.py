@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from jumar.capture.attribution import Attribution, Origin, Origins
-from jumar.capture.calls import Call, Layout, Seen, Site, Tally, arguments_text
-from jumar.capture.clock import RunClock
-from jumar.capture.gradients import Pending
-from jumar.capture.memory import is_wrapper
-from jumar.capture.modules import Frame
-from jumar.capture.operators import OperatorInfo, operator_info
+from jumar.capture.notes.attribution import Attribution, Origin, Origins
+from jumar.capture.notes.calls import Call, Layout, Seen, Site, Tally, arguments_text
+from jumar.capture.notes.clock import RunClock
+from jumar.capture.notes.memory import is_wrapper
+from jumar.capture.notes.operators import OperatorInfo, operator_info
 from jumar.capture.probes import Probe, SketchProbe, SourceProbe, StatsProbe
+from jumar.capture.watch.gradients import Pending
+from jumar.capture.watch.stack import Frame
 from jumar.recording import sketch
 
 if TYPE_CHECKING:
-    from jumar.capture.notebook import Notebook
-    from jumar.capture.watch_modules import CallWatch
-    from jumar.capture.watch_operators import OperatorWatch
+    from jumar.capture.watch.modules import CallWatch
+    from jumar.capture.watch.notebook import Notebook
+    from jumar.capture.watch.operators import OperatorWatch
 
 _NOTHING, _STATISTICS, _SKETCHES, _BY_PYTHON = range(4)
 
@@ -109,5 +109,5 @@ def is_fit(notebook: Notebook) -> bool:
 
 def _device_is_emulated() -> bool:
     """Tell whether an emulated device is up, whose tensors only Python knows how to look at."""
-    state = sys.modules.get("jumar.device.emulator.state")
+    state = sys.modules.get("jumar.npu.core.state")
     return state is not None and bool(state.STATE.active)

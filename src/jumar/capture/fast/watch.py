@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 
-from jumar.capture.attribution import Attribution, Origin
-from jumar.capture.calls import Call, Seen
 from jumar.capture.fast.host import Host, is_fit, kind_of_values
 from jumar.capture.fast.loading import Loader
-from jumar.capture.notebook import Notebook
-from jumar.capture.watch_modules import CallWatch
-from jumar.capture.watch_operators import OperatorWatch
+from jumar.capture.notes.attribution import Attribution, Origin
+from jumar.capture.notes.calls import Call, Seen
+from jumar.capture.watch.modules import CallWatch
+from jumar.capture.watch.notebook import Notebook
+from jumar.capture.watch.operators import OperatorWatch
 
 Tensor = torch.Tensor
 

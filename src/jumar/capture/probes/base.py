@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from jumar.capture.calls import Call, Seen
-from jumar.capture.operators import OperatorInfo
+from jumar.capture.notes.calls import Call, Seen
+from jumar.capture.notes.operators import OperatorInfo
 
 
 class Probe:

@@ -25,8 +25,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from jumar.capture.calls import Call, Seen
-from jumar.capture.memory import as_array, host_view
+from jumar.capture.notes.calls import Call, Seen
+from jumar.capture.notes.memory import as_array, host_view
 from jumar.capture.probes.base import Probe
 from jumar.recording.sketch import mix
 

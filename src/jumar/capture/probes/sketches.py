@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumar.capture.calls import Call, Seen, packed
-from jumar.capture.memory import as_array, borrowed, host_view
+from jumar.capture.notes.calls import Call, Seen, packed
+from jumar.capture.notes.memory import as_array, borrowed, host_view
 from jumar.capture.probes.base import Probe
 from jumar.capture.probes.stats import SMALL, TINY, SmallTensors, blocks_of, is_plain, maximum_of, minimum_of
 from jumar.recording import sketch

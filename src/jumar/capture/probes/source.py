@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 import jumar
-from jumar.capture.calls import Call
-from jumar.capture.operators import OperatorInfo
+from jumar.capture.notes.calls import Call
+from jumar.capture.notes.operators import OperatorInfo
 from jumar.capture.probes.base import Probe
 
 

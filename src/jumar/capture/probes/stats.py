@@ -16,8 +16,8 @@ from ctypes import memmove
 import numpy as np
 import torch
 
-from jumar.capture.calls import Call, Seen, Statistics, packed
-from jumar.capture.memory import address_of, as_array, borrowed, dense, host_view
+from jumar.capture.notes.calls import Call, Seen, Statistics, packed
+from jumar.capture.notes.memory import address_of, as_array, borrowed, dense, host_view
 from jumar.capture.probes.base import Probe
 from jumar.recording import sketch
 

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from jumar.capture.calls import Call, Seen
-from jumar.capture.memory import as_array, host_view
+from jumar.capture.notes.calls import Call, Seen
+from jumar.capture.notes.memory import as_array, host_view
 from jumar.capture.probes.base import Probe
-from jumar.recording.target import PAGE
-from jumar.recording.views import ArrayView
+from jumar.recording.tensors.target import PAGE
+from jumar.recording.tensors.views import ArrayView
 
 if TYPE_CHECKING:
     import numpy as np

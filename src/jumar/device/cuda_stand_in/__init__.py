@@ -1,4 +1,4 @@
-"""CPU kernels standing in for CUDA, so that a CUDA script runs unchanged as the reference of a comparison.
+"""CPU kernels standing in for CUDA, so that a CUDA script runs unchanged as a reference run.
 
 The stand-in is the emulated accelerator under another name. Tensors "on cuda" are tensors of the emulated
 device, so placement errors, streams, random numbers and autocast are those of an accelerator, and every
@@ -36,7 +36,7 @@ def install() -> None:
         return
     import torch
 
-    from jumar.errors import DeviceError
+    from jumar.base.errors import DeviceError
 
     if torch.cuda.is_available():
         raise DeviceError(
@@ -53,21 +53,17 @@ def install() -> None:
 
 
 def _install() -> None:
-    from jumar.device.cuda_stand_in import (
-        accelerator,
+    from jumar.device.cuda_stand_in import logical, redirect, tensors
+    from jumar.device.cuda_stand_in.libraries import (
         apex_,
         autocast,
         compile_,
-        cuda_module,
         data_parallel,
         distributed,
         extensions,
-        generators,
-        logical,
-        redirect,
         serialization,
-        tensors,
     )
+    from jumar.device.cuda_stand_in.module import accelerator, cuda_module, generators
 
     cuda_module.install()
     tensors.install()

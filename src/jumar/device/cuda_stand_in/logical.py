@@ -14,8 +14,8 @@ import torch
 
 from jumar.device.cuda_stand_in import tensors
 from jumar.device.cuda_stand_in.names import redirected
-from jumar.device.emulator import multiple
-from jumar.device.emulator.state import STATE
+from jumar.npu.core.state import STATE
+from jumar.npu.dispatch import multiple
 
 
 def _outside_modes(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -29,9 +29,9 @@ def _outside_modes(function: Callable[..., Any]) -> Callable[..., Any]:
 def _lay_over() -> None:
     module: Any = torch
     tensor: Any = torch.Tensor
-    for name in multiple.FACTORIES:
+    for name in multiple.factories():
         setattr(module, name, redirected(getattr(module, name)))
-    for name in (*multiple.METHODS, "to"):
+    for name in (*multiple.factory_methods(), "to"):
         setattr(tensor, name, redirected(getattr(tensor, name)))
     tensor.get_device = _outside_modes(tensor.get_device)
     tensors.answer_device()

@@ -1,4 +1,4 @@
-"""Device names in both directions: what a CUDA script says, and what the emulated accelerator is called."""
+"""Translate device names: `cuda` of the script to `npu` of the emulated accelerator, and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 _CUDA_NAME = re.compile(r"cuda(?::(\d+))?\Z")
 _NPU_NAME = re.compile(r"npu(?::(\d+))?\Z")
 _CUDA: dict[int | None, torch.device] = {}
-_INSIDE = ("jumar.device.emulator", "torch_npu")
+_INSIDE = ("jumar.npu", "torch_npu")
 """Modules that see the emulated device as it is."""
 
 

@@ -1,4 +1,4 @@
-"""What no CPU kernel can stand in for: a clear refusal in place of an obscure failure."""
+"""Features of CUDA that no CPU kernel can replace: using one raises an error that says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Make tensors answer as CUDA tensors.
+"""Make tensors of the emulated accelerator answer as CUDA tensors.
 
 A tensor "on cuda" is a tensor of the emulated accelerator. What a script asks of it (`x.device`,
 `x.is_cuda`, `x.type()`) is answered with CUDA; the emulator itself must see what it is.

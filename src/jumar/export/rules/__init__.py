@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from jumar.base.rules import Rule
 from jumar.export.rules.onnx_differs import RULE as ONNX_DIFFERS
 from jumar.export.rules.overflowing_dtype import RULE as OVERFLOWING_DTYPE
-from jumar.rules import Rule
 
 RULES: tuple[Rule, ...] = (OVERFLOWING_DTYPE, ONNX_DIFFERS)
 

@@ -26,13 +26,13 @@ PyTorch, torch.onnx (`dynamo=True`, `report`); ONNX Runtime.
 
 from __future__ import annotations
 
-from jumar.findings import Severity
-from jumar.rules import Rule
+from jumar.base.findings import Severity
+from jumar.base.rules import Rule
 
 RULE = Rule(
     code="JM702",
     name="onnx-output-differs",
-    summary="The exported ONNX model computes something else.",
+    summary="The exported ONNX model computes other values than the PyTorch model.",
     severity=Severity.ERROR,
     doc=__doc__,
 )

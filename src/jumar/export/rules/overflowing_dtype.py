@@ -26,8 +26,8 @@ IEEE 754 binary16; `torch.finfo`.
 
 from __future__ import annotations
 
-from jumar.findings import Severity
-from jumar.rules import Rule
+from jumar.base.findings import Severity
+from jumar.base.rules import Rule
 
 RULE = Rule(
     code="JM701",

@@ -20,8 +20,8 @@ No edit is made.
 `jumar port --help`
 """
 
-from jumar.findings import Severity
-from jumar.rules import Rule
+from jumar.base.findings import Severity
+from jumar.base.rules import Rule
 
 RULE = Rule(
     code="JM903",

@@ -21,8 +21,8 @@ No edit is made.
 The recording format in `docs/recording.md`.
 """
 
-from jumar.findings import Severity
-from jumar.rules import Rule
+from jumar.base.findings import Severity
+from jumar.base.rules import Rule
 
 RULE = Rule(
     code="JM904",

@@ -17,21 +17,20 @@ from typing import Any
 
 import torch
 
-from jumar.collector import collector_at_rest
-from jumar.errors import UsageError
-from jumar.native import instructions
+from jumar.base.collector import collector_at_rest
+from jumar.base.errors import UsageError
+from jumar.base.native import instructions
 from jumar.tune.artefact.manifest import GRAPH, MANIFEST, SITE, WEIGHTS, ArtefactError, Manifest
 from jumar.tune.artefact.members import Members, Weights
 from jumar.tune.artefact.surroundings import are_usual, usual
-from jumar.tune.backend.notes import say
 from jumar.tune.engines.base import Engine, GraphFunction, Site
-from jumar.tune.engines.cut import root_of
-from jumar.tune.engines.layout import has_overlaps
+from jumar.tune.engines.shared.cut import has_overlaps, root_of
 from jumar.tune.graph import Graph
-from jumar.tune.graph.default_dtype import first_in
-from jumar.tune.machine import this_machine
-from jumar.tune.signature import function_of
-from jumar.tune.task import TensorSpec, contiguous_stride
+from jumar.tune.graph.reading.default_dtype import first_in
+from jumar.tune.graph.signature import function_of
+from jumar.tune.model.machine import this_machine
+from jumar.tune.model.notes import say
+from jumar.tune.model.task import TensorSpec, contiguous_stride
 
 
 class Loaded:
@@ -204,7 +203,7 @@ def _state(manifest: Manifest, weights: Mapping[int, torch.Tensor]) -> dict[int,
 
 
 def _stale(manifest: Manifest, engines: Sequence[Engine] | None) -> str:
-    from jumar.tune.backend.built import unusable
+    from jumar.tune.plan.built import unusable
 
     return unusable(manifest.plan, manifest.machine, engines).rstrip(".")
 
@@ -217,7 +216,7 @@ def _nesting(
         return lambda args, _kwargs: (args, args), lambda outputs, _arguments: outputs
     from torch.utils import _pytree as pytree
 
-    from jumar.tune.graph.nesting import Nesting
+    from jumar.tune.graph.reading.nesting import Nesting
 
     taken, given = Nesting(manifest.in_nesting), Nesting(manifest.out_nesting)
     places = {place: number for number, place in enumerate(manifest.places) if place is not None}

@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jumar.errors import InputError
-from jumar.findings import Json
-from jumar.tune.gate import Gain
-from jumar.tune.machine import Machine
+from jumar.base.errors import InputError
+from jumar.base.findings import Json
+from jumar.tune.model.gate import Gain
+from jumar.tune.model.machine import Machine
 from jumar.tune.plan import Plan
 
 SCHEMA_VERSION = 3
@@ -67,7 +67,7 @@ class Manifest:
     checksums: Mapping[str, str]
     """Of every other member, by name, as `jumar.tune.artefact.members` takes them."""
     instructions: Sequence[str] = ()
-    """Those that the processor has on which it was made (`jumar.native.instructions`), and its code may use. Processors
+    """Those of the processor on which it was made (`jumar.base.native.instructions`); its code may use them. Processors
     of one name may differ in them: a virtual machine names its processor as it likes."""
     open_for: str = ""
     """What was tuned, as the command named it, when the search was cut short: the same command replaces the file. Empty

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from jumar import __version__
-from jumar.errors import OutputError
-from jumar.native import instructions
-from jumar.recording.files import write_atomically
+from jumar.base.errors import OutputError
+from jumar.base.files import write_atomically
+from jumar.base.native import instructions
 from jumar.tune.artefact.manifest import ALIGNMENT, GRAPH, MANIFEST, SITE, WEIGHTS, Manifest, WeightPlace
 from jumar.tune.artefact.members import checksum
 from jumar.tune.bank import Bank
-from jumar.tune.bank.database import now
 from jumar.tune.bank.precisions import KnownPrecision
+from jumar.tune.bank.storage.database import now
 from jumar.tune.engines.base import Engine, Site
-from jumar.tune.errors import TuneError
-from jumar.tune.gate import Gain
-from jumar.tune.graph.captured import Captured
-from jumar.tune.machine import Machine, this_machine
+from jumar.tune.graph.capture.captured import Captured
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.gate import Gain
+from jumar.tune.model.machine import Machine, this_machine
 from jumar.tune.plan import Plan
 from jumar.tune.plan.plan import KIND
 
@@ -52,7 +52,7 @@ def write(
     engine is not here as the plan wants it, OutputError when `path` cannot be written; what an engine raises is passed
     on.
     """
-    from jumar.tune.graph import data
+    from jumar.tune.graph.capture import data
     from jumar.tune.plan.build import build
 
     machine = machine or this_machine()
@@ -89,7 +89,7 @@ def freeze(
     otherwise as `write`.
     """
     from jumar.tune.artefact.loading import read_manifest
-    from jumar.tune.graph.capture import graph_of_module
+    from jumar.tune.graph.capture.capture import graph_of_module
 
     with tempfile.TemporaryDirectory(prefix="jumar-freeze-") as scratch:
         captured = graph_of_module(model, inputs, kwargs, folder=Path(scratch), name=name)
@@ -117,8 +117,8 @@ def freeze_captured(
 
 def _within(budget: float, captured: Captured, bank: Bank, machine: Machine) -> KnownPrecision | None:
     """Return what the bank has in fewer bits for these very weights, within a budget and usable here."""
-    from jumar.tune.backend.built import lowered_within
-    from jumar.tune.graph import data
+    from jumar.tune.bank.presence import lowered_within
+    from jumar.tune.graph.capture import data
 
     tensors = data.load(captured.data)
     weights = {place: tensors[place] for place in captured.graph.constants}

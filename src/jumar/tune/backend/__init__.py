@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.lazy import loader
+from jumar.base.lazy import loader
 
 if TYPE_CHECKING:
     from jumar.tune.backend.entry import jumar

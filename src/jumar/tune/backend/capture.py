@@ -17,11 +17,10 @@ import torch
 from torch import fx
 
 from jumar.tune.backend.compilation import outside
-from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
-from jumar.tune.graph.capture import exported, read_program
-from jumar.tune.graph.dynamo import constant_arguments
-from jumar.tune.graph.random_numbers import node_draws
+from jumar.tune.graph.capture.capture import constant_arguments, exported, read_program
+from jumar.tune.graph.operators import node_draws
+from jumar.tune.model.errors import TuneError
 
 __all__ = ["DEVICES", "NotTunable", "Taken", "constant_arguments", "take"]
 

@@ -1,7 +1,7 @@
 """Collecting graphs for tuning: each with its weights and one set of real inputs, in a folder.
 
     <folder>/<key>.json    the graph, its name and phase
-    <folder>/<key>.pt      weights and inputs, by place (`jumar.tune.graph.data`)
+    <folder>/<key>.pt      weights and inputs, by place (`jumar.tune.graph.capture.data`)
 
 A graph that is there already is not written again: that removes duplicates, also between processes. The data file
 is written first and both by renaming, so that what has a description is whole.
@@ -17,11 +17,11 @@ from typing import Literal
 
 import torch
 
-from jumar.errors import InputError, JumarError, OutputError
-from jumar.recording.files import write_text_atomically
-from jumar.tune.backend.notes import say
+from jumar.base.errors import InputError, JumarError, OutputError
+from jumar.base.files import write_text
 from jumar.tune.graph import Graph
-from jumar.tune.graph.captured import Captured
+from jumar.tune.graph.capture.captured import Captured
+from jumar.tune.model.notes import say
 
 ENVIRONMENT = "JUMAR_TUNE_COLLECT"
 """The folder to collect into; unset: nothing is collected."""
@@ -76,7 +76,7 @@ class Collector:
         """Write a graph with its values, unless it is there."""
         if self.has(graph):
             return
-        from jumar.tune.graph import data
+        from jumar.tune.graph.capture import data
 
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -124,6 +124,6 @@ def read_not_tuned(folder: Path) -> list[tuple[str, str]]:
 
 def _write(path: Path, text: str) -> None:
     try:
-        write_text_atomically(path, text)
+        write_text(path, text)
     except OSError as error:
         raise OutputError(f"{path} cannot be written: {error.strerror}. Make room, or name another folder.") from error

@@ -12,8 +12,8 @@ from typing import Any, cast
 import torch
 from torch import fx
 
+from jumar.base.errors import JumarError
 from jumar.capture.probes.source import is_users
-from jumar.errors import JumarError
 
 _FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
 

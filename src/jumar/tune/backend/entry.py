@@ -9,17 +9,16 @@ from typing import Any
 
 from torch import fx
 
-from jumar.collector import collector_at_rest
+from jumar.base.collector import collector_at_rest
 from jumar.tune.backend.capture import constant_arguments, take
-from jumar.tune.backend.collect import Collector
+from jumar.tune.backend.collect import Collector, Origin, Phase
 from jumar.tune.backend.compilation import Compilation, Compiled, inductor_settings, outside, reason_of
-from jumar.tune.backend.floats import with_floats_fixed
-from jumar.tune.backend.gears import Prepare, by_size, for_all_sizes, sizes_vary
+from jumar.tune.backend.gears import Prepare, by_size, for_all_sizes, sizes_vary, with_floats_fixed
 from jumar.tune.backend.inference import Ready, tuned
 from jumar.tune.backend.knowledge import Knowledge, knowledge
-from jumar.tune.backend.notes import say, tell
-from jumar.tune.errors import TuneError
 from jumar.tune.graph.graph import Graph
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.notes import say, tell
 
 
 def jumar(
@@ -39,8 +38,6 @@ def jumar(
     compilation = Compilation(module=module, arguments=arguments, patches=inductor_settings(mode, chosen))
     collector = Collector.from_environment(os.environ)
     if collector is not None:
-        from jumar.tune.backend.collecting import collect
-
         return collect(compilation, collector)
     known = knowledge(compilation.device, place)
     if known is None or not known.keys:
@@ -68,7 +65,7 @@ def _inference(compilation: Compilation, known: Knowledge) -> Compiled:
 @collector_at_rest()
 def _ready(compilation: Compilation, weights: set[int], known: Knowledge) -> Ready | None:
     """Return the bank's plan for a graph, with the weights in it; None when it has none or it cannot be built."""
-    from jumar.tune.backend.built import Request, function_of
+    from jumar.tune.plan.built import Request, function_of
 
     name = compilation.name
     try:
@@ -90,8 +87,8 @@ def _ready(compilation: Compilation, weights: set[int], known: Knowledge) -> Rea
 
 
 def _training(compilation: Compilation, known: Knowledge) -> Compiled:
-    from jumar.tune.backend.built import unusable
     from jumar.tune.backend.training import applied
+    from jumar.tune.plan.built import unusable
 
     name = f"{compilation.name}, training step,"
     try:
@@ -113,8 +110,7 @@ def _training(compilation: Compilation, known: Knowledge) -> Compiled:
 @collector_at_rest()
 def _step(compilation: Compilation, known: Knowledge) -> Graph:
     """Return a module's training step, which is captured once a bank. Raises TuneError for one that is not tuned."""
-    from jumar.tune.backend.seen import Seen
-    from jumar.tune.backend.training import source_digest, take_step
+    from jumar.tune.backend.training import Seen, source_digest, take_step
 
     seen = Seen(folder=known.folder / "steps")
     source = source_digest(compilation)
@@ -129,3 +125,26 @@ def _step(compilation: Compilation, known: Knowledge) -> Graph:
         raise
     seen.keep(source, found)
     return found
+
+
+def collect(compilation: Compilation, collector: Collector) -> Compiled:
+    """Return the module itself, having written its graph: for inference, or its training step."""
+    from jumar.tune.backend.training import take_step
+
+    phase: Phase = "inference" if compilation.is_inference else "training"
+    name = compilation.name if compilation.is_inference else f"{compilation.name}, training step"
+    origin = Origin(name=name, phase=phase)
+    try:
+        if compilation.is_inference:
+            weights = constant_arguments(compilation.module, compilation.arguments)
+            taken = take(compilation.module, compilation.arguments, weights)
+            graph, tensors = taken.graph, taken.tensors
+        else:
+            step = take_step(compilation)
+            graph, tensors, origin = step.graph, step.tensors, replace(origin, keeps_layout=step.keeps_layout)
+    except Exception as error:  # noqa: BLE001 - whatever the reason, the graph is not tuned, and the model runs
+        collector.leave_out(name, reason_of(error))
+    else:
+        collector.write(graph, tensors, origin)
+    run: Compiled = compilation.module.forward
+    return run

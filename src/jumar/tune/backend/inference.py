@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import attrgetter, is_, itemgetter
+from threading import Lock
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.weak import WeakIdKeyDictionary
 
 from jumar.tune.backend.capture import Taken
 from jumar.tune.backend.compilation import Compiled
-from jumar.tune.backend.notes import say
-from jumar.tune.backend.uncounted import count_steps
 from jumar.tune.engines import GraphFunction
+from jumar.tune.model.notes import say
 
 GREATEST_SETS = 16
 """Sets of weights that one compiled graph is built for: models, or blocks of a model, of the same code."""
@@ -166,3 +168,27 @@ def _picker(numbers: Sequence[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
         return itemgetter(*numbers)
     first = list(numbers)
     return lambda items: [items[number] for number in first]
+
+
+_held = WeakIdKeyDictionary()
+_lock = Lock()
+_installed: list[Any] = []
+
+
+def count_steps(weights: Iterable[torch.Tensor]) -> None:
+    """Let each optimizer's step from now on show in the versions of these weights."""
+    with _lock:
+        for weight in weights:
+            if not weight.is_inference():  # it has no version, and no optimizer writes to it
+                _held[weight] = None
+        if not _installed:
+            _installed.append(register_optimizer_step_post_hook(_after_step))
+
+
+def _after_step(optimizer: torch.optim.Optimizer, _args: Any, _kwargs: Any) -> None:
+    if torch.compiler.is_compiling():  # a compiled step counts its writes
+        return
+    given = (weight for group in optimizer.param_groups for weight in group["params"])
+    written = [weight for weight in given if weight.grad is not None and weight in _held]
+    if written:
+        torch.autograd.graph.increment_version(written)

@@ -1,7 +1,8 @@
 """Puts the back end under a script that knows nothing of it.
 
-Scripts that call `torch.compile` get ours in the place of TorchInductor (other back ends stay as the script chose
-them); in scripts that do not, the outermost call of a module with parameters is compiled, in training and evaluation.
+Scripts that call `torch.compile` get Jumar's back end in the place of TorchInductor (other back ends stay as the
+script chose them). In scripts that do not, the outermost call of a module with parameters is compiled, in training and
+evaluation.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from torch import nn
 from jumar.tune.backend.entry import jumar
 
 PLUGIN = "jumar.tune.backend.install:install"
-"""As `JUMAR_RUN_PLUGIN` names it (`jumar.capture.plugin`)."""
+"""As `JUMAR_RUN_PLUGIN` names it (`jumar.capture.process.plugin`)."""
 
 _REPLACED = ("inductor", "jumar")
 _WRAPPERS = (nn.parallel.DistributedDataParallel,)

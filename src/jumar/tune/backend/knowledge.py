@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from jumar.errors import JumarError
-from jumar.tune.backend.notes import say
+from jumar.base.errors import JumarError
 from jumar.tune.bank import Bank, bank_place, built_in_place
-from jumar.tune.bank.database import Database
-from jumar.tune.bank.location import FILE_NAME, Place, data_folder
 from jumar.tune.bank.precisions import keys_of
-from jumar.tune.bank.tables import SlotRow
-from jumar.tune.errors import NoBankError
+from jumar.tune.bank.storage.database import Database
+from jumar.tune.bank.storage.location import FILE_NAME, Place, data_folder
+from jumar.tune.bank.storage.tables import SlotRow
 from jumar.tune.graph import Graph
-from jumar.tune.machine import Machine, this_machine
+from jumar.tune.model.errors import NoBankError
+from jumar.tune.model.machine import Machine, this_machine
+from jumar.tune.model.notes import say
 from jumar.tune.plan import Plan
 from jumar.tune.plan.plan import KIND
-from jumar.tune.precision.options import ERROR_BUDGET, parse_error
+from jumar.tune.search.precision.request.options import ERROR_BUDGET, parse_error
 
 if TYPE_CHECKING:
     import torch
@@ -69,7 +69,7 @@ class Knowledge:
         return None if entry is None or entry.policy is None else Plan.of(entry.policy)
 
     def _within_budget(self, graph: Graph, weights: Mapping[int, torch.Tensor], budget: float) -> Plan | None:
-        from jumar.tune.backend.built import lowered_within
+        from jumar.tune.bank.presence import lowered_within
 
         known = lowered_within(
             budget, self.bank, graph, weights, self.machine,

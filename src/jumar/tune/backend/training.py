@@ -6,8 +6,10 @@ the user's own module in that form: buffers are written, gradients stop, and hoo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,18 +17,19 @@ from torch import fx
 from torch.nn import functional
 
 from jumar import __version__
-from jumar.findings import Json
+from jumar.base.files import write_text
+from jumar.base.findings import Json
 from jumar.tune.backend.capture import NotTunable, take
 from jumar.tune.backend.compilation import Compilation, Compiled
-from jumar.tune.engines.batch_norm import check_library
-from jumar.tune.engines.step_forms import in_form
-from jumar.tune.engines.step_nodes import name_of
-from jumar.tune.engines.step_writes import why_layout_stays
-from jumar.tune.errors import TuneError
+from jumar.tune.engines.training.batch_norm import check_library
+from jumar.tune.engines.training.step_forms import in_form
+from jumar.tune.engines.training.step_writes import name_of, why_layout_stays
 from jumar.tune.graph.graph import Graph, Reference
 from jumar.tune.graph.steps import as_step
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.notes import tell
+from jumar.tune.model.task import digest
 from jumar.tune.plan.memory import can_keep, keep_from_now_on
-from jumar.tune.task import digest
 
 if TYPE_CHECKING:
     from jumar.tune.plan import Plan
@@ -130,3 +133,37 @@ def _is_counter(node: Any) -> bool:
     """Tell whether a node is an input of one whole number: how many batches were seen."""
     value = node.meta.get("example_value") if isinstance(node, fx.Node) and node.op == "placeholder" else None
     return isinstance(value, torch.Tensor) and not value.dim() and not value.is_floating_point()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """One folder of steps."""
+
+    folder: Path
+
+    def step(self, source: str) -> Graph | None:
+        """Return the step of a module; None when it was not seen. Raises NotTunable when it is not tuned."""
+        try:
+            found = json.loads((self.folder / f"{source}.json").read_text("utf-8"))
+            reason = str(found.get("reason", ""))
+            graph = None if reason else Graph.from_json(found["step"])
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if reason:
+            raise NotTunable(reason)
+        return graph
+
+    def keep(self, source: str, step: Graph) -> None:
+        """Remember a step."""
+        self._write(source, {"step": step.to_json()})
+
+    def refuse(self, source: str, reason: str) -> None:
+        """Remember why a module's step is not tuned."""
+        self._write(source, {"reason": reason})
+
+    def _write(self, source: str, found: dict[str, Json]) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_text(self.folder / f"{source}.json", json.dumps(found))
+        except OSError as error:
+            tell(f"{self.folder} cannot be written: {error.strerror}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from jumar.tune.bank.entry import Entry, Tried, by_task, stack_of
 from jumar.tune.bank.exchange import export_lines, import_lines
 from jumar.tune.bank.explain import Lookup, look_up
-from jumar.tune.bank.location import bank_place, built_in_place, repeat_tune
 from jumar.tune.bank.merging import Merged, foreign
 from jumar.tune.bank.neighbours import Neighbour
 from jumar.tune.bank.precisions import AskedPrecision, Known, KnownPrecision
+from jumar.tune.bank.storage.location import bank_place, built_in_place
 from jumar.tune.bank.store import Bank
 
 __all__ = [
@@ -28,6 +28,5 @@ __all__ = [
     "foreign",
     "import_lines",
     "look_up",
-    "repeat_tune",
     "stack_of",
 ]

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from jumar.findings import Json
-from jumar.tune.gate import Gain
-from jumar.tune.machine import Machine
+from jumar.base.findings import Json
+from jumar.tune.graph.work import Work
+from jumar.tune.measure.worker.messages import Outcome
+from jumar.tune.model.gate import Gain
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy, PolicyKind, Stack, in_order, stack_to_json
 from jumar.tune.plan.plan import KIND, Plan
-from jumar.tune.policy import Policy, PolicyKind, Stack, in_order, stack_to_json
-from jumar.tune.work import Work
-from jumar.tune.worker.messages import Outcome
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from jumar.tune.bank.differences import Difference, differences
 from jumar.tune.bank.entry import Entry
+from jumar.tune.bank.neighbours import Difference, differences
 from jumar.tune.bank.presence import missing
-from jumar.tune.machine import Machine
+from jumar.tune.graph.work import Work, structure_of
+from jumar.tune.model.machine import Machine
 from jumar.tune.plan.plan import worded
-from jumar.tune.structure import structure_of
-from jumar.tune.work import Work
 
 __all__ = ["Difference", "Lookup", "look_up"]
 

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from jumar.tune.bank.entry import Entry, stack_of
-from jumar.tune.machine import Machine
+from jumar.tune.model.machine import Machine
 
 
 class Measured(Protocol):
@@ -40,24 +40,24 @@ class Merged:
 
     def __add__(self, other: Merged) -> Merged:
         """Return the counts of two merges together."""
-        mine, theirs = asdict(self), asdict(other)
-        return Merged(**{name: mine[name] + theirs[name] for name in mine})
+        left, right = asdict(self), asdict(other)
+        return Merged(**{name: left[name] + right[name] for name in left})
 
 
-def merged(mine: list[Entry], theirs: Sequence[Entry], beneath: Sequence[Entry], counts: Merged) -> list[Entry]:
-    """Return the entries of one task to keep (`mine` itself when they stay), and count what was decided."""
-    if beneath and not beats(theirs, beneath):
+def merged(known: list[Entry], new: Sequence[Entry], beneath: Sequence[Entry], counts: Merged) -> list[Entry]:
+    """Return the entries of one task to keep (`known` itself when they stay), and count what was decided."""
+    if beneath and not beats(new, beneath):
         counts.num_built_in += 1
-        return mine
-    if not mine:
+        return known
+    if not known:
         counts.num_added += 1
-        return list(theirs)
-    if beats(theirs, mine):
+        return list(new)
+    if beats(new, known):
         counts.num_better += 1
-        created = {entry.kind: entry.created for entry in mine}
-        return [replace(entry, created=created.get(entry.kind, entry.created)) for entry in theirs]
+        created = {entry.kind: entry.created for entry in known}
+        return [replace(entry, created=created.get(entry.kind, entry.created)) for entry in new]
     counts.num_kept += 1
-    return mine
+    return known
 
 
 def beats(one: Sequence[Entry], other: Sequence[Entry]) -> bool:

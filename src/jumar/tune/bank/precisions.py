@@ -12,16 +12,16 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from jumar.findings import Json
-from jumar.tune.bank import rows
+from jumar.base.findings import Json
 from jumar.tune.bank.entry import Entry, Tried, time_from
 from jumar.tune.bank.merging import Merged
-from jumar.tune.bank.tables import MachineRow, PrecisionRow, TaskRow
-from jumar.tune.gate import Gain
-from jumar.tune.machine import Machine
+from jumar.tune.bank.storage import rows
+from jumar.tune.bank.storage.tables import MachineRow, PrecisionRow, TaskRow
+from jumar.tune.graph.work import Work, work_from_json
+from jumar.tune.model.gate import Gain
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy
 from jumar.tune.plan.plan import Plan
-from jumar.tune.policy import Policy
-from jumar.tune.work import Work, work_from_json
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,11 +148,11 @@ def everything(session: Session) -> list[KnownPrecision]:
     return [known for _, known in _read(session) if isinstance(known, KnownPrecision)]
 
 
-def merge(session: Session, theirs: Iterable[KnownPrecision], beneath: Sequence[KnownPrecision | None]) -> Merged:
+def merge(session: Session, new: Iterable[KnownPrecision], beneath: Sequence[KnownPrecision | None]) -> Merged:
     """Take over choices that gain more than what is here, or in the layer beneath, for the same question."""
     counts = Merged()
     mine = {question_of(one): one for one in everything(session)}
-    for one, below in zip(theirs, beneath, strict=True):
+    for one, below in zip(new, beneath, strict=True):
         known = mine.get(question_of(one))
         if below is not None and below.gain.ratio_low >= one.gain.ratio_low:
             counts.num_built_in += 1

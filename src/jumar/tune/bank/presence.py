@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from jumar.tune.bank.differences import Difference
 from jumar.tune.bank.entry import Entry
-from jumar.tune.machine import Machine
+from jumar.tune.bank.neighbours import Difference
+from jumar.tune.bank.precisions import AskedPrecision, KnownPrecision
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy
 from jumar.tune.plan.plan import PROVIDER as PLAN
-from jumar.tune.plan.plan import Plan
-from jumar.tune.plan.presence import absence_of
-from jumar.tune.policy import Policy
+from jumar.tune.plan.plan import Plan, absence_of
 
 if TYPE_CHECKING:
+    import torch
+
+    from jumar.tune.bank.store import Bank
     from jumar.tune.engines.base import Engine
+    from jumar.tune.graph import Graph
     from jumar.tune.providers.base import Provider
 
 ABSENT = "absent"
@@ -47,9 +51,29 @@ def _measured_together(entry: Entry) -> Iterator[Policy]:
         yield from (policy for policy in entry.base if policy.kind != entry.kind)
 
 
+def lowered_within(
+    budget: float, bank: Bank, graph: Graph, weights: Mapping[int, torch.Tensor], machine: Machine,
+    on_unusable: Callable[[str], None] | None = None,
+) -> KnownPrecision | None:  # fmt: skip
+    """Return what a bank has in fewer bits for these very weights, the fastest within a budget that is usable here.
+
+    `on_unusable` is told why a plan is passed over.
+    """
+    from jumar.tune.plan.built import fingerprint, unusable
+
+    def is_usable(plan: Plan) -> bool:
+        why = unusable(plan, machine)
+        if why and on_unusable is not None:
+            on_unusable(why)
+        return not why
+
+    asked = AskedPrecision(task=graph, machine=machine, weights=fingerprint(weights), budget=budget)
+    return bank.precision(asked, is_usable)
+
+
 def within(plan: Plan) -> Iterator[Policy]:
     """Yield the policies that a plan has for single operators."""
-    from jumar.tune.engines.operators import NAME, stacks_of
+    from jumar.tune.providers.operators import NAME, stacks_of
 
     for region in plan.regions:
         if region.engine == NAME:
@@ -58,7 +82,7 @@ def within(plan: Plan) -> Iterator[Policy]:
 
 
 def _missing(policy: Policy, machine: Machine, providers: Sequence[Provider]) -> Iterator[Difference]:
-    from jumar.tune.engines import ENGINES
+    from jumar.tune.plan.engines import ENGINES
     from jumar.tune.providers import PROVIDERS
     from jumar.tune.providers.engine import EngineProvider
 

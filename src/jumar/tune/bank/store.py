@@ -15,20 +15,21 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from jumar.tune.bank import precisions, rows
-from jumar.tune.bank.database import Database, now
+from jumar.tune.bank import precisions
 from jumar.tune.bank.entry import Entry, Tried, by_task, stack_of
-from jumar.tune.bank.location import Place
 from jumar.tune.bank.merging import Merged, merged
 from jumar.tune.bank.neighbours import Neighbour, neighbours
 from jumar.tune.bank.precisions import AskedPrecision, Known, KnownPrecision
-from jumar.tune.bank.tables import SlotRow, TaskRow
-from jumar.tune.errors import NoBankError
-from jumar.tune.gate import Gain
-from jumar.tune.machine import Machine
+from jumar.tune.bank.storage import rows
+from jumar.tune.bank.storage.database import Database, now
+from jumar.tune.bank.storage.location import Place
+from jumar.tune.bank.storage.tables import SlotRow, TaskRow
+from jumar.tune.graph.work import Work
+from jumar.tune.model.errors import NoBankError
+from jumar.tune.model.gate import Gain
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy, PolicyKind, Stack
 from jumar.tune.plan.plan import Plan, worded
-from jumar.tune.policy import Policy, PolicyKind, Stack
-from jumar.tune.work import Work
 
 Change = Literal["add", "update"]
 
@@ -186,11 +187,11 @@ class Bank:
         with self._database.writing() as session:
             if lowered:
                 counts += precisions.merge(session, lowered, under)
-            for theirs in by_task(entries):
-                task, machine = theirs[0].task, theirs[0].machine
+            for new in by_task(entries):
+                task, machine = new[0].task, new[0].machine
                 mine = rows.slots(session, task, machine)
                 beneath = self._beneath_of(task, machine)
-                kept = merged(mine, theirs, beneath, counts)
+                kept = merged(mine, new, beneath, counts)
                 if kept is not mine:
                     rows.remove(session, task, machine)
                     for entry in kept:
@@ -236,8 +237,8 @@ class Bank:
                 if entry.task.key != task_key or entry.machine.key != machine_key:
                     found.append(f"{place} is filed under another key than its own")
             found += precisions.problems(session)
-        for ours in by_task(entries):
-            found += _unmeasured(ours)
+        for of_task in by_task(entries):
+            found += _unmeasured(of_task)
         return found
 
     def _slots(self, session: Session, task: Work, machine: Machine) -> list[Entry]:

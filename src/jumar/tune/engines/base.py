@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from jumar.findings import Json
+from jumar.base.findings import Json
 from jumar.tune.graph import Graph
-from jumar.tune.machine import Machine
+from jumar.tune.model.machine import Machine
 
 if TYPE_CHECKING:
     import torch

@@ -7,37 +7,21 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from jumar.operators import base_name, has
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
-from jumar.tune.engines.cut import base_name
 from jumar.tune.graph import Graph
-from jumar.tune.machine import Machine
+from jumar.tune.model.machine import Machine
 
 CHANNELS_LAST = "channels_last"
-SPATIAL = frozenset(
-    [
-        "conv2d",
-        "conv3d",
-        "convolution",
-        "conv_transpose2d",
-        "conv_transpose3d",
-        "max_pool2d",
-        "max_pool3d",
-        "max_pool2d_with_indices",
-        "avg_pool2d",
-        "avg_pool3d",
-        "adaptive_avg_pool2d",
-        "adaptive_avg_pool3d",
-        "_adaptive_avg_pool2d",
-        "upsample_nearest2d",
-        "upsample_bilinear2d",
-        "group_norm",
-        "native_group_norm",
-    ]
-)
-"""Operators that have kernels for channels stored last."""
+
 PACKED = frozenset({"conv2d", "conv3d", "linear"})
 """Operators whose weights oneDNN packs."""
 MKL = "mkl"
+
+
+def has_channels(graph: Graph) -> bool:
+    """Tell whether an operator of a graph has kernels for channels stored last."""
+    return any(has(node.operator, "channels_last") for node in graph.nodes)
 
 
 def mkl_may_pay(graph: Graph) -> bool:
@@ -47,8 +31,8 @@ def mkl_may_pay(graph: Graph) -> bool:
 
 
 def step_settings(graph: Graph) -> list[Settings]:
-    """Return the forms of a training step (`jumar.tune.engines.steps`): as it stands, and the layouts."""
-    if not {base_name(node.operator) for node in graph.nodes} & SPATIAL:
+    """Return the forms of a training step (`jumar.tune.engines.training.steps`): as it stands, and the layouts."""
+    if not has_channels(graph):
         return [{}]
     return [{}, {"layout": CHANNELS_LAST, "products": True}, {"layout": CHANNELS_LAST}]
 
@@ -81,7 +65,7 @@ class Eager(Engine):
             if machine.device == "cpu" and machine.compiler and "batch_norm" in names and len(found) > 1:
                 found.insert(1, {**found[1], "norms": True})
             return found
-        if names & SPATIAL:
+        if has_channels(graph):
             found.append({"layout": CHANNELS_LAST})
         if machine.device == "cpu" and names & PACKED and graph.constants:
             found.append({"prepack": True})
@@ -91,16 +75,16 @@ class Eager(Engine):
 
     def build(self, site: Site, settings: Settings) -> GraphFunction:
         """Return a function that runs the operators in order. Raises TuneError where nothing can be packed."""
-        from jumar.tune.engines.bound import bound
+        from jumar.tune.engines.shared.borders import bound
 
         if site.graph.gradients:
-            from jumar.tune.engines.steps import eager_step
+            from jumar.tune.engines.training.steps import eager_step
 
             return eager_step(site, settings)
         if settings.get("layout") == CHANNELS_LAST:
             return _channels_last(site)
         if settings.get("prepack"):
-            from jumar.tune.engines.prepack import packed
+            from jumar.tune.engines.shared.prepack import packed
 
             return packed(site, by_mkl=settings.get("products") == MKL)
         return bound(site.graph, site.constants)
@@ -111,10 +95,9 @@ class Eager(Engine):
 
 
 def _channels_last(site: Site) -> GraphFunction:
-    from jumar.tune.engines.borders import inside_constants, with_borders
-    from jumar.tune.engines.bound import bound
-    from jumar.tune.engines.channels import channels_last, converted
-    from jumar.tune.engines.cut import cut
+    from jumar.tune.engines.shared.borders import bound, inside_constants, with_borders
+    from jumar.tune.engines.shared.channels import channels_last, converted
+    from jumar.tune.engines.shared.cut import cut
 
     made = cut(site.graph)
     run = bound(channels_last(made.inside), converted(inside_constants(site, made)))

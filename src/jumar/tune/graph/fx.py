@@ -1,4 +1,4 @@
-"""Between `torch.fx` graphs and ours."""
+"""Between `torch.fx` graphs and `Graph`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from jumar.findings import Json
-from jumar.tune.errors import TuneError
-from jumar.tune.graph.graph import GETITEM, Graph, Node
-from jumar.tune.graph.order import post_order
-from jumar.tune.overloads import overload
-from jumar.tune.task import TensorSpec
+from jumar.base.findings import Json
+from jumar.tune.graph.graph import GETITEM, Graph, Node, post_order
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.task import TensorSpec
 
 _NAMED = {
     torch.dtype: "dtype", torch.device: "device", torch.layout: "layout", torch.memory_format: "memory_format",
@@ -215,3 +213,15 @@ def _native(argument: Json, values: Sequence[Any]) -> Any:
         assert isinstance(value, list)
         return complex(*map(float, map(str, value)))
     return torch.device(str(value)) if kind == "device" else getattr(torch, str(value))
+
+
+def overload(name: str) -> torch._ops.OpOverload:
+    """Return the operator called `aten::add.Tensor`. Raises TuneError when this PyTorch has none."""
+    namespace, _, rest = name.rpartition("::")
+    base, _, variant = rest.partition(".")
+    found = getattr(getattr(torch.ops, namespace or "aten"), base, None)
+    operator = getattr(found, variant or "default", None) if found is not None else None
+    if operator is None:
+        raise TuneError(f"{name} is not an operator of PyTorch {torch.__version__}; record again with this version.")
+    assert isinstance(operator, torch._ops.OpOverload)
+    return operator

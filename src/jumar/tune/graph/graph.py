@@ -14,12 +14,12 @@ order in which a tracer happened to write independent operators, are no part of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from jumar.findings import Json
-from jumar.tune.task import TensorSpec, digest
+from jumar.base.findings import Json
+from jumar.tune.model.task import TensorSpec, digest
 
 Reference = int
 """The number of a value: of an input when less than `len(graph.inputs)`, else of a node."""
@@ -242,3 +242,27 @@ def _renumbered(argument: Json, number: Callable[[Reference], Reference]) -> Jso
     if isinstance(argument, dict) and "value" in argument:
         return {"value": number(int(str(argument["value"])))}
     return argument
+
+
+Item = TypeVar("Item")
+
+
+def post_order(roots: Sequence[Item], known: Container[Item], needs: Callable[[Item], Sequence[Item]]) -> list[Item]:
+    """Return what `roots` need, each item after what it `needs`, in the order in which it is first needed.
+
+    What is `known` already, and what it needs, is left out.
+    """
+    done: set[Item] = set()
+    order: list[Item] = []
+    stack = [(root, False) for root in reversed(roots)]
+    while stack:
+        item, is_ready = stack.pop()
+        if item in done or item in known:
+            continue
+        if is_ready:
+            done.add(item)
+            order.append(item)
+            continue
+        stack.append((item, True))
+        stack.extend((other, False) for other in reversed(needs(item)))
+    return order

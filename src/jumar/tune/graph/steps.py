@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from jumar.tune.graph.graph import Graph, Reference
-from jumar.tune.task import Function
+from jumar.tune.model.task import Function
 
 
 def as_step(graph: Graph, wanted: Sequence[Reference]) -> Graph:

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 from torch import fx
 
-from jumar.tune.errors import TuneError
 from jumar.tune.graph.fx import to_fx
 from jumar.tune.graph.graph import Graph
-from jumar.tune.task import TensorSpec
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.task import TensorSpec
 
 
 def with_values(graph: Graph) -> Graph:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import torch
 
 from jumar.tune.engines.base import GraphFunction
-from jumar.tune.errors import TuneError
+from jumar.tune.engines.shared.concurrency import num_forks
 from jumar.tune.graph import Graph
 from jumar.tune.graph.fx import to_fx
-from jumar.tune.inputs import overwrite
-from jumar.tune.plan.resize import Scale
+from jumar.tune.graph.inputs import overwrite
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.task import TensorSpec
+from jumar.tune.plan.resize import Scale, batch_of
 from jumar.tune.plan.respecialise import respecialise
-from jumar.tune.plan.splits import batch_of
-from jumar.tune.task import TensorSpec
 
 AGREEMENT = 1e-3
 """Greatest difference of a piece from the whole, of the greatest value. Rounding is far below, statistics over the
@@ -133,3 +134,47 @@ def _agree(whole: torch.Tensor, part: torch.Tensor) -> bool:
 
 def _empty(spec: TensorSpec, device: torch.device) -> torch.Tensor:
     return torch.empty_strided(spec.shape, spec.stride, dtype=getattr(torch, spec.dtype), device=device)
+
+
+Runner = Callable[[Sequence[Callable[[], None]]], None]
+
+
+def one_after_the_other(pieces: Sequence[Callable[[], None]]) -> None:
+    """Compute the pieces in order."""
+    for compute in pieces:
+        compute()
+
+
+def at_once(num_streams: int, num_threads: int) -> Runner:
+    """Return what computes pieces in `num_streams` threads, each with `num_threads` of its own.
+
+    The calling thread is one of them; a forked process makes its own. Piece `i` belongs to stream `i` modulo
+    `num_streams`, always. What a piece raises is raised to the caller, after all streams have ended.
+    """
+    made: dict[int, list[ThreadPoolExecutor]] = {}
+
+    def run(pieces: Sequence[Callable[[], None]]) -> None:
+        pools = made.get(num_forks())
+        if pools is None:
+            pools = made.setdefault(num_forks(), _pools(num_streams - 1, num_threads))
+        modes = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+        waiting = [pool.submit(_carry_out, pieces[stream::num_streams], *modes) for stream, pool in enumerate(pools, 1)]
+        try:
+            one_after_the_other(pieces[::num_streams])
+        finally:
+            errors = [future.exception() for future in waiting]
+        for error in errors:
+            if error is not None:
+                raise error
+
+    return run
+
+
+def _pools(count: int, num_threads: int) -> list[ThreadPoolExecutor]:
+    return [ThreadPoolExecutor(1, "jumar-stream", torch.set_num_threads, (num_threads,)) for _ in range(count)]
+
+
+def _carry_out(pieces: Sequence[Callable[[], None]], grad: bool, inference: bool) -> None:
+    """Compute pieces in this thread under the caller's modes, which PyTorch keeps by thread."""
+    with torch.inference_mode(inference), torch.set_grad_enabled(grad):
+        one_after_the_other(pieces)

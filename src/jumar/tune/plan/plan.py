@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jumar.findings import Json
-from jumar.tune.lowering import Lowering
-from jumar.tune.policy import Policy, PolicyKind
+from jumar.base.findings import Json
+from jumar.tune.engines.base import Engine
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy, PolicyKind
+from jumar.tune.plan.lowering import Lowering
 
 KIND: PolicyKind = "Subgraph"
 PROVIDER = "plan"
@@ -127,3 +129,30 @@ class Plan:
 def worded(policy: Policy) -> str:
     """Return a policy in words: a plan as a plan, any other as it calls itself."""
     return str(Plan.of(policy)) if policy.kind == KIND else str(policy)
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """An engine of a plan that is not here, or is here in another version."""
+
+    engine: str
+    needed: str
+    """Version; empty when the plan does not say."""
+    here: str
+    """Version; empty when the engine is not here at all."""
+    reason: str = ""
+    """Why an engine that Jumar has cannot be used."""
+
+
+def absences(plan: Plan, engines: Sequence[Engine], machine: Machine) -> list[Absence]:
+    """Return what of a plan is not here, each engine once."""
+    known = {engine.name: engine for engine in engines}
+    found = [absence_of(region.engine, region.version, known.get(region.engine), machine) for region in plan.regions]
+    return [one for one in dict.fromkeys(found) if one is not None]
+
+
+def absence_of(name: str, needed: str, engine: Engine | None, machine: Machine) -> Absence | None:
+    """Return what is wrong with an engine that is needed in a version; None when it is here."""
+    reason = "" if engine is None else engine.unavailable(machine)
+    here = "" if engine is None or reason else engine.version()
+    return None if here and here == needed else Absence(name, needed, here, reason)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jumar.findings import Json
-from jumar.tune.errors import TuneError
-from jumar.tune.graph import Node
+from jumar.base.findings import Json
+from jumar.tune.graph import Graph, Node
+from jumar.tune.model.errors import TuneError
 
 _SIZES = frozenset({"size", "shape", "repeats"})
 """Names of arguments, in aten's schemas, that hold the shape of the output."""
@@ -67,3 +67,33 @@ def size_argument(target: Any) -> tuple[int, str] | None:
         if argument.name in _SIZES and "List[int]" in str(argument.type):
             return place, argument.name
     return None
+
+
+Sizes = tuple[int, ...]
+
+
+def batch_of(graph: Graph) -> int:
+    """Return the first dimension of the first variable input that has one; 0 when none has."""
+    shapes = (graph.inputs[place].shape for place in graph.variables)
+    return next((shape[0] for shape in shapes if shape), 0)
+
+
+def splits(batch: int, *, is_uneven: bool) -> list[Sizes]:
+    """Return the splits of a batch, fewest pieces first: halves, thirds, … down to single rows.
+
+    Even ones are those whose pieces are equal. With `is_uneven`, what is left over makes the last pieces one row
+    smaller, so that a batch of 7 has 4+3, 3+2+2, 2+2+2+1, then single rows; numbers of pieces double from step to
+    step, so that there are few.
+    """
+    found: list[Sizes] = []
+    for pieces in _counts(batch):
+        size, rest = divmod(batch, pieces)
+        if not rest or is_uneven:
+            found.append((size + 1,) * rest + (size,) * (pieces - rest))
+    return found
+
+
+def _counts(batch: int) -> list[int]:
+    """Return 2, 3, 4, then the doubles, and one piece a row."""
+    counts = {2, 3, *(2**power for power in range(2, batch.bit_length())), batch}
+    return sorted(count for count in counts if 2 <= count <= batch)

@@ -9,24 +9,24 @@ over the batch) is changed when it begins with the batch.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import fx
 
-from jumar.tune.engines.cut import FILLS, base_name
-from jumar.tune.errors import TuneError
+from jumar.operators import base_name
+from jumar.tune.engines.base import GraphFunction, Site
+from jumar.tune.engines.shared.cut import is_fill
 from jumar.tune.graph import Graph, Node
 from jumar.tune.graph.fx import to_fx
 from jumar.tune.graph.values import fake_tensors, spec_of
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.task import TensorSpec
 from jumar.tune.plan.resize import Resize, Scale, size_argument
-from jumar.tune.task import TensorSpec
 
 _VIEWS = frozenset({"view", "reshape", "_unsafe_view", "view_copy"})
-_LIKE = frozenset({"type_as", "to", "expand_as", "view_as", "reshape_as"})
-"""Operators that read only the look of a second tensor."""
 
 
 def respecialise(graph: Graph, inputs: Mapping[int, TensorSpec], scale: Scale | None = None) -> Graph:
@@ -141,7 +141,8 @@ def _read(node: Node) -> list[int]:
     """Return the values whose elements a node reads, not only their look."""
     base = base_name(node.operator)
     values = list(node.references())
-    return [] if base in FILLS else values[:1] if base in _LIKE else values
+    reads_look = base == "to" or base.endswith("_as")  # of the second tensor: its shape, its dtype
+    return [] if is_fill(base) else values[:1] if reads_look else values
 
 
 def _same_place(taken: tuple[int, ...], dimension: int, made: tuple[int, ...], batch: int) -> int | None:
@@ -166,3 +167,50 @@ def _batch_dimension(old: TensorSpec, new: TensorSpec, scale: Scale | None) -> i
     if scale is None or len(changed) > 1 or scale.of(old.shape[changed[0]]) != new.shape[changed[0]]:
         raise TuneError(f"{old} becomes {new}, in which the batch is not one dimension")
     return changed[0]
+
+
+CHANNELS_LAST = "channels_last"
+_IMAGE = 4
+"""Dimensions of a tensor that has channels: batch, channels, height, width."""
+
+
+def in_layout(site: Site, make: Callable[[Site], GraphFunction]) -> GraphFunction:
+    """Return `site.graph`'s function, computed by what `make` builds of the same graph in channels-last.
+
+    Variable inputs are converted in each call, outputs are given back with the strides that the graph says.
+    Raises TuneError when an operator refuses the layout.
+    """
+    graph = site.graph
+    changed = {place: _turned(spec) for place, spec in enumerate(graph.inputs) if len(spec.shape) == _IMAGE}
+    turned = respecialise(graph, changed)
+    constants = {place: _converted(weight) for place, weight in site.constants.items()}
+    example = [_converted(tensor) for tensor in site.example]
+    function = make(replace(site, graph=turned, constants=constants, example=example))
+    strides = [
+        None if value is None or (spec := graph.spec_of(value)) is None else spec.stride for value in graph.outputs
+    ]
+
+    def call(*tensors: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        made = function(*[_converted(tensor) for tensor in tensors])
+        return tuple(
+            output if output is None or stride is None else _with_stride(output, stride)
+            for output, stride in zip(made, strides, strict=True)
+        )
+
+    return call
+
+
+def _converted(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.contiguous(memory_format=torch.channels_last) if tensor.dim() == _IMAGE else tensor
+
+
+def _turned(spec: TensorSpec) -> TensorSpec:
+    _, channels, height, width = spec.shape
+    return replace(spec, stride=(channels * height * width, 1, channels * width, channels))
+
+
+def _with_stride(output: torch.Tensor, stride: tuple[int, ...]) -> torch.Tensor:
+    if output.stride() == stride:
+        return output
+    made = torch.empty_strided(output.shape, stride, dtype=output.dtype, device=output.device)
+    return made.copy_(output)

@@ -7,21 +7,17 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from jumar.tune.engines.base import Site
-from jumar.tune.errors import TuneError
-from jumar.tune.machine import Machine
-from jumar.tune.policy import Policy, Stack
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy, Stack
+from jumar.tune.model.task import Function
 from jumar.tune.providers.base import Provider
-from jumar.tune.providers.channels_last import ChannelsLast
-from jumar.tune.providers.contiguous import Contiguous
-from jumar.tune.providers.engine import OnnxRuntimeOperator, OpenVinoOperator
-from jumar.tune.providers.inductor import Inductor
-from jumar.tune.providers.kernels import KernelsOperator, KernelsSchedule
-from jumar.tune.providers.native import Native
+from jumar.tune.providers.engine import KernelsOperator, KernelsSchedule, OnnxRuntimeOperator, OpenVinoOperator
+from jumar.tune.providers.formats import ChannelsLast, Contiguous
 from jumar.tune.providers.npu_attention import NpuAttention
 from jumar.tune.providers.npu_format import NpuFormat
+from jumar.tune.providers.pytorch import Inductor, Native, Threads
 from jumar.tune.providers.reused import Reused
-from jumar.tune.providers.threads import Threads
-from jumar.tune.task import Function
 
 __all__ = ["PROVIDERS", "Provider", "apply_stack", "import_path", "load_provider", "providers_on"]
 
@@ -68,7 +64,7 @@ def apply_stack(stack: Stack, function: Function, site: Site, providers: Sequenc
     """Return `function` under every policy of `stack`, innermost first. Raises TuneError for an unknown provider.
 
     Each has a folder of its own: a library that one has loaded must not be written over by another's.
-    `providers` are known besides Jumar's own, whose policies the bank may hold whoever searches.
+    `providers` are known besides Jumar's own. The bank may hold policies of Jumar's own in every search.
     """
     for place, policy in enumerate(stack):
         provider, folder = _provider_of(policy, providers), site.folder / f"policy-{place}"

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from jumar.tune.engines.base import Site
-from jumar.tune.machine import Machine
-from jumar.tune.policy import Policy, PolicyKind
-from jumar.tune.task import Function, Task
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy, PolicyKind
+from jumar.tune.model.task import Function, Task
 
 
 class Provider(ABC):

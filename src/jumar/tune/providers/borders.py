@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from jumar.tune.engines.base import Site
-from jumar.tune.task import Function
+from jumar.tune.model.task import Function
 
 
 def between_borders(function: Function, convert: Callable[[torch.Tensor], torch.Tensor], site: Site) -> Function:
@@ -36,7 +36,7 @@ def as_tuple(outputs: Any) -> tuple[torch.Tensor, ...]:
 
 
 def _with_converted_weights(convert: Callable[[torch.Tensor], torch.Tensor], site: Site) -> Function:
-    from jumar.tune.signature import function_of
+    from jumar.tune.graph.signature import function_of
 
     return function_of(site.graph, {place: convert(tensor) for place, tensor in site.constants.items()})
 

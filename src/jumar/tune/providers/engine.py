@@ -6,15 +6,17 @@ import math
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from jumar.operators.flops import flops
 from jumar.tune.engines.base import Engine, Settings, Site
-from jumar.tune.engines.onnxruntime import OnnxRuntime
-from jumar.tune.engines.openvino import OpenVino
-from jumar.tune.errors import TuneError
-from jumar.tune.machine import Machine
-from jumar.tune.operators import ATTENTION, PRODUCTS
-from jumar.tune.policy import Policy, PolicyKind
+from jumar.tune.engines.kernels import Kernels
+from jumar.tune.engines.kernels.compiler import widths
+from jumar.tune.engines.onnxruntime.engine import OnnxRuntime
+from jumar.tune.engines.openvino.engine import OpenVino
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy, PolicyKind
+from jumar.tune.model.task import Function, Task
 from jumar.tune.providers.base import Provider
-from jumar.tune.task import Function, Task, TensorSpec
 
 SLOW_FLOPS_PER_US = 20_000.0
 SLOW_BYTES_PER_US = 4_000.0
@@ -76,24 +78,9 @@ def longest_us(task: Task) -> float:
     """Return a bound from above of an operator's time on one slow core: its arithmetic, or its memory traffic."""
     specs = list(task.tensors.values())
     traffic_us = sum(3 * 8 * math.prod(spec.shape) for spec in specs) / SLOW_BYTES_PER_US
-    return max(traffic_us, _num_flops(task, specs) / SLOW_FLOPS_PER_US)
-
-
-def _num_flops(task: Task, specs: Sequence[TensorSpec]) -> float:
-    """Return a bound from above of the operations of a product, convolution or attention; 0 for anything else."""
-    sizes = [math.prod(spec.shape) for spec in specs]
-    if task.base in PRODUCTS:
-        matrices = [spec for spec in specs if len(spec.shape) > 1][-2:]
-        if len(matrices) < 2:
-            return 0.0
-        left, right = matrices
-        return 2.0 * math.prod(left.shape) * max(right.shape[-2:])
-    if task.base == "convolution" and len(specs) > 1:
-        pixels = math.prod(specs[0].shape[2:]) * specs[0].shape[0]
-        return 2.0 * pixels * sizes[1]
-    if task.base in ATTENTION and len(specs) > 1:
-        return 4.0 * sizes[0] * specs[1].shape[-2]
-    return 0.0
+    shapes = [spec.shape for spec in specs]
+    # A convolution has no more positions in its output than in its input.
+    return max(traffic_us, (flops(task.operator, shapes, shapes[:1]) or 0) / SLOW_FLOPS_PER_US)
 
 
 def _is_computed(task: Task) -> bool:
@@ -116,3 +103,68 @@ def _as_operator(
         return output  # type: ignore[no-any-return]
 
     return call
+
+
+KERNEL_PRODUCTS = frozenset({"mm", "addmm", "matmul", "linear"})
+CONVOLUTIONS = frozenset({"convolution", "conv2d"})
+PANELS = (1, 2, 3, 4)
+TILES = (2, 4)
+
+
+class KernelsOperator(EngineProvider):
+    """Convolutions, depthwise ones among them, products with a constant matrix, and GELU by tanh."""
+
+    name = "kernels"
+    engine = Kernels()
+    call_us = 10.0
+
+    def candidates(self, task: Task, machine: Machine) -> Sequence[Policy]:
+        """Offer the widest vectors, and whatever else is fastest when it is built."""
+        if not _is_taken(task):
+            return []
+        return [
+            self.policy(**dict(policy.settings), vector=widths()[0]) for policy in super().candidates(task, machine)
+        ]
+
+
+class KernelsSchedule(KernelsOperator):
+    """The same kernels with other vectors, panels (how far the inner loop is unrolled) and tiles.
+
+    They compute the operator themselves, in place of what computed it before.
+    """
+
+    name = "kernels_schedule"
+    kind = "Schedule"
+
+    def candidates(self, task: Task, machine: Machine) -> Sequence[Policy]:
+        """Offer narrower vectors, each width of panels, Winograd's tiles for 3x3 convolutions, and one image a time."""
+        return [
+            self.policy(**{**policy.settings, **other})
+            for policy in super().candidates(task, machine)
+            for other in _others(task)
+        ]
+
+
+def _is_taken(task: Task) -> bool:
+    """Tell whether the kernels have the operator: its matrix or filter constant, its rows not stacked."""
+    tensors = list(task.tensors.values())
+    if task.base == "gelu":
+        return task.arguments.get("approximate") == "tanh"
+    if task.base in KERNEL_PRODUCTS:
+        matrices = [spec for spec in tensors if len(spec.shape) == 2]
+        return len(matrices) == 2 and max(len(spec.shape) for spec in tensors) == 2 and matrices[1].constant
+    return task.base in CONVOLUTIONS and len(tensors[0].shape) == 4 and tensors[1].constant
+
+
+def _others(task: Task) -> list[dict[str, int]]:
+    others: list[dict[str, int]] = [{"vector": width} for width in widths()[1:]]
+    if task.base == "gelu":
+        return others
+    others += [{"panel": panel} for panel in PANELS]
+    first, *rest = task.tensors.values()
+    if task.base in CONVOLUTIONS:
+        if rest[0].shape[2:] == (3, 3) and rest[0].shape[1] > 1:
+            others += [{"winograd": tile} for tile in TILES]
+        if first.shape[0] > 1:
+            others.append({"images": 1})
+    return others

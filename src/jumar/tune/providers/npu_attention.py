@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jumar.tune.engines.base import Site
-from jumar.tune.machine import Machine
-from jumar.tune.policy import Policy
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Function, Task
 from jumar.tune.providers.base import Provider
-from jumar.tune.task import Function, Task
 
 if TYPE_CHECKING:
     import torch

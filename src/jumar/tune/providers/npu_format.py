@@ -1,4 +1,4 @@
-"""Format: weights in the blocked formats that an NPU's matrix unit reads, and inputs converted to theirs."""
+"""Format: weights in the blocked formats that an NPU's matrix unit reads, and inputs converted to the same formats."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from jumar.operators import has
 from jumar.tune.engines.base import Site
-from jumar.tune.machine import Machine
-from jumar.tune.policy import Policy
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Function, Task
 from jumar.tune.providers.base import Provider
-from jumar.tune.task import Function, Task
 
 if TYPE_CHECKING:
     import torch
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 FORMATS = {"NCHW": 0, "ND": 2, "NC1HWC0": 3, "FRACTAL_Z": 4, "FRACTAL_NZ": 29}
 """The vendor's numbers (`aclFormat`, CANN's public headers)."""
 CONVOLUTIONS = frozenset({"conv2d", "convolution"})
-PRODUCTS = frozenset({"mm", "matmul", "addmm", "linear", "bmm", "baddbmm"})
 
 
 class NpuFormat(Provider):
@@ -36,7 +36,8 @@ class NpuFormat(Provider):
         """Offer the weight alone, then the inputs, too; nothing for an operator without a constant weight."""
         weight, given = ("FRACTAL_Z", "NC1HWC0") if task.base in CONVOLUTIONS else ("FRACTAL_NZ", "FRACTAL_NZ")
         rank = 4 if task.base in CONVOLUTIONS else 2
-        if task.base not in CONVOLUTIONS | PRODUCTS or not any(
+        is_product = has(task.operator, "product") and has(task.operator, "tuned")
+        if not (task.base in CONVOLUTIONS or is_product) or not any(
             spec.constant and len(spec.shape) == rank for spec in task.tensors.values()
         ):
             return []
@@ -46,8 +47,8 @@ class NpuFormat(Provider):
         """Cast the weights here, and inputs and outputs in each call."""
         import torch
 
+        from jumar.tune.graph.signature import function_of
         from jumar.tune.providers.borders import as_tuple
-        from jumar.tune.signature import function_of
 
         is_single = isinstance(function(*example), torch.Tensor)
         settings: dict[str, Any] = dict(policy.settings)

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from jumar.operators import has
+from jumar.operators.dtypes import size_bytes
 from jumar.tune.engines.base import Site
-from jumar.tune.errors import TuneError
-from jumar.tune.machine import Machine
-from jumar.tune.operators import PRODUCTS
-from jumar.tune.policy import Policy
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.machine import Machine
+from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Function, Task, TensorSpec
 from jumar.tune.providers.base import Provider
-from jumar.tune.task import Function, Task, TensorSpec
 
 if TYPE_CHECKING:
     import torch
@@ -96,7 +97,7 @@ def _out_form(site: Site) -> tuple[Callable[[Sequence[Any], dict[str, Any]], Any
     """Return what calls the operator's `out` form with the variable inputs, and the names of its outputs."""
     import torch
 
-    from jumar.tune.overloads import overload
+    from jumar.tune.graph.fx import overload
 
     graph, node = site.graph, site.graph.nodes[0]
     plain = overload(node.operator)
@@ -137,15 +138,12 @@ def greatest_output_bytes(task: Task) -> int:
     specs = list(task.tensors.values())
     greatest = max((_size_bytes(spec) for spec in specs), default=0)
     matrices = [spec for spec in specs if len(spec.shape) > 1]
-    if task.base in PRODUCTS and len(matrices) > 1:
+    if has(task.operator, "product") and len(matrices) > 1:
         left, right = matrices[-2:]
         rows = math.prod(left.shape) // max(left.shape[-1], 1)
-        greatest = max(greatest, rows * max(right.shape[-2:]) * _ITEM_BYTES.get(left.dtype, 8))
+        greatest = max(greatest, rows * max(right.shape[-2:]) * size_bytes(left.dtype, 8))
     return greatest
 
 
 def _size_bytes(spec: TensorSpec) -> int:
-    return math.prod(spec.shape) * _ITEM_BYTES.get(spec.dtype, 8)
-
-
-_ITEM_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "int32": 4, "int8": 1, "uint8": 1, "bool": 1}
+    return math.prod(spec.shape) * size_bytes(spec.dtype, 8)

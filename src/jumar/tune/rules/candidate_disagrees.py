@@ -10,7 +10,7 @@ A fast wrong result is no result. Such a candidate is never accepted, whatever i
 Not each of them is a fault. Another layout or engine adds long sums in another order, and an error of some times
 PyTorch's own is where the gate draws its line. In a training step such a difference decides, where an activation is as
 good as zero, whether a ReLU lets its gradient through: `channels_last` and compiled steps disagree there now and then.
-An error near the greatest value itself, another shape, NaN or changed inputs is a fault of whoever computes it.
+An error near the greatest value itself, another shape, NaN or changed inputs is a fault of the engine that computes it.
 
 ## Example
 `inductor` disagreed on 1 of 40 candidates, first on head/_softmax_OPAT_0: its error is 0.02 of the
@@ -32,11 +32,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.base.text.words import counted
 from jumar.tune.rules.grouping import by_provider
-from jumar.words import counted
+from jumar.tune.search.outcome import TuneResult
 
 RULE = Rule(
     code="JM503",
@@ -47,7 +47,7 @@ RULE = Rule(
 )
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each provider that disagreed."""
     for group in by_provider(result, ("disagrees",)):
         yield RULE.finding(

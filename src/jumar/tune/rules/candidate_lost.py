@@ -26,11 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.base.text.words import counted
 from jumar.tune.rules.grouping import by_provider
-from jumar.words import counted
+from jumar.tune.search.outcome import TuneResult
 
 RULE = Rule(
     code="JM502",
@@ -42,7 +42,7 @@ RULE = Rule(
 LOST = ("failed", "memory", "timeout", "died")
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each provider and way of being lost."""
     for group in by_provider(result, LOST):
         of_all = f"{group.num_lost} of {counted(group.num_tried, 'candidate')}"

@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Location, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult, improvement_percent_of
+from jumar.base.findings import Finding, Location, Severity
+from jumar.base.rules import Rule
+from jumar.tune.search.outcome import TuneResult, improvement_percent_of
 
 RULE = Rule(
     code="JM520",
@@ -40,7 +40,7 @@ RULE = Rule(
 )
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each graph with a plan."""
     for graph in result.graphs:
         if graph.plan is None or graph.gain is None:

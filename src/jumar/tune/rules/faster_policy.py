@@ -25,9 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult, improvement_percent_of
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.tune.search.outcome import TuneResult, improvement_percent_of
 
 RULE = Rule(
     code="JM501",
@@ -38,7 +38,7 @@ RULE = Rule(
 )
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each policy of this run's tasks."""
     for task in result.tasks:
         for slot in task.slots:

@@ -24,10 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Location, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
-from jumar.tune.subgraph.outcome import GraphOutcome
+from jumar.base.findings import Finding, Location, Severity
+from jumar.base.rules import Rule
+from jumar.tune.search.outcome import TuneResult
+from jumar.tune.search.subgraph.outcome import GraphOutcome
 
 RULE = Rule(
     code="JM521",
@@ -38,7 +38,7 @@ RULE = Rule(
 )
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each graph that was searched to the end without a plan."""
     for graph in result.graphs:
         if graph.plan is not None or graph.failure or graph.is_open:

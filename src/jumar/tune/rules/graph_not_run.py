@@ -23,9 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Location, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
+from jumar.base.findings import Finding, Location, Severity
+from jumar.base.rules import Rule
+from jumar.tune.search.outcome import TuneResult
 
 RULE = Rule(
     code="JM524",
@@ -36,7 +36,7 @@ RULE = Rule(
 )
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each graph that failed."""
     for graph in result.failed_graphs():
         yield RULE.finding(

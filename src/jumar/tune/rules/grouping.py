@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from jumar.findings import Location
-from jumar.tune.outcome import TuneResult
-from jumar.tune.worker.messages import Outcome
+from jumar.base.findings import Location
+from jumar.tune.measure.worker.messages import Outcome
+from jumar.tune.search.outcome import TuneResult
 
 
 @dataclass(slots=True, kw_only=True)

@@ -26,12 +26,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.base.text.words import counted
+from jumar.tune.measure.worker.messages import NO_ROOM
 from jumar.tune.rules.grouping import by_provider, num_candidates
-from jumar.tune.worker.messages import NO_ROOM
-from jumar.words import counted
+from jumar.tune.search.outcome import TuneResult
 
 RULE = Rule(
     code="JM507",
@@ -42,7 +42,7 @@ RULE = Rule(
 )
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for the whole run."""
     groups = by_provider(result, ("busy",))
     if not groups:

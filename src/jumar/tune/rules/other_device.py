@@ -24,9 +24,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.tune.search.outcome import TuneResult
 
 RULE = Rule(
     code="JM505",
@@ -37,7 +37,7 @@ RULE = Rule(
 )
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding when the devices differ."""
     if not result.num_tasks or not result.is_of_another_device:
         return

@@ -27,10 +27,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
-from jumar.tune.precision.outcome import PrecisionOutcome
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.tune.search.outcome import TuneResult
+from jumar.tune.search.precision.outcome import PrecisionOutcome
 
 RULE = Rule(
     code="JM535",
@@ -41,7 +41,7 @@ RULE = Rule(
 )
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each graph with a chosen point."""
     for one in result.precisions:
         point = one.chosen

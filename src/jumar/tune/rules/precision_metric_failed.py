@@ -27,9 +27,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.tune.search.outcome import TuneResult
 
 RULE = Rule(
     code="JM538",
@@ -40,7 +40,7 @@ RULE = Rule(
 )
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each graph whose metric failed."""
     for one in result.precisions:
         if one.metric_failed:

@@ -28,12 +28,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
-from jumar.tune.precision.front import Point
-from jumar.tune.precision.outcome import PrecisionOutcome
-from jumar.tune.subgraph.outcome import NOT_JUDGED
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.tune.search.outcome import TuneResult
+from jumar.tune.search.precision.front import Point
+from jumar.tune.search.precision.outcome import PrecisionOutcome
+from jumar.tune.search.subgraph.outcome import NOT_JUDGED
 
 RULE = Rule(
     code="JM536",
@@ -46,7 +46,7 @@ RULE = Rule(
 _AGAIN = "Tune again while nothing else uses the machine, with more --time-budget where that ended the search."
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each graph that keeps its precision."""
     for one in result.precisions:
         if one.chosen is not None or one.metric_failed:

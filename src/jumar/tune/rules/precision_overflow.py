@@ -26,9 +26,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.tune.search.outcome import TuneResult
 
 RULE = Rule(
     code="JM537",
@@ -40,7 +40,7 @@ RULE = Rule(
 MAX_NAMES = 20
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each graph in which something overflows."""
     for one in result.precisions:
         if not one.overflows:

@@ -26,11 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jumar.findings import Finding, Location, Severity
-from jumar.rules import Rule
-from jumar.tune.outcome import TuneResult
-from jumar.tune.subgraph.outcome import Cutting, GraphOutcome
-from jumar.tune.subgraph.stitching import lost_at_borders
+from jumar.base.findings import Finding, Location, Severity
+from jumar.base.rules import Rule
+from jumar.tune.search.outcome import TuneResult
+from jumar.tune.search.subgraph.outcome import Cutting, GraphOutcome
+from jumar.tune.search.subgraph.stitching import lost_at_borders
 
 RULE = Rule(
     code="JM522",
@@ -41,7 +41,7 @@ RULE = Rule(
 )
 
 
-def findings(result: TuneResult) -> Iterator[Finding]:
+def find(result: TuneResult) -> Iterator[Finding]:
     """Yield one finding for each graph in which a block was locally faster elsewhere."""
     for graph in result.graphs:
         if graph.cutting is not None and (graph.plan is None or len(graph.plan.regions) < 2):

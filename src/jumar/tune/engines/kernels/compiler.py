@@ -8,9 +8,9 @@ import shutil
 from functools import cache
 from pathlib import Path
 
-from jumar.native import CompilerError, compiled, features
-from jumar.tune.engines.kernels.fields import header
-from jumar.tune.errors import TuneError
+from jumar.base.native import CompilerError, compiled, features
+from jumar.tune.engines.kernels.program import header
+from jumar.tune.model.errors import TuneError
 
 SOURCE = Path(__file__).parent / "native" / "kernels.cpp"
 LIBRARY = "kernels.so"
@@ -28,7 +28,7 @@ def widths() -> list[int]:
 @cache
 def source_digest() -> str:
     """Return a digest of the kernels, C++ and Python."""
-    files = [*SOURCE.parent.glob("*.[ch]pp"), *Path(__file__).parent.glob("*.py")]
+    files = [*SOURCE.parent.glob("*.[ch]pp"), *Path(__file__).parent.rglob("*.py")]
     parts = [header(), *(path.read_text("utf-8") for path in sorted(files))]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 

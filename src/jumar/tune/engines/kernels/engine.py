@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jumar.native import compiler
+from jumar.base.native import compiler
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
-from jumar.tune.engines.copies import one_a_call
 from jumar.tune.engines.kernels.compiler import build_library, source_digest, widths
-from jumar.tune.engines.kernels.recognise import recognise
-from jumar.tune.engines.kernels.steps import Aten, Conv, Gelu
-from jumar.tune.errors import TuneError
+from jumar.tune.engines.kernels.recognise.recognise import recognise
+from jumar.tune.engines.kernels.recognise.steps import Aten, Conv, Gelu
+from jumar.tune.engines.shared.concurrency import one_a_call
 from jumar.tune.graph import Graph
-from jumar.tune.machine import Machine
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.machine import Machine
 
 
 class Kernels(Engine):
@@ -57,9 +57,9 @@ class Kernels(Engine):
 
         Raises TuneError where images should go one by one and cannot: settings may come from a graph of other sizes.
         """
-        from jumar.tune.engines.kernels.assemble import assemble
         from jumar.tune.engines.kernels.library import Library
-        from jumar.tune.engines.kernels.lower import Choices
+        from jumar.tune.engines.kernels.lowering.assemble import assemble
+        from jumar.tune.engines.kernels.lowering.lower import Choices
         from jumar.tune.engines.kernels.search import search
 
         images = int(str(settings.get("images", 0)))

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jumar.tune.engines.kernels.compiler import LIBRARY, check_features
-from jumar.tune.engines.kernels.fields import FIELDS, PLACE
-from jumar.tune.engines.kernels.program import Floats, Integers, Operations
-from jumar.tune.errors import TuneError
+from jumar.tune.engines.kernels.program import FIELDS, PLACE, Floats, Integers, Operations
+from jumar.tune.model.errors import TuneError
 
 _ROW_BYTES = len(FIELDS) * 8
 

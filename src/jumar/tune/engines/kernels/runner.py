@@ -11,9 +11,9 @@ import torch
 
 from jumar.tune.engines.kernels.library import Bound, Library
 from jumar.tune.engines.kernels.program import ROOM, Program, aligned
-from jumar.tune.errors import TuneError
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.fx import to_fx
+from jumar.tune.model.errors import TuneError
 
 Tensors = dict[Reference, torch.Tensor]
 

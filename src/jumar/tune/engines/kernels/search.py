@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from jumar.tune.engines.kernels.fields import CODES, PLACE
 from jumar.tune.engines.kernels.library import Bound, Library
-from jumar.tune.engines.kernels.program import ROOM, Program, aligned
-from jumar.tune.engines.kernels.weights import packed
+from jumar.tune.engines.kernels.lowering.weights import packed
+from jumar.tune.engines.kernels.program import CODES, PLACE, ROOM, Program, aligned
 
 WIDTHS = (2, 3, 4, 1)
 PARTS = (128, 256, 512)

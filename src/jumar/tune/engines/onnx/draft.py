@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from onnx import NodeProto, TensorProto, helper
 
-from jumar.tune.errors import TuneError
+from jumar.tune.model.errors import TuneError
 
 DTYPES: dict[torch.dtype, int] = {
     torch.float32: TensorProto.FLOAT,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,14 +12,14 @@ import torch
 from onnx import ModelProto, helper
 from torch import fx
 
-from jumar.tune.engines.cut import FILLS, base_name
+from jumar.operators import base_name
 from jumar.tune.engines.onnx import pointwise, products, reductions, shapes, spatial  # noqa: F401 - they fill the table
-from jumar.tune.engines.onnx.decompose import decomposed
 from jumar.tune.engines.onnx.draft import Draft, Value, dtype_of, refuse
 from jumar.tune.engines.onnx.table import Converter, converter_of
-from jumar.tune.errors import TuneError
+from jumar.tune.engines.shared.cut import is_fill
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.values import annotated
+from jumar.tune.model.errors import TuneError
 
 OPSET = 20
 IR_VERSION = 10
@@ -142,8 +142,8 @@ class _Writer:
         """Compute what does not depend on the graph's variable inputs: tables of positions, masks, folded weights."""
         leaves = [leaf for leaf in torch.utils._pytree.tree_leaves((arguments, keywords)) if isinstance(leaf, Value)]
         name = base_name(_name(node.target))
-        is_fill = name in FILLS
-        if not is_fill and (any(leaf.known is None for leaf in leaves) or name.startswith("fake_quantize")):
+        fills = is_fill(name)
+        if not fills and (any(leaf.known is None for leaf in leaves) or name.startswith("fake_quantize")):
             return None
         if torch.Tag.nondeterministic_seeded in node.target.tags:  # type: ignore[union-attr]
             raise refuse(f"operator {_name(node.target)} (it draws random numbers)")
@@ -211,3 +211,45 @@ def _name(target: Any) -> str:
 
 def _info(value: Value) -> Any:
     return helper.make_tensor_value_info(value.name, dtype_of(value.dtype), list(value.shape))
+
+
+def decomposed(target: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> fx.GraphModule | None:
+    """Return the operator as a module of simpler ones, of its tensor arguments in the order in which they appear.
+
+    `arguments` hold `Value`s where tensors go. None when PyTorch has no decomposition of it.
+    """
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    function = _rule_of(target)
+    if function is None:
+        return None
+    leaves, structure = torch.utils._pytree.tree_flatten((list(arguments), keywords))
+    places = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Value)]
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        fakes = [torch.empty(leaves[place].shape, dtype=leaves[place].dtype) for place in places]
+
+    def call(*tensors: torch.Tensor) -> Any:
+        filled = list(leaves)
+        for place, tensor in zip(places, tensors, strict=True):
+            filled[place] = tensor
+        given, named = torch.utils._pytree.tree_unflatten(filled, structure)
+        return function(*given, **named)
+
+    try:
+        with torch.no_grad():
+            module: fx.GraphModule = make_fx(call, tracing_mode="real")(*fakes)
+    except (NotImplementedError, RuntimeError, TypeError, ValueError):  # a rule for other arguments
+        return None
+    return None if any(node.target is target for node in module.graph.nodes) else module
+
+
+def _rule_of(target: Any) -> Callable[..., Any] | None:
+    from torch._decomp import core_aten_decompositions, decomposition_table
+
+    rule = core_aten_decompositions().get(target) or decomposition_table.get(target)
+    if rule is not None:
+        return rule
+    if isinstance(target, torch._ops.OpOverload) and target._can_decompose():
+        return target.decompose
+    return None

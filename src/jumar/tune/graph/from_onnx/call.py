@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumar.tune.errors import TuneError
+from jumar.tune.model.errors import TuneError
 
 Value = torch.Tensor | np.ndarray | None
 

@@ -1,6 +1,6 @@
 """ONNX nodes that hold graphs: If, Loop and Scan, written out.
 
-A graph of ours has one path. A choice that is known beforehand is made; of any other both sides are computed and one
+A `Graph` has one path. A choice that is known beforehand is made; of any other both sides are computed and one
 is taken. Steps are written one after the other, as many as there can be at most.
 """
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from jumar.tune.errors import TuneError
 from jumar.tune.graph.from_onnx.call import Call, Value, as_tensor
+from jumar.tune.model.errors import TuneError
 
 GREATEST_STEPS = 512
 """Of a loop that is written out: more would make a graph that nothing compiles."""

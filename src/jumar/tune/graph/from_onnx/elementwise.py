@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from jumar.tune.errors import TuneError
 from jumar.tune.graph.from_onnx.call import HANDLERS, Call, computes, dtype_of
+from jumar.tune.model.errors import TuneError
 
 _ONE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "Relu": torch.relu, "Sigmoid": torch.sigmoid, "Tanh": torch.tanh, "Exp": torch.exp, "Log": torch.log,

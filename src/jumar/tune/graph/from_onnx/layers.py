@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch.nn import functional
 
-from jumar.tune.errors import TuneError
 from jumar.tune.graph.from_onnx.call import Call, computes
+from jumar.tune.model.errors import TuneError
 
 _CONVOLUTIONS: dict[int, Callable[..., torch.Tensor]] = {1: torch.conv1d, 2: torch.conv2d, 3: torch.conv3d}
 _TRANSPOSED: dict[int, Callable[..., torch.Tensor]] = {

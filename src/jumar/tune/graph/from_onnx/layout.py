@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from jumar.tune.errors import TuneError
 from jumar.tune.graph.from_onnx.call import Call, Value, as_tensor, computes
+from jumar.tune.model.errors import TuneError
 
 
 @computes("Shape")

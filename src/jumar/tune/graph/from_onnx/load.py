@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jumar.errors import InputError, UsageError
-from jumar.tune.errors import TuneError
-from jumar.tune.graph.captured import Captured
-from jumar.tune.graph.shapes import Gear, InputShape
+from jumar.base.errors import InputError, UsageError
+from jumar.tune.graph.capture.captured import Captured
+from jumar.tune.graph.capture.shapes import Gear, InputShape
+from jumar.tune.model.errors import TuneError
 
 if TYPE_CHECKING:
     import onnx
@@ -27,9 +27,9 @@ def load_onnx(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captured]
         import onnx
     except ImportError as error:
         raise TuneError(f"{path} needs the package onnx, which is missing: pip install 'jumar[export]'.") from error
-    from jumar.tune.graph.capture import graph_of_module
+    from jumar.tune.graph.capture.capture import graph_of_module
     from jumar.tune.graph.from_onnx.module import OnnxModule
-    from jumar.tune.rules import dynamic_shape
+    from jumar.tune.graph.rules import Observed, dynamic_shape
 
     try:
         onnx.checker.check_model(str(path))  # the file: a model of 2 GiB and more is not checked in memory
@@ -45,7 +45,7 @@ def load_onnx(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captured]
         label = ", ".join(map(str, shapes))
         name = f"{path.stem} {label}" if gears else path.stem
         captured = graph_of_module(module, _examples(module.inputs, shapes), folder=folder, name=name, origin=str(path))
-        notes = (dynamic_shape.finding(path.name, changing, label),) if changing else ()
+        notes = tuple(dynamic_shape.find(Observed(name=path.name, changing=changing, gear=label)))
         found.append(replace(captured, findings=(*captured.findings, *notes)))
     return found
 
@@ -83,7 +83,7 @@ def _check(path: Path, name: str, shape: InputShape, sizes: Sequence[int | None]
 
 
 def _examples(inputs: Sequence[onnx.ValueInfoProto], shapes: Sequence[InputShape]) -> list[torch.Tensor]:
-    from jumar.tune.graph.examples import example
+    from jumar.tune.graph.capture.examples import example
     from jumar.tune.graph.from_onnx.call import dtype_of
 
     found = []

@@ -11,10 +11,10 @@ import onnx
 import torch
 from onnx import numpy_helper
 
-from jumar.tune.errors import TuneError
 from jumar.tune.graph.from_onnx import elementwise, layers, layout, recurrent, reduce, resize
 from jumar.tune.graph.from_onnx.call import HANDLERS, Call, Value, as_tensor, dtype_of
 from jumar.tune.graph.from_onnx.control import RUNNERS, Body
+from jumar.tune.model.errors import TuneError
 
 __all__ = ["OnnxModule"]
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from jumar.tune.errors import TuneError
 from jumar.tune.graph.from_onnx.call import Call, computes
+from jumar.tune.model.errors import TuneError
 
 _ACTIVATIONS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "Sigmoid": torch.sigmoid, "Tanh": torch.tanh, "Relu": torch.relu,

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from jumar.tune.errors import TuneError
 from jumar.tune.graph.from_onnx.call import Call, computes
+from jumar.tune.model.errors import TuneError
 
 _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 _ADVICE = "export the model with half_pixel (align_corners=False) or align_corners"

@@ -1,0 +1,19 @@
+"""Environment and logs in, a diagnosis out. No torch is imported: a child process is asked what it can import."""
+
+from __future__ import annotations
+
+from jumar.advise.doctor.examination import Examination, examine
+from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.logs import Incident, LogDiagnosis, diagnose_logs, log_files
+from jumar.advise.doctor.machine import survey
+
+__all__ = [
+    "Examination",
+    "Host",
+    "Incident",
+    "LogDiagnosis",
+    "diagnose_logs",
+    "examine",
+    "log_files",
+    "survey",
+]

@@ -1,0 +1,63 @@
+"""JM812 cpu-governor.
+
+## What it does
+Reads the frequency governor of every core and reports those that are not `performance`.
+
+## Why it matters
+The host launches every operator and prepares every batch. Under `powersave` a core stays at its lowest
+frequency; under `ondemand` it comes up late, again and again.
+
+## Example
+```
+$ cat /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor
+powersave
+```
+
+## Use instead
+```
+$ cpupower frequency-set -g performance
+```
+
+## Fix safety
+No edit is made: it is a setting of the whole machine and needs root.
+
+## References
+The vendor's PyTorch migration and training guide, "host-side performance", which also sets the power policy of
+the BIOS to Performance.
+"""
+
+from __future__ import annotations
+
+from jumar.advise.checks import Outcomes, not_checked
+from jumar.advise.doctor.host import Host
+from jumar.base.findings import Severity
+from jumar.base.rules import Rule
+
+RULE = Rule(
+    code="JM812",
+    name="cpu-governor",
+    summary="The processor is not set to its highest frequency.",
+    severity=Severity.ADVICE,
+    doc=__doc__,
+)
+
+
+def find(host: Host) -> Outcomes:
+    """Judge the governors."""
+    governors = host.governors
+    if not governors:
+        return [
+            not_checked(RULE, "the system shows no frequency governor (virtual machines and containers often hide it).")
+        ]
+    slow = {name: number for name, number in governors.items() if name != "performance"}
+    if not slow:
+        return []
+    counted = ", ".join(f"{name} on {number} cores" for name, number in slow.items())
+    return [
+        RULE.finding(
+            f"The processor's frequency governor is {counted}.",
+            evidence=dict(slow),
+            why="Operators are launched and batches prepared by the host; a slow host leaves the NPU waiting.",
+            action="cpupower frequency-set -g performance (as root), and the BIOS power policy to Performance.",
+        )
+    ]

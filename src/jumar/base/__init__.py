@@ -1,0 +1,1 @@
+"""What every room uses: errors, findings, rules, text, files, the host."""

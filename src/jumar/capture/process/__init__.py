@@ -1,0 +1,1 @@
+"""Runs a user's script in a process that is observed, and the processes that it starts."""

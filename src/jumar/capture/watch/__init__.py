@@ -1,0 +1,1 @@
+"""Watches modules, operators, gradients, optimizers and steps, and notes them in the notebook."""

@@ -1,0 +1,159 @@
+"""Where a step ends, and which calls are the optimizer's.
+
+With an optimizer, a step ends when the optimizer that stepped first in the run has stepped again,
+also when `GradScaler` found Inf and skipped its update; what runs after that belongs to the next
+step. Gradient accumulation needs nothing special: several forward and backward passes are one step.
+In a program without any optimizer a step is one call of an outermost module that has parameters and
+all that follows until the next such call.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
+
+import torch
+from torch.optim.optimizer import (
+    Optimizer,
+    register_optimizer_step_post_hook,
+    register_optimizer_step_pre_hook,
+)
+
+from jumar.capture.notes.patches import Patches
+
+
+class OptimizerListener(Protocol):
+    """What `StepWatch` tells of optimizers."""
+
+    def before_step(self, optimizer: Any, *, has_closure: bool) -> None:
+        """An optimizer is about to update its parameters."""
+
+    def after_step(self, optimizer: Any, *, has_closure: bool) -> None:
+        """It has."""
+
+    def after_scaled_step(self, scaler: Any, optimizer: Any, *, was_called: bool) -> None:
+        """A `GradScaler` has called the optimizer, or has left that out."""
+
+
+class StepWatch:
+    """Calls `on_step_end` when a step is complete. `depth` is above zero while an optimizer works."""
+
+    def __init__(self, on_step_end: Callable[[], None], listener: OptimizerListener) -> None:
+        self._on_step_end = on_step_end
+        self._listener = listener
+        self._leader: weakref.ref[Optimizer] | None = None
+        self._has_optimizer = False
+        self._root_was_called = False
+        self._scaler_depth = 0
+        self._was_called = False
+        self._handles: list[Any] = []
+        self._patches = Patches()
+        self.depth = 0
+
+    def start(self) -> None:
+        """Begin to watch; optimizers that exist already count."""
+        self._has_optimizer |= any(issubclass(type(item), Optimizer) for item in gc.get_objects())
+        self._handles = [
+            register_optimizer_step_pre_hook(self._before_step),
+            register_optimizer_step_post_hook(self._after_step),
+        ]
+        self._patches.around(Optimizer, "__init__", self._around_construction)
+        self._patches.around(torch.amp.GradScaler, "step", self._around_scaler_step)
+        for name in ("unscale_", "update"):
+            self._patches.around(torch.amp.GradScaler, name, self._around_scaler)
+
+    def stop(self) -> None:
+        """Take all hooks away again."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles = []
+        self._patches.restore()
+
+    def expect_optimizer(self) -> None:
+        """Tell that the program has an optimizer."""
+        self._has_optimizer = True
+
+    def on_root_call(self) -> None:
+        """Tell that an outermost module with parameters is about to be called."""
+        if self._has_optimizer:
+            return
+        if self._root_was_called:
+            self._on_step_end()
+        self._root_was_called = True
+
+    @property
+    def last_step_is_open(self) -> bool:
+        """Whether the end of the program completes a step: there was no optimizer to do it."""
+        return self._root_was_called and self._leader is None
+
+    @contextmanager
+    def _around_construction(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        self._has_optimizer = True
+        yield
+
+    @contextmanager
+    def _around_scaler(self, *args: Any, **kwargs: Any) -> Iterator[None]:
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+    @contextmanager
+    def _around_scaler_step(self, scaler: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Iterator[None]:
+        self._scaler_depth += 1
+        self._was_called = False
+        try:
+            with self._around_scaler():
+                yield
+        finally:
+            self._scaler_depth -= 1
+        self._listener.after_scaled_step(scaler, optimizer, was_called=self._was_called)
+        self._complete(optimizer)
+
+    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        self._was_called = True
+        self.depth += 1
+        self._listener.before_step(optimizer, has_closure=_has_closure(args, kwargs))
+        itself, *rest = args
+        own = {name: self._as_the_programs(value) for name, value in kwargs.items()}
+        return (itself, *map(self._as_the_programs, rest)), own
+
+    def _as_the_programs(self, argument: Any) -> Any:
+        """Return a closure (LBFGS; Lightning gives one to every optimizer) whose work is not the optimizer's."""
+        if not callable(argument):
+            return argument
+
+        @functools.wraps(argument)
+        def closure(*args: Any, **kwargs: Any) -> Any:
+            depth, self.depth = self.depth, 0
+            try:
+                return argument(*args, **kwargs)
+            finally:
+                self.depth = depth
+
+        return closure
+
+    def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
+        self._listener.after_step(optimizer, has_closure=_has_closure(args, kwargs))
+        self.depth -= 1
+        if not self._scaler_depth:
+            self._complete(optimizer)
+
+    def _complete(self, optimizer: Any) -> None:
+        self._has_optimizer = True
+        leader = self._leader() if self._leader is not None else None
+        if leader is None:
+            self._leader, leader = weakref.ref(optimizer), optimizer
+        if optimizer is leader:
+            self.depth = 0  # an optimizer that raised has left its mark
+            self._on_step_end()
+
+
+def _has_closure(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
+    """Tell whether `step` was called with a function that computes the gradients; `args` begin with the optimizer."""
+    return kwargs.get("closure") is not None or any(callable(value) for value in args[1:2])

@@ -1,0 +1,132 @@
+"""`jumar bank list|show|why-miss`: what is in the bank, and why it has nothing for an operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import click
+
+from jumar.base.text import counted
+from jumar.cli.answer import print_document
+from jumar.cli.commands.bank.shared import bank_option, open_bank, open_layers
+from jumar.cli.options import json_option
+from jumar.show.tuning.bank import described, known_table, make_table, measured, print_table
+
+if TYPE_CHECKING:
+    from jumar.tune.bank import Bank, Known
+    from jumar.tune.graph.work import Work
+
+
+@click.command("list")
+@click.argument("operator", required=False)
+@bank_option
+@json_option
+def list_(*, operator: str | None, bank: str | None, as_json: bool) -> int:
+    """List the entries, or those whose operator's name contains OPERATOR."""
+    opened = open_bank(bank)
+    entries = [entry for entry in opened.entries() if operator is None or operator in entry.task.operator]
+    lowered = [one for one in opened.precisions() if operator is None or operator in one.task.operator]
+    if as_json:
+        print_document(
+            entries=[entry.to_json() for entry in entries],
+            precisions=[one.to_json() for one in lowered],
+            bank=opened.name,
+        )
+        return 0
+    known: list[Known] = [*entries, *lowered]
+    num_found = sum(entry.policy is not None for entry in entries)
+    fewer = f", {counted(len(lowered), 'plan')} in fewer bits" if lowered else ""
+    print_table(
+        f"{counted(num_found, 'policy', 'policies')} and {len(entries) - num_found} without a faster one{fewer} in "
+        f"{opened.name}.",
+        known_table(known),
+    )
+    return 0
+
+
+@click.command()
+@click.argument("key")
+@bank_option
+@json_option
+def show(*, key: str, bank: str | None, as_json: bool) -> int:
+    """Show everything that was measured for the operator whose key begins with KEY."""
+    from jumar.tune.bank import Entry
+
+    found = _known_of(open_bank(bank), key)
+    if as_json:
+        entries = [one.to_json() for one in found if isinstance(one, Entry)]
+        print_document(entries=entries, precisions=[one.to_json() for one in found if not isinstance(one, Entry)])
+        return 0
+    for line in (*described(found[0].task), *(line for entry in found for line in measured(entry))):
+        click.echo(line)
+    return 0
+
+
+@click.command("why-miss")
+@click.argument("source", metavar="RECORDING_OR_MODEL")
+@click.argument("operator", required=False)
+@click.option("--input-shape", default="", metavar="SHAPES", help="Sizes of a model's inputs, as for jumar tune.")
+@click.option("--device", default="cpu", show_default=True, help="The device that is asked for.")
+@bank_option
+@json_option
+def why_miss(
+    *, source: str, operator: str | None, input_shape: str, device: str, bank: str | None, as_json: bool
+) -> int:
+    """Say for each operator of a recording, or graph of a model, whether the bank has it.
+
+    For one that it has not, name the property that differs from the nearest entry: a shape, a stride, an
+    argument, an operator, the machine, or the version of an engine. With OPERATOR, those whose name contains it.
+    The source may also be a folder that torch.npu.set_aoe filled; a model is an .onnx or .pt2 file, or
+    module:callable.
+    """
+    from jumar.tune import this_machine
+    from jumar.tune.bank import look_up
+
+    opened = open_layers(bank)
+    entries, machine = opened.answers(), this_machine(device)
+    found = [(name, work) for name, work in _works(source, input_shape) if operator is None or operator in name]
+    lookups = [(name, look_up(work, machine, entries)) for name, work in found]
+    if as_json:
+        print_document(
+            lookups=[
+                {"name": name, "key": found.task.key, "status": found.status, "reason": found.reason,
+                 "differences": [{"name": one.name, "asked": one.asked, "in_bank": one.in_bank}
+                                 for one in found.differences]}
+                for name, found in lookups
+            ]
+        )  # fmt: skip
+        return 0
+    num_hits = sum(found.status != "miss" for _, found in lookups)
+    what = "operators" if not any(found.task.operator == "graph" for _, found in lookups) else "graphs"
+    print_table(
+        f"{opened.name} knows {num_hits} of {len(lookups)} {what} of {source} on {machine}.",
+        make_table(["Operator", "Bank", "Why"], [[name, found.status, found.reason] for name, found in lookups]),
+    )
+    return 0
+
+
+def _works(source: str, input_shape: str) -> list[tuple[str, Work]]:
+    """Return the operators of a recording, or the graphs of a model, by name."""
+    from jumar.tune.graph.capture.source import is_graph_source, load_graphs
+    from jumar.tune.model.folders import temporary_folder
+    from jumar.tune.search.tasks.source import open_source
+
+    if not Path(source).is_dir() and is_graph_source(source):
+        with TemporaryDirectory(prefix="jumar-why-miss-", dir=temporary_folder()) as folder:
+            graphs = load_graphs(source, folder=Path(folder), input_shape=input_shape)
+        return [(one.name, one.graph) for one in graphs]
+    return [(use.name, use.task) for use in open_source(Path(source)).extraction.tasks]
+
+
+def _known_of(bank: Bank, beginning: str) -> list[Known]:
+    """Return what is known of the one task whose key begins so. Raises UsageError when there is none or several."""
+    from jumar.base.errors import UsageError
+
+    found = [one for one in bank.everything() if one.task.key.startswith(beginning.lower())]
+    keys = {one.task.key for one in found}
+    if len(keys) == 1:
+        return found
+    how_many = f"{len(keys)} operators of the bank have" if keys else "no operator of the bank has"
+    raise UsageError(f'"{beginning}" must be the beginning of one key; {how_many} it. See `jumar bank list`.')

@@ -1,0 +1,207 @@
+"""The options of `jumar convert`, and which of its ways a call takes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jumar.base.errors import UsageError
+from jumar.base.text import counted
+from jumar.cli.commands.convert.grouped import GroupedCommand, option
+from jumar.cli.commands.convert.selection import check_selection, distributed, rule_codes
+from jumar.show.convert.request import STDIN, Job, Request
+
+if TYPE_CHECKING:
+    from jumar.convert.model.options import Target
+    from jumar.convert.user_rules.model import UserRules
+
+_sources = option("Sources")
+_output = option("Output")
+_rewriting = option("Rewriting")
+_proof = option("Proof")
+_checking = option("Continuous integration")
+_telling = option("Messages and speed")
+
+_EPILOG = """\b
+Examples:
+  jumar convert -i train.py -o converted
+  jumar convert -i proj --diff | less
+  jumar convert -i proj -o out distributed -m train.py -t net
+  jumar convert -i src --check --baseline cuda-uses.txt
+  jumar convert -i - < train.py > train_npu.py
+
+distributed -m MAIN [-t MODEL], at the end, makes a script for one device one
+for several. docs/guide-convert.md has the whole story, jumar rule CODE each rule.
+"""
+
+
+@click.command(
+    cls=GroupedCommand,
+    epilog=_EPILOG,
+    context_settings={"allow_interspersed_args": False},
+    options_metavar="-i IN [OPTIONS]",
+)
+@_sources("-i", "--input", "source", metavar="IN", help="A script, a folder, or - for stdin to stdout.")
+@_sources("--stdin-filename", metavar="NAME", help="With -i -: what the source is called in messages, and its kind.")
+@_sources("--exclude", multiple=True, metavar="GLOB", help="Leave these files or folders out altogether.")
+@_output(
+    "-o",
+    "--output",
+    "out",
+    type=click.Path(path_type=Path),
+    metavar="OUT",
+    help="Write NAME_msft/ into OUT.  [default: beside IN]",
+)
+@_output("--in-place", is_flag=True, help="Change IN itself; the reports and a patch back go to NAME_msft/.")
+@_output("--dry-run", is_flag=True, help="Convert no file; say what would change and what would be left.")
+@_output("--diff", is_flag=True, help="Print the changes as a patch; without -o, write nothing.")
+@_output("--force", is_flag=True, help="Replace NAME_msft/ where it exists.")
+@_rewriting(
+    "--target",
+    type=click.Choice(["npu", "agnostic"]),
+    default="npu",
+    show_default=True,
+    help="npu: torch_npu's names. agnostic: one script for CUDA, NPU and CPU.",
+)
+@_rewriting("-s", "--specify-device", "specify", is_flag=True, help="Take the device's number from the environment.")
+@_rewriting("-sim", "--similar", "similar", is_flag=True, help="Replace what the NPU lacks by similar APIs.")
+@_rewriting(
+    "-r",
+    "--rule",
+    "rules",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Rules of your own, in JSON or TOML.",
+)
+@_rewriting("--test-rules", is_flag=True, help="Run the tests in the file given with -r, and nothing else.")
+@_rewriting(
+    "--enable",
+    multiple=True,
+    metavar="RULE",
+    help="Apply an optional rule, by code or name, or a recipe of them: guide, guide-amp, throughput, affinity.",
+)
+@_rewriting("--disable", multiple=True, metavar="RULE", help="Leave a rule out.")
+@_rewriting("--unsafe", is_flag=True, help="Also make edits that may change what the program does.")
+@_proof("--verify", is_flag=True, help="Prove that the result parses and names only what exists.")
+@_proof(
+    "--verify-run",
+    metavar="COMMAND",
+    help='Also run a script of IN, such as "train.py --lr 1", before and after, and compare.',
+)
+@_proof("--steps", type=click.IntRange(min=1), metavar="N", help="Training steps of --verify-run.  [default: 3]")
+@_checking("--check", is_flag=True, help="Convert nothing; exit with 1 on uses of CUDA that are new.")
+@_checking(
+    "--baseline",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --check: the uses that are known.",
+)
+@_checking("--write-baseline", is_flag=True, help="With --check: make what is there the known uses.")
+@_checking("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write the findings as SARIF 2.1.0.")
+@_checking(
+    "--fail-on",
+    type=click.Choice(["advice", "warning", "error", "never"]),
+    metavar="SEVERITY",
+    help="Exit with 1 from advice, warning or error on, or never.  [default: error]",
+)
+@_telling("--json", "as_json", is_flag=True, help="Print one JSON document to stdout instead of text.")
+@_telling("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
+@_telling("-v", "--verbose", is_flag=True, help="Print every finding.")
+@_telling("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to work with.  [default: one a core]")
+@_telling("--no-cache", is_flag=True, help="Convert again what was converted before.")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[distributed -m MAIN]")
+def command(
+    *,
+    source: str | None,
+    target: Target,
+    specify: bool,
+    similar: bool,
+    rules: Path | None,
+    test_rules: bool,
+    enable: tuple[str, ...],
+    disable: tuple[str, ...],
+    unsafe: bool,
+    no_cache: bool,
+    words: tuple[str, ...],
+    **given: Any,
+) -> int:
+    """Rewrite the CUDA parts of IN for the NPU; everything else stays byte for byte.
+
+    The result is OUT/NAME_msft/: the same tree with the reports, of which index.html is the one to read.
+    IN is not changed. What is left for you is listed with what to do.
+    """
+    from jumar.convert import ConvertOptions
+    from jumar.convert.user_rules.model import UserRules
+
+    user_rules = _read_rules(rules) if rules is not None else UserRules()
+    if test_rules:
+        return _test_rules(rules, user_rules, words=(source, *words))
+    if source is None:
+        hint = (
+            f"Try -i {words[0]}" if words and words[0] != "distributed" else "Give a script, a folder, or - for stdin"
+        )
+        raise UsageError(f'"-i IN" must say what to convert. {hint}.')
+    enabled, disabled = rule_codes("--enable", enable), rule_codes("--disable", disable)
+    check_selection(enabled, disabled)
+    request = Request(
+        source=source, cache=not no_cache, is_distributed=bool(words), arguments=tuple(sys.argv[1:]), **given
+    )
+    options = ConvertOptions(
+        target=target,
+        unsafe=unsafe,
+        enable=enabled,
+        disable=disabled,
+        similar=similar,
+        device_from_environment=specify,
+        user_rules=user_rules,
+        distributed=distributed(words, Path(source)) if source != STDIN else None,
+    )
+    return _way(request)(Job(request=request, options=options))
+
+
+def _way(request: Request) -> Callable[[Job], int]:
+    """Return the function that does what is asked for; only its module is imported."""
+    if request.is_stdin:
+        from jumar.cli.commands.convert.stdin import convert_stdin
+
+        return convert_stdin
+    if request.check:
+        from jumar.cli.commands.convert.check import check
+
+        return check
+    from jumar.cli.commands.convert.sources import convert_sources
+
+    return convert_sources
+
+
+def _read_rules(path: Path) -> UserRules:
+    from jumar.convert.user_rules.load import load
+
+    return load(path)
+
+
+def _test_rules(path: Path | None, rules: UserRules, words: tuple[str | None, ...]) -> int:
+    if path is None:
+        raise UsageError('"--test-rules" has an effect only with -r FILE. Give the file whose tests to run.')
+    if any(words):
+        raise UsageError('"--test-rules" converts nothing: leave "-i" and what stands at the end out.')
+    return _run_tests(rules)
+
+
+def _run_tests(rules: UserRules) -> int:
+    """Run the tests and print what failed; return 1 when one did. Raises UsageError for a file without tests."""
+    from jumar.convert.verify.trials import failures
+
+    number = sum(len(rule.tests) for rule in rules.rules)
+    if not number:
+        raise UsageError(f'"{rules.path}" must have tests to be run: give a rule `tests` with `before` and `after`.')
+    failed = failures(rules)
+    for failure in failed:
+        click.secho(f"{failure.place} ({failure.rule}) failed:", fg="red")
+        click.echo(failure.text, nl=False)
+    click.echo(f"{counted(number, 'test')} of {counted(len(rules.rules), 'rule')}: {len(failed) or 'none'} failed.")
+    return int(bool(failed))

@@ -1,0 +1,94 @@
+"""`jumar doctor`: what is wrong with this machine, or what the logs of a failed run say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from jumar.cli.answer import print_document
+from jumar.cli.options import exit_code, fail_on_option, json_option
+
+if TYPE_CHECKING:
+    from jumar.advise.doctor import Examination, LogDiagnosis
+
+
+@click.command()
+@click.argument("logs", nargs=-1, type=click.Path(path_type=Path), metavar="[LOG]...")
+@json_option
+@fail_on_option
+def command(logs: Sequence[Path], as_json: bool, fail_on: str) -> int:
+    """Examine this machine, or, with LOGs, name the first error in the logs of a run.
+
+    Without LOG: Python, torch, torch_npu, CANN, driver, environment variables and the host. With LOGs
+    (files or folders: of all ranks, plogs too): known errors, vendor codes and tracebacks in the order of
+    time. The environment is not examined then; the logs may be another machine's.
+
+    Example: jumar doctor train.log ~/ascend/log
+    """
+    from jumar.show import print_page
+
+    if logs:
+        diagnosis = _read(logs)
+        if as_json:
+            _print_logs_json(diagnosis)
+        else:
+            from jumar.show.pages.doctor import logs_page
+
+            print_page(logs_page(diagnosis))
+        return exit_code(diagnosis.findings, fail_on)
+    examination = _examine()
+    if as_json:
+        _print_environment_json(examination)
+    else:
+        from jumar.show.pages.doctor import environment_page
+
+        print_page(environment_page(examination))
+    return exit_code(examination.findings, fail_on)
+
+
+def _read(logs: Sequence[Path]) -> LogDiagnosis:
+    from jumar.advise.doctor import diagnose_logs, log_files
+    from jumar.show import progress
+
+    files = log_files(logs)
+    with progress() as bars:
+        task = bars.add_task("Read logs", total=sum(file.stat().st_size for file in files))
+        return diagnose_logs(files, on_progress=lambda size: bars.update(task, advance=size))
+
+
+def _examine() -> Examination:
+    from jumar.advise.doctor import examine, survey
+    from jumar.show import progress
+
+    with progress() as bars:
+        bars.add_task("Look at this machine", total=None)
+        return examine(survey())
+
+
+def _print_logs_json(diagnosis: LogDiagnosis) -> None:
+    files = [
+        {
+            "path": str(report.path),
+            "rank": report.rank,
+            "num_lines": report.num_lines,
+            "size_bytes": report.size_bytes,
+            "first_time": report.first_time.isoformat() if report.first_time else None,
+            "last_time": report.last_time.isoformat() if report.last_time else None,
+        }
+        for report in diagnosis.files
+    ]
+    first = diagnosis.first.finding.to_json() if diagnosis.first else None
+    print_document(diagnosis.findings, first=first, files=files, notes=diagnosis.notes)
+
+
+def _print_environment_json(examination: Examination) -> None:
+    print_document(
+        examination.findings,
+        device=examination.device,
+        facts=dict(examination.facts),
+        not_checked=examination.not_checked,
+        num_checked=examination.num_checked,
+    )

@@ -1,0 +1,195 @@
+"""`jumar record`: a script under the observer, a recording out."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, cast, get_args
+
+import click
+from click.core import ParameterSource
+
+from jumar.base.errors import UsageError
+from jumar.base.text.sizes import SIZE_HELP
+from jumar.capture.plans.plan import (
+    DEFAULT_LEVELS,
+    DEFAULT_VALUES,
+    LEVELS_FOR_TUNING,
+    VALUES_FOR_TUNING,
+    Compiled,
+    RecordPlan,
+    Vary,
+)
+from jumar.cli.commands.run import SCRIPT_SETTINGS
+from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE
+from jumar.cli.options import Npu, force_option, npu_options, parse_steps
+from jumar.recording import Level, Values
+
+if TYPE_CHECKING:
+    from jumar.recording import RunEnd
+
+
+@click.command(context_settings=SCRIPT_SETTINGS)
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder for the recording."
+)
+@click.option(
+    "--device",
+    type=click.Choice(["npu", "cuda", "cpu"]),
+    default="npu",
+    show_default=True,
+    help="Device to bring up: npu is emulated without torch_npu; cuda has CPU kernels stand in without a GPU; "
+    "cpu brings up none.",
+)
+@npu_options
+@click.option(
+    "--level",
+    "levels",
+    default=",".join(DEFAULT_LEVELS),
+    show_default=True,
+    metavar="LEVELS",
+    help="What becomes a row: calls of modules, of operators, or both; with optimizer, the optimizer's own operators "
+    "have values too.",
+)
+@click.option(
+    "--values",
+    type=click.Choice(get_args(Values)),
+    default=DEFAULT_VALUES,
+    show_default=True,
+    help="What to keep of each tensor besides its shape: nothing, a hash, statistics, statistics and a sketch from "
+    "which two runs' relative error is estimated, or all of it (large).",
+)
+@click.option(
+    "--steps",
+    metavar="START:END",
+    help="Steps to record, from 0, END left out; the script ends after them.  [default: all]",
+)
+@click.option("--go-on", is_flag=True, help="Let the script go on after the last of --steps.")
+@click.option(
+    "--budget",
+    metavar="SIZE,PERCENT",
+    help="Greatest size of the recording, slowdown of the run, or both: 200MB,20%. What does not fit is left out "
+    "and said. " + SIZE_HELP + "  [default: no limit]",
+)
+@click.option(
+    "--tensors-of",
+    "suspects",
+    multiple=True,
+    metavar="PATTERN|FILE",
+    help="Keep the whole tensors of these rows only: a row's key, a pattern such as '*/blocks.1*/aten::gelu/*' "
+    "('3:*/…' in step 3 alone), or the file of `jumar compare --suspects`. May be given again.",
+)
+@click.option(
+    "--compiled",
+    type=click.Choice(get_args(Compiled)),
+    default="borders",
+    show_default=True,
+    help="Regions of torch.compile whose back end makes kernels of its own: what goes in and comes out, or each "
+    "operator of the graph, which then runs in place of the kernels.",
+)
+@click.option(
+    "--vary",
+    type=click.Choice([way for way in get_args(Vary) if way]),
+    default=None,
+    help="Run under other conditions, to measure the noise floor for `jumar compare --floor`: another number of "
+    "threads, other kernels, or inputs of operators moved by one unit in the last place.",
+)
+@click.option(
+    "--for-tuning",
+    is_flag=True,
+    help="The leanest recording that `jumar tune DIR` needs: operators with statistics, of one step unless --steps "
+    "says more. Takes the place of --level and --values.",
+)
+@force_option
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+def command(
+    *,
+    out: Path,
+    device: str,
+    npu: Npu,
+    levels: str,
+    values: Values,
+    steps: str | None,
+    go_on: bool,
+    budget: str | None,
+    suspects: tuple[str, ...],
+    compiled: Compiled,
+    vary: Vary | None,
+    for_tuning: bool,
+    force: bool,
+    script: Path,
+    arguments: tuple[str, ...],
+) -> int:
+    """Run SCRIPT as `python SCRIPT ARGS` would and record what it computes.
+
+    Every operator and module call of the forward, backward and optimizer phases becomes a row: where in the
+    model, on which line, with which shapes, how long, and the minimum, maximum, mean, L2 norm, NaN and Inf counts
+    of its tensors. The recording does not change a result of the script, and survives a kill: finished steps
+    stay readable.
+
+    Record the same script on two devices, then let `jumar compare` name the first operator that differs:
+
+        \b
+        jumar record -o reference --device cuda --steps 0:3 train.py
+        jumar record -o npu --steps 0:3 train_npu.py
+        jumar compare reference npu --suspects suspects.json
+
+    Then take the whole tensors of the suspects alone, in a second pass:
+
+        \b
+        jumar record -o reference2 --device cuda --steps 0:3 --tensors-of suspects.json train.py
+    """
+    from jumar.capture.claims import claim
+    from jumar.capture.plans.budget import parse_budget
+    from jumar.capture.plans.patterns import read_patterns
+    from jumar.capture.process.script import read_script
+
+    if for_tuning:
+        _refuse_others("--for-tuning", ("levels", "--level"), ("values", "--values"))
+        levels, values, steps = ",".join(LEVELS_FOR_TUNING), VALUES_FOR_TUNING, steps or "0:1"
+    chosen = parse_steps(steps)
+    if go_on and chosen is None:
+        raise UsageError("--go-on has no effect without --steps: the script goes on anyway. Leave it out.")
+    size, slowdown = parse_budget(budget)
+    plan = RecordPlan(
+        out=str(out),
+        levels=cast(tuple[Level, ...], tuple(name.strip() for name in levels.split(","))),  # the plan checks them
+        values=values,
+        steps=chosen,
+        budget_bytes=size,
+        budget_slowdown=slowdown,
+        tensors_of=read_patterns(suspects),
+        compiled=compiled,
+        vary=vary or "",
+        force=force,
+        command=(str(script), *arguments),
+    )
+    read_script(script)
+    claim()
+    from jumar.capture import run_script
+    from jumar.device import activate
+    from jumar.show.pages.runs import StepProgress, tell_recorded
+
+    device_plan = npu.plan_for(device)
+    os.environ.update(device_plan.to_environment())
+    active = activate(device_plan)
+    click.echo(f"jumar: recording {script} on {active.description} into {out}", err=True)
+    stop_after = chosen[1] if chosen is not None and not go_on else None
+    end = run_script(script, arguments, plan=plan, stop_after=stop_after, on_step=StepProgress(chosen).on_step)
+    tell_recorded(out, script, end, for_tuning=for_tuning)
+    return _exit_code(end)
+
+
+def _refuse_others(option: str, *others: tuple[str, str]) -> None:
+    """Raise UsageError when one of the others was given beside an option that takes its place."""
+    context = click.get_current_context()
+    for name, spelled in others:
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise UsageError(f"{spelled} has no effect beside {option}, which says it. Leave one of the two out.")
+
+
+def _exit_code(end: RunEnd) -> int:
+    if end.status == "interrupted":
+        return EXIT_INTERRUPTED
+    return EXIT_USAGE if end.status == "raised" or end.exit_code else EXIT_FINE

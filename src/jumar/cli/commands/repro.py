@@ -1,0 +1,84 @@
+"""`jumar repro`: one recorded operator as a folder of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from jumar.base.text.sizes import SIZE_HELP, parse_size
+from jumar.cli.options import force_option, json_option
+
+
+@click.command()
+@click.argument("recording", type=click.Path(path_type=Path))
+@click.argument("operator")
+@click.option(
+    "-o", "--out", type=click.Path(path_type=Path), default=Path("repro"), show_default=True, help="Folder to write."
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="RECORDING",
+    help="Recording of the reference, for OPERATOR first: the first divergence from it.",
+)
+@click.option(
+    "--context",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Operators before it to take in: those whose outputs it reads, and those before them.",
+)
+@click.option(
+    "--max-size",
+    default="1MB",
+    show_default=True,
+    metavar="SIZE",
+    help="Size of the tensors; beyond it they are sliced as long as the error stays. " + SIZE_HELP,
+)
+@force_option
+@json_option
+def command(
+    *,
+    recording: Path,
+    operator: str,
+    out: Path,
+    against: Path | None,
+    context: int,
+    max_size: str,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Write a folder that shows one OPERATOR of RECORDING: a script, its tensors, a pytest and a README.
+
+    OPERATOR is a row key, a module path and an operator ("blocks.3.fc1 aten::addmm"), a glob (of several calls the
+    one that is furthest off is taken), or first: the first operator with an error of its own, with --against the
+    first divergence. The script needs torch and numpy only; it runs on the CPU, on CUDA, on an NPU and, with Jumar
+    installed, on the emulated one, and prints each device's error against float64.
+
+    Example: jumar repro npu-recording first --against gpu-recording -o case
+    """
+    from jumar.comparison.model.words import number
+    from jumar.comparison.repro import write_repro
+    from jumar.show import json_text
+
+    written = write_repro(
+        recording,
+        operator,
+        out,
+        against=against,
+        context=context,
+        max_bytes=parse_size(max_size, "--max-size"),
+        force=force,
+    )
+    if as_json:
+        click.echo(json_text(written.to_json()), nl=False)
+        return 0
+    click.echo(f"{written.title}{f': {written.chosen}' if written.chosen else ''}.")
+    click.echo(f"  recorded error {number(written.error)}; rounding explains {number(written.tolerance)}")
+    click.echo(f"  {written.path}: repro.py, test_repro.py, README.md, tensors.npz ({written.size_bytes / 1e3:.0f} kB)")
+    for note in written.notes:
+        click.echo(f"  note: {note}")
+    click.echo(f"  next: python {written.path / 'repro.py'}")
+    return 0

@@ -1,0 +1,131 @@
+"""`jumar run`: a script as `python` would run it, with the NPU present."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import click
+
+from jumar.base.errors import UsageError
+from jumar.cli.options import Npu, npu_options
+
+SCRIPT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+"""Everything after SCRIPT is the script's own, whatever it looks like."""
+
+
+@click.command(context_settings=SCRIPT_SETTINGS)
+@npu_options
+@click.option("--steps", type=click.IntRange(1), metavar="N", help="End the script after N training steps.")
+@click.option(
+    "--summary",
+    "wants_summary",
+    is_flag=True,
+    help="Emulated NPU only: print memory, format conversions, compiles, host operators and an estimated step time.",
+)
+@click.option(
+    "--tuned",
+    is_flag=True,
+    help="Compile the script's models with the policies of the bank, as torch.compile(model, backend='jumar') does.",
+)
+@click.option(
+    "--budget",
+    metavar="ERROR",
+    help="With --tuned: allow this error (1e-2, 1%), for which `jumar tune --precision auto --budget` chose plans.",
+)
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARGS]...")
+def command(
+    *,
+    npu: Npu,
+    steps: int | None,
+    wants_summary: bool,
+    tuned: bool,
+    budget: str | None,
+    script: Path,
+    arguments: tuple[str, ...],
+) -> int:
+    """Run SCRIPT as `python SCRIPT ARGS` would, with an NPU present.
+
+    With torch_npu installed that is the real NPU, else an emulated one: `torch.device("npu")`,
+    `import torch_npu` and torch.npu work, and every operator is computed on the CPU. Processes that the
+    script starts see the same NPU. The exit code is the script's own.
+
+    With AOE_MODE=1 (subgraphs) or 2 (operators) in the environment the script is tuned instead, as
+    `jumar tune SCRIPT` does: it runs for its first step, and what it computed is tuned.
+
+    Example: jumar run --steps 3 train.py --epochs 1
+    """
+    if os.environ.get("AOE_MODE", "").strip():
+        _refuse_beside_tuning({"--steps": steps, "--summary": wants_summary, "--tuned": tuned, "--budget": budget})
+        return _tune(npu, script, arguments)
+    from jumar.capture.claims import claim
+    from jumar.capture.process.script import read_script
+
+    read_script(script)
+    claim()
+    from jumar.capture import run_script
+    from jumar.device import activate
+
+    plan = npu.plan()
+    active = activate(plan)
+    os.environ.update(plan.to_environment())
+    if wants_summary and active.description != "npu (emulated)":
+        raise UsageError(f'"--summary" needs the emulated NPU; this run has {active.description}. Leave it out.')
+    if budget is not None and not tuned:
+        raise UsageError('"--budget" is the error that a tuned model may have; add --tuned, or leave it out.')
+    if tuned:
+        from jumar.capture.process.plugin import ENVIRONMENT
+        from jumar.tune.job.script import PLUGIN
+        from jumar.tune.search.precision.request.options import ERROR_BUDGET, parse_error
+
+        if budget is not None:
+            os.environ[ERROR_BUDGET] = str(parse_error(budget, "--budget"))
+        os.environ[ENVIRONMENT] = PLUGIN  # also for processes that the script starts
+    with _summary(wants_summary) as on_step:
+        end = run_script(script, arguments, plan=None, stop_after=steps, on_step=on_step)
+    if end.status == "stopped":
+        click.echo(f"jumar: stopped after {end.num_steps} steps on {active.description}.", err=True)
+    return end.exit_code
+
+
+def _refuse_beside_tuning(given: Mapping[str, object]) -> None:
+    """Refuse options of a run that AOE_MODE turns into a tuning, where they would do nothing."""
+    names = [name for name, value in given.items() if value]
+    if names:
+        raise UsageError(
+            f"AOE_MODE={os.environ['AOE_MODE'].strip()} tunes the script instead of running it, and "
+            f"{' and '.join(names)} would do nothing. Unset AOE_MODE, or leave that out."
+        )
+
+
+def _tune(npu: Npu, script: Path, arguments: tuple[str, ...]) -> int:
+    """Tune what the script computes, as AOE_MODE asks."""
+    from jumar.capture.process.script import read_script
+    from jumar.cli.commands.tune import command as tune
+    from jumar.tune.measure.conditions.environment import aoe_mode
+
+    job_type = aoe_mode(os.environ)
+    read_script(script)  # `jumar tune` would take what is no script for a recording
+    os.environ.update(npu.plan().to_environment())
+    context = click.get_current_context()
+    code: int = context.invoke(tune, recording=script, arguments=arguments, job_type=job_type)
+    return code
+
+
+@contextlib.contextmanager
+def _summary(wanted: bool) -> Iterator[Callable[[int], None] | None]:
+    """Give what to call after each step, and print the summary at the end, also of a script that failed."""
+    if not wanted:
+        yield None
+        return
+    from jumar.npu.profiler.summary import watch
+    from jumar.show.pages.runs import tell_summary
+
+    with watch() as watching:
+        try:
+            yield lambda _step: watching.end_step()
+        finally:
+            tell_summary(watching.summary())

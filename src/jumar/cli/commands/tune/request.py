@@ -1,0 +1,141 @@
+"""What a call of `jumar tune` asks for: its options, and what may not be asked for together."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from jumar.base.errors import UsageError
+from jumar.cli.options import with_options
+
+if TYPE_CHECKING:
+    from jumar.tune import TuneOptions
+    from jumar.tune.search.tasks.selection import Selection
+
+_OPTIONS = (
+    click.option(
+        "--model-path",
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help="Tune what torch.npu.set_aoe(DIR) described, instead of a recording.",
+    ),
+    click.option(
+        "--job-type",
+        type=int,
+        metavar="1|2",
+        help="1 = subgraphs: whole graphs; 2 = operators, one by one.  [default: AOE_MODE, else 2]",
+    ),
+    click.option("--time-budget", metavar="TIME", help="End after about this time: 90s, 2m, 1h.  [default: none]"),
+    click.option("--trials", type=int, metavar="N", help="Measure at most N candidates.  [default: all]"),
+    click.option(
+        "--min-gain",
+        default="2%",
+        show_default=True,
+        metavar="PERCENT",
+        help="The least gain that counts, beyond doubt.",
+    ),
+    click.option(
+        "--tune-ops-file",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE.json",
+        help='Tune these operators only: {"tune_ops_name": [...], "tune_ops_type": [...]}.  [default: all]',
+    ),
+    click.option(
+        "--device",
+        default="cpu",
+        show_default=True,
+        metavar="cpu|cuda|npu|npu:SOC",
+        help="cpu, cuda and, by torch_npu, npu are measured; npu:Ascend910A is emulated, as is npu without torch_npu: "
+        "its times are estimated. Job type 1 is not for cuda.",
+    ),
+    click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]"),
+)
+
+
+def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command what is searched, for how long, and where."""
+    return with_options(command, _OPTIONS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One call. Its fields are the command's parameters."""
+
+    recording: Path | None
+    """MODEL, SCRIPT or RECORDING."""
+    arguments: tuple[str, ...]
+    model_path: Path | None
+    job_type: int | None
+    time_budget: str | None
+    trials: int | None
+    min_gain: str
+    tune_ops_file: Path | None
+    device: str
+    rank: int | None
+    input_shape: str
+    output: Path | None
+    fdeeper_opat: bool
+    fnonhomo_split: bool
+    aoe_config_file: Path | None
+    cluster: str | None
+    report: Path | None
+    precision: str
+    budget: str | None
+    metric: str
+    bank: str | None
+    fail_on: str
+    as_json: bool
+
+    def path(self) -> Path:
+        """Return what is tuned. Raises UsageError unless it is one thing."""
+        found = self.recording or self.model_path
+        if found is None or (self.recording and self.model_path):
+            raise UsageError(
+                "jumar tune must be given a MODEL, a SCRIPT, a RECORDING or --model-path DIR, and one of them only."
+            )
+        return found
+
+    def job(self) -> int:
+        """Return the job: `--job-type`, else AOE_MODE, else 2. Raises UsageError for an AOE_MODE that is none."""
+        from jumar.tune.measure.conditions.environment import aoe_mode
+
+        return self.job_type if self.job_type is not None else aoe_mode(os.environ) or 2
+
+    def check_job(self) -> None:
+        """Refuse what the job that is asked for would pass over. Raises UsageError."""
+        places = {
+            "--Fnonhomo_split": (1, self.fnonhomo_split),
+            "--precision": (1, self.precision != "keep"),
+            "--tune-ops-file": (2, self.tune_ops_file is not None),
+        }
+        if self.output is not None and self.report is not None and self.output.resolve() == self.report.resolve():
+            raise UsageError(f"--output and --report are both {self.output}. Give each a name of its own.")
+        for option, (own, is_given) in places.items():
+            if is_given and self.job() != own:
+                raise UsageError(
+                    f"{option} belongs to job type {own}, and this is a job of type {self.job()}. Leave it out, or "
+                    f"tune with --job-type {own}."
+                )
+
+    def options(self) -> TuneOptions:
+        """Return the options of the run. Raises UsageError for a value outside its range."""
+        from jumar.tune import TuneOptions
+        from jumar.tune.measure.options import parse_duration_s, parse_percent
+
+        return TuneOptions(
+            job_type=self.job(),
+            time_budget_s=None if self.time_budget is None else parse_duration_s(self.time_budget, "--time-budget"),
+            max_trials=self.trials,
+            min_gain=parse_percent(self.min_gain, "--min-gain"),
+        )
+
+    def selection(self) -> Selection | None:
+        """Return which operators `--tune-ops-file` means; None without one."""
+        from jumar.tune.search.tasks.selection import read_selection
+
+        return None if self.tune_ops_file is None else read_selection(self.tune_ops_file)

@@ -1,7 +1,0 @@
-"""`jumar convert`: CUDA sources in; NPU sources, a patch, reports and findings out."""
-
-from __future__ import annotations
-
-from jumar.cli.convert.entry import command
-
-__all__ = ["command"]

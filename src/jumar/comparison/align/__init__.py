@@ -1,0 +1,1 @@
+"""Pairs the calls of two runs."""

@@ -1,0 +1,238 @@
+"""Pairs the calls of two runs by module, phase, operator, shape and dataflow.
+
+Within a module and phase the calls of both runs are two sequences. Equal sequences are paired at
+once. Otherwise they are matched as common subsequences (`sequences`), first with what each call reads
+from and hands to and its scalar arguments, then with less. Calls left over on both sides that read the
+same values are pairs that moved; connected ones that hand their results to the same call are regions
+(`regions`), compared where the results leave them. What stays alone is a finding, never "agree".
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from jumar.comparison.align.matching import Dataflow, Matching, Pair, match_moved
+from jumar.comparison.align.regions import Exit, Region, find_regions
+from jumar.comparison.align.sequences import common
+from jumar.comparison.align.structure import differences
+from jumar.comparison.align.turns import BACKWARD, homes, repeated_modules, same_batch, set_turns
+from jumar.comparison.model.calls import Call, Names, calls_of
+from jumar.comparison.model.correspondence import StructuralDiff
+from jumar.recording.schema import CallRow
+
+__all__ = ["AlignedStep", "Pair", "align", "align_step"]
+
+
+@dataclass(slots=True)
+class AlignedStep:
+    """The calls of one step of both runs, and which belong together."""
+
+    kind: Literal["op", "module", "none"]
+    """What is compared: operators, modules where one side has no operators, nothing."""
+    reference: list[Call]
+    target: list[Call]
+    pairs: list[Pair]
+    structure: list[StructuralDiff] = field(default_factory=list)
+    """Calls that the runs do not have in common, by place."""
+    parameters_only: bool = False
+    """The runs cut the step's batch into others: only what the optimizer reads and writes can be compared."""
+
+
+def align_step(
+    reference: Sequence[CallRow], target: Sequence[CallRow], names: tuple[Names | None, Names | None] = (None, None)
+) -> AlignedStep:
+    """Align the rows of one step and rank. `names` says how each side's names are read.
+
+    Where the runs cut a step's batch into micro-batches of other sizes, only its parameters can be compared.
+    """
+    kind = _common_kind(reference, target)
+    if kind == "none":
+        return AlignedStep(kind, [], [], [])
+    mine = calls_of([row for row in reference if row.kind in {kind, "parameter"}], names[0])
+    theirs = calls_of([row for row in target if row.kind in {kind, "parameter"}], names[1])
+    repeated = repeated_modules(reference, target, names)
+    if repeated:
+        set_turns(mine, reference, names[0], repeated)
+        set_turns(theirs, target, names[1], repeated)
+        if "" in repeated and not same_batch(mine, theirs):
+            mine, theirs = ([call for call in calls if call.row.phase == "optimizer"] for calls in (mine, theirs))
+            return AlignedStep(kind, mine, theirs, align(mine, theirs), parameters_only=True)
+    matching, regions = _matched(mine, theirs)
+    is_equal = not (regions or repeated or matching.moved or matching.left(0) or matching.left(1))
+    structure = [] if is_equal else differences(matching, regions, repeated)
+    return AlignedStep(kind, mine, theirs, _merge(matching, regions), structure)
+
+
+def _common_kind(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Literal["op", "module", "none"]:
+    common_kinds = {row.kind for row in reference} & {row.kind for row in target}
+    return "op" if "op" in common_kinds else "module" if "module" in common_kinds else "none"
+
+
+def align(reference: Sequence[Call], target: Sequence[Call]) -> list[Pair]:
+    """Return pairs in the reference's order of execution, calls that only the target has in their place."""
+    return _merge(*_matched(reference, target))
+
+
+def _matched(reference: Sequence[Call], target: Sequence[Call]) -> tuple[Matching, list[Region]]:
+    if list(map(_identity, reference)) == list(map(_identity, target)):
+        return Matching.of_equal(reference, target), []
+    matching = Matching(reference, target, Dataflow(reference), Dataflow(target))
+    theirs = _groups(target, matching.flows[1])
+    for key, mine in _groups(reference, matching.flows[0]).items():
+        others = theirs.get(key)
+        if others:
+            backwards = reference[mine[0]].row.phase == "backward"
+            tokens = _tokens(reference, matching.flows[0], mine), _tokens(target, matching.flows[1], others)
+            level = int(
+                reference[mine[0]].turn == BACKWARD
+            )  # a turn's place in the dataflow is another with more turns
+            for i, j in _match(range(len(mine)), range(len(others)), tokens, level, backwards=backwards):
+                matching.pair(mine[i], others[j])
+    match_moved(matching)
+    return matching, find_regions(matching)
+
+
+def _identity(call: Call) -> Hashable:
+    return call.row.kind, call.row.phase, call.place, call.turn, call.token, call.row.arguments, call.item
+
+
+def _groups(calls: Sequence[Call], flow: Dataflow) -> dict[Hashable, list[int]]:
+    """Return the indices of the calls by what must agree.
+
+    Optimizers have no modules and run in the order of their lists: there the parameter that a call works
+    for stands in for the module, and the numbers it is called with are part of what must agree.
+    """
+    groups: dict[Hashable, list[int]] = defaultdict(list)
+    owners = homes(calls, flow)
+    for index, call in enumerate(calls):
+        row = call.row
+        if row.phase == "optimizer" and row.kind == "op":
+            groups[row.kind, owners.get(index, call.place), call.token, call.scalars()].append(index)
+        elif row.kind == "parameter":
+            groups[row.kind, call.place, call.operator].append(index)
+        else:
+            groups[row.kind, row.phase, call.place, call.turn].append(index)
+    return groups
+
+
+Tokens = list[list[Hashable]]
+"""For each level, from what two calls must share to be taken for the same at once to what is enough in a gap
+between such, what each call of a group has of it."""
+
+
+def _tokens(calls: Sequence[Call], flow: Dataflow, group: Sequence[int]) -> Tokens:
+    tokens: Tokens = [[], [], [], []]
+    for index in group:
+        call = calls[index]
+        arguments = call.row.arguments if call.item is None else ""
+        reads = tuple([calls[value].operator if value >= 0 else "" for _, value in flow.reads[index]])
+        readers = tuple(sorted([calls[reader].operator for reader in flow.readers[index]]))
+        token = call.token
+        for level, what in enumerate(((token, arguments, reads, readers), (token, arguments), token, call.operator)):
+            tokens[level].append(what)
+    return tokens
+
+
+def _match(
+    first: range, second: range, tokens: tuple[Tokens, Tokens], level: int = 0, *, backwards: bool
+) -> Iterator[tuple[int, int]]:
+    """Yield pairs of places in two groups; what a level leaves between two pairs is matched at the next level.
+
+    What a call reads and hands on changes beside an insertion, so that at this level only what occurs
+    once on each side counts. Where nothing tells which of equal calls is the extra one it is the last,
+    of a backward pass the first, so that a loop's iterations correspond from its start.
+    """
+    if level == len(tokens[0]) or not first or not second:
+        return
+    a, b = tokens[0][level][first.start : first.stop], tokens[1][level][second.start : second.stop]
+    if level > 0 and a == b:
+        yield from zip(first, second, strict=True)
+        return
+    last_i, last_j = first.start, second.start
+    for in_a, in_b in _common(a, b, certain=level == 0, backwards=backwards):
+        i, j = in_a + first.start, in_b + second.start
+        yield from _match(range(last_i, i), range(last_j, j), tokens, level + 1, backwards=backwards)
+        yield i, j
+        last_i, last_j = i + 1, j + 1
+    yield from _match(range(last_i, first.stop), range(last_j, second.stop), tokens, level + 1, backwards=backwards)
+
+
+def _common(a: list[Hashable], b: list[Hashable], *, certain: bool, backwards: bool) -> list[tuple[int, int]]:
+    numbers: dict[Hashable, int] = {}
+    first, second = ([numbers.setdefault(token, len(numbers)) for token in tokens] for tokens in (a, b))
+    if not backwards:
+        return list(common(first, second, certain=certain))
+    last_a, last_b = len(a) - 1, len(b) - 1
+    return [(last_a - i, last_b - j) for i, j in common(first[::-1], second[::-1], certain=certain)][::-1]
+
+
+def _merge(matching: Matching, regions: Sequence[Region]) -> list[Pair]:
+    """Return all calls once: the reference's order, target-only calls before the next pair that follows them.
+
+    A result of a region comes after the calls of both sides that make it.
+    """
+    words: tuple[dict[int, str], dict[int, str]] = ({}, {})
+    exits: dict[int, list[tuple[Region, Exit]]] = defaultdict(list)
+    for region in regions:
+        for side in (0, 1):
+            words[side].update(dict.fromkeys(region.members[side], region.words))
+        for way_out in region.exits:
+            exits[way_out.calls[0]].append((region, way_out))
+    partner = {i: j for i, j in enumerate(matching.partners[0]) if j >= 0}
+    partner.update({i: max(way_out.calls[1] for _, way_out in of) for i, of in exits.items()})
+    before = _waiting(matching.calls[1], partner)
+    certain = _certain(matching, regions)
+    pairs: list[Pair] = []
+
+    def alone(side: int, index: int) -> None:
+        call = matching.calls[side][index]
+        mine, theirs = (call, None) if side == 0 else (None, call)
+        pairs.append(Pair(mine, theirs, words[side].get(index, ""), certain=(side, call.row.phase) in certain))
+
+    for i, call in enumerate(matching.calls[0]):
+        j = partner.get(i)
+        for k in before.pop(j, ()) if j is not None else ():
+            alone(1, k)
+        if j is None or i in exits:
+            alone(0, i)
+        else:
+            pairs.append(Pair(call, matching.calls[1][j]))
+        if i in exits and j is not None and j not in before:
+            alone(1, j)
+            before[j] = []
+        pairs.extend(region.border(way_out) for region, way_out in exits.get(i, ()))
+    for k in before.pop(-1, ()):
+        alone(1, k)
+    return pairs
+
+
+def _certain(matching: Matching, regions: Sequence[Region]) -> set[tuple[int, str]]:
+    """Return the sides and phases whose calls without a partner are surely extra: the other side has none there."""
+    inside = [{k for region in regions for k in region.members[side]} for side in (0, 1)]
+    phases = [
+        {
+            call.row.phase
+            for k, call in ((k, matching.calls[side][k]) for k in matching.left(side))
+            if k not in inside[side] and not call.layout_only
+        }
+        for side in (0, 1)
+    ]
+    return {(side, phase) for side in (0, 1) for phase in phases[side] - phases[1 - side]}
+
+
+def _waiting(target: Sequence[Call], partner: dict[int, int]) -> dict[int, list[int]]:
+    """Return the target's calls without a partner by the paired call that follows them, -1 at the end."""
+    paired = set(partner.values())
+    before: dict[int, list[int]] = {}
+    alone: list[int] = []
+    for j in range(len(target)):
+        if j not in paired:
+            alone.append(j)
+        elif alone:
+            before[j] = alone
+            alone = []
+    before[-1] = alone
+    return before

@@ -1,0 +1,109 @@
+"""The result of a diagnosis: frozen values that turn into JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from jumar.base.findings import Finding, Json
+from jumar.comparison.diagnosis.hypothesis import Hypothesis
+from jumar.comparison.model.results import plain
+
+Cause = Literal[
+    "none",
+    "not compared",
+    "data",
+    "parameters",
+    "random numbers",
+    "ranks",
+    "nonfinite",
+    "forward",
+    "backward",
+    "optimizer",
+    "not recorded",
+]
+"""Where the decision flow ended. `none`: the runs agree; `not recorded`: the losses part and nothing else shows why."""
+
+State = Literal["fine", "attention", "failed", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One question of the flow, how it was answered and by what."""
+
+    question: str
+    answer: str
+    state: State
+    """`fine`: the search goes on elsewhere; `failed`: here it is; `attention`: noted, the search goes on; `unknown`: it
+    could not be answered."""
+    evidence: str = ""
+    """The figures, or the finding, that the answer rests on."""
+    cause: Cause | None = None
+    """Set by the answer that ends the search."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCurve:
+    """Gradients and parameters of one step and rank, over all `parameter` rows; None where not recorded."""
+
+    step: int
+    rank: int
+    reference_norm: float | None
+    """L2 norm of all gradients that the optimizer read."""
+    target_norm: float | None
+    gradient_error: float | None
+    """‖target - reference‖₂ of all gradients relative to `reference_norm`; a lower bound from statistics."""
+    parameter_error: float | None
+    """The same of all parameters after the step, relative to their norm."""
+    worst_gradient: str = ""
+    """The parameter whose gradient contributes most to `gradient_error`."""
+    num_parameters: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspicion:
+    """A hypothesis about one tensor of one call."""
+
+    hypothesis: Hypothesis
+    operator: str
+    tensor: str
+    module_path: str
+    phase: str
+    step: int
+    rank: int
+    source: str
+    seen_in: Literal["tensors", "sketches", "statistics", "arguments"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspect:
+    """A call whose whole tensors are worth recording."""
+
+    step: int
+    rank: int
+    key: str
+    """`CallRow.key`."""
+    role: Literal["first divergence", "producer", "neighbour"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagnosis:
+    """The way through the decision flow, where it ended, and what is suspected there."""
+
+    cause: Cause
+    conclusion: str
+    """One sentence."""
+    path: Sequence[Answer] = ()
+    suspicions: Sequence[Suspicion] = ()
+    suspects: Sequence[Suspect] = ()
+    curves: Sequence[StepCurve] = ()
+    findings: Sequence[Finding] = ()
+    notes: Sequence[str] = ()
+    """What could not be looked at, one sentence each."""
+    facts: Mapping[str, Json] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values, without the findings (the document has them already)."""
+        names = ("cause", "conclusion", "path", "suspicions", "suspects", "curves", "notes", "facts")
+        return {name: plain(getattr(self, name)) for name in names}

@@ -1,0 +1,1 @@
+"""The rules of the diagnosis of a comparison, one file each."""

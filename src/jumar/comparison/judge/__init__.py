@@ -1,0 +1,1 @@
+"""Judges one pair of calls: rounding, inherited error or divergence."""

@@ -1,0 +1,1 @@
+"""How far two tensors are apart, and how far two correct devices may be apart."""

@@ -1,0 +1,1 @@
+"""What is compared and what a comparison says: calls, options, settings and results."""

@@ -1,0 +1,87 @@
+"""What comparing has to know of an operator: sets of canonical names by kind, from `jumar.operators`.
+
+Comparing works on canonical names (`jumar.operators.canonical_name`): no namespace, no overload, no underscore of an
+in-place operator, one name for the variants of a kernel. The sets are made once: they are asked for every call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jumar.operators import named
+
+VIEWS = named("aliases")
+"""Outputs alias the input; nothing is calculated."""
+
+COPIES = named("copies")
+"""The values are moved or cast, nothing else."""
+
+TRANSPORT = VIEWS | COPIES
+"""Operators that devices insert or leave out freely; a missing one is not worth a word."""
+
+QUERIES = named("query", "to_host")
+"""Nothing is calculated: the host asks for a number or a choice."""
+
+UNINITIALISED = named("uninitialised")
+"""Outputs hold whatever was in memory."""
+
+ADOPTING = named("adopting")
+"""Outputs show memory that came from elsewhere (a storage, another process). Their inputs say nothing about it."""
+
+OVERWRITING = named("overwriting")
+"""In place, these do not read the first argument."""
+
+EXACT = named("exact")
+"""Given equal inputs, every device must return equal outputs."""
+
+MOVING = named("transport", "bounded")
+"""No element of an output is off by more than the worst element of the inputs."""
+
+SELECTIVE = named("selective")
+"""Not continuous: a rounding difference of the input may switch single elements of the output completely."""
+
+DIVIDING = named("dividing")
+"""Ill-conditioned where the argument comes near zero."""
+
+EXPONENTIAL = named("exponential")
+"""An absolute error of the argument becomes a relative error of the result."""
+
+LINEAR = named("linear")
+"""An error of an input reaches the output in proportion."""
+
+SHUFFLING = named("shuffling")
+"""The elements only change places, so that statistics of an output do not show an error."""
+
+PRODUCTS = named("product") - named("backward")
+"""Matrix products."""
+
+CONVOLUTIONS = named("convolution")
+
+SOFTMAXES = named("softmax")
+
+SCALER_CHECK = "_amp_foreach_non_finite_check_and_unscale"
+"""`torch.amp.GradScaler` asks with this operator whether gradients are finite."""
+
+SILENT_WRITES = {"native_batch_norm": ("input.3", "input.4")}
+"""Inputs that an operator writes without returning them: running statistics."""
+
+OPAQUE: dict[str, tuple[str, ...]] = {
+    "mkldnn_rnn_layer": ("output.3",),
+    "_cudnn_rnn": ("output.3", "output.4"),
+    "scaled_dot_product_attention": tuple(f"output.{place}" for place in range(2, 9)),
+}
+"""Outputs that are a kernel's own notes for its backward: workspace, packed weights, the generator's state."""
+
+
+FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
+
+
+def of(table: dict[str, FunctionT], *operators: str) -> Callable[[FunctionT], FunctionT]:
+    """Enter the decorated function into `table` under the names of the operators that it is for."""
+
+    def enter(function: FunctionT) -> FunctionT:
+        table.update(dict.fromkeys(operators, function))
+        return function
+
+    return enter

@@ -1,0 +1,1 @@
+"""The rules of overflow, one file each."""

@@ -1,0 +1,1 @@
+"""Follows NaN, Inf and saturated values through the calls of a step."""

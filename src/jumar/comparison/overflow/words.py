@@ -1,0 +1,59 @@
+"""Words for origins and their places."""
+
+from __future__ import annotations
+
+from jumar.base.findings import Json, Location
+from jumar.comparison.model.words import located
+from jumar.comparison.overflow.results import Origin, Saturation
+
+
+def place(item: Origin | Saturation) -> str:
+    """Return `aten::exp in blocks.4.attn (Attention), forward of step 0 on rank 1, model.py:41`."""
+    module = f"in {item.module_path}" if item.module_path else "outside any module"
+    kind = f" ({item.module_type})" if item.module_type and item.module_path else ""
+    rank = f" on rank {item.rank}" if item.rank else ""
+    source = f", {item.source}" if item.source else ""
+    return f"{item.operator} {module}{kind}, {item.phase} of step {item.step}{rank}{source}"
+
+
+def location(item: Origin | Saturation) -> Location:
+    """Return where it is, in the source and in the run."""
+    return located(item, item.operator)
+
+
+def counts(origin: Origin) -> str:
+    """Return `12 Inf`, `3 NaN and 1 Inf`, with the number of elements."""
+    parts = [f"{number:,} {name}" for number, name in ((origin.num_nan, "NaN"), (origin.num_inf, "Inf")) if number]
+    total = 1
+    for size in origin.shape:
+        total *= size
+    return f"{' and '.join(parts)} (of {total:,} elements)"
+
+
+def fate_words(origin: Origin) -> str:
+    """Return what became of a harmless origin."""
+    if origin.fate == "loss-scale":
+        return "the loss scale alone: it halves and training goes on"
+    if origin.fate == "unread":
+        return "never read"
+    return f"taken up by {origin.absorbed_by}" if origin.absorbed_by else "reaches nothing that counts"
+
+
+def evidence(origin: Origin) -> dict[str, Json]:
+    """Return the figures of an origin for a finding."""
+    return {
+        "key": origin.key,
+        "kind": origin.kind,
+        "fate": origin.fate,
+        "tensor": origin.tensor,
+        "shape": list(origin.shape),
+        "dtype": origin.dtype,
+        "num_nan": origin.num_nan,
+        "num_inf": origin.num_inf,
+        "cause": origin.cause,
+        "reaches": origin.reaches,
+        "absorbed_by": origin.absorbed_by,
+        "turned_by": origin.turned_by,
+        "atomic": origin.is_atomic,
+        "exact": origin.exact,
+    }

@@ -1,0 +1,1 @@
+"""Recorded calls made executable again: arguments, memory, place."""

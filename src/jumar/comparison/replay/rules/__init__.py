@@ -1,0 +1,1 @@
+"""The rules of `jumar replay`, one file each."""

@@ -1,0 +1,1 @@
+"""Draws the answer of a comparison from the evidence."""

@@ -1,0 +1,239 @@
+"""Compares two recordings: settings, ranks, steps, data, parameters, then the first operator that differs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jumar.base.collector import collector_at_rest
+from jumar.base.errors import RecordingError, UsageError
+from jumar.comparison.align.align import align_step
+from jumar.comparison.align.steps import find_offset, losses_alike, offset_shift, step_pairs
+from jumar.comparison.judge.memory import Memory
+from jumar.comparison.judge.outputs import reduced_products
+from jumar.comparison.measure.loading import Load, tensor_loader
+from jumar.comparison.measure.tolerance import NoiseFloor
+from jumar.comparison.model.options import CompareOptions
+from jumar.comparison.model.results import Comparison
+from jumar.comparison.model.settings import setting_differences
+from jumar.comparison.verdict.conclusion import conclude
+from jumar.comparison.walk.evidence import Evidenced, ended
+from jumar.comparison.walk.losses import compare_losses, unjudged_after
+from jumar.comparison.walk.rank_walk import RankWalk
+from jumar.comparison.walk.ranks import compare_ranks, only_in_target
+from jumar.comparison.walk.skipped_updates import benign_skip
+from jumar.comparison.walk.step_walk import StepOutcome, compare_step
+from jumar.recording.foreign.recognise import opened
+from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.schema import Values
+
+Progress = Callable[[int, int], None]
+RankPair = tuple[int, int]
+
+
+@collector_at_rest()
+def compare(
+    reference: str | Path | RecordingLike,
+    target: str | Path | RecordingLike,
+    *,
+    floors: Sequence[str | Path | RecordingLike] = (),
+    options: CompareOptions | None = None,
+    on_progress: Progress | None = None,
+) -> Comparison:
+    """Compare two recordings, given as folders or opened.
+
+    One step is held in memory at a time; `on_progress` is called with the steps done and to do. `floors` are
+    further recordings of the reference made under other conditions, from which the noise floor is measured.
+    What a recording lacks (steps, ranks, values) is said in the result. Raises RecordingError when one is
+    missing, foreign, of a newer schema, or as a floor not of the reference, UsageError when a rank that the options
+    name is in neither.
+    """
+    options = options or CompareOptions()
+    found = Evidenced(opened(reference), opened(target))
+    _check_ranks(found, options.rank_pairs)
+    _note_coverage(found)
+    if options.rank_pairs and _is_one_recording(found):
+        _compare_ranks_of_one(found, options)
+        return conclude(found)
+    found.settings = setting_differences(found.reference.info, found.target.info)
+    pairs = options.rank_pairs or _common_ranks(found)
+    if floors:
+        found.floor = measure_floor(
+            found.reference,
+            [opened(floor) for floor in floors],
+            lambda pair: tensor_loader(pair.reference, pair.target),
+        )
+    for pair in pairs:
+        _compare_rank(found, pair, options, on_progress)
+    _compare_ranks_of_both(found, [mine for mine, _ in pairs])
+    without = found.counts["not-compared"]
+    if without > found.counts.total() / 2:
+        found.notes.append(
+            f"{without:,} of {found.counts.total():,} pairs of calls hold no values that could be compared"
+        )
+    return conclude(found)
+
+
+def _check_ranks(found: Evidenced, pairs: Sequence[RankPair]) -> None:
+    for side, recording, named in (
+        ("reference", found.reference, {mine for mine, _ in pairs}),
+        ("target", found.target, {theirs for _, theirs in pairs}),
+    ):
+        missing = sorted(named - set(recording.ranks))
+        if missing:
+            raise UsageError(
+                f"the {side} {recording.path} holds no rank {missing[0]}; name one of {sorted(recording.ranks)}."
+            )
+
+
+def _note_coverage(found: Evidenced) -> None:
+    for side, recording in (("reference", found.reference), ("target", found.target)):
+        found.notes.extend(f"{side}: {warning}" for warning in recording.warnings)
+        for end in recording.ends.values():
+            found.notes.extend(f"{side}, rank {end.rank}, not covered: {text}" for text in end.not_covered)
+    found.notes.extend(filter(None, [common_values(found.reference.info.values, found.target.info.values)]))
+
+
+def _is_one_recording(found: Evidenced) -> bool:
+    return found.reference is found.target or found.reference.path.resolve() == found.target.path.resolve()
+
+
+def _common_ranks(found: Evidenced) -> list[RankPair]:
+    mine, theirs = set(found.reference.ranks), set(found.target.ranks)
+    if mine != theirs:
+        found.notes.append(f"ranks {sorted(mine ^ theirs)} are in one recording only and are not compared")
+    return [(rank, rank) for rank in sorted(mine & theirs)]
+
+
+def _steps_of(
+    found: Evidenced, target: RecordingLike, ranks: RankPair, options: CompareOptions
+) -> tuple[list[tuple[int, int]], int]:
+    """Return the pairs of steps to compare, and the offset between their numbers."""
+    mine, theirs = found.reference.steps(ranks[0]), target.steps(ranks[1])
+    offset = options.offset
+    if offset is None:
+        offset = find_offset(found.reference.losses(ranks[0]), target.losses(ranks[1]))
+    first, end = options.steps or (0, 1 << 62)
+    return [pair for pair in step_pairs(mine, theirs, offset) if first <= pair[0] < end], offset
+
+
+def _note_steps(found: Evidenced, ranks: RankPair, offset: int) -> None:
+    mine, theirs = set(found.reference.steps(ranks[0])), {step - offset for step in found.target.steps(ranks[1])}
+    if mine != theirs:
+        found.notes.append(
+            f"rank {ranks[0]}: steps {_brief(mine ^ theirs)} are in one recording only and are not compared"
+        )
+    if offset:
+        found.correspondence.shifts.append(offset_shift(ranks[0], offset))
+
+
+def _brief(steps: set[int]) -> str:
+    ordered = sorted(steps)
+    return str(ordered) if len(ordered) <= 6 else f"{ordered[0]} to {ordered[-1]} ({len(ordered)})"
+
+
+def _compare_rank(found: Evidenced, ranks: RankPair, options: CompareOptions, on_progress: Progress | None) -> None:
+    steps, offset = _steps_of(found, found.target, ranks, options)
+    _note_steps(found, ranks, offset)
+    walk = RankWalk(found.reference, found.target, ranks, options, floor=found.floor)
+    for number, (step, other) in enumerate(steps):
+        apart = benign_skip(found.skipped, ranks[0]) is not None
+        if apart or (ended(found) and not options.all_steps):
+            found.notes.append(
+                f"rank {ranks[0]}: the operators of steps {step} to {steps[-1][0]} were not compared after that"
+            )
+            break
+        walk.take_into(found, step, other, is_first=number == 0)
+        if on_progress is not None:
+            on_progress(number + 1, len(steps))
+    mine = found.reference.losses(ranks[0])
+    theirs = [(step - offset, loss) for step, loss in found.target.losses(ranks[1])]
+    cut = next((shift.counts for shift in found.correspondence.shifts if shift.kind == "micro-steps"), (1, 1))
+    losses = compare_losses(mine, losses_alike(mine, theirs, cut), ranks[0], found.coarsest)
+    found.losses.extend(unjudged_after(losses, benign_skip(found.skipped, ranks[0])))
+
+
+def _compare_ranks_of_one(found: Evidenced, options: CompareOptions) -> None:
+    """Compare ranks of one recording, each step until one differs, with what all ranks must hold in common."""
+    found.correspondence.ranks_only = True
+    first, end = options.steps or (0, 1 << 62)
+    for pair in options.rank_pairs:
+        common = sorted(set.intersection(*(set(found.reference.steps(rank)) for rank in pair)))
+        for step in (step for step in common if first <= step < end):
+            found.steps.append(step)
+            found.correspondence.ranks.extend(compare_ranks(found.reference, "target", pair, step))
+            if any(diff.kind != "data" for diff in found.correspondence.ranks) and not options.all_steps:
+                break
+
+
+def _compare_ranks_of_both(found: Evidenced, ranks: Sequence[int]) -> None:
+    """Look for what the target's ranks do not hold in common and the reference's do, in the first common step."""
+    if len(ranks) < 2 or not found.steps:
+        return
+    step = found.steps[0]
+    for other in ranks[1:]:
+        pair = ranks[0], other
+        mine = compare_ranks(found.reference, "reference", pair, step)
+        theirs = compare_ranks(found.target, "target", pair, step)
+        found.correspondence.ranks.extend(only_in_target(mine, theirs))
+
+
+def measure_floor(
+    reference: RecordingLike, floors: Sequence[RecordingLike], loader: Callable[[Evidenced], Load]
+) -> NoiseFloor:
+    """Return the floor that further recordings of the reference show together; one step is in memory at a time.
+
+    Raises RecordingError when one of them is not a run of the reference: it has no step in common with it, read
+    other data or parameters, or drew other random numbers, so that its differences are no noise.
+    """
+    floor = NoiseFloor()
+    for recording in floors:
+        pair = Evidenced(reference, recording)
+        load = loader(pair)
+        compared = sum(_add_rank(floor, pair, rank, load) for rank in sorted({*reference.ranks} & {*recording.ranks}))
+        if not compared:
+            raise RecordingError(
+                f"the noise floor {recording.path} has no step in common with the reference. Record the same steps."
+            )
+    return floor
+
+
+def _add_rank(floor: NoiseFloor, pair: Evidenced, rank: int, load: Load) -> int:
+    """Add the differences of one rank to the floor; return the number of steps compared."""
+    memory = Memory(reduced=reduced_products(pair.reference.info, pair.target.info))
+    steps = sorted({*pair.reference.steps(rank)} & {*pair.target.steps(rank)})
+    for step in steps:
+        mine, theirs = pair.reference.rows(step, rank), pair.target.rows(step, rank)
+        memory.begin_step(mine, theirs)
+        outcome = compare_step(align_step(mine, theirs), load, tolerance_scale=1.0, memory=memory)
+        _must_be_the_same_run(pair.target, outcome, is_first=step == steps[0])
+        floor.add(outcome.operators)
+    return len(steps)
+
+
+def _must_be_the_same_run(recording: RecordingLike, outcome: StepOutcome, *, is_first: bool) -> None:
+    leaf = next((leaf for leaf in outcome.leaves if is_first or not leaf.drifted), None)
+    if leaf is not None and leaf.call.row.phase == "forward":
+        raise RecordingError(
+            f"the noise floor {recording.path} is of another run: {leaf.role} {leaf.diff.name} of {leaf.call.row.name} "
+            "differs from the reference's. Record the reference's script again with the same seeds and data."
+        )
+    if outcome.random is not None:
+        raise RecordingError(
+            f"the noise floor {recording.path} is of another run: {outcome.random.name} drew other random numbers "
+            "than in the reference. Record the reference's script again with the same seeds."
+        )
+
+
+def common_values(reference: Values, target: Values) -> str:
+    """Return by what two recordings with different values are compared, in one sentence; empty for the same values."""
+    both = {reference, target}
+    if len(both) == 1:
+        return ""
+    if both & {"none", "hash"}:
+        what = "they have no values in common"
+    elif both == {"sketch", "tensors"}:
+        what = "sketches are compared, those of whole tensors computed for it"
+    else:
+        what = "statistics are compared"
+    return f"the reference was recorded with values {reference}, the target with {target}: {what}"

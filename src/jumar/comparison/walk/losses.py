@@ -1,0 +1,65 @@
+"""Compares the losses of two runs, step by step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import replace
+
+from jumar.comparison.measure.tolerance import FLOAT32_EPSILON
+from jumar.comparison.model.results import LossPair
+
+FIRST_STEP_EPSILONS = 1024.0
+"""Tolerance of the first loss, in epsilons of float32: thousands of roundings, averaged."""
+
+COARSE_EPSILONS = 4.0
+"""The same in epsilons of a half type, which rounds every operator's output but averages in float32."""
+
+GROWTH = 8.0
+"""Training amplifies rounding: by up to this factor a step (measured on healthy pairs with AdamW: 2 to 5)."""
+
+MISALIGNED = 0.01
+"""Relative difference from which two trainings count as misaligned (Ascend's accuracy guide: 1 %)."""
+
+
+def compare_losses(
+    reference: Iterable[tuple[int, float]], target: Iterable[tuple[int, float]], rank: int, coarsest: float
+) -> list[LossPair]:
+    """Return a pair for each step that either side has; `coarsest` is the coarsest epsilon the runs calculate in."""
+    mine, theirs = dict(reference), dict(target)
+    first = min({*mine} & {*theirs}, default=0)
+    return [
+        _pair(step, rank, mine.get(step), theirs.get(step), loss_tolerance(step - first, coarsest))
+        for step in sorted({*mine, *theirs})
+    ]
+
+
+def unjudged_after(losses: Iterable[LossPair], last: int | None) -> list[LossPair]:
+    """Return the pairs with those after step `last` unjudged: the runs are an update apart; None for no such step."""
+    return [pair if last is None or pair.step <= last else replace(pair, agrees=None) for pair in losses]
+
+
+def loss_tolerance(steps: int, coarsest: float) -> float:
+    """Return the relative difference allowed `steps` after the first common step."""
+    coarse = COARSE_EPSILONS * coarsest if coarsest > FLOAT32_EPSILON else 0.0
+    at_first = max(FIRST_STEP_EPSILONS * FLOAT32_EPSILON, coarse)
+    return min(max(MISALIGNED, at_first), at_first * GROWTH ** min(max(steps, 0), 50))
+
+
+def _pair(step: int, rank: int, mine: float | None, theirs: float | None, tolerance: float) -> LossPair:
+    error, agrees = None, None
+    if mine is not None and theirs is not None:
+        if math.isfinite(mine) and math.isfinite(theirs):
+            size = max(abs(mine), abs(theirs))
+            error = abs(theirs - mine) / size if size else 0.0
+            agrees = error <= tolerance
+        else:
+            agrees = str(mine) == str(theirs)
+    return LossPair(
+        step=step, rank=rank, reference=mine, target=theirs, error=error, tolerance=tolerance, agrees=agrees
+    )
+
+
+def first_disagreement(losses: Iterable[LossPair]) -> LossPair | None:
+    """Return the first step whose losses disagree, or None."""
+    return next((pair for pair in losses if pair.agrees is False), None)

@@ -1,0 +1,189 @@
+"""Compares one rank of two recordings step by step, and explains differences that lie before the operators."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Protocol, runtime_checkable
+
+from jumar.comparison.align.align import AlignedStep, align_step
+from jumar.comparison.align.modules import ModuleMap, match_modules
+from jumar.comparison.align.steps import micro_steps
+from jumar.comparison.judge.memory import Memory
+from jumar.comparison.judge.outputs import reduced_products
+from jumar.comparison.measure.loading import tensor_loader
+from jumar.comparison.measure.tolerance import NoiseFloor
+from jumar.comparison.model.calls import Call
+from jumar.comparison.model.correspondence import Correspondence, HyperparameterDiff
+from jumar.comparison.model.options import CompareOptions
+from jumar.comparison.model.results import OperatorDiff
+from jumar.comparison.walk.evidence import MAX_STRUCTURE, Evidenced, collect, ended
+from jumar.comparison.walk.losses import loss_tolerance
+from jumar.comparison.walk.origins import batch_elsewhere, relation, transposed_parameters
+from jumar.comparison.walk.skipped_updates import skipped_update, without_backward
+from jumar.comparison.walk.step_walk import StepOutcome, compare_step
+from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.schema import CallRow, StepInfo
+
+
+@runtime_checkable
+class HasStepInfo(Protocol):
+    """A recording that knows of each step as a whole; foreign ones need not."""
+
+    def step_info(self, step: int, rank: int = 0) -> StepInfo:
+        """Return what is known of a step as a whole."""
+
+
+class RankWalk:
+    """One rank of both recordings; the steps are compared in their order."""
+
+    def __init__(
+        self,
+        reference: RecordingLike,
+        target: RecordingLike,
+        ranks: tuple[int, int],
+        options: CompareOptions,
+        *,
+        floor: NoiseFloor | None = None,
+    ) -> None:
+        self._reference, self._target, self._ranks, self._options = reference, target, ranks, options
+        self._load = tensor_loader(reference, target)
+        self._memory = Memory(floor=floor, reduced=reduced_products(reference.info, target.info))
+        self._modules: ModuleMap | None = None
+
+    def take_into(self, found: Evidenced, step: int, other: int, *, is_first: bool) -> None:
+        """Compare a pair of steps and take what it shows into `found`."""
+        rows = self._rows(step, other)
+        before = ended(found)
+        skipped = skipped_update((self._reference, self._target), (step, other), self._ranks, rows)
+        if skipped is not None and skipped.benign:
+            rows = without_backward(rows[0]), without_backward(rows[1])
+        outcome, aligned = self._compare(*rows)
+        if not found.coarsest:
+            found.coarsest = self._memory.coarsest
+        judge_gradients(outcome, aligned, self._memory.num_steps - 1, found.coarsest)
+        collect(found, outcome, step, is_first=is_first, options=self._options)
+        known = found.correspondence
+        known.structure.extend(aligned.structure[: MAX_STRUCTURE - len(known.structure)])
+        self._note_hyperparameters(known, step)
+        if is_first:
+            self._note_first(known, step, other, rows)
+            known.transposed = known.transposed or transposed_parameters(aligned)
+        if skipped is not None and not before:
+            found.skipped.append(skipped)
+        if not before and (found.leaves or found.random):
+            self._explain(found, aligned, other)
+
+    def _rows(self, step: int, other: int) -> tuple[list[CallRow], list[CallRow]]:
+        return self._reference.rows(step, self._ranks[0]), self._target.rows(other, self._ranks[1])
+
+    def _compare(self, mine: list[CallRow], theirs: list[CallRow]) -> tuple[StepOutcome, AlignedStep]:
+        if self._modules is None:
+            self._modules = match_modules(mine, theirs, self._options.renames)
+        self._memory.begin_step(mine, theirs)
+        aligned = align_step(mine, theirs, (self._modules.names(0), self._modules.names(1)))
+        scale = self._options.tolerance_scale
+        return compare_step(aligned, self._load, tolerance_scale=scale, memory=self._memory), aligned
+
+    def _note_first(
+        self, known: Correspondence, step: int, other: int, rows: tuple[Sequence[CallRow], Sequence[CallRow]]
+    ) -> None:
+        """Note what the first common step shows beside its values."""
+        assert self._modules is not None
+        known.renamed.extend(diff for diff in self._modules.renamed if diff not in known.renamed)
+        shift = micro_steps(*rows, self._ranks[0])
+        known.shifts.extend([shift] if shift else [])
+        mine = _generators(self._reference, step, self._ranks[0])
+        theirs = _generators(self._target, other, self._ranks[1])
+        common = sorted(mine.keys() & theirs.keys())
+        known.generators |= {name: (mine[name], theirs[name]) for name in common if mine[name] != theirs[name]}
+
+    def _note_hyperparameters(self, known: Correspondence, step: int) -> None:
+        optimizers = self._memory.optimizers
+        names = {diff.name for diff in known.hyperparameters}
+        new = [(diff.name, diff.reference, diff.target) for diff in optimizers.differences]
+        if optimizers.names[0] != optimizers.names[1]:
+            new.insert(0, ("class", *optimizers.names))
+        known.hyperparameters.extend(
+            HyperparameterDiff(
+                step=step,
+                rank=self._ranks[0],
+                optimizer=optimizers.names[1],
+                name=name,
+                reference=mine,
+                target=theirs,
+                source=optimizers.sources[1],
+            )
+            for name, mine, theirs in new
+            if name not in names
+        )
+
+    def _explain(self, found: Evidenced, aligned: AlignedStep, other: int) -> None:
+        """Find out how data or parameters that differ are related, or with what state others were drawn."""
+        known = found.correspondence
+        if found.leaves:
+            first = found.leaves[0]
+            words = relation(first, aligned, self._load)
+            if first.role != "data":
+                known.parameters = words
+            else:
+                rank = self._ranks[1]
+                known.data = words or batch_elsewhere(
+                    first, other, self._target.steps(rank), lambda step: self._target.rows(step, rank)
+                )
+        elif found.random is not None:
+            seqs = found.random.reference_seq, found.random.target_seq
+            known.drawn_from = (_state(aligned.reference, seqs[0]), _state(aligned.target, seqs[1]))
+
+
+def _generators(recording: RecordingLike, step: int, rank: int) -> dict[str, str]:
+    return recording.step_info(step, rank).rng if isinstance(recording, HasStepInfo) else {}
+
+
+def _state(calls: Sequence[Call], seq: int | None) -> str:
+    return next((call.row.rng for call in calls if call.row.seq == seq), "")
+
+
+SMALL = 0.01
+"""Share of the norm of all gradients below which a gradient is judged against that share."""
+
+NOTE = "its gradient differs; the operators that made it run on micro-batches of other sizes and were not compared"
+
+
+def judge_gradients(outcome: StepOutcome, step: AlignedStep, number: int, coarsest: float) -> None:
+    """Make the first parameter whose gradient differs by too much the first divergence of the step.
+
+    `number` counts the steps from the first common one, `coarsest` is the coarsest epsilon the runs calculate in.
+    """
+    if not step.parameters_only or outcome.first is not None:
+        return
+    norms = {
+        call.row.seq: call.inputs["input.grad"].l2 or 0.0 for call in step.reference if "input.grad" in call.inputs
+    }
+    whole = math.sqrt(sum(norm * norm for norm in norms.values()))
+    tolerance = loss_tolerance(number, coarsest)
+    for place, diff in enumerate(outcome.operators):
+        norm = norms.get(diff.reference_seq if diff.reference_seq is not None else -1)
+        error = next((tensor.error for tensor in diff.inputs if tensor.name == "input.grad"), None)
+        if norm is None or error is None:
+            continue
+        allowed = tolerance * max(1.0, SMALL * whole / norm) if norm else math.inf
+        if error > allowed:
+            outcome.first = _diverging(diff, error, allowed)
+            outcome.operators.replace(place, outcome.first)
+            return
+
+
+def _diverging(diff: OperatorDiff, error: float, allowed: float) -> OperatorDiff:
+    gradient = tuple(tensor for tensor in diff.inputs if tensor.name == "input.grad")
+    return replace(
+        diff,
+        status="diverge",
+        error=error,
+        tolerance=allowed,
+        tolerance_origin="the loss's tolerance of this step",
+        outputs=gradient,
+        inputs=(),
+        note=NOTE,
+    )

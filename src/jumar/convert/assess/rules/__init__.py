@@ -1,0 +1,21 @@
+"""The rules of the assessment, one file each: an `Assessed` in, findings out. Only those that run are imported."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+from jumar.base.findings import Finding
+from jumar.convert.assess.subject import Assessed
+
+OF_SOURCE = ("unsupported_api", "cuda_only_api", "host_fallback_api", "dtype_limit", "unverified_api")
+"""Rules about the APIs that a source tree names, in the order they run."""
+OF_RECORDING = ("unsupported_operator", "host_fallback_operator", "dtype_limit")
+"""Rules about the operators of a recording, in the order they run."""
+
+
+def findings(rules: Sequence[str], subject: Assessed) -> tuple[Finding, ...]:
+    """Return what `rules` find, the most severe first."""
+    modules = [importlib.import_module(f"{__name__}.{rule}") for rule in rules]
+    found = [finding for module in modules for finding in module.find(subject)]
+    return tuple(sorted(found, key=lambda finding: -finding.severity))

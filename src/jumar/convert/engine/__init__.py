@@ -1,0 +1,1 @@
+"""The engine: one file, a whole tree, a pool of processes."""

@@ -1,0 +1,134 @@
+"""Converts one source: parses it, asks every rule for proposals, applies the edits that fit together, and checks the
+result.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import warnings
+
+from jumar.base.collector import collector_at_rest
+from jumar.base.findings import Finding
+from jumar.convert.files import is_python, kind_of
+from jumar.convert.files.draft.python_engine import hand_in
+from jumar.convert.model.edits import EditSet, Proposal, to_finding
+from jumar.convert.model.options import ConvertOptions
+from jumar.convert.model.outcome import Failure, Outcome, Skip, Success
+from jumar.convert.model.project import ALONE, ProjectFacts
+from jumar.convert.model.text import SourceText
+from jumar.convert.rules.order import ORDER, rules_by_code, steps
+from jumar.convert.rules.subject.context import Context
+from jumar.convert.rules.subject.ignores import Ignores, skip_of
+from jumar.convert.rules.subject.triggers import Triggers
+from jumar.convert.rules.tree.unparsable_source import report, sentence
+from jumar.convert.syntax.source import Source, SourceError, parse
+
+
+def convert_file(
+    data: bytes,
+    path: str,
+    options: ConvertOptions | None = None,
+    project: ProjectFacts = ALONE,
+    *,
+    known_python: bool = False,
+) -> Outcome | None:
+    """Convert one file of any kind, None for a kind that holds nothing to convert and is only copied."""
+    options = options or ConvertOptions()
+    skip = skip_of(data, path)
+    if skip is not None:
+        return skip
+    if is_python(path, data):
+        return convert_source(data, path, options, project, known_python=known_python)
+    kind = kind_of(path, data)
+    return None if kind is None else kind.convert(data, path, options, project)
+
+
+def convert_source(
+    source: str | bytes,
+    path: str,
+    options: ConvertOptions | None = None,
+    project: ProjectFacts = ALONE,
+    *,
+    known_python: bool = False,
+) -> Outcome:
+    """Convert one Python source; `path` (relative to the source root, `/`) is named in the findings, and with
+    the facts of a `project` it says which module the file is.
+
+    Success (perhaps without a change), Skip when nothing in it belongs to CUDA, Failure when it
+    cannot be read as Python. Never raises for what the source holds, never prints. `known_python`
+    spares the look at the syntax of a file that this Python has read before.
+    """
+    options = options or ConvertOptions()
+    data = source.encode() if isinstance(source, str) else source
+    skip = skip_of(data, path)
+    if skip is not None:
+        return skip
+    try:
+        silent = triggers(options).silent(data, path, project)
+        if silent is None and not options.user_rules.concern(data):
+            if not known_python:
+                _check_syntax(data, path)
+            return untouched(data, path)
+        with collector_at_rest():
+            return _convert(parse(data, path, project), options, project, silent or frozenset())
+    except SourceError as error:
+        return Failure(path=path, before=data, error=sentence(path, error), findings=(report(path, error),))
+
+
+def untouched(data: bytes, path: str) -> Skip:
+    """Return the outcome of a Python source of which no rule can say anything."""
+    return skip_of(data, path) or Skip(path=path, before=data, reason="nothing in it belongs to CUDA")
+
+
+@functools.lru_cache(maxsize=8)
+def triggers(options: ConvertOptions) -> Triggers:
+    """Return the triggers of the rules that take part with these options."""
+    return Triggers(steps(options))
+
+
+def _convert(source: Source, options: ConvertOptions, project: ProjectFacts, silent: frozenset[str]) -> Outcome:
+    context = Context(source, options, project)
+    ignores = Ignores.of(source.text)
+    for step in steps(options):
+        if step.code not in silent:
+            for proposal in list(step.load().find(context)):
+                context.add(ignores.filtered(proposal))
+    edits = EditSet()
+    wanted = [proposal for proposal in context.proposals if not ignores.ignores(proposal)]
+    findings = [_apply(proposal, edits, source, options) for proposal in wanted]
+    findings += ignores.unused(source.path, options, (rules_by_code()[step.code] for step in ORDER))
+    findings.sort(key=lambda finding: (finding.where.line or 0, finding.where.column or 0, finding.code))
+    after = source.text.encode(edits.apply(source.text.text))
+    before = source.text.data
+    if len(edits) and not _parses(after) and _parses(before):
+        raise AssertionError(f"the edits of {source.path} do not parse")
+    return Success(path=source.path, before=before, after=after, findings=tuple(findings), num_edits=len(edits))
+
+
+def _apply(proposal: Proposal, edits: EditSet, source: Source, options: ConvertOptions) -> Finding:
+    wanted = bool(proposal.replacements) and options.makes(proposal.rule, proposal.safety)
+    applied = wanted and edits.accept(proposal.replacements)
+    return to_finding(proposal, source.text, source.path, applied=applied)
+
+
+def _check_syntax(data: bytes, path: str) -> None:
+    """Raise SourceError when `data` is not Python. Python's own parser is asked first because it is fast."""
+    if not data.isascii():
+        SourceText.decode(data)  # Python's parser overlooks bytes in comments that it refuses when it runs the file
+    if not _parses(data):
+        parse(data, path)
+
+
+def _parses(data: bytes) -> bool:
+    """Tell whether this Python's own parser reads `data`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(data)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+    return True
+
+
+hand_in(convert_source)

@@ -1,0 +1,1 @@
+"""Containers: images and Dockerfiles."""

@@ -1,0 +1,1 @@
+"""What all kinds of files share: `FileKind`, the draft of the edits, device words, environment variables."""

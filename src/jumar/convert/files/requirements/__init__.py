@@ -1,0 +1,1 @@
+"""Lists of packages: requirement files and the lines in them."""

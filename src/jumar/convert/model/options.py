@@ -1,0 +1,57 @@
+"""`ConvertOptions`: what the user asks of a conversion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, get_args
+
+from jumar.base.errors import UsageError
+from jumar.base.findings import Safety
+from jumar.base.rules import Rule
+from jumar.convert.user_rules.model import UserRules
+
+Target = Literal["npu", "agnostic"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Distributed:
+    """From one device to many: the entry script (relative to the source root, `/`) and the model's variable."""
+
+    main: str
+    model: str = "model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConvertOptions:
+    """Options of a conversion; checked when built (UsageError)."""
+
+    target: Target = "npu"
+    """What the sources are written for: `npu` names torch_npu's device and module; `agnostic` names none."""
+    unsafe: bool = False
+    """Also apply the edits that may change what the program does."""
+    enable: frozenset[str] = frozenset()
+    """Codes of opt-in rules to apply; their edits are applied whatever their safety."""
+    disable: frozenset[str] = frozenset()
+    """Codes of rules to leave out."""
+    similar: bool = False
+    """Replace interfaces without a counterpart by similar ones, where the result stays the same."""
+    device_from_environment: bool = False
+    """Take the device's number from the environment instead of the sources."""
+    user_rules: UserRules = field(default_factory=UserRules)
+    distributed: Distributed | None = None
+
+    def __post_init__(self) -> None:
+        if self.target not in get_args(Target):
+            raise UsageError(f'"--target {self.target}" must be one of {", ".join(get_args(Target))}.')
+
+    def applies(self, safety: Safety) -> bool:
+        """Tell whether edits of this safety are applied."""
+        return safety == "safe" or (safety == "unsafe" and self.unsafe)
+
+    def makes(self, rule: Rule, safety: Safety) -> bool:
+        """Tell whether an edit of `rule` is made; one the user asked for by name is, unless it is for show only."""
+        return self.applies(safety) or (safety == "unsafe" and rule.code in self.enable)
+
+    def checks(self, rule: Rule) -> bool:
+        """Tell whether `rule` takes part."""
+        return rule.code not in self.disable and (not rule.opt_in or rule.code in self.enable)

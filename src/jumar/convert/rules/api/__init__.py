@@ -1,0 +1,1 @@
+"""Rules for the interfaces of CUDA that have a counterpart."""

@@ -1,0 +1,1 @@
+"""How a training script is read and made distributed: the plan that the rules of this group report."""

@@ -1,0 +1,1 @@
+"""Findings about files that are not Python sources. `jumar.convert.files` raises them."""

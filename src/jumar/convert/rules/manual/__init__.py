@@ -1,0 +1,1 @@
+"""Opt-in rules for the migration guide's manual steps."""

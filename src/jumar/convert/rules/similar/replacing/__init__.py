@@ -1,0 +1,1 @@
+"""How the rules of this group replace an interface by a similar one."""

@@ -1,0 +1,1 @@
+"""Findings about a source tree as a whole and about files that cannot be read, one page each."""

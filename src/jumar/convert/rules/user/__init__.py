@@ -1,0 +1,1 @@
+"""The rule that applies the rules of a file given with `-r`."""

@@ -1,0 +1,1 @@
+"""How a user's rule is applied to calls, imports and names."""

@@ -1,0 +1,1 @@
+"""The target `agnostic`: code that runs on any accelerator of PyTorch."""

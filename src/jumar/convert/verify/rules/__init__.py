@@ -1,0 +1,1 @@
+"""The rules of `verify` over a `Pair`, one file each."""

@@ -1,0 +1,1 @@
+"""What libraries beside `torch.cuda` need on the stand-in for CUDA."""

@@ -1,8 +1,0 @@
-"""`torch.npu.amp`: mixed precision on the npu."""
-
-from __future__ import annotations
-
-from jumar.device.emulator.npu.amp.autocast_mode import autocast, custom_bwd, custom_fwd
-from jumar.device.emulator.npu.amp.grad_scaler import GradScaler
-
-__all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]

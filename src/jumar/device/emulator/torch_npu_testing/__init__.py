@@ -1,1 +1,0 @@
-"""`torch_npu.testing`: what tests of NPU code are written with."""

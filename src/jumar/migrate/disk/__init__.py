@@ -1,1 +1,0 @@
-"""Trees of files: walked, read at one moment, written whole or not at all, and results kept between runs."""

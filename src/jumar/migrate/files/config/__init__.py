@@ -1,1 +1,0 @@
-"""YAML, JSON, TOML and INI: scanned for values and their positions, never parsed and written anew."""

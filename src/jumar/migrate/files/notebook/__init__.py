@@ -1,1 +1,0 @@
-"""Jupyter notebooks: the cells' sources are converted in place; every other byte of the file stays."""

@@ -1,1 +1,0 @@
-"""Shell commands with the exact position of every character of every word, and what is converted in them."""

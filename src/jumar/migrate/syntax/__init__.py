@@ -1,1 +1,0 @@
-"""A Python source as a tree that gives back every byte: positions, scopes, and what each name stands for."""

@@ -1,0 +1,93 @@
+"""`NpuFusedRMSprop`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from jumar.npu.api.optim.checks import check_epsilon, check_learning_rate, check_not_negative
+from jumar.npu.api.optim.npu_fused_optim_base import Group, NpuFusedOptimizerBase, Part
+
+Tensor = torch.Tensor
+
+__all__ = ["NpuFusedRMSprop"]
+
+
+class NpuFusedRMSprop(NpuFusedOptimizerBase):
+    """RMSprop with L2 weight decay, as `torch.optim.RMSprop` computes it.
+
+    `centered` divides by an estimate of the gradient's deviation (Graves, arXiv:1308.0850). Raises
+    ValueError for options out of range.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: float = 1e-2,
+        alpha: float = 0.99,
+        eps: float = 1e-8,
+        weight_decay: float = 0,
+        momentum: float = 0,
+        centered: bool = False,
+    ) -> None:
+        check_rmsprop(lr, eps, momentum, weight_decay, alpha)
+        defaults = {
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+        }
+        super().__init__(params, defaults)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        set_rmsprop_defaults(self.param_groups)
+
+    def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
+        return {"square_avg": torch.zeros_like(parameter), **rmsprop_extras(parameter, group)}
+
+    def _update(self, part: Part, group: Group) -> None:
+        alpha, eps = group["alpha"], group["eps"]
+        gradient, squares = part.gradient, part.state["square_avg"]
+        if group["weight_decay"] != 0:
+            gradient = gradient.add(part.parameter, alpha=group["weight_decay"])
+        squares.mul_(alpha).addcmul_(gradient, gradient, value=1 - alpha)
+        if group["centered"]:
+            mean = part.state["grad_avg"]
+            mean.mul_(alpha).add_(gradient, alpha=1 - alpha)
+            deviation = squares.addcmul(mean, mean, value=-1).sqrt_().add_(eps)
+        else:
+            deviation = squares.sqrt().add_(eps)
+        if group["momentum"] > 0:
+            buffer = part.state["momentum_buffer"]
+            buffer.mul_(group["momentum"]).addcdiv_(gradient, deviation)
+            part.parameter.add_(buffer, alpha=-group["lr"])
+        else:
+            part.parameter.addcdiv_(gradient, deviation, value=-group["lr"])
+
+
+def check_rmsprop(lr: float, eps: float, momentum: float, weight_decay: float, alpha: float) -> None:
+    """Raise ValueError for an option of RMSprop that is negative."""
+    check_learning_rate(lr)
+    check_epsilon(eps)
+    check_not_negative("momentum", momentum)
+    check_not_negative("weight_decay", weight_decay)
+    check_not_negative("alpha", alpha)
+
+
+def set_rmsprop_defaults(groups: list[Group]) -> None:
+    """Give groups of old checkpoints the options that came later."""
+    for group in groups:
+        group.setdefault("momentum", 0)
+        group.setdefault("centered", False)
+
+
+def rmsprop_extras(parameter: Tensor, group: Group) -> dict[str, Tensor]:
+    """Return the buffers that momentum and centring need, zero."""
+    names = [
+        name for name, needed in (("momentum_buffer", group["momentum"] > 0), ("grad_avg", group["centered"])) if needed
+    ]
+    return {name: torch.zeros_like(parameter) for name in names}

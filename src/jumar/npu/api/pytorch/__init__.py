@@ -1,0 +1,1 @@
+"""Changes to PyTorch's own objects that the npu needs."""

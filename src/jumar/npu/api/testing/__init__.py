@@ -1,0 +1,1 @@
+"""`torch_npu.testing`: tools for tests of NPU code."""

@@ -1,0 +1,1 @@
+"""The ledger of a run: formats, conversions and compiles of operators."""

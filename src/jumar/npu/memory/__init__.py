@@ -1,0 +1,1 @@
+"""Memory of the emulated NPU: the caching allocator, limits, storages, pinned host memory, sharing."""

@@ -1,0 +1,1 @@
+"""Operators with kernels of their own, and the vendor's custom operators."""

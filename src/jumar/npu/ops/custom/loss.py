@@ -1,0 +1,135 @@
+"""Losses and the masked softmax of attention scores."""
+
+from __future__ import annotations
+
+import torch
+
+from jumar.npu.ops.helpers.checks import FLOATING, expect, refuse, require_dtype, wide
+from jumar.npu.ops.mechanism.gradients import gradient as gradient_of
+from jumar.npu.ops.mechanism.implement import Step, derivative, implements
+
+Tensor = torch.Tensor
+_MASKED = -10000.0
+"""What the kernel writes in the place of masked scores."""
+
+
+@implements("npu_scaled_masked_softmax")
+def scaled_masked_softmax(x: Tensor, mask: Tensor, scale: float, fixed_triu_mask: bool) -> Tensor:
+    """Softmax over the last dimension of `x * scale`, with -10000 where the boolean mask is true.
+
+    `x` is a 16- or 32-bit float, `mask` broadcasts to it.
+    """
+    operator = "npu_scaled_masked_softmax"
+    require_dtype(operator, FLOATING, x=x)
+    require_dtype(operator, (torch.bool,), mask=mask)
+    expect(not fixed_triu_mask, operator, "fixed_triu_mask is reserved and must be False", fixed_triu_mask)
+    return torch.softmax((wide(x) * scale).masked_fill(mask, _MASKED), -1).to(x.dtype)
+
+
+@implements("npu_scaled_masked_softmax_backward", differentiable=False)
+def scaled_masked_softmax_backward(
+    gradient: Tensor, y: Tensor, mask: Tensor, scale: float, fixed_triu_mask: bool
+) -> Tensor:
+    """Gradient of `x` from the forward's result."""
+    operator = "npu_scaled_masked_softmax_backward"
+    expect(not fixed_triu_mask, operator, "fixed_triu_mask is reserved and must be False", fixed_triu_mask)
+    probabilities, seed = wide(y), wide(gradient)
+    by_scores = probabilities * (seed - (seed * probabilities).sum(-1, keepdim=True))
+    return (by_scores.masked_fill(mask, 0) * scale).to(y.dtype)
+
+
+@derivative("npu_scaled_masked_softmax")
+def _scaled_masked_softmax_derivative(step: Step) -> dict[str, Tensor]:
+    given = step.arguments
+    operator = torch.ops.npu.npu_scaled_masked_softmax_backward
+    found = operator(step.gradients[0], step.results[0], given["mask"], given["scale"], given["fixed_triu_mask"])
+    return {"x": found}
+
+
+@implements("npu_attn_softmax_")
+def attn_softmax(x: Tensor) -> Tensor:
+    """Softmax over the last dimension, in place."""
+    return x.copy_(torch.softmax(wide(x), -1))
+
+
+@implements("npu_attn_softmax_backward_")
+def attn_softmax_backward(x: Tensor, gradient: Tensor, values: Tensor) -> Tensor:
+    """Gradient of the scores of `softmax(scores) @ values`, in the place of the probabilities `x`."""
+    probabilities = wide(x)
+    seed = wide(gradient) @ wide(values).transpose(-1, -2)
+    return x.copy_(probabilities * (seed - (seed * probabilities).sum(-1, keepdim=True)))
+
+
+@implements("npu_cross_entropy_loss", outputs=(0, 2))
+def cross_entropy_loss(
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+    lse_square_scale_for_zloss: float,
+    return_zloss: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Cross entropy of logits (N, C); results: loss, log-probabilities, and zeros for the z-loss and its sums.
+
+    The loss is (N,) for the reduction none and (1,) for mean and sum, in the dtype of `x`. Only an
+    `ignore_index` of 0 or more ignores anything.
+    """
+    operator = "npu_cross_entropy_loss"
+    require_dtype(operator, FLOATING, input=x)
+    expect(x.dim() == 2, operator, "input must have 2 dimensions", x.dim())
+    expect(reduction in ("mean", "sum", "none"), operator, "reduction must be mean, sum or none", reduction)
+    if lse_square_scale_for_zloss or return_zloss:
+        refuse(operator, "the z-loss", "leave lse_square_scale_for_zloss and return_zloss at their defaults")
+    logged = torch.log_softmax(wide(x), -1)
+    loss = _entropy(logged, target, weight, reduction, ignore_index, label_smoothing)
+    rest = torch.zeros(loss.shape, dtype=x.dtype, device=x.device)
+    sums = torch.zeros(x.shape[:1], dtype=x.dtype, device=x.device)
+    return loss.to(x.dtype), logged.to(x.dtype), rest, sums
+
+
+def _entropy(
+    logged: Tensor, target: Tensor, weight: Tensor | None, reduction: str, ignore_index: int, smoothing: float
+) -> Tensor:
+    num_classes = logged.shape[-1]
+    weights = torch.ones(num_classes, device=logged.device) if weight is None else weight.float()
+    labels = target.long()
+    own = weights.index_select(0, labels)
+    if ignore_index >= 0:
+        own = own * (labels != ignore_index)
+        kept = (labels != ignore_index).to(logged.dtype)
+    else:
+        kept = torch.ones_like(own)
+    each = -logged.gather(1, labels.unsqueeze(1)).squeeze(1) * own
+    smooth = -(logged * weights).sum(-1) * kept
+    if reduction == "none":
+        return (1 - smoothing) * each + smooth * smoothing / num_classes
+    total = (1 - smoothing) * each.sum() + smooth.sum() * smoothing / num_classes
+    return (total / own.sum() if reduction == "mean" else total).reshape(1)
+
+
+@implements("npu_cross_entropy_loss_backward", differentiable=False)
+def cross_entropy_loss_backward(
+    gradient: Tensor,
+    log_prob: Tensor,
+    target: Tensor,
+    weight: Tensor | None,
+    grad_zloss: Tensor | None,
+    lse_for_zloss: Tensor | None,
+    reduction: str,
+    ignore_index: int,
+    label_smoothing: float,
+    lse_square_scale_for_zloss: float,
+) -> Tensor:
+    """Gradient of the logits from the log-probabilities of the forward."""
+    del grad_zloss, lse_for_zloss
+    if lse_square_scale_for_zloss:
+        refuse("npu_cross_entropy_loss_backward", "the z-loss", "leave lse_square_scale_for_zloss at 0")
+
+    def forward(logits: Tensor) -> Tensor:
+        # NOTE: the softmax of log-probabilities is the softmax of the logits they came from.
+        logged = torch.log_softmax(wide(logits), -1)
+        return _entropy(logged, target, weight, reduction, ignore_index, label_smoothing).to(logits.dtype)
+
+    return gradient_of(forward, log_prob, gradient)

@@ -1,0 +1,1 @@
+"""How a custom operator is declared and registered."""

@@ -1,0 +1,70 @@
+"""The schemas of the vendor's custom operators, from the packaged table."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from dataclasses import dataclass
+from importlib import resources
+
+import torch
+
+NAMESPACE = "npu"
+"""The library the operators are in: `torch.ops.npu`."""
+
+_WRITTEN = {"=Mean": "=1", "Dimname ": "str "}
+"""What the vendor's yaml names and a schema writes otherwise: at::Reduction's number, names of dimensions."""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """One overload as the vendor declares it."""
+
+    name: str
+    """`npu_rms_norm`, `npu_slice.out`."""
+    text: str
+    """As `torch.library.Library.define` takes it."""
+
+    @property
+    def base(self) -> str:
+        """The name without its overload."""
+        return self.name.partition(".")[0]
+
+    @property
+    def qualified(self) -> str:
+        """The name with its library, as the dispatcher knows it."""
+        return f"{NAMESPACE}::{self.name}"
+
+    @functools.cached_property
+    def parsed(self) -> torch.FunctionSchema:
+        """The schema as PyTorch reads it."""
+        return torch._C.parse_schema(f"{NAMESPACE}::{self.text}")
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """Names of the arguments that the operator writes."""
+        return tuple(
+            argument.name
+            for argument in self.parsed.arguments
+            if argument.alias_info is not None and argument.alias_info.is_write
+        )
+
+    @property
+    def takes_tensors(self) -> bool:
+        """Whether a call says by its tensors which device it is for."""
+        return any("Tensor" in str(argument.type) for argument in self.parsed.arguments)
+
+
+@functools.cache
+def schemas() -> dict[str, Schema]:
+    """Return every custom operator's schema by name with overload."""
+    file = resources.files("jumar.soc") / "data" / "npu_custom_operators.json"
+    found = {}
+    for text in json.loads(file.read_text(encoding="utf-8"))["schemas"]:
+        for theirs, ours in _WRITTEN.items():
+            text = text.replace(theirs, ours)  # noqa: PLW2901  # the line is made readable, then used once
+        name = re.match(r"[\w.]+", text)
+        assert name is not None, f"the packaged table holds a line that is no schema: {text!r}"
+        found[name[0]] = Schema(name[0], text)
+    return found

@@ -1,0 +1,1 @@
+"""Rows of a profile: what ran, when, for how long."""

@@ -1,7 +1,0 @@
-"""The page of `jumar compare`."""
-
-from __future__ import annotations
-
-from jumar.pages.comparison.page import compare_page
-
-__all__ = ["compare_page"]

@@ -1,8 +1,0 @@
-"""The page of a tuning run: what is faster and how sure, how the search went, where the time went."""
-
-from __future__ import annotations
-
-from jumar.pages.tuning.page import tuning_page
-from jumar.pages.tuning.run import TuningRun
-
-__all__ = ["TuningRun", "tuning_page"]

@@ -1,0 +1,134 @@
+"""`Dump`: a dump of another tool in the form of a recording. `DumpFormat`: how a format is recognised and read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import inf, nan
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jumar.base.errors import RecordingError
+from jumar.recording.schema import CallRow, RunEnd, RunInfo, TensorRow, Values
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Arrays = dict[str, np.ndarray]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One step of one rank. Both functions may raise RecordingError.
+
+    `rows` returns the calls in their order; `tensors` the whole tensors of one of them by tensor name, and is None
+    where the dump has no tensors.
+    """
+
+    rows: Callable[[], list[CallRow]]
+    tensors: Callable[[CallRow], Arrays] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DumpFormat:
+    """A format of dumps that Jumar reads. Each module of `formats` has one as its `FORMAT`.
+
+    Another distribution adds one with an entry point of the group `jumar.dump_formats` that names a `DumpFormat`.
+    It is asked after Jumar's own formats.
+    """
+
+    name: str
+    """As people know it, for error messages: `an HDF5 file of torch.utils.dumper`."""
+    recognises: Callable[[Path], bool]
+    """Tells whether a file or folder is of this format, from its name, its first bytes or the files in it.
+
+    It raises nothing, and reads no more than it needs to decide."""
+    read: Callable[[Path], Dump]
+    """Returns the dump. Raises RecordingError, in one sentence, for a file that is cut short, damaged or holds code.
+
+    It runs nothing that is in a file."""
+
+
+class Dump:
+    """A foreign dump with the interface of `jumar.recording.Recording`. Rows are read when they are asked for."""
+
+    def __init__(
+        self,
+        path: Path,
+        kind: str,
+        parts: Mapping[tuple[int, int], Part],
+        *,
+        warnings: Iterable[str] = (),
+        device: str = "",
+    ) -> None:
+        """Take the parts by (step, rank); `kind` names the format for people."""
+        self.path = path
+        self.kind = kind
+        self.warnings = list(warnings)
+        self.ends: Mapping[int, RunEnd] = {}
+        self._parts = dict(parts)
+        values: Values = "tensors" if self.has_tensors() else "stats"
+        ranks = len(self.ranks) or 1
+        self.info = RunInfo(device=device, values=values, num_ranks=ranks, environment={"format": kind})
+        self._rows = lru_cache(maxsize=4)(self._read)
+
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks in order."""
+        return sorted({rank for _, rank in self._parts})
+
+    def steps(self, rank: int = 0) -> list[int]:
+        """Steps of a rank in order."""
+        return sorted(step for step, of in self._parts if of == rank)
+
+    def rows(self, step: int, rank: int = 0) -> list[CallRow]:
+        """Calls of a step in order. Raises RecordingError for a step that is not there or cannot be read."""
+        if (step, rank) not in self._parts:
+            raise RecordingError(f"{self.path} has no step {step} of rank {rank}; it has {self.steps(rank)}.")
+        return list(self._rows(step, rank))
+
+    def _read(self, step: int, rank: int) -> tuple[CallRow, ...]:
+        return tuple(numbered(self._parts[step, rank].rows(), step, rank))
+
+    def losses(self, rank: int = 0) -> list[tuple[int, float]]:
+        """Losses, where the format has any."""
+        found = []
+        for step in self.steps(rank):
+            values = [
+                value for row in self._rows(step, rank) if row.kind == "loss" for value in map(_mean, row.outputs)
+            ]
+            known = [value for value in values if value is not None]
+            if known:
+                found.append((step, sum(known) / len(known)))
+        return found
+
+    def has_tensors(self) -> bool:
+        """Whether whole tensors are there."""
+        return any(part.tensors is not None for part in self._parts.values())
+
+    def tensors(self, row: CallRow) -> Arrays:
+        """Whole tensors of a call by name. Raises RecordingError where there are none or they cannot be read."""
+        part = self._parts.get((row.step, row.rank))
+        if part is None or part.tensors is None:
+            raise RecordingError(f"{self.path} has no tensors of {row.key}. Dump it again with tensors.")
+        return part.tensors(row)
+
+
+def numbered(rows: Iterable[CallRow], step: int, rank: int) -> list[CallRow]:
+    """Return the rows with step, rank and position set, and the occurrence of those that have none (-1)."""
+    seen: Counter[tuple[str, str, str, str]] = Counter()
+    result = []
+    for seq, row in enumerate(rows):
+        same = (row.kind, row.phase, row.module_path, row.name)
+        occurrence = seen[same] if row.occurrence < 0 else row.occurrence
+        result.append(replace(row, step=step, rank=rank, seq=seq, occurrence=occurrence))
+        seen[same] = max(seen[same], occurrence) + 1
+    return result
+
+
+def _mean(tensor: TensorRow) -> float | None:
+    if tensor.num_nan:
+        return nan
+    return inf if tensor.num_inf else tensor.mean

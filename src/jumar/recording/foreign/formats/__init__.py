@@ -1,0 +1,1 @@
+"""Readers and writers of dump formats, one format each."""

@@ -1,0 +1,99 @@
+"""Opens files of other tools without running anything in them, and explains how a file is broken."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from jumar.base.errors import RecordingError
+
+
+def load_json(path: Path) -> Any:
+    """Return a JSON file; NaN, Infinity and -Infinity are read as numbers. Raises RecordingError."""
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read ({error.strerror or error}); check the path.") from error
+    except (ValueError, RecursionError) as error:
+        raise RecordingError(f"{path} is cut short or no JSON ({_short(error)}); dump it again.") from error
+
+
+def load_npy(path: Path) -> np.ndarray:
+    """Return an array, mapped from the file where its type allows that; never unpickled. Raises RecordingError."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read ({error.strerror or error}); check the path.") from error
+    except Exception as error:  # what NumPy's header reader raises depends on which byte is damaged
+        raise RecordingError(
+            f"{path} is cut short or no .npy file of numbers ({_short(error)}); dump it again."
+        ) from error
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "fcbiu":
+        raise RecordingError(
+            f"{path} holds {getattr(array, 'dtype', type(array).__name__)}, not numbers; leave it out."
+        )
+    return array
+
+
+def load_torch(path: Path) -> Any:
+    """Return a `.pt` or `.pth` file, tensors on the CPU, only tensors and plain values. Raises RecordingError."""
+    import torch
+
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read ({error.strerror or error}); check the path.") from error
+    except Exception as error:  # what the unpickler raises depends on which byte is damaged
+        text = str(error)
+        if "weights_only" in text or "Unsupported" in text or "GLOBAL" in text:
+            raise RecordingError(
+                f"{path} holds something else than tensors, which is not loaded because loading it can run code; save "
+                "the tensors alone (a state_dict)."
+            ) from error
+        raise RecordingError(f"{path} is cut short or no PyTorch file ({_short(error)}); copy it again.") from error
+
+
+def load_safetensors(path: Path) -> dict[str, Any]:
+    """Return the tensors of a `.safetensors` file. Raises RecordingError, also where the package is missing."""
+    if importlib.util.find_spec("safetensors") is None:
+        raise RecordingError(f"{path} needs the safetensors package; pip install safetensors.")
+    package, torch_part = (importlib.import_module(name) for name in ("safetensors", "safetensors.torch"))
+    try:
+        found: dict[str, Any] = torch_part.load_file(path, device="cpu")
+    except OSError as error:
+        raise RecordingError(f"{path} cannot be read ({error.strerror or error}); check the path.") from error
+    except (package.SafetensorError, ValueError) as error:
+        raise RecordingError(f"{path} is cut short or no safetensors file ({_short(error)}); copy it again.") from error
+    return found
+
+
+def array_of(tensor: Any) -> tuple[np.ndarray, str]:
+    """Return a tensor as an array and PyTorch's name of its dtype; what NumPy lacks becomes float32."""
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    plain = tensor.detach()
+    if plain.is_quantized:
+        plain = plain.dequantize()
+    if str(plain.layout) != "torch.strided":
+        plain = plain.to_dense()
+    plain = plain.resolve_conj().resolve_neg()
+    try:
+        return plain.numpy(), dtype
+    except TypeError:
+        return plain.float().numpy(), dtype
+
+
+def inside(folder: Path, name: str) -> Path | None:
+    """Return the file `name` of `folder`, None where the name leads out of it (a dump is not trusted)."""
+    if not name or name != Path(name).name or name in {".", ".."}:
+        return None
+    return folder / name
+
+
+def _short(error: BaseException) -> str:
+    text = str(error).splitlines()[0] if str(error) else ""
+    return (text or type(error).__name__)[:100]

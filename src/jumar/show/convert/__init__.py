@@ -1,0 +1,1 @@
+"""A conversion as a page and as text for the terminal."""

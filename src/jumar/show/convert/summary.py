@@ -1,0 +1,157 @@
+"""What `jumar convert` says in the terminal: about one screen, the answer first, the next step last."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import click
+
+from jumar.base.findings import Finding
+from jumar.base.text import counted
+from jumar.show.convert.result import Result, is_left
+
+_MOST_RULES = 6
+
+
+def tell(result: Result, patch: Path | None = None) -> None:
+    """Print the summary, or the JSON document. With a diff on stdout the summary goes to stderr.
+
+    `patch` leads back from a conversion in place.
+    """
+    request = result.job.request
+    if request.as_json:
+        _print_json(result)
+        return
+    aside = request.diff
+    click.echo(_headline(result), err=aside)
+    for line in (*_failed(result), *_made(result)):
+        click.echo(line, err=aside)
+    click.echo(err=aside)
+    _print_left(result, aside=aside)
+    for line in (*_proof(result), *_where(result), *_next(result, patch)):
+        click.echo(line, err=aside)
+
+
+def _print_json(result: Result) -> None:
+    from jumar.show import findings_document, json_text
+
+    request = result.job.request
+    extra: dict[str, Any] = {"output": str(result.folder) if result.folder else None, **result.numbers()}
+    if request.diff:
+        extra["diff"] = result.conversion.patch_bytes().decode("utf-8", "replace")
+    click.echo(json_text(findings_document(result.findings, **extra)), nl=False)
+
+
+def _headline(result: Result) -> str:
+    conversion, request = result.conversion, result.job.request
+    changed = f"{len(conversion.changed)} of {counted(len(conversion.files), 'file')}"
+    where = " (nothing written)"
+    if result.folder is not None:
+        where = " in place" if request.in_place else f" → {result.folder}"
+    return f"{counted(conversion.num_edits, 'edit')} in {changed}{where}"
+
+
+def _failed(result: Result) -> list[str]:
+    failures = result.conversion.failures
+    if not result.conversion.files:
+        return [f"There is no source in {result.job.request.source}: is it the right folder?"]
+    if not failures:
+        return []
+    verb = (
+        "could not be read and stayed as it was" if len(failures) == 1 else "could not be read and stayed as they were"
+    )
+    named = ", ".join(failure.path for failure in failures[:3]) + (", …" if len(failures) > 3 else "")
+    return [f"{counted(len(failures), 'file')} {verb}: {named}"]
+
+
+def _made(result: Result) -> list[str]:
+    """Return the rules by which most was converted, one a line."""
+    names = {rule.code: rule.name for rule in result.rules}
+    ranked = sorted(result.num_made.items(), key=lambda item: (-item[1], item[0]))
+    lines = [f"  {number:>6}  {code} {names.get(code, '')}" for code, number in ranked[:_MOST_RULES]]
+    rest = ranked[_MOST_RULES:]
+    if rest:
+        lines.append(f"  {sum(number for _, number in rest):>6}  by {counted(len(rest), 'more rule')}")
+    return lines
+
+
+def _print_left(result: Result, *, aside: bool) -> None:
+    from rich.console import Console
+
+    from jumar.show import print_findings
+
+    console = Console(stderr=aside, highlight=False)
+    if result.job.request.verbose:
+        for finding in result.findings:
+            click.echo(_line(finding), err=aside)
+        click.echo(err=aside)
+    if not result.left:
+        click.echo("Nothing is left for you.", err=aside)
+        return
+    more = f"{result.names.page} has all of it" if result.folder else "`--verbose` prints all of it"
+    print_findings(
+        result.left, console=console, title="Left for you", more=f"{more}, `jumar rule CODE` explains a code."
+    )
+
+
+def _line(finding: Finding) -> str:
+    state = "converted" if finding.evidence.get("applied") else finding.severity.label
+    column = f":{finding.where.column}" if finding.where.column is not None else ""
+    action = f" → {finding.action}" if finding.action else ""
+    return f"{finding.where}{column}: {finding.code} {state}: {finding.message}{action}"
+
+
+def _proof(result: Result) -> list[str]:
+    request = result.job.request
+    if not request.verify and request.verify_run is None:
+        return []
+    wrong = [finding for finding in result.proof if is_left(finding)]
+    what = "static proof and run" if request.verify_run is not None else "static proof"
+    return [
+        "",
+        f"Verified ({what}): " + (f"{counted(len(wrong), 'finding')}, listed above" if wrong else "nothing wrong"),
+    ]
+
+
+def _where(result: Result) -> list[str]:
+    if result.folder is None:
+        return []
+    names = result.names
+    lines = ["", f"Reports in {result.folder}:"]
+    rows = [
+        (names.page, "everything, to read"),
+        (names.changes, "every edit"),
+        (names.unsupported, "what the NPU lacks"),
+        (names.log, "the log"),
+        (f"{names.findings}, {names.patch}", "for programs"),
+    ]
+    return [*lines, *(f"  {name:<30} {text}" for name, text in rows)]
+
+
+def _next(result: Result, patch: Path | None) -> list[str]:
+    """Return the command to go on with."""
+    source = Path(result.job.request.source)
+    if result.folder is None:
+        return []
+    if patch is not None:
+        return ["", f"Back to what it was: {command_back(source if source.is_dir() else source.parent, patch)}"]
+    if result.job.options.distributed is not None:
+        return ["", f"Next: bash {shlex.quote(str(result.folder / result.names.launcher))}"]
+    if source.is_file() and source.suffix == ".py":
+        return ["", f"Next: jumar run {shlex.quote(str(result.folder / source.name))}"]
+    return ["", f"Next: read {result.folder / result.names.page}, then jumar run its entry script"]
+
+
+def command_back(folder: Path, patch: Path) -> str:
+    """Return the command that takes back a conversion of `folder` in place.
+
+    Below the top of a repository git passes over paths of a patch, without a word, unless it is told where they are.
+    """
+    here = folder.resolve()
+    top = next((parent for parent in (here, *here.parents) if (parent / ".git").exists()), here)
+    words = ["git", *([] if folder == Path() else ["-C", str(folder)]), "apply", "-R"]
+    if top != here:
+        words.append(f"--directory={here.relative_to(top).as_posix()}")
+    return shlex.join([*words, str(patch.resolve())])

@@ -1,0 +1,1 @@
+"""Pages as one HTML file that opens offline."""

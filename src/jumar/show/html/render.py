@@ -1,0 +1,141 @@
+"""A page as one HTML file that opens offline: style, script and charts are inside it, and nothing is loaded.
+
+Everything that comes from outside (paths, module names, messages) is escaped by Jinja; the content
+security policy in the file forbids any request, should something slip through all the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import count
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from jumar import __version__
+from jumar.base.text.digits import cell_text
+from jumar.show.blocks.documents import BLOCK_KINDS
+from jumar.show.blocks.page import (
+    STATUS_WORDS,
+    BarChart,
+    Block,
+    Diff,
+    FindingList,
+    Heat,
+    KeyValues,
+    LineChart,
+    Listing,
+    Page,
+    Section,
+    Table,
+    Text,
+)
+from jumar.show.blocks.pictures import Excerpt, Histogram, Outline, Questions, Raster
+from jumar.show.views.bars import bar_chart_view
+from jumar.show.views.diffs import diff_view
+from jumar.show.views.excerpt import excerpt_view
+from jumar.show.views.findings import finding_list_view
+from jumar.show.views.heat import heat_view
+from jumar.show.views.histogram import histogram_view
+from jumar.show.views.lines import line_chart_view
+from jumar.show.views.outline import outline_view
+from jumar.show.views.prose import paragraphs, spans
+from jumar.show.views.raster import raster_view
+from jumar.show.views.tables import table_view
+
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+_SCRIPT_ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+_VIEWS: dict[type[Any], Callable[[Any, str], Any]] = {
+    Table: table_view,
+    LineChart: line_chart_view,
+    BarChart: lambda chart, _: bar_chart_view(chart),
+    FindingList: finding_list_view,
+    Text: lambda text, _: paragraphs(text.text),
+    Diff: lambda diff, _: diff_view(diff.text, diff.title),
+    KeyValues: lambda pairs, _: pairs,
+    Listing: lambda listing, _: listing,
+    Heat: lambda heat, _: heat_view(heat),
+    Outline: lambda outline, _: outline_view(outline),
+    Histogram: lambda histogram, _: histogram_view(histogram),
+    Raster: lambda raster, _: raster_view(raster),
+    Questions: lambda questions, _: questions,
+    Excerpt: lambda excerpt, _: excerpt_view(excerpt),
+}
+"""What prepares a block, given the id of its element."""
+
+
+@dataclass(frozen=True, slots=True)
+class _SectionView:
+    id: str
+    title: str
+    collapsed: bool
+    blocks: list[tuple[str, Any]]
+
+
+def render_html(page: Page) -> str:
+    """Return `page` as one self-contained HTML document; the same page always gives the same text.
+
+    Half of a surrogate pair (from a file name that is not UTF-8) is shown as `\\udc80`, so that the
+    text can be written as UTF-8. Raises KeyError for a block that is none of the page model's.
+    """
+    environment = _environment()
+    numbers = count(1)
+    text = environment.get_template("page.html").render(
+        page=page,
+        policy=POLICY,
+        version=__version__,
+        status_word=STATUS_WORDS[page.verdict.status],
+        sections=[_section(index, section, numbers) for index, section in enumerate(page.sections, start=1)],
+        css=_source(environment, "page.css"),
+        js=_source(environment, "page.js"),
+    )
+    return text.strip().encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
+
+
+@lru_cache(maxsize=1)
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("jumar.show.html"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "spans": spans,
+        "cell": cell_text,
+        "count": "{:,}".format,
+        "script_json": _script_json,
+    }
+    return environment
+
+
+def _source(environment: Environment, name: str) -> Markup:
+    """Return our own style sheet or script as it is: its braces must not be taken for Jinja's."""
+    assert environment.loader is not None
+    text, _, _ = environment.loader.get_source(environment, name)
+    return Markup(text)
+
+
+def _script_json(data: Any) -> Markup:
+    """Return `data` as JSON that cannot end the script element it stands in."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Markup(text.translate(_SCRIPT_ESCAPES))
+
+
+def _section(index: int, section: Section, numbers: count[int]) -> _SectionView:
+    blocks = [_view(block, next(numbers)) for block in section.blocks]
+    return _SectionView(f"section-{index}", section.title, section.collapsed, blocks)
+
+
+def _view(block: Block, number: int) -> tuple[str, Any]:
+    """Return the kind of `block`, which names its macro, and what the macro lays out."""
+    kind = BLOCK_KINDS[type(block)]
+    return kind, _VIEWS[type(block)](block, f"{kind}-{number}")

@@ -1,0 +1,1 @@
+"""Pages and terminal texts of the rooms that need one file each."""

@@ -1,0 +1,96 @@
+"""Assessments in the terminal: what a program needs of the NPU, and what of torch_npu the emulated NPU has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from jumar.base.findings import Finding, Severity
+
+if TYPE_CHECKING:
+    from jumar.convert.assess import Assessment, EmulatorCoverage, GroupCoverage
+
+MAX_FINDINGS = 8
+"""Findings that are printed: with their places and actions they fill about one screen."""
+MAX_PLACES = 3
+INDENT = " " * 15
+COLOURS = {
+    Severity.ERROR: "red",
+    Severity.WARNING: "yellow",
+    Severity.ADVICE: "cyan",
+    Severity.INFO: "blue",
+}
+
+
+def print_coverage(coverage: EmulatorCoverage) -> None:
+    """Print what of torch_npu the emulated NPU has: a table by group."""
+    click.secho(
+        f"The emulated NPU has {coverage.total.num_working} of {coverage.total.num_names} public names of torch_npu "
+        f"{coverage.torch_npu_version} ({coverage.total.percent:.1f} %).",
+        bold=True,
+    )
+    click.echo("The others resolve, and raise NotImplementedError when they are used.\n")
+    width = max(len(group.group) for group in (*coverage.api, coverage.custom))
+    click.secho(f"{'group':<{width}}{'names':>8}{'working':>9}{'refused':>9}{'percent':>9}", dim=True)
+    for group in (*coverage.api, coverage.total):
+        click.echo(_coverage_row(group, width))
+    click.echo(f"\n{_coverage_row(coverage.custom, width)}   every operator of that namespace")
+    beside = ", ".join(f"{number} of the {name}" for name, number in coverage.num_unreachable.items())
+    click.secho(f"\nNot counted, because Python does not reach them: {beside}.", dim=True)
+    click.secho("--json names everything that is refused, and what comes near it.", dim=True)
+
+
+def _coverage_row(group: GroupCoverage, width: int) -> str:
+    return (
+        f"{group.group:<{width}}{group.num_names:>8}{group.num_working:>9}{len(group.refused):>9}{group.percent:>9.1f}"
+    )
+
+
+def coverage_document(coverage: EmulatorCoverage) -> dict[str, object]:
+    """Return what of torch_npu the emulated NPU has and lacks, for JSON."""
+
+    def entry(group: GroupCoverage) -> dict[str, object]:
+        return {
+            "group": group.group,
+            "num_names": group.num_names,
+            "num_working": group.num_working,
+            "percent": round(group.percent, 1),
+            "refused": [{"name": item.name, "nearest": item.nearest} for item in group.refused],
+        }
+
+    return {
+        "torch_npu_version": coverage.torch_npu_version,
+        "num_names": coverage.total.num_names,
+        "num_working": coverage.total.num_working,
+        "percent": round(coverage.total.percent, 1),
+        "groups": [entry(group) for group in coverage.api],
+        "custom_operators": entry(coverage.custom),
+        "num_unreachable": dict(coverage.num_unreachable),
+    }
+
+
+def print_assessment(assessment: Assessment) -> None:
+    """Print the verdict, then what needs attention with its places, then what was not seen: about one screen."""
+    click.secho(assessment.verdict, bold=True)
+    click.echo(f"{assessment.subject}, PyTorch and torch_npu {assessment.torch_version}")
+    for finding in assessment.findings[:MAX_FINDINGS]:
+        click.echo()
+        label = click.style(f"{finding.severity.label:<8}", fg=COLOURS[finding.severity])
+        click.echo(f"{label}{finding.code}  {finding.message}")
+        click.echo(f"{INDENT}{_places(finding)}")
+        click.echo(f"{INDENT}→ {finding.action}")
+    hidden = len(assessment.findings) - MAX_FINDINGS
+    if hidden > 0:
+        click.echo(f"\n{hidden} more finding{'' if hidden == 1 else 's'}: --json prints all of them.")
+    click.echo()
+    for note in assessment.notes:
+        click.secho(note, dim=True)
+
+
+def _places(finding: Finding) -> str:
+    """Return the first places of a finding on one line."""
+    known = finding.evidence.get("places")
+    places = [str(place) for place in known] if isinstance(known, list) else [str(finding.where)]
+    more = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
+    return ", ".join(places[:MAX_PLACES]) + more

@@ -1,0 +1,1 @@
+"""Pages, findings and progress in the terminal."""

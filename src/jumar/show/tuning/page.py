@@ -1,0 +1,87 @@
+"""The whole page of a tuning run, section by section."""
+
+from __future__ import annotations
+
+from jumar.base.text.digits import Cell
+from jumar.base.text.sizes import GIB
+from jumar.show.blocks.findings import finding_list
+from jumar.show.blocks.page import Action, Block, Column, KeyValues, Page, Section, Table, Text
+from jumar.show.tuning.results import graphs, operators, precisions
+from jumar.show.tuning.run import TuningRun
+from jumar.show.tuning.search import progress, tried
+from jumar.tune.measure.conditions.preconditions import Conditions
+
+
+def machine(run: TuningRun) -> Section:
+    """Return the section, which is always there."""
+    how = "Estimated for" if run.is_estimate else "Measured on"
+    facts: list[tuple[str, Cell]] = [(how, run.machine), *run.facts, ("Took", f"{run.wall_s:.0f} s")]
+    facts += [(f"Left out: {engine}", why) for graph in run.graphs[:1] for engine, why in graph.left_out.items()]
+    blocks: list[Block] = [KeyValues(items=facts)]
+    if run.conditions is not None:
+        blocks.append(KeyValues(title="The machine when the run began", items=_state(run.conditions)))
+    if run.notes:
+        blocks.append(Text(text="\n\n".join(run.notes)))
+    return Section(title="How it was made", blocks=blocks)
+
+
+def _state(conditions: Conditions) -> list[tuple[str, Cell]]:
+    around = conditions.surroundings
+    free = ", ".join(f"{size / GIB:.1f} GiB in {folder}" for folder, size in around.free_bytes.items())
+    neighbours = ", ".join(f"{one.name} ({one.share:.1f} cores)" for one in around.neighbours)
+    return [
+        ("Cores", around.num_cores),
+        ("Load average of the last minute", around.load_average),
+        ("Other programs that computed", neighbours or "none"),
+        ("Memory available", _gib(around.available_bytes)),
+        ("Memory", _gib(around.memory_bytes)),
+        ("Disk free", free or "unknown"),
+        ("Watched by", ", ".join(around.profilers) or "nothing"),
+        ("Candidates compiled at once", f"{conditions.lanes.count} ({conditions.lanes.bound})"),
+    ]
+
+
+def _gib(size: int | None) -> str:
+    return "unknown" if size is None else f"{size / GIB:.1f} GiB"
+
+
+def not_tuned(run: TuningRun) -> Section | None:
+    """Return what was left out and why; None when nothing was."""
+    columns = [
+        Column(title="Operator", code=True), Column(title="Calls", number=True),
+        Column(title="Host time", unit="us", number=True), Column(title="Why"),
+    ]  # fmt: skip
+    rows: list[list[Cell]] = [[one.operator, one.num_calls, one.recorded_us, one.reason] for one in run.not_tuned]
+    return Section(title="Not tuned", blocks=[Table(columns=columns, rows=rows)], collapsed=True) if rows else None
+
+
+SHOWN_ELSEWHERE = {"JM501"}
+"""Findings whose numbers are rows of a table."""
+MAX_ACTIONS = 3
+
+
+def tuning_page(run: TuningRun) -> Page:
+    """Return what a run found, how it was found, and on what."""
+    findings = [finding for finding in run.findings if finding.code not in SHOWN_ELSEWHERE]
+    found = Section(title="Findings", blocks=[finding_list(findings)]) if findings else None
+    sections = [
+        graphs(run.graphs),
+        precisions(run.precisions),
+        operators(run.operators),
+        found,
+        progress(run.history, run.wall_s),
+        tried(run.operators, run.graphs, run.min_gain),
+        None if run.graphs else not_tuned(run),  # a graph is tuned whole, with all its operators
+        machine(run),
+    ]
+    actions = [
+        Action(title=finding.action, detail=str(finding.where), command=f"jumar rule {finding.code}")
+        for finding in sorted(findings, key=lambda finding: -finding.severity)
+        if finding.action
+    ]
+    return Page(
+        title="Tuning",
+        verdict=run.verdict,
+        actions=actions[:MAX_ACTIONS],
+        sections=[section for section in sections if section is not None],
+    )

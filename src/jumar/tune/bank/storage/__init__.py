@@ -1,0 +1,1 @@
+"""The bank's database: where it lies, its tables and rows."""

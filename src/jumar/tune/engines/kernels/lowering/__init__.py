@@ -1,0 +1,1 @@
+"""From steps to a program of Jumar's kernels."""

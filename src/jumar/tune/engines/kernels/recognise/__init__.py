@@ -1,0 +1,1 @@
+"""From a graph to the steps that Jumar's kernels run."""

@@ -1,0 +1,1 @@
+"""What several engines share: cutting a graph, borders between layouts, bound weights."""

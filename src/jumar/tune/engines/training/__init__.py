@@ -1,0 +1,1 @@
+"""Training steps: the forms in which an engine runs them."""

@@ -1,0 +1,1 @@
+"""One run of `jumar tune`: its settings, the job itself and its result file."""

@@ -1,0 +1,1 @@
+"""Measurements: worker processes, budgets, resumed runs, clusters, and the state of the machine before a run."""

@@ -1,0 +1,175 @@
+"""The documented settings of a tuning run: environment variables, `aoe.ini`, their ranges and order of precedence.
+
+    command line  >  environment variable  >  aoe.ini  >  default
+
+| name | range | default |
+|---|---|---|
+| TE_PARALLEL_COMPILER | 1 to 32, and at most cores × 0.8 / devices | 8 |
+| TUNING_PARALLEL_NUM | 1 to 64; advice: 2/3 of the cores | 8 |
+| RUN_LOOP | 1 to 2048 calls averaged in one sample | as many as last 0.5 ms |
+| ASCEND_DEVICE_ID | 0 to the number of devices − 1 | 0 |
+| AOE_MODE | 1 (subgraphs) or 2 (operators) | none |
+| REPEAT_TUNE | True or False | False |
+| ASCEND_WORK_PATH, WORK_PATH (aoe.ini) | an existing folder | the working folder |
+
+`TUNE_BANK_PATH` and `ASCEND_CACHE_PATH` are `jumar.tune.bank.storage.location`'s, the file `aoe.ini` is
+`jumar.tune.measure.conditions.aoe_config`'s. Source: the manual's pages on environment variables and on aoe.ini.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from jumar.base.errors import OutputError, UsageError
+from jumar.base.host import usable_cores
+from jumar.tune.measure.conditions.aoe_config import Ini, read_ini
+from jumar.tune.model.folders import expanded
+
+COMPILERS, COMPILERS_DEFAULT = (1, 32), 8
+TUNERS, TUNERS_DEFAULT = (1, 64), 8
+LOOPS = (1, 2048)
+_TRUE, _FALSE = {"true", "1"}, {"false", "0", ""}
+MODES = {"1": 1, "2": 2}
+SHARE_OF_CORES = 0.8
+"""Of the cores, at most this much compiles: the manual's bound of TE_PARALLEL_COMPILER."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TuneEnvironment:
+    """What the environment asks of a run, each value within its documented range."""
+
+    compilers: int = COMPILERS_DEFAULT
+    """TE_PARALLEL_COMPILER as it was asked for; `Lanes` says how many there really are."""
+    compilers_given: bool = False
+    """Whether somebody asked for it, or it is the default."""
+    tuners: int = TUNERS_DEFAULT
+    """TUNING_PARALLEL_NUM as it was asked for: candidates that are in the making at once."""
+    tuners_given: bool = False
+    run_loop: int | None = None
+    """RUN_LOOP: least calls in one timed sample; None: as many as a sample's least length takes."""
+    device_id: int = 0
+    aoe_mode: int | None = None
+    repeat: bool = False
+    work_path: Path
+    """Where result files and job files go."""
+
+    @classmethod
+    def read(cls, environ: Mapping[str, str], *, num_devices: int = 1) -> TuneEnvironment:
+        """Read and check all of it. Raises UsageError, or OutputError for a folder, in one sentence."""
+        ini = read_ini(environ)
+        compilers = _number("TE_PARALLEL_COMPILER", environ, ini, COMPILERS)
+        tuners = _number("TUNING_PARALLEL_NUM", environ, ini, TUNERS)
+        return cls(
+            compilers=COMPILERS_DEFAULT if compilers is None else compilers,
+            compilers_given=compilers is not None,
+            tuners=TUNERS_DEFAULT if tuners is None else tuners,
+            tuners_given=tuners is not None,
+            run_loop=_number("RUN_LOOP", environ, ini, LOOPS),
+            device_id=device_id(environ, num_devices),
+            aoe_mode=aoe_mode(environ),
+            repeat=repeat_tune(environ),
+            work_path=work_path(environ, ini),
+        )
+
+
+def aoe_mode(environ: Mapping[str, str]) -> int | None:
+    """Return AOE_MODE: 1 (subgraphs), 2 (operators), None when unset. Raises UsageError for anything else."""
+    text = environ.get("AOE_MODE", "").strip()
+    if not text:
+        return None
+    if text == "4":
+        raise UsageError(
+            "AOE_MODE=4 (gradient splitting) needs several devices that train together, and one is tuned here. "
+            "Set AOE_MODE to 1 (subgraphs) or 2 (operators)."
+        )
+    if text not in MODES:
+        raise UsageError(f'AOE_MODE must be 1 (subgraphs) or 2 (operators); got "{text}". Set one, or unset it.')
+    return MODES[text]
+
+
+def repeat_tune(environ: Mapping[str, str]) -> bool:
+    """Return REPEAT_TUNE, False when unset. Raises UsageError when it is neither True nor False."""
+    text = environ.get("REPEAT_TUNE", "").strip().lower()
+    if text not in _TRUE | _FALSE:
+        raise UsageError(f'REPEAT_TUNE must be True or False; got "{environ["REPEAT_TUNE"]}". Unset it or set False.')
+    return text in _TRUE
+
+
+def device_id(environ: Mapping[str, str], num_devices: int) -> int:
+    """Return ASCEND_DEVICE_ID, 0 when unset. Raises UsageError when there is no such device."""
+    found = _number("ASCEND_DEVICE_ID", environ, Ini(), (0, num_devices - 1))
+    return 0 if found is None else found
+
+
+def work_path(environ: Mapping[str, str], ini: Ini | None = None) -> Path:
+    """Return ASCEND_WORK_PATH, else aoe.ini's WORK_PATH, else the working folder.
+
+    Raises OutputError when the one that counts is no folder.
+    """
+    named = (ini or Ini()).values.get("WORK_PATH")
+    if named and not environ.get("ASCEND_WORK_PATH"):
+        return result_folder({"ASCEND_WORK_PATH": named})
+    return result_folder(environ)
+
+
+def result_folder(environ: Mapping[str, str]) -> Path:
+    """Return ASCEND_WORK_PATH, else the working folder. Raises OutputError when it is no folder."""
+    named = environ.get("ASCEND_WORK_PATH")
+    if not named:
+        return Path.cwd()
+    folder = expanded(named, "ASCEND_WORK_PATH", OutputError)
+    if not folder.is_dir():
+        raise OutputError(f"ASCEND_WORK_PATH must be an existing folder; got {named}. Make it, or unset it.")
+    return folder
+
+
+def _number(name: str, environ: Mapping[str, str], ini: Ini, bounds: tuple[int, int]) -> int | None:
+    """Return a whole number within its bounds, from the environment, else from aoe.ini; None where neither has it."""
+    text, source = environ.get(name, "").strip(), name
+    if not text:
+        text, source = ini.values.get(name, ""), f"{name} in {ini.path}"
+    if not text:
+        return None
+    low, high = bounds
+    value = int(text) if text.isascii() and text.isdigit() else None
+    if value is None or not low <= value <= high:
+        allowed = f"a whole number from {low} to {high}" if low < high else f"{low}, the only one here"
+        raise UsageError(f'{source} must be {allowed}; got "{text}". Set one, or leave it out.')
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """How many candidates are compiled at once, and which bound decides it."""
+
+    count: int
+    bound: str
+    """In words, with its numbers."""
+
+    @classmethod
+    def of(
+        cls,
+        environment: TuneEnvironment,
+        *,
+        memory_bytes: int | None,
+        candidate_bytes: int,
+        num_cores: int | None = None,
+        num_devices: int = 1,
+    ) -> Lanes:
+        """Return min(TE_PARALLEL_COMPILER, TUNING_PARALLEL_NUM, cores × 0.8 / devices, memory / candidate), at least 1.
+
+        `memory_bytes` is what is available (None: unknown, no bound), `candidate_bytes` what one may take.
+        """
+        cores = num_cores or usable_cores()
+        bounds = [
+            (environment.compilers, f"TE_PARALLEL_COMPILER = {environment.compilers}"),
+            (environment.tuners, f"TUNING_PARALLEL_NUM = {environment.tuners}"),
+            (int(cores * SHARE_OF_CORES / num_devices), f"cores × 0.8 / devices = {cores} × 0.8 / {num_devices}"),
+        ]
+        if memory_bytes is not None:
+            words = f"memory / candidate = {memory_bytes / 2**30:.1f} GiB / {candidate_bytes / 2**30:g} GiB"
+            bounds.append((memory_bytes // candidate_bytes, words))
+        count, bound = min(bounds, key=lambda one: one[0])
+        return cls(count=max(1, count), bound=bound)

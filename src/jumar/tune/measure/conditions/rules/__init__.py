@@ -1,0 +1,1 @@
+"""Rules of the machine before a run, one file each; each judges `Conditions`."""

@@ -1,0 +1,134 @@
+"""The tuner's end of the worker."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from jumar.tune.measure.worker.messages import Limits, Outcome, Trial, answer_in
+from jumar.tune.measure.worker.turns import NoTurn, Turns
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.folders import temporary_folder
+from jumar.tune.providers import import_path
+from jumar.tune.providers.base import Provider
+
+_PLANS = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_EMULATOR_PLUGIN")
+"""Wishes of an outer `jumar run` that a measurement must not inherit."""
+
+
+class Worker:
+    """Runs trials in a process of their own, one at a time. A context manager; started by the first trial."""
+
+    def __init__(self, providers: Sequence[Provider], turns: Turns | None = None, device: str = "cpu") -> None:
+        """`device` is where trials compute, by `Machine.target`.
+
+        `turns` lets other processes that tune on this machine measure in between (None: it is not asked).
+        """
+        self._providers = providers
+        self._turns, self._device = turns, device
+        self._process: subprocess.Popen[str] | None = None
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def run(self, trial: Trial, limits: Limits) -> Outcome:
+        """Carry out a trial and return what became of it. Raises TuneError when no worker can be started.
+
+        A worker that dies itself is one lost trial: the next one starts another.
+        """
+        if self._process is None:
+            self._start()
+        try:
+            with self._turns.taken(limits.time_s) if self._turns is not None else nullcontext():
+                answer = self._ask({"trial": trial.to_json(), "limits": asdict(limits)})
+        except NoTurn:
+            return Outcome(status="busy", phase="measure", detail="another tuning run used the machine all the while")
+        if answer is None:
+            self.close()
+            return Outcome(status="died", detail="the worker process itself was ended")
+        return Outcome.from_json(answer)
+
+    def close(self) -> None:
+        """End the worker, and with it a trial that is under way."""
+        process, self._process = self._process, None
+        end_process(process)
+
+    def _start(self) -> None:
+        environment = {name: value for name, value in os.environ.items() if name not in _PLANS}
+        # The same as here: looking for one, a process in the root would not find a working folder that has to do.
+        environment["TMPDIR"] = str(temporary_folder())
+        # NumPy's BLAS would start threads at import, before the forks; no measured operator uses it.
+        environment["OPENBLAS_NUM_THREADS"] = "1"
+        # By path and from the root, so that no file of the user's folder is imported in a library's place.
+        environment["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "jumar.tune.measure.worker.nursery"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            encoding="utf-8",
+            env=environment,
+            cwd=Path(sys.executable).anchor,
+            start_new_session=True,  # Ctrl-C is the tuner's to handle
+        )
+        answer = self._ask(
+            {
+                "preload": sorted({name for provider in self._providers for name in provider.preload}),
+                "providers": [import_path(provider) for provider in self._providers],
+                "device": self._device,
+            }
+        )
+        if answer is None or answer["error"]:
+            self.close()
+            reason = "it ended at once" if answer is None else answer["error"]
+            raise TuneError(
+                f"the worker process that measures cannot be started: {reason}. Mend this, then tune again."
+            )
+
+    def _ask(self, message: dict[str, Any]) -> dict[str, Any] | None:
+        """Send one message and return its answer; None when the worker is gone."""
+        assert self._process is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            self._process.stdin.write(json.dumps(message) + "\n")
+            self._process.stdin.flush()
+            while (line := self._process.stdout.readline()).endswith("\n"):
+                if (answer := answer_in(line)) is not None:
+                    return answer
+        except (OSError, ValueError):
+            return None
+        return None
+
+
+CLOSE_TIMEOUT_S = 3.0
+"""A worker looks at its input ten times a second; only one that still imports its libraries takes longer."""
+
+
+def end_process(process: subprocess.Popen[Any] | None) -> None:
+    """Close the streams of a process and wait until it has ended; kill it when that takes too long."""
+    if process is None:
+        return
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError):
+                stream.close()
+    try:
+        process.wait(CLOSE_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,87 @@
+"""Folders and files that a user names, with `~` for a home folder; the folder for temporary files.
+
+A process's folder, which goes with it: removed by the process itself, else by the next one on that machine.
+
+A run that is killed cleans nothing up, nor does a member of a cluster, which Ray ends so. Each process holds a lock on
+its folder, which the system lets go of with the process, so that others can tell a folder that is in use from one that
+was left behind.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from jumar.base.errors import JumarError
+from jumar.base.files import lock_folder
+from jumar.tune.model.errors import TuneError
+
+
+def expanded(text: str, source: str, error: type[JumarError]) -> Path:
+    """Return the path that `source` names, with `~` and `~user` replaced.
+
+    Raises `error` where nobody knows that home folder.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError as problem:
+        raise error(
+            f"{source} must begin with a home folder that is known, or with none; got {text}. Write the path in full."
+        ) from problem
+
+
+def temporary_folder() -> Path:
+    """Return the folder for temporary files. Raises TuneError, in one sentence, where none can be written to."""
+    try:
+        return Path(tempfile.gettempdir())
+    except FileNotFoundError as error:
+        raise TuneError(
+            "tuning needs a folder for temporary files, and neither TMPDIR, /tmp, /var/tmp nor the working folder can "
+            "be written to: each is missing, read-only or full. Free space there, or set TMPDIR to another."
+        ) from error
+
+
+YOUNG_S = 60.0
+"""A folder that was made less than this long ago may not be locked yet."""
+
+
+class OwnFolder:
+    """A new folder at `path`, whose name begins with `prefix`; those left behind beside it are removed.
+
+    As a context manager it gives its path, and is removed at the end.
+    """
+
+    def __init__(self, prefix: str, parent: Path | None = None) -> None:
+        """`parent` is where it is made (None: the system's folder for temporary files)."""
+        parent = parent or temporary_folder()
+        for left in parent.glob(f"{prefix}*"):
+            _remove_unless_used(left)
+        self.path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+        self._lock = lock_folder(self.path)
+
+    def __enter__(self) -> Path:
+        return self.path
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def remove(self) -> None:
+        """Remove the folder and what is in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            os.close(lock)
+
+
+def _remove_unless_used(folder: Path) -> None:
+    with suppress(OSError):  # another process may have been quicker
+        if time.time() - folder.lstat().st_mtime < YOUNG_S:
+            return
+    lock = lock_folder(folder)
+    if lock is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)

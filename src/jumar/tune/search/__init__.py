@@ -1,0 +1,1 @@
+"""Searches: operators one by one, subgraphs and precision, and what they found."""

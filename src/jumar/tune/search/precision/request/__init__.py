@@ -1,0 +1,1 @@
+"""What the user asks of a precision search: options, files, lists of operators."""

@@ -1,0 +1,1 @@
+"""What is tuned: tasks from recordings, models and descriptions."""

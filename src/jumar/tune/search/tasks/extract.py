@@ -1,0 +1,203 @@
+"""From a recording to tasks: distinct operator calls, with how often and where each happens.
+
+Which tensors of a recorded inference are weights, that hold the same values in every call.
+
+A recording does not name parameters, but it tells where memory comes from: a tensor that an operator inside a
+module reads, that no operator inside one has made or written, and that no module was called with, came with the
+model. (Operators outside of modules may well make it: a script's first step begins with the model.) While a model is
+trained its weights change from step to step, so that a recording with a backward or optimizer phase has none.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from jumar.base.errors import RecordingError
+from jumar.base.findings import Json, Location
+from jumar.recording import CallRow, Recording
+from jumar.tune.model.errors import TuneError
+from jumar.tune.model.task import Task
+from jumar.tune.providers.tunable import reason_not_tuned
+
+
+@dataclass(slots=True, kw_only=True)
+class TaskUse:
+    """One task and its calls."""
+
+    task: Task
+    name: str = ""
+    """The vendor's `op_name`: `layer1.0.conv1/convolution_OPAT_0`."""
+    num_calls: int = 0
+    recorded_us: float = 0.0
+    """Host time of all its recorded calls: what decides which task comes first."""
+    module_paths: list[str] = field(default_factory=list)
+    """Empty for an operator that was described without its calls (`torch.npu.set_aoe`)."""
+    phases: list[str] = field(default_factory=list)
+
+    @property
+    def where(self) -> Location:
+        """Where findings on the task point: its operator, in the first module that calls it where one is known."""
+        return Location(module_path=next(iter(self.module_paths), None), operator=self.task.operator)
+
+    def count(self, row: CallRow) -> None:
+        """Add one call."""
+        self.num_calls += 1
+        self.recorded_us += row.duration_us
+        for value, known in ((row.module_path, self.module_paths), (row.phase, self.phases)):
+            if value not in known:
+                known.append(value)
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the task and its calls as JSON values."""
+        return {
+            "name": self.name,
+            "key": self.task.key,
+            "task": self.task.to_json(),
+            "num_calls": self.num_calls,
+            "recorded_us": self.recorded_us,
+            "module_paths": list(self.module_paths),
+            "phases": list(self.phases),
+        }
+
+
+@dataclass(slots=True, kw_only=True)
+class NotTuned:
+    """An operator whose calls are no tasks."""
+
+    operator: str
+    reason: str
+    num_calls: int = 0
+    recorded_us: float = 0.0
+
+
+LeftOut = dict[tuple[str, str], NotTuned]
+"""By operator and reason."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """Tasks, the longest recorded time first, and the operators that are left out."""
+
+    tasks: Sequence[TaskUse]
+    not_tuned: Sequence[NotTuned]
+    num_calls: int
+    notes: Sequence[str] = ()
+    """Sentences for the reader of the result."""
+
+
+def extract(recording: Recording, rank: int | None = None) -> Extraction:
+    """Return the tasks of one rank (the lowest when None) over all recorded steps.
+
+    Raises RecordingError for a rank that was not recorded.
+    """
+    if rank is not None and rank not in recording.ranks:
+        known = ", ".join(map(str, recording.ranks)) or "none"
+        raise RecordingError(f"{recording.path} has no rank {rank}; it has {known}. Choose another --rank.")
+    if rank is None:
+        rank = min(recording.ranks, default=0)
+    uses: dict[str, TaskUse] = {}
+    left_out: LeftOut = {}
+    seen: dict[tuple[object, ...], TaskUse | NotTuned] = {}
+    num_calls = 0
+    weights = weights_of(recording, rank)
+    for row in recording.iter_rows(rank):
+        if row.kind != "op":
+            continue
+        num_calls += 1
+        constants = frozenset(constant_names(row, weights))
+        look = (*_look(row), constants)
+        if look not in seen:
+            seen[look] = _classify(row, constants, uses, left_out)
+        group = seen[look]
+        if isinstance(group, TaskUse):
+            group.count(row)
+        else:
+            group.num_calls += 1
+            group.recorded_us += row.duration_us
+    tasks = sorted(uses.values(), key=lambda use: (-use.recorded_us, use.task.key))
+    name_tasks(tasks)
+    return Extraction(
+        tasks=tasks, not_tuned=sorted(left_out.values(), key=lambda one: -one.recorded_us), num_calls=num_calls
+    )
+
+
+def _look(row: CallRow) -> tuple[object, ...]:
+    """Return what is cheap to compare and decides the task: thousands of rows share a few looks."""
+    tensors = tuple((tensor.name, tensor.shape, tensor.dtype, tensor.stride) for tensor in row.inputs)
+    return row.name, row.arguments, tensors
+
+
+def _classify(
+    row: CallRow, constants: frozenset[str], uses: dict[str, TaskUse], left_out: LeftOut
+) -> TaskUse | NotTuned:
+    from jumar.tune.graph.signature import task_of
+
+    return classify(row.name, lambda: task_of(row, constants), uses, left_out)
+
+
+def classify(
+    operator: str, make: Callable[[], Task], uses: dict[str, TaskUse], left_out: LeftOut
+) -> TaskUse | NotTuned:
+    """Return where a call of `operator` counts: a task's uses, made where it is a new one, or what is left out.
+
+    `make` returns its task and may raise TuneError; it is not called for an operator that is never tuned.
+    """
+    reason = reason_not_tuned(operator, {})
+    if not reason:
+        try:
+            task = make()
+        except TuneError as error:
+            reason = str(error)
+        else:
+            reason = reason_not_tuned(operator, task.arguments)
+            if not reason:
+                return uses.setdefault(task.key, TaskUse(task=task))
+    return left_out.setdefault((operator, reason), NotTuned(operator=operator, reason=reason))
+
+
+def name_tasks(tasks: Sequence[TaskUse]) -> None:
+    """Name each task after its first module and operator, numbered where several share them."""
+    counts: dict[str, int] = {}
+    for use in tasks:
+        stem = f"{next(iter(use.module_paths), '') or 'model'}/{use.task.base}"
+        number = counts.get(stem, 0)
+        counts[stem] = number + 1
+        use.name = f"{stem}_OPAT_{number}"
+
+
+Weights = frozenset[tuple[int, int]]
+"""(step, number of the storage within it)."""
+
+
+def weights_of(recording: Recording, rank: int) -> Weights:
+    """Return the memory of the weights; empty for a recording of training, or without rows of modules."""
+    if "module" not in recording.info.levels:
+        return frozenset()
+    read: dict[int, set[int]] = defaultdict(set)
+    made: dict[int, set[int]] = defaultdict(set)
+    called: set[int] = set()
+    for row in recording.iter_rows(rank):
+        if row.phase != "forward" or row.kind in {"loss", "optimizer", "parameter"}:
+            return frozenset()
+        if row.kind == "module":
+            called.add(row.step)
+            made[row.step].update(tensor.storage for tensor in row.inputs)
+        elif row.module_path:
+            given = {tensor.storage for tensor in row.inputs}
+            read[row.step] |= given
+            made[row.step].update(one.storage for one in row.outputs if one.storage not in given or _writes(row))
+    return frozenset((step, storage) for step in called for storage in read[step] - made[step])
+
+
+def _writes(row: CallRow) -> bool:
+    """Tell whether an operator whose result is its argument's memory writes to it; others return a view."""
+    return row.name.partition(".")[0].endswith("_")
+
+
+def constant_names(row: CallRow, weights: Weights) -> Iterator[str]:
+    """Yield the names of the tensors of an operator's call that are weights."""
+    for tensor in row.inputs:
+        if (row.step, tensor.storage) in weights:
+            yield tensor.name

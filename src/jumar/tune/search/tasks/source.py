@@ -1,0 +1,80 @@
+"""What a tuning run starts from: a recording, the descriptions that `torch.npu.set_aoe` left, or a model's graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jumar.base.errors import InputError
+from jumar.recording import Recording
+from jumar.recording.documents import is_recording
+from jumar.tune.search.tasks.descriptions import described_device, extract_descriptions, read_descriptions
+from jumar.tune.search.tasks.extract import Extraction, extract
+from jumar.tune.search.tasks.from_graph import extract_graphs
+from jumar.tune.search.tasks.selection import Selection, select
+
+if TYPE_CHECKING:
+    from jumar.tune.graph.capture.captured import Captured
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The operators to tune and where they come from."""
+
+    path: str
+    device: str
+    """Where they ran: `cpu`, `npu (emulated)`, `Ascend910A`."""
+    extraction: Extraction
+    graphs: Sequence[Captured] = ()
+    """Of a model; a recording has none."""
+    is_offline: bool = False
+    """Whether it is a model, not what a program did."""
+
+
+def model_source(where: str, *, folder: Path, input_shape: str = "", selection: Selection | None = None) -> Source:
+    """Return the graphs, and the operators, of a model: an `.onnx` or `.pt2` file, or `module:callable`.
+
+    The graphs' weights are written to `folder`. Raises JumarError as `load_graphs` does.
+    """
+    from jumar.tune.graph.capture.source import load_graphs
+
+    return graphs_source(where, load_graphs(where, folder=folder, input_shape=input_shape), selection=selection)
+
+
+def graphs_source(
+    where: str, graphs: Sequence[Captured], *, selection: Selection | None = None, is_offline: bool = True
+) -> Source:
+    """Return captured graphs, and their operators, as a source. Raises InputError when nothing is meant."""
+    extraction = extract_graphs([one for one in graphs if not one.reason_not_tuned])
+    if selection is not None:
+        extraction = select(extraction, selection)
+    return Source(path=where, device="cpu", extraction=extraction, graphs=tuple(graphs), is_offline=is_offline)
+
+
+def open_source(
+    source: Recording | str | Path, *, rank: int | None = None, selection: Selection | None = None
+) -> Source:
+    """Return the operators of a recording (of one rank, the lowest when None) or of a folder of descriptions.
+
+    Raises InputError or RecordingError in one sentence when it is neither, or holds nothing of what is asked for.
+    """
+    found = _opened(source, rank)
+    return found if selection is None else replace(found, extraction=select(found.extraction, selection))
+
+
+def _opened(source: Recording | str | Path, rank: int | None) -> Source:
+    folder = Path(source) if isinstance(source, str | Path) else None
+    if folder is not None and not folder.is_dir():
+        what = "is a file that is none of them" if folder.exists() else "is not there"
+        raise InputError(
+            f"{folder} {what}. Name a model (.onnx, .pt2 of torch.export, module:callable), a script (.py), or the "
+            "folder of a recording or of set_aoe's dumps."
+        )
+    if folder is not None and not is_recording(folder) and (described := read_descriptions(folder)):
+        return Source(path=str(folder), device=described_device(described), extraction=extract_descriptions(described))
+    recording = source if isinstance(source, Recording) else Recording.open(source)
+    if "op" not in recording.info.levels:
+        raise InputError(f"{recording.path} has no rows of operators. Record again with --level module,op.")
+    return Source(path=str(recording.path), device=recording.info.device, extraction=extract(recording, rank))
