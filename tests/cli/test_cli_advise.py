@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "performance"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "advise" / "bottlenecks"))
 
 from step_builder import StepBuilder, write_recording
 

@@ -90,7 +90,7 @@ def test_the_operator_that_overflows_is_named_with_its_cause(
     origin = first(trained(tmp_path, formula))
     assert (origin.operator, origin.phase) == (operator, phase)
     assert cause in origin.cause
-    assert "test_accuracy_overflow_runs.py:" in origin.source
+    assert f"{Path(__file__).name}:" in origin.source
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ from jumar.base.errors import InputError, OutputError, UsageError
 from jumar.cli.main import main
 from jumar.comparison.repro import write_repro
 
+RUFF = str(Path(sys.executable).with_name("ruff"))
 NO_JUMAR = (
     "import sys, runpy\n"
     "class Hidden:\n"
@@ -78,8 +79,8 @@ def run(folder: Path, *devices: str) -> Ran:
 
 
 def is_clean(folder: Path) -> bool:
-    check = subprocess.run(["ruff", "check", "--isolated", str(folder)], capture_output=True, text=True, check=False)
-    formatted = ["ruff", "format", "--isolated", "--line-length", "120", "--check", str(folder)]
+    check = subprocess.run([RUFF, "check", "--isolated", str(folder)], capture_output=True, text=True, check=False)
+    formatted = [RUFF, "format", "--isolated", "--line-length", "120", "--check", str(folder)]
     shaped = subprocess.run(formatted, capture_output=True, text=True, check=False)
     assert check.returncode == 0, check.stdout
     assert shaped.returncode == 0, shaped.stdout

@@ -21,7 +21,7 @@ from jumar.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-DATA = ROOT / "src" / "jumar" / "device" / "data"
+DATA = ROOT / "src" / "jumar" / "soc" / "data"
 EMULATOR_PAGES = [*sorted(DOCS.glob("emulator*.md")), DOCS / "guide-testing.md"]
 PAGES = [ROOT / "README.md", *sorted(DOCS.glob("*.md")), DATA / "README.md"]
 OVERVIEW = DOCS / "emulator.md"
