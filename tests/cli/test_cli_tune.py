@@ -204,14 +204,14 @@ def test_a_page_of_a_run_that_was_cut_short_is_replaced_by_the_same_command(fold
 
 
 def test_a_result_file_that_cannot_be_finished_is_said_after_the_answer(filled, capsys, monkeypatch):
-    from jumar.recording.files import write_text_atomically
+    from jumar.base.files import write_text
 
     def full_after_the_first(path, text):
         if path.exists():
             raise OSError(28, "No space left on device")
-        write_text_atomically(path, text)
+        write_text(path, text)
 
-    monkeypatch.setattr("jumar.tune.job.result_file.write_text_atomically", full_after_the_first)
+    monkeypatch.setattr("jumar.tune.job.result_file.write_text", full_after_the_first)
     assert main(["tune", "recording"]) == 2
     said = capsys.readouterr()
     assert "a policy that is faster" in said.out

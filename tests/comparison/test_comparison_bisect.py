@@ -124,7 +124,7 @@ def test_a_full_disk_keeps_the_trials_before(tmp_path: Path, monkeypatch: pytest
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "write_text", full)
+        patch.setattr("jumar.comparison.bisect.state.write_text", full)
         with pytest.raises(OutputError, match="No space left on device"):
             state.add(trial(FC2))
     assert State(tmp_path, {}).get([FC1]) is not None

@@ -176,7 +176,6 @@ sys.path.insert(0, sys.argv[3])
 from conftest import call_row
 from jumar.recording import RecordingWriter, RunInfo
 import numpy as np, pyarrow.parquet as pq
-import jumar.recording.files as files
 
 moment, path = sys.argv[1], Path(sys.argv[2])
 die = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)

@@ -58,6 +58,16 @@ def write_text(path: Path, text: str, *, durable: bool = True) -> None:
     write_bytes(path, text.encode("utf-8"), durable=durable)
 
 
+def append(handle: int, data: bytes) -> None:
+    """Append all of `data` to an open file without a buffer and flush it to the disk.
+
+    Raises OSError, also where the disk took only a part of `data`.
+    """
+    while data:
+        data = data[os.write(handle, data) :]
+    os.fsync(handle)
+
+
 def write_result(path: str | Path, text: str, force: bool = False) -> None:
     """Write `text` as UTF-8 to the `path` that the user named, making missing folders.
 

@@ -13,7 +13,7 @@ import click
 
 from jumar.base.errors import UsageError
 from jumar.base.findings import Finding, Severity, worst
-from jumar.base.text.sizes import SIZE_HELP, parse_size
+from jumar.base.text import SIZE_HELP, parse_size
 from jumar.soc import DEFAULT_SOC
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumar.base.errors import OutputError
+from jumar.base.files import write_atomically, write_text
 from jumar.recording.documents import is_recording, step_info_text, to_text
-from jumar.recording.files import write_atomically, write_text_atomically
 from jumar.recording.schema import (
     RUN_FILE,
     STEP_INFO_KEY,
@@ -58,7 +58,7 @@ class RecordingWriter:
 
     def update_info(self, info: RunInfo) -> None:
         """Replace `run.json`, when more is known about the run than at its start. Raises OSError."""
-        write_text_atomically(self.path / RUN_FILE, to_text(info))
+        write_text(self.path / RUN_FILE, to_text(info))
 
     def write_step(
         self,
@@ -115,7 +115,7 @@ class RecordingWriter:
 
     def close(self, end: RunEnd) -> None:
         """Write how the run ended; without it the recording reads as killed. Raises OSError."""
-        write_text_atomically(self.path / end_file(self.rank), to_text(end))
+        write_text(self.path / end_file(self.rank), to_text(end))
 
 
 def _clear(path: Path, force: bool) -> None:

@@ -10,7 +10,7 @@ from jumar.advise.doctor.examination import RULES
 from jumar.advise.doctor.host import Host, Npu, Package, Python, Volume
 from jumar.base.findings import Finding
 from jumar.base.host import Cores, Memory
-from jumar.base.text.sizes import GIB
+from jumar.base.text import GIB
 
 CANN = "/usr/local/Ascend/ascend-toolkit/latest"
 

@@ -19,7 +19,7 @@ from jumar.advise.doctor.rules.visible_devices import VARIABLE
 from jumar.base.findings import Finding, Severity
 from jumar.base.host import Cores, Memory, memory
 from jumar.base.rules import HEADINGS, Registry, documentation, rules_of
-from jumar.base.text.sizes import GIB, MIB
+from jumar.base.text import GIB, MIB
 
 
 def severities(findings: list[Finding]) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jumar.base.errors import OutputError
-from jumar.base.text.sizes import GIB
+from jumar.base.text import GIB
 from jumar.tune.measure.conditions.environment import TuneEnvironment
 from jumar.tune.measure.conditions.neighbours import Neighbour, computing, profilers
 from jumar.tune.measure.conditions.preconditions import Surroundings, conditions_of, look_around

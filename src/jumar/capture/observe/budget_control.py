@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.capture.notes.calls import Call
 from jumar.capture.observe.budget_notes import CappedTensors, Fitting
 from jumar.capture.observe.observer import Observer

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
+from jumar.base.text import size_text
 from jumar.capture.notes.calls import Call, Seen
 from jumar.capture.notes.clock import RunClock
 from jumar.capture.plans.budget import LEFT_OUT, Budget, Stage
@@ -130,7 +131,7 @@ def _drop_arrays(calls: Sequence[Call], room: float) -> str:
     if not dropped:
         return ""
     asked = f", {dropped_wanted} of them of rows that were asked for" if dropped_wanted else ""
-    return f"{len(dropped)} whole tensors, {sum(dropped.values()) / 1e6:.1f} MB{asked}"
+    return f"{len(dropped)} whole tensors, {size_text(sum(dropped.values()))}{asked}"
 
 
 class CappedTensors(Probe):

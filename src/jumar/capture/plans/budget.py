@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from jumar.base.errors import UsageError
+from jumar.base.text import parse_size
 
 RESERVED_BYTES = 16_384
 """Kept back for `run.json` and the end files."""
@@ -47,8 +48,8 @@ LEFT_OUT = {
 _SAVES_TIME = (Stage.TENSORS, Stage.SKETCHES, Stage.VIEWS, Stage.OPERATORS, Stage.STEPS)
 """The statistics of what repeats cost as much to compute as to leave out again."""
 
-_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-_UNITS |= {"kib": 2**10, "mib": 2**20, "gib": 2**30, "tib": 2**40}
+
+_SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 
 
 def parse_budget(text: str | None) -> tuple[int | None, float | None]:
@@ -60,15 +61,14 @@ def parse_budget(text: str | None) -> tuple[int | None, float | None]:
     size: int | None = None
     slowdown: float | None = None
     for part in (text or "").split(",") if text is not None else ():
-        number, unit = _split(part.strip(), text or "")
-        if unit == "%":
+        if share := _SHARE.fullmatch(part):
             if slowdown is not None:
                 raise _refusal(text, "names the slowdown twice")
-            slowdown = number / 100
+            slowdown = float(share[1]) / 100
         else:
             if size is not None:
                 raise _refusal(text, "names the size twice")
-            size = int(number * _UNITS[unit])
+            size = _size(part, text)
     if slowdown is not None and slowdown <= 0:
         raise _refusal(text, "leaves no time to record anything")
     if size is not None and size <= 2 * RESERVED_BYTES:
@@ -76,13 +76,11 @@ def parse_budget(text: str | None) -> tuple[int | None, float | None]:
     return size, slowdown
 
 
-def _split(part: str, text: str) -> tuple[float, str]:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%|[kmgt]?i?b?)", part.lower())
-    unit = match[2] if match else ""
-    unit = f"{unit}b" if unit in ("k", "m", "g", "t") else unit
-    if match is None or (unit != "%" and unit not in _UNITS):
-        raise _refusal(text, "must be a size, a slowdown in percent, or both")
-    return float(match[1]), unit
+def _size(part: str, text: str | None) -> int:
+    try:
+        return parse_size(part, least=0)
+    except UsageError as error:
+        raise _refusal(text, "must be a size, a slowdown in percent, or both") from error
 
 
 def _refusal(text: str | None, why: str) -> UsageError:

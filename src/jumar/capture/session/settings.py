@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 import jumar
+from jumar.base.host import cores
 from jumar.capture.plans.plan import RecordPlan
 from jumar.device import ActiveDevice
 from jumar.recording import RunInfo
@@ -126,7 +127,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(terse=True),
         "machine": platform.machine(),
-        "num_cores": os.cpu_count(),
+        "num_cores": cores().num_cores,
         "libraries": {name: version for name in _LIBRARIES if (version := _version(name))},
     }
 

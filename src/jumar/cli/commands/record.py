@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from jumar.base.errors import UsageError
-from jumar.base.text.sizes import SIZE_HELP
+from jumar.base.text import SIZE_HELP
 from jumar.capture.plans.plan import (
     DEFAULT_LEVELS,
     DEFAULT_VALUES,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from jumar.base.text.sizes import SIZE_HELP, parse_size
+from jumar.base.text import SIZE_HELP, parse_size, size_text
 from jumar.cli.options import force_option, json_option
 
 
@@ -77,7 +77,7 @@ def command(
         return 0
     click.echo(f"{written.title}{f': {written.chosen}' if written.chosen else ''}.")
     click.echo(f"  recorded error {number(written.error)}; rounding explains {number(written.tolerance)}")
-    click.echo(f"  {written.path}: repro.py, test_repro.py, README.md, tensors.npz ({written.size_bytes / 1e3:.0f} kB)")
+    click.echo(f"  {written.path}: repro.py, test_repro.py, README.md, tensors.npz ({size_text(written.size_bytes)})")
     for note in written.notes:
         click.echo(f"  note: {note}")
     click.echo(f"  next: python {written.path / 'repro.py'}")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jumar.base.errors import InputError, OutputError
+from jumar.base.files import explained, write_text
 from jumar.comparison.bisect.results import Trial
 from jumar.comparison.bisect.units import Unit
 
@@ -29,12 +30,8 @@ class State:
         self.facts: dict[str, Any] = {}
         """What else was found out once: the reference's losses, the units there are."""
         self.num_resumed = 0
-        try:
+        with explained(folder, "choose another folder with -o"):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"{folder} cannot be written: {error.strerror}. Choose another folder with -o."
-            ) from error
         if self._path.exists() and not force:
             self._read()
 
@@ -70,12 +67,8 @@ class State:
             "facts": self.facts,
             "trials": [_to_json(trial) for trial in self._trials.values()],
         }
-        part = self._path.with_name(f".{FILE}.part")
-        try:
-            part.write_text(json.dumps(data, indent=1) + "\n", "utf-8")
-            part.replace(self._path)
-        except OSError as error:
-            raise OutputError(f"{self._path} cannot be written: {error.strerror}. Free some space.") from error
+        with explained(self._path, "free some space"):
+            write_text(self._path, json.dumps(data, indent=1) + "\n")
 
     def __len__(self) -> int:
         return len(self._trials)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from jumar.base.errors import RecordingError
 from jumar.base.findings import Finding, Severity
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.measure.scales import is_known
 from jumar.comparison.overflow.options import OverflowOptions, check_mode, saturates
 from jumar.comparison.overflow.results import Found, Origin, OverflowReport, Saturation, sighting

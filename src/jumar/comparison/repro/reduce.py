@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
+from jumar.base.text import size_text
 from jumar.comparison.replay.figures import to_array
 from jumar.comparison.replay.judge import exceeds, natural_scales, own_error
 from jumar.comparison.replay.rebuilt.execute import Inputs, run
@@ -56,7 +57,7 @@ def reduce(case: Case, max_bytes: int, device: Place | None) -> Case:
         reason = (
             "a chain is not sliced" if len(case.steps) > 1 else "no dimension can be sliced so that the error stays"
         )
-        small = small.noted(f"the tensors take {small.size_bytes() / 1e6:.1f} MB: {reason}")
+        small = small.noted(f"the tensors take {size_text(small.size_bytes())}: {reason}")
     return small
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 import torch
 
 from jumar.base.errors import DeviceError, OutputError, UsageError
+from jumar.base.files import explained, new_folder
 from jumar.comparison.model.results import plain
 from jumar.comparison.replay.engine import Engine, replay
 from jumar.comparison.replay.findings import ranked
@@ -112,22 +111,13 @@ def _check_free(out: Path, force: bool) -> None:
 
 
 def _write(case: Case, out: Path, how: str) -> None:
-    try:
+    with explained(out, "choose another folder with -o"):
         out.parent.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(prefix=f".{out.name}.", dir=out.parent))
-        try:
-            (part / "repro.py").write_text(script_source(case), "utf-8")
-            (part / "test_repro.py").write_text(TEST, "utf-8")
-            (part / "README.md").write_text(readme(case, how), "utf-8")
-            write(case, part / "tensors.npz")
-            if out.exists():
-                shutil.rmtree(out)
-            part.chmod(0o755)
-            part.replace(out)
-        finally:
-            shutil.rmtree(part, ignore_errors=True)
-    except OSError as error:
-        raise OutputError(f"{out} cannot be written: {error.strerror}. Choose another folder with -o.") from error
+        with new_folder(out, replace=True) as draft:
+            (draft / "repro.py").write_text(script_source(case), "utf-8")
+            (draft / "test_repro.py").write_text(TEST, "utf-8")
+            (draft / "README.md").write_text(readme(case, how), "utf-8")
+            write(case, draft / "tensors.npz")
 
 
 RAW = {"bfloat16": (torch.int16, np.uint16), "complex32": (torch.int32, np.uint32)}

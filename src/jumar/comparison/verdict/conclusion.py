@@ -7,7 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from jumar.base.findings import Finding, Severity
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.model.results import Comparison, ComparisonStatus, LossPair, OperatorDiff
 from jumar.comparison.model.words import number, place
 from jumar.comparison.walk.evidence import Evidenced, evidence_of, incomparable, summary

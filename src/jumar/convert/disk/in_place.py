@@ -7,13 +7,12 @@ everything it changed (its last file may not have been changed yet).
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 from io import FileIO
 from pathlib import Path
 
 from jumar.base.errors import InputError, OutputError
-from jumar.base.files import write_bytes
+from jumar.base.files import append, write_bytes
 from jumar.convert.disk.patch import file_patch
 from jumar.convert.disk.walk import shown
 from jumar.convert.model.outcome import Outcome
@@ -34,7 +33,7 @@ def write_in_place(root: Path, outcomes: Sequence[Outcome], patch: Path) -> Path
     with file:
         try:
             for outcome in outcomes:
-                _append(file, file_patch(outcome.path, outcome.before, outcome.after))
+                append(file.fileno(), file_patch(outcome.path, outcome.before, outcome.after))
                 _check_unchanged(root / outcome.path, outcome)
                 write_bytes(root / outcome.path, outcome.after, keep_mode=True)
                 done.append(outcome)
@@ -58,14 +57,6 @@ def _check_unchanged(path: Path, outcome: Outcome) -> None:
         raise InputError(f'"{path}" cannot be read any more: {error.strerror}; nothing was changed.') from error
     if not same:
         raise InputError(f'"{path}" changed since it was read; nothing was changed: convert again.')
-
-
-def _append(file: FileIO, data: bytes) -> None:
-    """Write all of `data` to the disk; the file has no buffer, whose rest would fail once more when it is closed."""
-    view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
-    os.fsync(file.fileno())
 
 
 def _names(patch: Path) -> Iterator[Path]:

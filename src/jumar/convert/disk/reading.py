@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from jumar.base.findings import Finding, Severity
+from jumar.base.text import size_text
 from jumar.convert.disk.walk import shown
 from jumar.convert.files import is_python, kind_of
 from jumar.convert.rules.tree import path_not_converted
@@ -62,7 +63,7 @@ def _read(path: Path, name: str, found: Read) -> bytes | None:
             return None
         size = os.fstat(file.fileno()).st_size
         if size > MAX_BYTES:
-            message = f"It is {size / 2**20:.0f} MiB large, more than a source is, so it was copied unread."
+            message = f"It is {size_text(size)} large, more than a source is, so it was copied unread."
             found.notes.append(path_not_converted.note(shown(name), message, action="Split it, or convert it by hand."))
             return None
     for _ in range(_MAX_TRIES):

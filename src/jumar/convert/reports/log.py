@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.convert.engine.project import Conversion
 from jumar.convert.model.outcome import Failure, Outcome
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jumar.base.errors import OutputError, RecordingError
-from jumar.recording.files import write_atomically
+from jumar.base.files import write_atomically
 from jumar.recording.foreign.contents import selected
 from jumar.recording.foreign.formats.npy_names import NpyName, file_name
 from jumar.recording.foreign.recognise import opened

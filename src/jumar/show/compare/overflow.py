@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from jumar.base.findings import Finding, Severity
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.model.words import number
 from jumar.comparison.overflow.results import Frame, OverflowReport
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.model.words import number
 from jumar.comparison.replay.findings import ranked
 from jumar.comparison.replay.results import Replayed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from jumar.base.findings import Finding, Severity
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.diagnosis.results import Diagnosis, StepCurve
 from jumar.comparison.diagnosis.second_pass import SecondPass
 from jumar.comparison.model.results import Comparison, LossPair, OperatorStatus, RunSummary

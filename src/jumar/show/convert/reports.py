@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from jumar.base.errors import OutputError
+from jumar.base.files import explained, write_bytes
 from jumar.base.findings import Finding
 from jumar.convert import Conversion
 from jumar.convert.reports.change_list import change_list
@@ -38,19 +37,9 @@ def _write_in_place(result: Result, folder: Path, made: Mapping[str, bytes]) -> 
     patch = result.conversion.write_in_place(folder / result.names.patch)
     for name, data in made.items():
         if name != result.names.patch:
-            _put(folder / name, data)
+            with explained(folder / name, "the sources were converted"):
+                write_bytes(folder / name, data)
     return patch
-
-
-def _put(path: Path, data: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(data)
-        temporary.replace(path)
-    except OSError as error:
-        raise OutputError(f'"{path}" cannot be written: {error.strerror}. The sources were converted.') from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def reports(result: Result) -> dict[str, bytes]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jumar.base.text import size_text
 from jumar.base.text.digits import Cell
-from jumar.base.text.sizes import GIB
 from jumar.show.blocks.findings import finding_list
 from jumar.show.blocks.page import Action, Block, Column, KeyValues, Page, Section, Table, Text
 from jumar.show.tuning.results import graphs, operators, precisions
@@ -27,22 +27,22 @@ def machine(run: TuningRun) -> Section:
 
 def _state(conditions: Conditions) -> list[tuple[str, Cell]]:
     around = conditions.surroundings
-    free = ", ".join(f"{size / GIB:.1f} GiB in {folder}" for folder, size in around.free_bytes.items())
+    free = ", ".join(f"{size_text(size)} in {folder}" for folder, size in around.free_bytes.items())
     neighbours = ", ".join(f"{one.name} ({one.share:.1f} cores)" for one in around.neighbours)
     return [
         ("Cores", around.num_cores),
         ("Load average of the last minute", around.load_average),
         ("Other programs that computed", neighbours or "none"),
-        ("Memory available", _gib(around.available_bytes)),
-        ("Memory", _gib(around.memory_bytes)),
+        ("Memory available", _size(around.available_bytes)),
+        ("Memory", _size(around.memory_bytes)),
         ("Disk free", free or "unknown"),
         ("Watched by", ", ".join(around.profilers) or "nothing"),
         ("Candidates compiled at once", f"{conditions.lanes.count} ({conditions.lanes.bound})"),
     ]
 
 
-def _gib(size: int | None) -> str:
-    return "unknown" if size is None else f"{size / GIB:.1f} GiB"
+def _size(size: int | None) -> str:
+    return "unknown" if size is None else size_text(size)
 
 
 def not_tuned(run: TuningRun) -> Section | None:

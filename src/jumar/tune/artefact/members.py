@@ -7,7 +7,6 @@ hundred megabytes of weights would take longer than making the model without Jum
 from __future__ import annotations
 
 import hashlib
-import os
 import struct
 import threading
 import zipfile
@@ -18,6 +17,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from jumar.base.host import usable_cores
 from jumar.tune.artefact.manifest import WeightPlace
 
 PIECE_BYTES = 4 << 20
@@ -67,7 +67,7 @@ class Members:
             return _hashed(piece)
 
         firsts = range(0, size, PIECE_BYTES)
-        num_threads = min(_MOST_THREADS, os.cpu_count() or 1, len(firsts))
+        num_threads = min(_MOST_THREADS, usable_cores(), len(firsts))
         if num_threads < 2:
             return content, _joined([take(first) for first in firsts])
         with ThreadPoolExecutor(num_threads) as pool:

@@ -30,9 +30,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from jumar.base.files import try_lock
+from jumar.base.files import append, try_lock
 from jumar.base.findings import Json
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.tune.measure.worker.messages import Outcome, Trial
 from jumar.tune.model.machine import Machine
 from jumar.tune.model.task import digest
@@ -107,7 +107,7 @@ class JobFile:
         key = trial_key(trial)
         end = os.lseek(self._handle, 0, os.SEEK_END)
         try:
-            _append(self._handle, _line(key, outcome))
+            append(self._handle, _line(key, outcome).encode())
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, end)
@@ -183,7 +183,7 @@ def _begin(handle: int, head: Mapping[str, Any]) -> tuple[dict[str, Outcome], li
         if end < len(data):
             os.ftruncate(handle, end)
         if end == 0:
-            _append(handle, json.dumps(head) + "\n")
+            append(handle, f"{json.dumps(head)}\n".encode())
     except OSError as error:
         return known, [f"The job file cannot be written ({error.strerror}); an interruption costs what is measured."]
     if known:
@@ -233,14 +233,6 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
-
-
-def _append(handle: int, text: str) -> None:
-    """Write a line whole and flush it to the disk. Raises OSError, also for a disk that took a part of it only."""
-    data = text.encode()
-    while data:
-        data = data[os.write(handle, data) :]
-    os.fsync(handle)
 
 
 def _others(own: Path, own_head: Mapping[str, Any]) -> list[str]:

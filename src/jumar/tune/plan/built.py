@@ -29,6 +29,7 @@ import torch
 from jumar import __version__
 from jumar.base.files import new_folder
 from jumar.base.findings import Json
+from jumar.base.host import usable_cores
 from jumar.base.native import instructions
 from jumar.tune.engines import Engine, GraphFunction, Site
 from jumar.tune.graph import Graph
@@ -105,7 +106,7 @@ def unusable(plan: Plan, machine: Machine, engines: Sequence[Engine] | None = No
 
 def fingerprint(weights: Mapping[int, torch.Tensor]) -> str:
     """Return a digest of the weights' places, shapes, strides, dtypes and values."""
-    with ThreadPoolExecutor(max_workers=max(1, min(4, os.cpu_count() or 1))) as pool:
+    with ThreadPoolExecutor(max_workers=min(4, usable_cores())) as pool:
         parts = list(pool.map(_fingerprint, (weights[place] for place in sorted(weights))))
     return digest([[place, part] for place, part in zip(sorted(weights), parts, strict=True)])
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.tune.bank import Bank, stack_of
 from jumar.tune.bank.presence import usable
 from jumar.tune.engines.inductor.engine import Inductor

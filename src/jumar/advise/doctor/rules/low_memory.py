@@ -30,8 +30,7 @@ from jumar.advise.checks import Outcomes, not_checked
 from jumar.advise.doctor.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
-from jumar.base.text import size_text
-from jumar.base.text.sizes import GIB
+from jumar.base.text import GIB, size_text
 
 RULE = Rule(
     code="JM816",

@@ -30,7 +30,7 @@ from collections import Counter
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.overflow.results import OverflowReport
 from jumar.comparison.overflow.words import evidence, fate_words, location, place
 

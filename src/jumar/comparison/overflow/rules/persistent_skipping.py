@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from jumar.base.findings import Finding, Location, Severity
 from jumar.base.rules import Rule
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.model.words import number
 from jumar.comparison.overflow.results import OverflowReport
 from jumar.comparison.overflow.skips import persistent

@@ -30,7 +30,7 @@ from collections.abc import Sequence
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.model.words import number
 from jumar.comparison.replay.results import Replayed
 from jumar.comparison.replay.words import location, place

@@ -33,7 +33,7 @@ import math
 
 from jumar.base.findings import Finding, Location, Severity
 from jumar.base.rules import Rule
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.model.results import OperatorDiff
 from jumar.comparison.walk.evidence import Evidenced
 

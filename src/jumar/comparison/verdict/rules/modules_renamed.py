@@ -31,7 +31,7 @@ from __future__ import annotations
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.model.correspondence import RenamedModules
 from jumar.comparison.model.renames import rename_lines
 from jumar.comparison.walk.evidence import Evidenced

@@ -35,7 +35,7 @@ from collections.abc import Sequence
 
 from jumar.base.findings import Finding, Json, Location, Severity
 from jumar.base.rules import Rule
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.comparison.model.correspondence import StructuralDiff
 from jumar.comparison.model.results import UnmatchedCall
 from jumar.comparison.model.words import split_source

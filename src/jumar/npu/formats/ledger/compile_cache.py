@@ -21,7 +21,7 @@ import torch
 
 from jumar.base.errors import OutputError
 from jumar.base.files import explained, write_bytes
-from jumar.base.text.words import counted
+from jumar.base.text import counted
 from jumar.npu.core.events import OperatorEvent
 from jumar.npu.core.state import STATE
 from jumar.npu.formats.rules import Call

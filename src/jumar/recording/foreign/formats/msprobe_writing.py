@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumar.base.errors import RecordingError
-from jumar.recording.files import write_atomically, write_text_atomically
+from jumar.base.files import write_atomically, write_text
 from jumar.recording.foreign.source import RecordingLike
 from jumar.recording.schema import CallRow, TensorRow
 
@@ -48,8 +48,8 @@ def write_part(recording: RecordingLike, rows: Sequence[CallRow], folder: Path) 
         "data": data,
     }
     for name, table in (("stack.json", _stack(rows, keys)), ("construct.json", _construct(rows, keys))):
-        write_text_atomically(folder / name, json.dumps(table, indent=1))
-    write_text_atomically(folder / "dump.json", json.dumps(document, indent=1))  # last: it says the rest is there
+        write_text(folder / name, json.dumps(table, indent=1))
+    write_text(folder / "dump.json", json.dumps(document, indent=1))  # last: it says the rest is there
     return len(rows)
 
 

@@ -24,6 +24,7 @@ from pathlib import Path
 
 from jumar.base.errors import OutputError, UsageError
 from jumar.base.host import usable_cores
+from jumar.base.text import size_text
 from jumar.tune.measure.conditions.aoe_config import Ini, read_ini
 from jumar.tune.model.folders import expanded
 
@@ -169,7 +170,7 @@ class Lanes:
             (int(cores * SHARE_OF_CORES / num_devices), f"cores × 0.8 / devices = {cores} × 0.8 / {num_devices}"),
         ]
         if memory_bytes is not None:
-            words = f"memory / candidate = {memory_bytes / 2**30:.1f} GiB / {candidate_bytes / 2**30:g} GiB"
+            words = f"memory / candidate = {size_text(memory_bytes)} / {size_text(candidate_bytes)}"
             bounds.append((memory_bytes // candidate_bytes, words))
         count, bound = min(bounds, key=lambda one: one[0])
         return cls(count=max(1, count), bound=bound)

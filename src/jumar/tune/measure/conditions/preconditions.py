@@ -23,7 +23,7 @@ from pathlib import Path
 from jumar.base import host
 from jumar.base.errors import OutputError
 from jumar.base.home import home_folder
-from jumar.base.text.sizes import GIB
+from jumar.base.text import GIB, size_text
 from jumar.tune.measure.conditions.environment import Lanes, TuneEnvironment
 from jumar.tune.measure.conditions.neighbours import Neighbour, computing, profilers
 from jumar.tune.model.errors import TuneError
@@ -98,8 +98,8 @@ class Conditions:
         free = self.surroundings.free_bytes.get(folder)
         if free is not None and free < RESULT_BYTES:
             raise OutputError(
-                f"{folder} must have {RESULT_BYTES >> 20} MiB free for the result file; it has "
-                f"{free / 2**20:.1f} MiB. Free space there, or set ASCEND_WORK_PATH."
+                f"{folder} must have {size_text(RESULT_BYTES)} free for the result file; it has "
+                f"{size_text(free)}. Free space there, or set ASCEND_WORK_PATH."
             )
         if not os.access(folder, os.W_OK | os.X_OK):
             raise OutputError(f"{folder} must be a folder that can be written to. Set ASCEND_WORK_PATH to another.")
@@ -107,8 +107,8 @@ class Conditions:
         available = self.surroundings.available_bytes
         if available is not None and available < WORKER_BYTES:
             raise TuneError(
-                f"tuning needs {WORKER_BYTES >> 20} MiB of memory for its worker process, and "
-                f"{available / 2**20:.0f} MiB are available. End other programs, then tune again."
+                f"tuning needs {size_text(WORKER_BYTES)} of memory for its worker process, and "
+                f"{size_text(available)} are available. End other programs, then tune again."
             )
 
 
