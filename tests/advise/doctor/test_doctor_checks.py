@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from jumar.advise.checks import NotChecked, finders
 from jumar.advise.doctor import examine
-from jumar.advise.doctor.examination import RULES
+from jumar.advise.doctor.examination import RULES, facts_of
 from jumar.advise.doctor.host import Host, Npu, Package, Volume
 from jumar.advise.doctor.rules.visible_devices import VARIABLE
 from jumar.base.findings import Finding, Severity
-from jumar.base.host import Cores, Memory, memory
+from jumar.base.host import Cores, Memory, cores, memory
 from jumar.base.rules import HEADINGS, Registry, documentation, rules_of
 from jumar.base.text import GIB, MIB
 
@@ -356,17 +356,53 @@ def test_memory_must_be_available_within_the_containers_limit(known, num):
     assert len(look("JM816", replace(NPU_SERVER, memory=known))) == num
 
 
-def test_a_container_that_is_nearly_full_is_seen_on_a_machine_with_memory_left(tmp_path):
-    files = {
-        "proc/meminfo": f"MemTotal: {512 * GIB // 1024} kB\nMemAvailable: {400 * GIB // 1024} kB\n",
+CONTAINERS = {
+    "cgroup v2": {
         "sys/fs/cgroup/memory.max": str(8 * GIB),
-        "sys/fs/cgroup/memory.current": str(8 * GIB - 100 * MIB),
-    }
-    for name, text in files.items():
+        "sys/fs/cgroup/memory.current": str(8 * GIB - 50 * MIB),
+        "sys/fs/cgroup/memory.stat": f"anon {7 * GIB}\ninactive_file {50 * MIB}\n",
+        "sys/fs/cgroup/cpu.max": "50000 100000",
+    },
+    "cgroup v2, below the host's tree": {
+        "proc/self/cgroup": "0::/docker/4f2a\n",
+        "sys/fs/cgroup/cpu.max": "max 100000",
+        "sys/fs/cgroup/docker/memory.max": "max",
+        "sys/fs/cgroup/docker/memory.current": str(90 * GIB),
+        "sys/fs/cgroup/docker/4f2a/memory.max": str(8 * GIB),
+        "sys/fs/cgroup/docker/4f2a/memory.current": str(8 * GIB - 100 * MIB),
+        "sys/fs/cgroup/docker/4f2a/cpu.max": "50000 100000",
+    },
+    "cgroup v1": {
+        "proc/self/cgroup": "9:memory:/docker/4f2a\n4:cpu,cpuacct:/docker/4f2a\n",
+        "sys/fs/cgroup/memory/memory.limit_in_bytes": str(8 * GIB),
+        "sys/fs/cgroup/memory/memory.usage_in_bytes": str(8 * GIB - 50 * MIB),
+        "sys/fs/cgroup/memory/memory.stat": f"inactive_file 1\ntotal_inactive_file {50 * MIB}\n",
+        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_quota_us": "50000",
+        "sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us": "100000",
+    },
+}
+
+
+@pytest.fixture(params=CONTAINERS.values(), ids=CONTAINERS)
+def container(request, tmp_path):
+    """A container with 100 MiB of 8 GiB left and half a core, on a machine with 400 of 512 GiB free."""
+    meminfo = f"MemTotal: {512 * GIB // 1024} kB\nMemAvailable: {400 * GIB // 1024} kB\n"
+    for name, text in {"proc/meminfo": meminfo, **request.param}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    (finding,) = look("JM816", replace(NPU_SERVER, memory=memory(tmp_path)))
-    assert finding.message == "100 MiB of 8 GiB (the container's limit) of the host's memory are available."
+    return replace(NPU_SERVER, memory=memory(tmp_path), cores=cores(tmp_path))
+
+
+def test_a_container_that_is_nearly_full_is_seen_on_a_machine_with_memory_left(container):
+    (finding,) = look("JM816", container)
+    assert finding.message == "100 MiB of the container's 8 GiB of memory are available."
+    assert dict(facts_of(container))["Memory"] == "100 MiB available of 8 GiB"
+
+
+def test_the_quota_of_a_container_is_seen(container):
+    (finding,) = look("JM813", container)
+    assert finding.evidence["quota_cores"] == 0.5
+    assert ", of which 0.5 may be used" in dict(facts_of(container))["Cores"]
 
 
 @pytest.mark.parametrize(("free", "expected"), [(GIB, ["warning"]), (10 * GIB, ["advice"]), (100 * GIB, [])])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from jumar.base.rules import Rule
 from jumar.export.rules.onnx_differs import RULE as ONNX_DIFFERS
 from jumar.export.rules.overflowing_dtype import RULE as OVERFLOWING_DTYPE
 
-RULES: tuple[Rule, ...] = (OVERFLOWING_DTYPE, ONNX_DIFFERS)
-
-__all__ = ["ONNX_DIFFERS", "OVERFLOWING_DTYPE", "RULES"]
+__all__ = ["ONNX_DIFFERS", "OVERFLOWING_DTYPE"]

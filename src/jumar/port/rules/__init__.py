@@ -6,6 +6,4 @@ from jumar.port.rules.not_covered import RULE as NOT_COVERED
 from jumar.port.rules.npu_run_failed import RULE as NPU_RUN_FAILED
 from jumar.port.rules.reference_run_failed import RULE as REFERENCE_RUN_FAILED
 
-RULES = (REFERENCE_RUN_FAILED, NPU_RUN_FAILED, FEW_STEPS, NOT_COVERED, EMULATED_DEVICE)
-
-__all__ = ["EMULATED_DEVICE", "FEW_STEPS", "NOT_COVERED", "NPU_RUN_FAILED", "REFERENCE_RUN_FAILED", "RULES"]
+__all__ = ["EMULATED_DEVICE", "FEW_STEPS", "NOT_COVERED", "NPU_RUN_FAILED", "REFERENCE_RUN_FAILED"]

@@ -51,12 +51,13 @@ def find(host: Host) -> Outcomes:
     total, available = memory.total_bytes, memory.available_bytes
     if available >= max(LEAST_BYTES, LEAST_SHARE * total):
         return []
-    limited = " (the container's limit)" if memory.machine_bytes is not None and total < memory.machine_bytes else ""
+    in_container = memory.machine_bytes is not None and total < memory.machine_bytes
+    owner, remedy = ("container", "give the container more") if in_container else ("host", "add memory")
     return [
         RULE.finding(
-            f"{size_text(available)} of {size_text(total)}{limited} of the host's memory are available.",
+            f"{size_text(available)} of the {owner}'s {size_text(total)} of memory are available.",
             evidence={"available_bytes": available, "total_bytes": total},
             why="When it runs out, the kernel ends the training without a message of its own.",
-            action="End left-over processes, use fewer DataLoader workers, or raise the container's limit.",
+            action=f"End left-over processes, use fewer DataLoader workers, or {remedy}.",
         )
     ]
