@@ -1,58 +1,88 @@
 """Write tests/slow.txt: the tests that `pytest -m "not slow"` leaves out because of the time they take.
 
-    pytest -n 2 -vv --durations=0 --durations-min=0 > durations.txt
-    python scripts/list_slow_tests.py durations.txt
+    PYTHONPATH=scripts TEST_TIMES=times.txt pytest -n 2 -p list_slow_tests
+    python scripts/list_slow_tests.py times.txt
 
-A test whose setup, call and teardown together exceed the limit is listed by `file.py::name[parameters]`. A file whose
-tests are all above it keeps its quickest one, so that the quick part of the suite touches every file.
+pytest loads this file as a plug-in, which writes one line a test: seconds of the processor (its children's too) and
+seconds of the clock. The clock depends on what else the machine does, so it counts only when it is far above.
+A test over a limit is listed by `file.py::name[parameters]`. A file whose tests are all above it keeps its quickest,
+so that the quick part of the suite touches every file. Tests that were listed and are not in the report stay listed.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
+import os
 import sys
+import time
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-LINE = re.compile(r"^([\d.]+)s (?:call|setup|teardown) +(tests/\S.*)$")
 KEPT_S = 3.0
 """A file's quickest test is listed too when it takes longer than this."""
 
 
-def durations(text: str) -> dict[str, float]:
-    """Return test to seconds from the table of `--durations=0`."""
-    seconds: dict[str, float] = defaultdict(float)
-    for line in text.splitlines():
-        match = LINE.match(line)
-        if match:
-            seconds[match[2]] += float(match[1])
-    return seconds
+class Times(NamedTuple):
+    """Seconds that one test takes."""
+
+    processor: float
+    clock: float
 
 
-def slow_tests(seconds: dict[str, float], limit_s: float) -> list[str]:
-    """Return `file.py::name[parameters]` of the tests over the limit, sorted."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Note what the test took."""
+    began, before = time.perf_counter(), sum(os.times()[:4])
+    result = yield
+    with Path(os.environ["TEST_TIMES"]).open("a", encoding="utf-8") as file:
+        file.write(f"{sum(os.times()[:4]) - before:.3f} {time.perf_counter() - began:.3f} {item.nodeid}\n")
+    return result
+
+
+def times(text: str) -> dict[str, Times]:
+    """Return test to times from the plug-in's report."""
+    rows = (line.split(" ", 2) for line in text.splitlines())
+    return {test: Times(float(processor), float(clock)) for processor, clock, test in rows}
+
+
+def slow_tests(measured: dict[str, Times], limit_s: float, clock_limit_s: float) -> set[str]:
+    """Return the tests over a limit."""
     by_file: dict[str, list[str]] = defaultdict(list)
-    for test in seconds:
+    for test in measured:
         by_file[test.partition("::")[0]].append(test)
-    slow = {test for test, taken in seconds.items() if taken > limit_s}
+    slow = {test for test, took in measured.items() if took.processor > limit_s or took.clock > clock_limit_s}
     for tests in by_file.values():
-        quickest = min(tests, key=lambda test: seconds[test])
-        if slow.issuperset(tests) and seconds[quickest] < KEPT_S:
+        quickest = min(tests, key=lambda test: measured[test].processor)
+        if slow.issuperset(tests) and measured[quickest].processor < KEPT_S:
             slow.discard(quickest)
-    return sorted(f"{Path(file).name}::{name}" for file, _, name in (test.partition("::") for test in slow))
+    return slow
+
+
+def listed_name(test: str) -> str:
+    """Return `file.py::name[parameters]` of a test's path and name."""
+    file, _, name = test.partition("::")
+    return f"{Path(file).name}::{name}"
 
 
 def main() -> None:
     """Read the report and write the list."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("report", type=Path, help="output of pytest --durations=0")
-    parser.add_argument("--limit", type=float, default=0.5, metavar="SECONDS")
+    parser.add_argument("report", type=Path, help="the file that TEST_TIMES named")
+    parser.add_argument("--limit", type=float, default=0.3, metavar="SECONDS", help="of the processor")
+    parser.add_argument("--clock-limit", type=float, default=5.0, metavar="SECONDS")
     arguments = parser.parse_args()
-    listed = slow_tests(durations(arguments.report.read_text("utf-8")), arguments.limit)
-    (TESTS / "slow.txt").write_text("".join(f"{test}\n" for test in listed), "utf-8")
-    sys.stdout.write(f"{len(listed)} tests take more than {arguments.limit:g} s\n")
+    measured = times(arguments.report.read_text("utf-8"))
+    files = {path.name for path in TESTS.rglob("test_*.py")}
+    before = set((TESTS / "slow.txt").read_text("utf-8").splitlines()) - {listed_name(test) for test in measured}
+    listed = {listed_name(test) for test in slow_tests(measured, arguments.limit, arguments.clock_limit)}
+    listed |= {line for line in before if line.partition("::")[0] in files}
+    (TESTS / "slow.txt").write_text("".join(f"{test}\n" for test in sorted(listed)), "utf-8")
+    sys.stdout.write(f"{len(listed)} tests are listed as slow\n")
 
 
 if __name__ == "__main__":
