@@ -1,7 +1,9 @@
-"""What a command loads: counted in a process of its own, so that no test measures time."""
+"""What a command loads, runs and calls from file to file: counted in a process of its own. No test measures time."""
 
 from __future__ import annotations
 
+import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -26,6 +28,28 @@ main(sys.argv[1:])
 sys.stderr.write("\\nloaded " + " ".join(sys.modules))
 """
 
+COUNT = """
+import json, os, sys, threading
+mark = os.sep + os.path.join("src", "jumar") + os.sep
+files, hops = set(), 0
+def note(frame, event, argument):
+    global hops
+    file = frame.f_code.co_filename
+    if event != "call" or mark not in file or frame.f_code.co_name == "<module>":
+        return
+    files.add(file)
+    caller = frame.f_back.f_code.co_filename if frame.f_back else ""
+    hops += mark in caller and caller != file
+threading.setprofile(note)
+sys.setprofile(note)
+from jumar.cli.main import main
+exit_code = main(sys.argv[1:])
+sys.setprofile(None)
+modules = [name for name in sys.modules if name.partition(".")[0] == "jumar"]
+print("\\n" + json.dumps({"exit": exit_code, "files": len(files), "hops": hops, "modules": len(modules)}))
+"""
+"""Prints what a command took: files that ran, calls from one file to another, modules loaded."""
+
 
 def loaded(arguments: Sequence[str]) -> set[str]:
     """Return the modules that a command has loaded when it ends."""
@@ -49,3 +73,16 @@ def test_explaining_a_rule_loads_few_modules() -> None:
     modules = loaded(["rule", "JM101"])
     assert len(of_jumar(modules)) <= 30
     assert not {"torch", "numpy", "libcst"} & modules
+
+
+def test_comparing_one_step_of_two_runs_that_agree_stays_small(tmp_path: Path) -> None:
+    stored = Path(__file__).parents[1] / "recording" / "assets" / "version-2"
+    for side in ("reference", "target"):
+        shutil.copytree(stored, tmp_path / side)
+    command = [sys.executable, "-c", COUNT, "compare", str(tmp_path / "reference"), str(tmp_path / "target")]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    cost = json.loads(done.stdout.splitlines()[-1])
+    assert cost["exit"] == 0
+    assert cost["files"] <= 64
+    assert cost["hops"] <= 950
+    assert cost["modules"] <= 92
