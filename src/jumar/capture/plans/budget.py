@@ -48,7 +48,6 @@ LEFT_OUT = {
 _SAVES_TIME = (Stage.TENSORS, Stage.SKETCHES, Stage.VIEWS, Stage.OPERATORS, Stage.STEPS)
 """The statistics of what repeats cost as much to compute as to leave out again."""
 
-
 _SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 
 
@@ -66,9 +65,9 @@ def parse_budget(text: str | None) -> tuple[int | None, float | None]:
                 raise _refusal(text, "names the slowdown twice")
             slowdown = float(share[1]) / 100
         else:
-            if size is not None:
+            first, size = size, _size(part, text)
+            if first is not None:
                 raise _refusal(text, "names the size twice")
-            size = _size(part, text)
     if slowdown is not None and slowdown <= 0:
         raise _refusal(text, "leaves no time to record anything")
     if size is not None and size <= 2 * RESERVED_BYTES:

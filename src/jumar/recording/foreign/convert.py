@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jumar.base.errors import OutputError, RecordingError
-from jumar.base.files import write_atomically
+from jumar.base.files import explained, write_atomically
 from jumar.recording.foreign.contents import selected
 from jumar.recording.foreign.formats.npy_names import NpyName, file_name
 from jumar.recording.foreign.recognise import opened
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ def to_msprobe(dump: Source, out: Path, *, operator: str = "", force: bool = Fal
                 row for row in recording.rows(step, rank) if not operator or _means(row, operator, row.occurrence + 1)
             ]
             folder = out / f"step{step}" / f"rank{rank}"
-            with _explained(folder):
+            with explained(folder, "choose another with -o"):
                 total += write_part(recording, rows, folder)
     return _some(total, recording, operator)
 
@@ -196,22 +196,6 @@ def _free(place: Path, force: bool) -> None:
 
 
 def _written(file: Path, write: Callable[[Path], None]) -> None:
-    with _explained(file):
+    with explained(file, "choose another with -o"):
         file.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(file, write)
-
-
-class _explained:  # a context manager in two methods is shorter than a generator with its types
-    """Turns an error of the disk into an OutputError."""
-
-    def __init__(self, place: Path) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        """Begin."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Raise OutputError for an OSError."""
-        if isinstance(error, OSError):
-            reason = error.strerror or str(error)
-            raise OutputError(f"{self._place} cannot be written: {reason}. Choose another with -o.") from error

@@ -105,4 +105,4 @@ def _is_candidate(call: Call) -> bool:
     fills = has(row.name, "fill") and has(row.name, "like")
     if fills or has(row.name, "copies") or has(row.name, "out"):
         return False
-    return not draws(row.name, arguments(row))
+    return not (draws(row.name, arguments(row)) if row.draws is None else row.draws)
