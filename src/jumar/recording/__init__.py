@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from jumar.recording.reader import Recording
+from typing import TYPE_CHECKING
+
+from jumar.base.lazy import loader
+from jumar.recording.reader import Recording, RecordingLike
 from jumar.recording.schema import (
     SCHEMA_VERSION,
     CallRow,
@@ -17,7 +20,9 @@ from jumar.recording.schema import (
     end_file,
     step_stem,
 )
-from jumar.recording.writer import RecordingWriter, claim_rank
+
+if TYPE_CHECKING:
+    from jumar.recording.writer import RecordingWriter, claim_rank
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -26,6 +31,7 @@ __all__ = [
     "Level",
     "Phase",
     "Recording",
+    "RecordingLike",
     "RecordingWriter",
     "RunEnd",
     "RunInfo",
@@ -36,3 +42,8 @@ __all__ = [
     "end_file",
     "step_stem",
 ]
+
+_HOME = dict.fromkeys(("RecordingWriter", "claim_rank"), "jumar.recording.writer")
+"""A program that only reads recordings does not load the writer."""
+
+__getattr__ = loader(__name__, __all__, _HOME)

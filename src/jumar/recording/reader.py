@@ -1,4 +1,4 @@
-"""Reads a recording, finished or killed, without ever needing the script again."""
+"""`Recording` reads a recording, finished or killed. `RecordingLike` is the part that other dumps have, too."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from math import inf, nan
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from jumar.base.errors import RecordingError
 from jumar.recording.documents import read_run_end, read_run_info, step_info_from
@@ -31,6 +31,37 @@ if TYPE_CHECKING:
 
 _STEP_FILE = re.compile(r"step-(\d+)-rank-(\d+)\.parquet")
 _END_FILE = re.compile(r"end-rank-(\d+)\.json")
+
+
+class RecordingLike(Protocol):
+    """The part of `Recording` that comparing reads; see there for the meaning."""
+
+    path: Path
+    info: RunInfo
+    warnings: list[str]
+
+    @property
+    def ends(self) -> Mapping[int, RunEnd]:
+        """How each rank ended."""
+
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks that left something."""
+
+    def steps(self, rank: int = 0) -> list[int]:
+        """Complete steps in order."""
+
+    def rows(self, step: int, rank: int = 0) -> list[CallRow]:
+        """Rows of a step in the order in which the calls finished."""
+
+    def losses(self, rank: int = 0) -> list[tuple[int, float]]:
+        """Step and loss."""
+
+    def has_tensors(self) -> bool:
+        """Whether whole tensors were recorded."""
+
+    def tensors(self, row: CallRow) -> dict[str, np.ndarray]:
+        """Whole tensors of a row by name; RecordingError when they were not recorded."""
 
 
 class Recording:

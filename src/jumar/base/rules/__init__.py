@@ -3,13 +3,19 @@
 A rule is a module with a docstring under fixed headings and a module-level `RULE = Rule(...)`. A rule that looks for
 something itself also has `find`, which is given the room's subject and yields findings (see `RuleModule`).
 `all_rules` lists every rule from an index that is generated from the sources, so that no rule and no room is imported.
+A rule's own module needs `Rule` alone: the index and its registry are loaded when first used.
 """
 
 from __future__ import annotations
 
-from jumar.base.rules.index import all_rules, documentation, installed_rules, rule_named, rules_of, summaries
-from jumar.base.rules.registry import Registry
+from typing import TYPE_CHECKING
+
+from jumar.base.lazy import loader
 from jumar.base.rules.rule import CODE_PATTERN, HEADINGS, Find, Lifecycle, Rule, RuleModule
+
+if TYPE_CHECKING:
+    from jumar.base.rules.index import all_rules, documentation, installed_rules, rule_named, rules_of, summaries
+    from jumar.base.rules.registry import Registry
 
 __all__ = [
     "CODE_PATTERN",
@@ -26,3 +32,8 @@ __all__ = [
     "rules_of",
     "summaries",
 ]
+
+_INDEX = ("all_rules", "documentation", "installed_rules", "rule_named", "rules_of", "summaries")
+_HOME = {**dict.fromkeys(_INDEX, "jumar.base.rules.index"), "Registry": "jumar.base.rules.registry"}
+
+__getattr__ = loader(__name__, __all__, _HOME)

@@ -139,13 +139,14 @@ def _options(given: dict[str, Any]) -> CompareOptions:
 
 def _second_pass(comparison: Comparison, diagnosis: Diagnosis, suspects: Path | None) -> SecondPass | None:
     """Write the file of suspects where one is asked for, and return the commands that record them."""
-    from jumar.comparison.diagnosis import write_suspects
-    from jumar.comparison.diagnosis.second_pass import second_pass
-
     if suspects is not None:
+        from jumar.comparison.diagnosis import write_suspects
+
         write_suspects(suspects, diagnosis.suspects)
         click.echo(f"Wrote {suspects}.", err=True)
-    if comparison.evidence == "tensors":
+    if comparison.evidence == "tensors" or not diagnosis.suspects:
         return None
+    from jumar.comparison.diagnosis.second_pass import second_pass
+
     file = "" if suspects is None else str(suspects)
     return second_pass(comparison.reference, comparison.target, diagnosis.suspects, file)

@@ -12,13 +12,12 @@ from jumar.base.findings import Finding, Severity
 from jumar.comparison.align.steps import find_offset
 from jumar.comparison.diagnosis.curves import curves
 from jumar.comparison.diagnosis.flow import Case, walk
-from jumar.comparison.diagnosis.results import Diagnosis, Suspicion
+from jumar.comparison.diagnosis.results import Diagnosis, Suspect, Suspicion
 from jumar.comparison.diagnosis.rows import Both
-from jumar.comparison.diagnosis.second_pass import suspects_of
 from jumar.comparison.model.options import CompareOptions
 from jumar.comparison.model.results import Comparison, OperatorDiff
 from jumar.recording.foreign.recognise import opened
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 
 
 def diagnose(
@@ -39,7 +38,7 @@ def diagnose(
         points = curves(both, notes)
     except RecordingError as error:
         notes.append(f"gradients were not read: {error}")
-    first = comparison.first_divergence
+    suspicions, suspects = _suspected(both, comparison.first_divergence)
     origin = origin_of(both, comparison, notes)
     path = tuple(walk(Case(comparison, points, origin)))
     last = path[-1]
@@ -47,8 +46,8 @@ def diagnose(
         cause=last.cause or "none",
         conclusion=last.answer,
         path=path,
-        suspicions=_suspicions(both, first) if first is not None else (),
-        suspects=suspects_of(both, first) if first is not None else (),
+        suspicions=suspicions,
+        suspects=suspects,
         curves=tuple(points),
         notes=tuple(notes),
     )
@@ -58,10 +57,15 @@ def diagnose(
     return replace(diagnosis, findings=findings)
 
 
-def _suspicions(both: Both, first: OperatorDiff) -> tuple[Suspicion, ...]:
-    from jumar.comparison.diagnosis.causes import suspicions  # the signatures are many, and most runs agree
+def _suspected(both: Both, first: OperatorDiff | None) -> tuple[tuple[Suspicion, ...], tuple[Suspect, ...]]:
+    """Return the hypotheses about the first divergence, and the calls whose tensors would tell more."""
+    if first is None:
+        return (), ()
+    # These are imported late: the signatures are many, and most runs agree.
+    from jumar.comparison.diagnosis.causes import suspicions
+    from jumar.comparison.diagnosis.second_pass import suspects_of
 
-    return suspicions(both, first)
+    return suspicions(both, first), suspects_of(both, first)
 
 
 def _both(reference: RecordingLike, target: RecordingLike, options: CompareOptions) -> Both:

@@ -6,7 +6,7 @@ from jumar.base.errors import JumarError
 from jumar.comparison.diagnosis.results import Diagnosis
 from jumar.comparison.replay.results import Replayed
 from jumar.recording import Recording
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 
 MOST = 12
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jumar.base.errors import RecordingError
 from jumar.comparison.model.results import OperatorDiff
 from jumar.recording import Recording
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow, StepInfo, TensorRow
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from jumar.base.errors import RecordingError
 from jumar.comparison.model.calls import Call
 from jumar.recording import CallRow, Recording, TensorRow
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 
 if TYPE_CHECKING:
     import numpy as np

@@ -31,7 +31,7 @@ from jumar.comparison.overflow.trace.saturation import Stop, stops
 from jumar.comparison.overflow.trace.walk import StepWalk
 from jumar.comparison.overflow.words import counts, place
 from jumar.recording.foreign.recognise import opened
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow
 
 if TYPE_CHECKING:

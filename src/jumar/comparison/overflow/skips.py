@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from jumar.comparison.measure.scales import elements, is_known, num_nonfinite
 from jumar.comparison.model.kinds import SCALER_CHECK
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow, StepInfo, TensorRow
 
 PERSISTENT = 8

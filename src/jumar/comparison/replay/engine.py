@@ -24,7 +24,7 @@ from jumar.comparison.replay.rebuilt.refusal import Cause, NotReplayable
 from jumar.comparison.replay.results import On, OwnError, Replayed, Verdict
 from jumar.comparison.replay.selection import Selection, check, other_arguments, partners, with_tensors_of
 from jumar.recording.foreign.recognise import opened
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow
 
 SURELY_MORE = 2.0

@@ -16,7 +16,7 @@ from jumar.comparison.replay.rebuilt.execute import Inputs
 from jumar.comparison.replay.rebuilt.invocation import TensorAt
 from jumar.comparison.replay.rebuilt.refusal import NotReplayable
 from jumar.operators import canonical_name
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow
 
 EVERYTHING = ("*",)

@@ -18,7 +18,7 @@ from jumar.comparison.replay.rebuilt.place import OWN, TRUTH, Place
 from jumar.comparison.replay.rebuilt.refusal import NotReplayable
 from jumar.comparison.repro.case import Case, Link, Step
 from jumar.recording import CallRow, TensorRow
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 
 
 def build(recording: RecordingLike, row: CallRow, context: int = 0) -> Case:

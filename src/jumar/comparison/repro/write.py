@@ -26,7 +26,7 @@ from jumar.comparison.repro.reduce import reduce
 from jumar.comparison.repro.script import script_source, title
 from jumar.recording import CallRow, RunInfo
 from jumar.recording.foreign.recognise import opened
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 
 FILES = ("repro.py", "tensors.npz", "test_repro.py", "README.md")
 MAX_BYTES = 1 << 20

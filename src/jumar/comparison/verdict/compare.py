@@ -20,11 +20,10 @@ from jumar.comparison.verdict.conclusion import conclude
 from jumar.comparison.walk.evidence import Evidenced, ended
 from jumar.comparison.walk.losses import compare_losses, unjudged_after
 from jumar.comparison.walk.rank_walk import RankWalk
-from jumar.comparison.walk.ranks import compare_ranks, only_in_target
 from jumar.comparison.walk.skipped_updates import benign_skip
 from jumar.comparison.walk.step_walk import StepOutcome, compare_step
 from jumar.recording.foreign.recognise import opened
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import Values
 
 Progress = Callable[[int, int], None]
@@ -53,7 +52,9 @@ def compare(
     _check_ranks(found, options.rank_pairs)
     _note_coverage(found)
     if options.rank_pairs and _is_one_recording(found):
-        _compare_ranks_of_one(found, options)
+        from jumar.comparison.walk.ranks import compare_ranks_of_one
+
+        compare_ranks_of_one(found, options)
         return conclude(found)
     found.settings = setting_differences(found.reference.info, found.target.info)
     pairs = options.rank_pairs or _common_ranks(found)
@@ -65,7 +66,10 @@ def compare(
         )
     for pair in pairs:
         _compare_rank(found, pair, options, on_progress)
-    _compare_ranks_of_both(found, [mine for mine, _ in pairs])
+    if len(pairs) > 1 and found.steps:
+        from jumar.comparison.walk.ranks import compare_ranks_of_both
+
+        compare_ranks_of_both(found, [mine for mine, _ in pairs])
     without = found.counts["not-compared"]
     if without > found.counts.total() / 2:
         found.notes.append(
@@ -151,31 +155,6 @@ def _compare_rank(found: Evidenced, ranks: RankPair, options: CompareOptions, on
     cut = next((shift.counts for shift in found.correspondence.shifts if shift.kind == "micro-steps"), (1, 1))
     losses = compare_losses(mine, losses_alike(mine, theirs, cut), ranks[0], found.coarsest)
     found.losses.extend(unjudged_after(losses, benign_skip(found.skipped, ranks[0])))
-
-
-def _compare_ranks_of_one(found: Evidenced, options: CompareOptions) -> None:
-    """Compare ranks of one recording, each step until one differs, with what all ranks must hold in common."""
-    found.correspondence.ranks_only = True
-    first, end = options.steps or (0, 1 << 62)
-    for pair in options.rank_pairs:
-        common = sorted(set.intersection(*(set(found.reference.steps(rank)) for rank in pair)))
-        for step in (step for step in common if first <= step < end):
-            found.steps.append(step)
-            found.correspondence.ranks.extend(compare_ranks(found.reference, "target", pair, step))
-            if any(diff.kind != "data" for diff in found.correspondence.ranks) and not options.all_steps:
-                break
-
-
-def _compare_ranks_of_both(found: Evidenced, ranks: Sequence[int]) -> None:
-    """Look for what the target's ranks do not hold in common and the reference's do, in the first common step."""
-    if len(ranks) < 2 or not found.steps:
-        return
-    step = found.steps[0]
-    for other in ranks[1:]:
-        pair = ranks[0], other
-        mine = compare_ranks(found.reference, "reference", pair, step)
-        theirs = compare_ranks(found.target, "target", pair, step)
-        found.correspondence.ranks.extend(only_in_target(mine, theirs))
 
 
 def measure_floor(

@@ -15,7 +15,7 @@ from jumar.comparison.model.results import Evidence, LossPair, OperatorDiff, Run
 from jumar.comparison.model.settings import SettingDiff
 from jumar.comparison.walk.skipped_updates import SkippedUpdate
 from jumar.comparison.walk.step_walk import StepOutcome
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 
 
 @dataclass(slots=True)

@@ -23,7 +23,7 @@ from jumar.comparison.walk.losses import loss_tolerance
 from jumar.comparison.walk.origins import batch_elsewhere, relation, transposed_parameters
 from jumar.comparison.walk.skipped_updates import skipped_update, without_backward
 from jumar.comparison.walk.step_walk import StepOutcome, compare_step
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow, StepInfo
 
 

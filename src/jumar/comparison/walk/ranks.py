@@ -10,7 +10,9 @@ from typing import Literal
 from jumar.comparison.measure.distances import measure
 from jumar.comparison.model.calls import plain_path
 from jumar.comparison.model.correspondence import RankDiff
-from jumar.recording.foreign.source import RecordingLike
+from jumar.comparison.model.options import CompareOptions
+from jumar.comparison.walk.evidence import Evidenced
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow, TensorRow
 
 EQUAL = 1e-6
@@ -137,3 +139,26 @@ def only_in_target(reference: Sequence[RankDiff], target: Sequence[RankDiff]) ->
     """Return what differs between the target's ranks and not the reference's (sharded parameters do in both)."""
     known = {(diff.kind, name) for diff in reference for name in diff.names}
     return [diff for diff in target if not all((diff.kind, name) in known for name in diff.names)]
+
+
+def compare_ranks_of_one(found: Evidenced, options: CompareOptions) -> None:
+    """Compare ranks of one recording, each step until one differs, with what all ranks must hold in common."""
+    found.correspondence.ranks_only = True
+    first, end = options.steps or (0, 1 << 62)
+    for pair in options.rank_pairs:
+        common = sorted(set.intersection(*(set(found.reference.steps(rank)) for rank in pair)))
+        for step in (step for step in common if first <= step < end):
+            found.steps.append(step)
+            found.correspondence.ranks.extend(compare_ranks(found.reference, "target", pair, step))
+            if any(diff.kind != "data" for diff in found.correspondence.ranks) and not options.all_steps:
+                break
+
+
+def compare_ranks_of_both(found: Evidenced, ranks: Sequence[int]) -> None:
+    """Look for what the target's ranks do not hold in common and the reference's do, in the first common step."""
+    step = found.steps[0]
+    for other in ranks[1:]:
+        pair = ranks[0], other
+        mine = compare_ranks(found.reference, "reference", pair, step)
+        theirs = compare_ranks(found.target, "target", pair, step)
+        found.correspondence.ranks.extend(only_in_target(mine, theirs))

@@ -16,7 +16,7 @@ from jumar.comparison.measure.scales import greatest_of
 from jumar.comparison.model.words import number
 from jumar.comparison.overflow.skips import MINIMUM_SCALE, PERSISTENT, skip_of, step_info_of
 from jumar.operators import dtypes
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow
 
 GREATEST_OF_OTHERS = 2.0**128

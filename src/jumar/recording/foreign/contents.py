@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jumar.recording.foreign.recognise import opened
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow, TensorRow
 
 

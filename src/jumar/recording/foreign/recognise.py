@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jumar.base.errors import RecordingError
-from jumar.recording import Recording
-from jumar.recording.foreign.dump import Dump, DumpFormat
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import Recording, RecordingLike
 from jumar.recording.schema import RUN_FILE
+
+if TYPE_CHECKING:
+    from jumar.recording.foreign.dump import Dump, DumpFormat
 
 _BUILT_IN = ("hdf5", "msprobe", "troubleshooter", "npy", "checkpoints")
 """Modules of `formats`, in the order in which they are asked."""
@@ -30,9 +32,7 @@ def opened(recording: str | Path | RecordingLike) -> RecordingLike:
 def formats() -> Iterator[DumpFormat]:
     """Yield every format that Jumar reads: its own, then those of other distributions."""
     for name in _BUILT_IN:
-        known = import_module(f"jumar.recording.foreign.formats.{name}").FORMAT
-        assert isinstance(known, DumpFormat)
-        yield known
+        yield import_module(f"jumar.recording.foreign.formats.{name}").FORMAT
     for entry in entry_points(group=ENTRY_POINTS):
         yield entry.load()
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.comparison.model.words import number
 from jumar.comparison.overflow.results import Frame, OverflowReport
+from jumar.show.compare.summary import MAX_LINES, WIDTH, wrapped
 
-MAX_LINES, WIDTH = 15, 110
 SHOWN_FRAMES = 4
 
 
 def overflow_text(report: OverflowReport) -> str:
     """Return the summary: the answer, why, what to do, the last operators before it, what else there is."""
-    lines = [*_wrapped(report.headline, "", 3), *_reasons(report)]
+    lines = [*wrapped(report.headline, "", 3), *_reasons(report)]
     if report.frames:
         lines.append("  before it  (greatest absolute value of inputs -> outputs)")
         lines += [f"    {_frame(frame)}"[:WIDTH] for frame in report.frames[-SHOWN_FRAMES:]]
@@ -34,9 +33,9 @@ def _reasons(report: OverflowReport) -> list[str]:
     lines: list[str] = []
     for finding in shown:
         if finding.message not in report.headline:
-            lines += _wrapped(f"{finding.code} {_short(finding)}", "  ", 3 if not lines else 2)
+            lines += wrapped(f"{finding.code} {_short(finding)}", "  ", 3 if not lines else 2)
     if shown and shown[0].action:
-        lines += _wrapped(f"next: {shown[0].action}", "  ", 2)
+        lines += wrapped(f"next: {shown[0].action}", "  ", 2)
     return lines
 
 
@@ -66,11 +65,6 @@ def _coverage(report: OverflowReport) -> list[str]:
         steps = ", ".join(str(skip.step) for skip in report.skips[:8]) + (", …" if len(report.skips) > 8 else "")
         lines.append(f"  skipped    the updates of steps {steps}")
     if report.notes:
-        lines += _wrapped(f"not all    {report.notes[0]}{'; …' if len(report.notes) > 1 else ''}", "  ", 2)
+        lines += wrapped(f"not all    {report.notes[0]}{'; …' if len(report.notes) > 1 else ''}", "  ", 2)
     lines.append(f"  recording  {report.path} · {report.device or 'device not recorded'}"[:WIDTH])
     return lines
-
-
-def _wrapped(text: str, indent: str, max_lines: int) -> list[str]:
-    lines = textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False)
-    return lines if len(lines) <= max_lines else [*lines[: max_lines - 1], f"{lines[max_lines - 1]} …"]

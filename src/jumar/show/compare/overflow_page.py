@@ -9,7 +9,7 @@ from jumar.base.findings import Severity
 from jumar.base.text.digits import Cell
 from jumar.comparison.overflow import Frame, Origin, OverflowReport, Saturation, Skip
 from jumar.comparison.overflow.skips import step_info_of
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.show.blocks.findings import finding_list
 from jumar.show.blocks.page import (
     Action,

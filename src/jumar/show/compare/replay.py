@@ -10,8 +10,7 @@ from jumar.comparison.model.words import number
 from jumar.comparison.replay.findings import ranked
 from jumar.comparison.replay.results import Replayed
 from jumar.comparison.replay.words import figures, place
-
-WIDTH = 110
+from jumar.show.compare.summary import WIDTH
 
 
 def headline(replayed: Sequence[Replayed]) -> str:

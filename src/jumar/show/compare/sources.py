@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jumar.comparison import OperatorDiff
 from jumar.comparison.model.words import split_source
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.show.blocks.page import Block
 from jumar.show.blocks.pictures import Excerpt
 

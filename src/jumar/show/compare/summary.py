@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from dataclasses import dataclass
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.comparison.diagnosis.results import Diagnosis, StepCurve
-from jumar.comparison.diagnosis.second_pass import SecondPass
 from jumar.comparison.model.results import Comparison, LossPair, OperatorStatus, RunSummary
 from jumar.comparison.model.words import number, told_once
+
+if TYPE_CHECKING:
+    from jumar.comparison.diagnosis.second_pass import SecondPass
 
 MAX_LINES = 15
 WIDTH = 110
@@ -42,7 +44,7 @@ def summary_text(
     Commands are never wrapped, so that they can be copied.
     """
     parts = [
-        _Part(0, _wrapped(comparison.headline, max_lines=3)),
+        _Part(0, wrapped(comparison.headline, max_lines=3)),
         *_decisive(comparison),
         *_hypothesis(diagnosis),
         *_next(comparison, second_pass),
@@ -61,7 +63,8 @@ def _fitting(parts: list[_Part]) -> list[_Part]:
     return kept
 
 
-def _wrapped(text: str, indent: str = "", max_lines: int = 2) -> list[str]:
+def wrapped(text: str, indent: str = "", max_lines: int = 2) -> list[str]:
+    """Return `text` in lines of at most `WIDTH`; what needs more than `max_lines` ends in an ellipsis."""
     lines = textwrap.wrap(
         text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
@@ -75,7 +78,7 @@ def _decisive(comparison: Comparison) -> list[_Part]:
         if finding.message not in comparison.headline:
             first = not parts
             text = f"{finding.code} {told_once(finding.message, comparison.headline)}"
-            parts.append(_Part(1 if first else 8, _wrapped(text, "  ", max_lines=3 if first else 2)))
+            parts.append(_Part(1 if first else 8, wrapped(text, "  ", max_lines=3 if first else 2)))
     return parts
 
 
@@ -87,7 +90,7 @@ def _hypothesis(diagnosis: Diagnosis | None) -> list[_Part]:
     best = next((one for one in diagnosis.suspicions if one.seen_in != "arguments"), None) if diagnosis else None
     if best is None:
         return []
-    return [_Part(3, _wrapped(f"{best.hypothesis.confidence}: {best.hypothesis.statement}", "  "))]
+    return [_Part(3, wrapped(f"{best.hypothesis.confidence}: {best.hypothesis.statement}", "  "))]
 
 
 def _next(comparison: Comparison, second_pass: SecondPass | None) -> list[_Part]:
@@ -95,7 +98,7 @@ def _next(comparison: Comparison, second_pass: SecondPass | None) -> list[_Part]
     parts = []
     by_values = second_pass is not None and deciding is not None and "--values tensors" in deciding.action
     if deciding is not None and deciding.action and not by_values:
-        parts.append(_Part(2, _wrapped(f"next: {deciding.action}", "  ")))
+        parts.append(_Part(2, wrapped(f"next: {deciding.action}", "  ")))
     first = comparison.first_divergence
     if second_pass is not None and not (first is not None and first.arguments):
         lines = ["  next: record the suspects' whole tensors on both sides, then compare the two new recordings:"]
@@ -138,12 +141,12 @@ def _coverage(comparison: Comparison) -> list[_Part]:
     if alone:
         parts.append(f"{counted(alone, 'call')} without a partner")
     steps = counted(len(set(comparison.steps)), "step")
-    found = [_Part(4, _wrapped(f"compared   {', '.join(parts)} in {steps} ({KINDS[comparison.evidence]})", "  "))]
+    found = [_Part(4, wrapped(f"compared   {', '.join(parts)} in {steps} ({KINDS[comparison.evidence]})", "  "))]
     # A pattern for one run's names matches nothing in the other: worth the least of all that was left out.
     ordered = sorted(comparison.notes, key=lambda note: "of tensors-of" in note)
     if ordered:
         notes = f"not all    {ordered[0]}" + ("; …" if len(ordered) > 1 else "")
-        found.append(_Part(5, _wrapped(notes, "  ", 2)))
+        found.append(_Part(5, wrapped(notes, "  ", 2)))
     return found
 
 

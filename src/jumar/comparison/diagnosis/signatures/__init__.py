@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from jumar.comparison.diagnosis.hypothesis import Hypothesis, Kind, ranked
+from jumar.comparison.diagnosis.results import Hypothesis, Kind, ranked
 from jumar.comparison.diagnosis.signatures.bounds import hypotheses_from_rows
 from jumar.comparison.diagnosis.signatures.layout import layouts, lookups
 from jumar.comparison.diagnosis.signatures.magnitudes import magnitudes

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from jumar.comparison.diagnosis.hypothesis import Hypothesis, ranked
+from jumar.comparison.diagnosis.results import Hypothesis, ranked
 from jumar.comparison.diagnosis.signatures.pair import Context
 from jumar.comparison.diagnosis.signatures.precision import is_product, product_of_rounded
 from jumar.comparison.diagnosis.signatures.ratios import recognised

@@ -12,7 +12,7 @@ from itertools import permutations
 import numpy as np
 import numpy.typing as npt
 
-from jumar.comparison.diagnosis.hypothesis import Hypothesis, claimed
+from jumar.comparison.diagnosis.results import Hypothesis, claimed
 from jumar.comparison.diagnosis.signatures.pair import Array, Floats, Pair, axis_word, energy
 
 SAME_VALUES = 0.02

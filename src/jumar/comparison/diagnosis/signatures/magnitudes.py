@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from jumar.comparison.diagnosis.hypothesis import Hypothesis, claimed
+from jumar.comparison.diagnosis.results import Hypothesis, claimed
 from jumar.comparison.diagnosis.signatures.pair import Pair
 
 LIMITS = {

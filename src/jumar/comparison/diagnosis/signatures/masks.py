@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from jumar.comparison.diagnosis.hypothesis import Hypothesis
+from jumar.comparison.diagnosis.results import Hypothesis
 from jumar.comparison.diagnosis.signatures.pair import Pair
 
 COVERED = 0.5

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from jumar.comparison.diagnosis.hypothesis import Hypothesis
+from jumar.comparison.diagnosis.results import Hypothesis
 from jumar.comparison.diagnosis.signatures.pair import Array, Floats, Pair
 
 NEAR = 1e-6

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from jumar.comparison.diagnosis.hypothesis import Hypothesis
+from jumar.comparison.diagnosis.results import Hypothesis
 from jumar.comparison.diagnosis.signatures.pair import Pair, axis_word
 from jumar.operators import has, has_any
 

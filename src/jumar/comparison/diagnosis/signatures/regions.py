@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from jumar.comparison.diagnosis.hypothesis import Hypothesis, claimed
+from jumar.comparison.diagnosis.results import Hypothesis, claimed
 from jumar.comparison.diagnosis.signatures.pair import Pair, axis_word
 
 Flags = npt.NDArray[np.bool_]

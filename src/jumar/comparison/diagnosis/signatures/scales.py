@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from jumar.comparison.diagnosis.hypothesis import Hypothesis, claimed
+from jumar.comparison.diagnosis.results import Hypothesis, claimed
 from jumar.comparison.diagnosis.signatures.pair import Floats, Pair, axis_word, energy
 from jumar.comparison.diagnosis.signatures.ratios import recognised
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.base.errors import RecordingError
 from jumar.base.files import write_atomically, write_text
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow, TensorRow
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Any
 from jumar.base.text.digits import Cell
 from jumar.comparison import Comparison, RunSummary
 from jumar.comparison.diagnosis import Answer, Diagnosis
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.show.blocks.findings import finding_list
 from jumar.show.blocks.page import Block, Column, KeyValues, Section, Table, Text
 from jumar.show.blocks.pictures import Mark, Question, Questions

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jumar.base.text.digits import Cell
 from jumar.comparison import Comparison, OperatorDiff, Spot, TensorDiff
 from jumar.comparison.replay import Replayed
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.show.blocks.page import Block, Column, KeyValues, Section, Table
 from jumar.show.compare.page.pictures import pictures
 from jumar.show.compare.sources import excerpts

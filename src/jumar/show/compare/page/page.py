@@ -10,7 +10,7 @@ from jumar.comparison import Comparison
 from jumar.comparison.diagnosis import Diagnosis, SecondPass
 from jumar.comparison.model.words import told_once
 from jumar.comparison.replay import Replayed
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.show.blocks.findings import finding_list
 from jumar.show.blocks.page import Action, Page, Section, Status, Verdict
 from jumar.show.compare.page.about import ABOUT, about, decision, hypothesis_list, left_out, settings

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from jumar.comparison import OperatorDiff
 from jumar.comparison.diagnosis.rows import Both
-from jumar.recording.foreign.source import RecordingLike
+from jumar.recording.reader import RecordingLike
 from jumar.show.blocks.page import Block, Text
 from jumar.show.blocks.pictures import Counts, Histogram, Raster
 
