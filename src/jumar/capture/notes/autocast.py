@@ -1,4 +1,4 @@
-"""Whether code runs inside autocast: below autocast's own dispatch PyTorch no longer tells."""
+"""`AutocastWatch`: whether code runs inside autocast. Below autocast's dispatch PyTorch does not tell."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ _is_transformed: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functor
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
-    """Tell whether a tensor has no elements of its own to look at.
+    """Tell whether a tensor has no elements in memory to look at.
 
     Operators on it run code of its class (DTensor: communication), it has no one shape, it stands for others within
     a transformation (`torch.func.vmap`, `grad`), or its memory was given back (FSDP) or never was (tangents of zero).

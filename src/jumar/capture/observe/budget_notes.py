@@ -1,4 +1,4 @@
-"""What a step's notes would take on the disk, and how they are made to fit."""
+"""Estimates what a step's notes take on the disk, and makes them fit the budget."""
 
 from __future__ import annotations
 
@@ -135,9 +135,10 @@ def _drop_arrays(calls: Sequence[Call], room: float) -> str:
 
 
 class CappedTensors(Probe):
-    """Copies whole tensors as long as they fit into what a step may take: what does not fit costs no time.
+    """Copies whole tensors as long as they fit into what a step may take. Tensors that do not fit are not copied, so
+    they take no time.
 
-    The time of a step is known when it is over; that of the step before is taken for it.
+    The time of a step is known when the step is over. Until then the time of the step before is used.
     """
 
     def __init__(self, inner: Probe, budget: Budget) -> None:

@@ -1,4 +1,4 @@
-"""What is said of regions that `torch.compile` compiled: which operators in them a recording does not hold."""
+"""Sentences about regions that `torch.compile` compiled: which of their operators a recording does not hold."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _ROOT = re.compile(r"L\['[^']+'\](?:\.|$)|L__[a-z]+___?")
 class Region:
     """A compiled region as one operator: called by the observer, and named by it.
 
-    Of what runs inside, the observer would only see the few kernels that are PyTorch's own: it looks away.
+    The observer notes nothing inside: it would see only the few kernels that are PyTorch's own.
     """
 
     def __init__(self, name: str, run: Callable[..., Any], notebook: Notebook) -> None:
@@ -47,7 +47,7 @@ class Region:
 
 
 class GraphRunner:
-    """Runs graphs, operator by operator, while a step is recorded, and what was compiled otherwise."""
+    """Runs graphs operator by operator while a step is recorded, and the compiled code at all other times."""
 
     def __init__(self, observer: Observer) -> None:
         self._observer = observer

@@ -206,9 +206,9 @@ class Observer:
     def _pause_operators(self) -> None:
         """Leave the operators of an optimizer out, unless they were asked for.
 
-        Parameter rows say what an optimizer did, and its operators are half of a step's, most of them too small
-        to be worth the time it takes to note them. The first recorded step lists them, without values; where
-        no values are recorded at all, operators are what the recording is for.
+        Parameter rows say what an optimizer did. Its operators are half of a step's, and noting most of them takes
+        longer than running them. The first recorded step lists them without values. A recording without any values is
+        made for its operators, and holds them in every step.
         """
         is_wanted = "optimizer" in self._options.levels or not self._notebook.tensor_probes or not self._num_recorded
         if not is_wanted:

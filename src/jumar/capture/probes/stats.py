@@ -161,7 +161,8 @@ def host_statistics(tensor: torch.Tensor) -> Statistics:
 
 
 def blocks_of(flat: torch.Tensor, size: int) -> Sequence[torch.Tensor]:
-    """Return the `size` elements of one dimension as blocks that fit the cache; a short rest is no block of its own."""
+    """Return the `size` elements of one dimension as blocks that fit the cache. A short rest belongs to the last
+    block."""
     return (flat,) if size <= _BLOCK + _BLOCK // 2 else flat.split(_BLOCK)  # type: ignore[no-untyped-call]
 
 

@@ -1,4 +1,4 @@
-"""A copy-on-write view of the folders a script works in, so that a trial run changes nothing of the user's.
+"""A copy-on-write view of the folders a script works in, so that a trial run does not change the user's files.
 
 `Workspace.create` mirrors the working folder, the script's folder and a few folders above them as
 symbolic links. A script that runs in the mirror reads the user's files through the links. In the

@@ -98,7 +98,7 @@ class Session:
     def end(self, status: Status, *, exit_code: int = 0, error: str = "") -> RunEnd:
         """Stop observing, write what is finished and how the run ended.
 
-        A disk that is full by now costs the end file only; the recording then reads as killed.
+        When the disk is full, only the end file is missing, and the recording reads as killed.
         """
         Session.current = None
         self.observer.finish(complete=status in {"finished", "exited"})
@@ -128,7 +128,7 @@ class Session:
             self._sink.wait()
 
     def end_by(self, error: BaseException | None) -> RunEnd:
-        """End as `error` says, which is about to end the process; None for a normal end."""
+        """End with the `error` that is about to end the process; None for a normal end."""
         if self.observer.was_stopped:
             return self.end("stopped")
         cause = error.__context__ if isinstance(error, SystemExit) and error.code else error

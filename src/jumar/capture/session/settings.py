@@ -1,4 +1,4 @@
-"""What a recording says of how its run was set up: what a comparison checks first."""
+"""The description of a run: device, versions, settings. A comparison checks it first."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ def run_info(plan: RecordPlan, device: ActiveDevice | None) -> RunInfo:
 
 
 def device_met(types: Collection[str]) -> dict[str, str]:
-    """Return the fields `device` and `soc` of a run that Jumar brought up no device for, by the types of devices that
-    its tensors are on; empty when they are on the emulated NPU neither nor on a real one."""
+    """Return the fields `device` and `soc` of a run for which Jumar started no device, by the types of devices of its
+    tensors; empty when no tensor is on an NPU, real or emulated."""
     if "npu" not in types:
         return {}
     from jumar.npu.core.state import STATE

@@ -1,4 +1,4 @@
-"""Runs a program under other conditions that a correct program does not mind, to measure its noise floor.
+"""Runs a program under changed conditions that change only its rounding, to measure its noise floor.
 
     threads   another number of threads: sums are cut at other places
     kernels   other kernels where PyTorch has a choice: oneDNN, NNPACK, cuDNN and fused attention off
@@ -35,7 +35,7 @@ LARGEST_TABLE = 1 << 22
 
 @contextmanager
 def varied(how: str) -> Iterator[None]:
-    """Vary what runs inside the `with` block. Raises UsageError for a way that there is not.
+    """Vary what runs inside the `with` block. Raises UsageError for an unknown way.
 
     Enter it before the recording starts; empty for no variation.
     """
@@ -72,7 +72,7 @@ def other_number(threads: int) -> int:
 
 
 def _kernels(stack: ExitStack) -> None:
-    """Switch off the kernels that PyTorch has another for."""
+    """Switch off those kernels for which PyTorch has another."""
     switches: tuple[tuple[Callable[[], bool], Callable[[bool], None]], ...] = (
         (torch._C._get_mkldnn_enabled, torch._C._set_mkldnn_enabled),
         (torch._C._get_nnpack_enabled, torch._C._set_nnpack_enabled),

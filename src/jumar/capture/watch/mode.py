@@ -31,7 +31,8 @@ class ObserverMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Spare the run the import of the compiler (over a second), which PyTorch's default wrapper needs."""
+        """Answer without the import of the compiler, which takes over a second and which PyTorch's default wrapper
+        needs."""
         return False
 
     def __torch_dispatch__(

@@ -59,7 +59,7 @@ class Notebook:
         self.begin_step()
 
     def begin_step(self) -> None:
-        """Forget the step that was (but what `storages.carry` was told), and begin the next one now."""
+        """Forget the last step, except what `storages.carry` was told, and begin the next one now."""
         self.calls: list[Call] = []
         self.unfinished: dict[int, Call] = {}
         """Backward calls of modules that wait for more gradients, by identity."""
@@ -91,9 +91,8 @@ class Notebook:
         return (self.clock.now() - self.step_start) / 1000
 
     def own_work(self) -> AbstractContextManager[None]:
-        """Nothing that runs inside is part of the run: not recorded, not timed, not differentiated.
-
-        Should it fail, the recording ends and the run goes on.
+        """What runs inside is no part of the run: it is not recorded, timed or differentiated. If it fails, the
+        recording ends and the run goes on.
         """
         return _OwnWork(self)
 

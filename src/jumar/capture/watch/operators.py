@@ -1,7 +1,7 @@
 """Notes every aten operator: inputs before it runs, outputs after, where it belongs.
 
-This is the hot path of a recording: it runs some thousand times a step. Attributes are read once,
-what can be looked up once an operator or a module is, and nothing is called that can be spared.
+This is the hot path of a recording: it runs some thousand times a step. Attributes are read once, facts about an
+operator or a module are looked up once, and every call that is not needed is left out.
 """
 
 from __future__ import annotations

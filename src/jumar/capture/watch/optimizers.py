@@ -24,7 +24,7 @@ _NOT_ARGUMENTS = {"params", "param_names"}
 
 
 class _Trained:
-    """One parameter that an optimizer has updated in the step, or was kept from updating."""
+    """One parameter that an optimizer updated in the step, or that it would have updated without `GradScaler`."""
 
     __slots__ = ("gradient", "known_as", "reference", "source")
 
@@ -86,7 +86,7 @@ class OptimizerRows:
                 notebook.storages.note_write(parameter)
 
     def after_scaled_step(self, scaler: Any, optimizer: Any, *, was_called: bool) -> None:
-        """Note the scale of the loss, and parameters whose update was left out: they were to be trained."""
+        """Note the scale of the loss, and the parameters whose update was left out."""
         notebook = self._notebook
         if not notebook.takes_notes or not scaler.is_enabled():
             return
@@ -111,7 +111,7 @@ class OptimizerRows:
                 self._add_row(trained, parameter)
 
     def begin_step(self) -> None:
-        """Forget the step that was."""
+        """Forget the last step."""
         self._under_way.clear()
         self._trained.clear()
 

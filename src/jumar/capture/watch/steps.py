@@ -124,7 +124,8 @@ class StepWatch:
         return (itself, *map(self._as_the_programs, rest)), own
 
     def _as_the_programs(self, argument: Any) -> Any:
-        """Return a closure (LBFGS; Lightning gives one to every optimizer) whose work is not the optimizer's."""
+        """Return the closure so that its operators do not count as the optimizer's. LBFGS takes a closure, and
+        Lightning gives one to every optimizer."""
         if not callable(argument):
             return argument
 

@@ -119,8 +119,8 @@ def _groups(calls: Sequence[Call], flow: Dataflow) -> dict[Hashable, list[int]]:
 
 
 Tokens = list[list[Hashable]]
-"""For each level, from what two calls must share to be taken for the same at once to what is enough in a gap
-between such, what each call of a group has of it."""
+"""The tokens of the calls of a group, by level. Two calls that share a token of the first level are paired at once. A
+token of a later level pairs calls in the gaps between such pairs."""
 
 
 def _tokens(calls: Sequence[Call], flow: Dataflow, group: Sequence[int]) -> Tokens:
@@ -141,9 +141,9 @@ def _match(
 ) -> Iterator[tuple[int, int]]:
     """Yield pairs of places in two groups; what a level leaves between two pairs is matched at the next level.
 
-    What a call reads and hands on changes beside an insertion, so that at this level only what occurs
-    once on each side counts. Where nothing tells which of equal calls is the extra one it is the last,
-    of a backward pass the first, so that a loop's iterations correspond from its start.
+    Beside an insertion, calls read and hand on other values. At this level, therefore, only tokens that occur once on
+    each side count. Of several equal calls the last one counts as the extra one, in a backward pass the first one, so
+    that the iterations of a loop correspond from its start.
     """
     if level == len(tokens[0]) or not first or not second:
         return

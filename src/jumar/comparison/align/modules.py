@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jumar.comparison.align.trees import Node
 
 ALONE = " (target only)"
-"""Marks the place of a module of the target that the reference has not, lest it take the place of another."""
+"""Marks the place of a module that only the target has, so that it does not take the place of another."""
 
 
 @dataclass(slots=True)
@@ -36,7 +36,7 @@ class ModuleMap:
         self.places[1][target.path] = place
 
     def alone(self, side: int, node: Node, place: str = "") -> None:
-        """Nothing on the other side is this module, nor what is below it."""
+        """The other side has neither this module nor a module below it."""
         place = place or f"{node.path}{ALONE if side else ''}"
         self.places[side][node.path] = place
         for child in node.children.values():

@@ -1,9 +1,8 @@
 """Finds regions: one calculation that the two runs make with different operators.
 
-Attention kernels against product, softmax, product; a linear layer against product and sum; a fused
-optimizer against its parts: calls left over on each side that hang together and hand their result to
-the same call are one region. Nothing inside it is compared; its results are, as the next call reads
-them.
+Examples are an attention kernel against product, softmax and product, a linear layer against product and sum, and a
+fused optimizer against its parts. Calls without a partner that are connected and hand their result to the same call are
+one region. The calls inside a region are not compared. Its results are compared as the next call reads them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ SHOWN = 4
 """Operators of a side that are named in words."""
 
 BIASED = frozenset({"convolution", "linear", "addmm", "baddbmm"})
-"""Operators that may leave the sum with a bias to a call of its own."""
+"""Operators that may leave the sum with a bias to another call."""
 
 Read = tuple[TensorRow, CallRow]
 """A tensor and the row that holds it."""
@@ -82,7 +81,7 @@ def _like(read: Read, reference: Read) -> TensorRow:
 
 
 def find_regions(matching: Matching) -> list[Region]:
-    """Return the regions among the calls that have no partner; calls that belong to none stay without.
+    """Return the regions among the calls that have no partner. Calls that belong to no region keep having none.
 
     Parts that hand their results to the same calls as one part of the other side are one region.
     """

@@ -28,7 +28,7 @@ def step_pairs(reference: Sequence[int], target: Sequence[int], offset: int) -> 
 
 
 def find_offset(reference: Sequence[tuple[int, float]], target: Sequence[tuple[int, float]]) -> int:
-    """Return the offset at which the losses agree where already the first do not without one, else 0.
+    """Return the offset at which the losses agree when the first losses do not agree without one, else 0.
 
     The losses that two recordings have in common at an offset must all agree, be at least `FEWEST`, and not be
     all the same.

@@ -37,7 +37,7 @@ class Node:
 
     @cached_property
     def signature(self) -> tuple[object, ...]:
-        """What it calculates, with shapes, whatever its modules are called."""
+        """What it calculates, with shapes and without the names of modules."""
         return tuple(self.own), tuple(child.signature for child in self.children.values())
 
     @cached_property
@@ -70,7 +70,8 @@ class Node:
     def same_values(self, other: Node) -> float:
         """Return the share of parameters that the other has, too, by their figures; 0 where there is none to compare.
 
-        Data that a module reads from outside look like a parameter of it and have no counterpart in another.
+        Data that a module reads from outside look like one of its parameters, and the other module has no such
+        parameter.
         """
         left = list(other.values)
         num_common = 0

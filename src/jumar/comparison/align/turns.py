@@ -13,7 +13,7 @@ SAME_BATCH = 0.5
 """Share of the forward calls of the first turn that must agree in shape for batches to be of one size."""
 
 BACKWARD = -1
-"""Turn of the calls of a backward pass: they run from the last turn to the first, and do not say which one it is."""
+"""Turn of the calls of a backward pass. They run from the last turn to the first and do not show which turn it is."""
 
 Counts = dict[str, tuple[int, int]]
 """Place to how often the reference and the target call the module; the root is empty."""

@@ -84,7 +84,7 @@ class Both:
             return {}
 
     def step_info(self, step: int, rank: int, *, of_target: bool) -> StepInfo:
-        """Return what is known of a step as a whole; nothing of a recording that keeps no such thing."""
+        """Return what is known of a step as a whole; an empty `StepInfo` when the recording does not keep it."""
         read = getattr(self.target if of_target else self.reference, "step_info", None)
         step, rank = self.place(step, rank, of_target=of_target)
         try:

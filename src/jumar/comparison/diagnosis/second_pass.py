@@ -57,7 +57,7 @@ def _around(row: CallRow, rows: Sequence[CallRow]) -> Iterable[tuple[str, CallRo
 
 
 def _computes(row: CallRow) -> bool:
-    """Return whether a row is an operator that gives values of its own, no view and no question."""
+    """Return whether a row is an operator that computes new values: neither a view nor a query."""
     return row.kind == "op" and canonical_name(row.name) not in VIEWS | QUERIES
 
 

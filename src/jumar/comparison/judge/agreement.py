@@ -83,7 +83,7 @@ class Agreements:
     def _read(self, reference: Call, target: Call) -> list[Known] | None:
         """Return the inputs; None when one says more than that it is accounted for.
 
-        Leaves that are equal are taken: they would be, whoever reads them.
+        Equal leaves are taken as read: they are equal for every call that reads them.
         """
         flow, theirs = self._flow, target.inputs
         came_in: list[Known] = []

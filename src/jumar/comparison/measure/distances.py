@@ -10,11 +10,12 @@ For tensors a (reference) and b (target) with n elements, the statistics give bo
 
 (the triangle and Cauchy-Schwarz inequalities). They say nothing about an upper limit. If, however, the
 difference is rounding noise (independent between elements), Δl2, √n·Δmean, Δmax and Δmin each are a draw
-from about the noise itself, so that its size for each element is about L. `noise` is that estimate; it is
-used only to excuse a difference further on, never to accuse.
+from about the noise itself, so that its size for each element is about L. `noise` is that estimate. It only excuses a
+difference further on; no divergence is judged by it.
 
-A sketch gives an estimate D of ‖b - a‖₂ with a bound on its error (docs/sketches.md). What accuses is the lower end,
-D less its bound, or the statistics' bound where that is greater; what excuses (`noise`, `peak`) is the upper end.
+A sketch gives an estimate D of ‖b - a‖₂ with a bound on its error (docs/sketches.md). A divergence is judged by the
+lower end, D less its bound, or by the statistics' bound where that is greater. Differences further on are excused by
+the upper end (`noise`, `peak`).
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class SketchDistance:
 
 @lru_cache(maxsize=8192)
 def sketch_distance(reference: bytes, target: bytes) -> SketchDistance:
-    """Return the distance of two sketches. What one call gives the next one takes: the last few thousand are kept."""
+    """Return the distance of two sketches. The last few thousand are kept, because the next call reads what this call
+    wrote."""
     if reference == target:
         return EQUAL
     difference = np.frombuffer(target, "<f4").astype(np.float64) - np.frombuffer(reference, "<f4")

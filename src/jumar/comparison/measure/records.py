@@ -1,7 +1,7 @@
-"""Published records of compared pairs: `Shown` (tensors) and `Operators`, built when somebody looks at them.
+"""Published records of compared pairs: `Shown` (tensors) and `Operators`. They are built when they are read.
 
-Most pairs agree, and nobody looks at those. Until then a pair that agrees is kept as it was found, and what statistics
-say of a tensor as plain figures. What sketches and whole tensors say is built at once.
+Most pairs agree, and their records are never read. A pair that agrees is therefore kept as it was found, and the
+statistics of its tensors as plain figures. Records from sketches and whole tensors are built at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RecordT = TypeVar("RecordT", TensorDiff, OperatorDiff)
 
 
 class Postponed(Protocol):
-    """A pair of calls that agrees: its record is made when somebody looks at it."""
+    """A pair of calls that agrees. Its record is made when it is read."""
 
     def diff(self) -> OperatorDiff:
         """Return the record."""
@@ -47,7 +47,7 @@ class Postponed(Protocol):
 
 
 class _Late(Sequence[RecordT]):
-    """Records in order, equal to their tuple. Each is built when somebody looks at it."""
+    """Records in order, equal to their tuple. Each is built when it is read."""
 
     __slots__ = ("_kept",)
     _kept: list[Any]

@@ -62,7 +62,7 @@ class HyperparameterDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankDiff:
-    """Something that must be equal on all ranks of one run and is not, or must differ and does not."""
+    """A difference between ranks that must hold the same, or equal data on ranks that must read different data."""
 
     kind: Literal["gradients", "parameters", "data", "collectives"]
     """`data`: the ranks were given equal data; the others differ though they must not."""

@@ -1,4 +1,4 @@
-"""What comparing has to know of an operator: sets of canonical names by kind, from `jumar.operators`.
+"""Sets of canonical operator names by kind, made from `jumar.operators`.
 
 Comparing works on canonical names (`jumar.operators.canonical_name`): no namespace, no overload, no underscore of an
 in-place operator, one name for the variants of a kernel. The sets are made once: they are asked for every call.
@@ -18,7 +18,7 @@ COPIES = named("copies")
 """The values are moved or cast, nothing else."""
 
 TRANSPORT = VIEWS | COPIES
-"""Operators that devices insert or leave out freely; a missing one is not worth a word."""
+"""Operators that devices insert or leave out freely. A missing one is not reported."""
 
 QUERIES = named("query", "to_host")
 """Nothing is calculated: the host asks for a number or a choice."""

@@ -10,7 +10,7 @@ from jumar.comparison.model.renames import Renames
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class CompareOptions:
-    """Settings of `compare`. Raises UsageError for a setting that could not have a meaning."""
+    """Settings of `compare`. Raises UsageError for a setting without a meaning."""
 
     tolerance_scale: float = 1.0
     """Factor on every tolerance; 1.0 is the documented one."""

@@ -43,7 +43,7 @@ _ARROW = re.compile(r"\s+->\s+|\s*→\s*")
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """One rename: what the reference calls so, the target calls so."""
+    """One rename: a pattern of the reference's names, and the target's name for what it matches."""
 
     reference: str
     target: str

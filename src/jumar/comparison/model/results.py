@@ -222,7 +222,7 @@ class Comparison:
 
 
 MAX_JSON_OPERATORS = 200
-"""What diverges after the first divergence is a consequence; more of it helps nobody."""
+"""Divergences after the first one are its consequences, so a few of them are enough."""
 
 
 def plain(value: Any) -> Any:

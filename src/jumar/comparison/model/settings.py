@@ -31,7 +31,7 @@ DECISIVE = (
     "--fp16",
     "accum",
 )
-"""Words in a setting's name that mean: with other values the runs may well compute other numbers."""
+"""Words in the name of a setting that can change the numbers that a run computes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

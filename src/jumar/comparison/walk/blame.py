@@ -17,8 +17,8 @@ from jumar.recording.schema import TensorRow
 def blame(judged: Judgement, of_reference: set[int]) -> OperatorDiff:
     """Return the divergence: of the call itself, or of the calls before it that only one side has.
 
-    Statistics cannot see what a shuffling operator did; if one that only one side has is in the same
-    module and feeds the call by an input that only statistics were compared of, it is it.
+    Statistics do not show what a shuffling operator did. Such an operator is blamed when only one side has it, when it
+    is in the same module, and when the call reads its result as an input of which only statistics were compared.
     """
     suspects = judged.inputs.suspects
     if judged.inputs.out_of_line is None:
@@ -74,7 +74,7 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
 
 
 def _origin(calls: Sequence[Call]) -> Call | None:
-    """Return the first call that makes NaN or Inf of finite inputs, if one does; else any of them may be it."""
+    """Return the first call that makes NaN or Inf of finite inputs; without one, all of the calls."""
     for call in calls:
         if any(num_nonfinite(tensor) for tensor in call.outputs.values()):
             return None if any(num_nonfinite(tensor) for tensor in call.inputs.values()) else call
@@ -124,7 +124,7 @@ class Suspicion:
     random: OperatorDiff | None = None
     """Operator that had drawn other random numbers by then."""
     needs_reader: bool = False
-    """Nothing is calculated in the call itself: it counts when one that calculates reads its result and differs."""
+    """The call itself calculates nothing. It counts when a call that calculates reads its result and differs."""
     open: set[int] = field(default_factory=set)
     """Storages of the reference that depend on it and of which no reader has agreed."""
     _touched: set[int] = field(default_factory=set)
@@ -152,7 +152,7 @@ class Suspicion:
             self._taint(call)
 
     def hand_on(self, call: Call) -> None:
-        """Take in a call that only the reference has: what it makes of a suspicious value is no less so."""
+        """Take in a call that only the reference has. Its result is suspicious when it reads a suspicious value."""
         read = {tensor.storage for tensor in call.inputs.values()} & self._touched
         if read:
             self.open -= read

@@ -1,4 +1,4 @@
-"""`Evidenced`: all that a verdict is drawn from, gathered while two recordings are walked through."""
+"""`Evidenced`: the evidence for a verdict, gathered during the walk through two recordings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jumar.recording.reader import RecordingLike
 
 @dataclass(slots=True)
 class Evidenced:
-    """Everything a verdict is drawn from."""
+    """The evidence for a verdict."""
 
     reference: RecordingLike
     target: RecordingLike

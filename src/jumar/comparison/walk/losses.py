@@ -35,7 +35,8 @@ def compare_losses(
 
 
 def unjudged_after(losses: Iterable[LossPair], last: int | None) -> list[LossPair]:
-    """Return the pairs with those after step `last` unjudged: the runs are an update apart; None for no such step."""
+    """Return the pairs. Those after step `last` are not judged, because the runs are one update apart from there on.
+    None judges all pairs."""
     return [pair if last is None or pair.step <= last else replace(pair, agrees=None) for pair in losses]
 
 

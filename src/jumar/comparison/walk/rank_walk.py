@@ -29,7 +29,7 @@ from jumar.recording.schema import CallRow, StepInfo
 
 @runtime_checkable
 class HasStepInfo(Protocol):
-    """A recording that knows of each step as a whole; foreign ones need not."""
+    """A recording with facts about each step as a whole. Dumps of other tools may have none."""
 
     def step_info(self, step: int, rank: int = 0) -> StepInfo:
         """Return what is known of a step as a whole."""

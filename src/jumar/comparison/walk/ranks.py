@@ -89,7 +89,7 @@ def _read_from_outside(rows: Iterable[CallRow], updated: set[int]) -> tuple[Name
 
 
 def compare_ranks(recording: RecordingLike, side: Side, pair: tuple[int, int], step: int) -> list[RankDiff]:
-    """Return what two ranks of one run must hold in common in a step, and do not, in the order of the causes."""
+    """Return what must be equal on two ranks of one run in a step and differs, in the order of the causes."""
     first, second = (state_of(recording.rows(step, rank)) for rank in pair)
     found: list[RankDiff] = []
 
@@ -136,13 +136,14 @@ def _different(first: Named, second: Named) -> tuple[dict[str, float], int]:
 
 
 def only_in_target(reference: Sequence[RankDiff], target: Sequence[RankDiff]) -> list[RankDiff]:
-    """Return what differs between the target's ranks and not the reference's (sharded parameters do in both)."""
+    """Return what differs between the target's ranks and is equal on the reference's. (Sharded parameters differ in
+    both.)"""
     known = {(diff.kind, name) for diff in reference for name in diff.names}
     return [diff for diff in target if not all((diff.kind, name) in known for name in diff.names)]
 
 
 def compare_ranks_of_one(found: Evidenced, options: CompareOptions) -> None:
-    """Compare ranks of one recording, each step until one differs, with what all ranks must hold in common."""
+    """Compare what must be equal on ranks of one recording, step by step until something differs."""
     found.correspondence.ranks_only = True
     first, end = options.steps or (0, 1 << 62)
     for pair in options.rank_pairs:
@@ -155,7 +156,7 @@ def compare_ranks_of_one(found: Evidenced, options: CompareOptions) -> None:
 
 
 def compare_ranks_of_both(found: Evidenced, ranks: Sequence[int]) -> None:
-    """Look for what the target's ranks do not hold in common and the reference's do, in the first common step."""
+    """Look for what differs between the target's ranks and is equal on the reference's, in the first common step."""
     step = found.steps[0]
     for other in ranks[1:]:
         pair = ranks[0], other

@@ -1,9 +1,10 @@
 """Finds updates that `GradScaler` left out in one run only, and whether its scale accounts for them.
 
-A scaler multiplies the loss, tries, and halves its scale when a gradient overflows: a run that starts with a greater
-scale, or computes in float16 where the other does not, skips steps that the other makes. Nothing is wrong then, though
-from that step on the runs are one update apart. The other run's gradients tell: their greatest value in the skipping
-run's scale either comes near the end of the type, or it does not, and something else made the Inf.
+A scaler multiplies the loss, and halves its scale when a gradient overflows. A run that starts with a greater scale, or
+that computes in float16 where the other run does not, therefore skips steps that the other run makes. That is no fault,
+but from that step on the runs are one update apart. The gradients of the other run tell whether the scale is the cause:
+in the skipping run's scale their greatest value comes near the greatest number of the type. If it does not, something
+else made the Inf.
 """
 
 from __future__ import annotations
@@ -80,14 +81,14 @@ def benign_skip(skipped: Iterable[SkippedUpdate], rank: int) -> int | None:
 
 
 def without_backward(rows: Iterable[CallRow]) -> list[CallRow]:
-    """Return the rows of a step's forward pass: the rest overflowed in one run, as its scale would have it."""
+    """Return the rows of a step's forward pass: the backward pass of one run overflowed because of its scale."""
     return [row for row in rows if row.phase == "forward" or row.kind == "loss"]
 
 
 def _judged(
     mine: Sequence[CallRow], others: Sequence[CallRow], scale: float | None, unscaled: float
 ) -> tuple[str, bool]:
-    """Return why the update was left out, and whether that is the scale's doing. `mine` are the skipping run's rows."""
+    """Return why the update was left out, and whether the scale is the cause. `mine` are the skipping run's rows."""
     loss = next((row for row in mine if row.kind == "loss" and _num_nonfinite(row)), None)
     if loss is not None:
         return "its loss is not finite: that is no matter of the scale", False

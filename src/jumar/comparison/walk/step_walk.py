@@ -106,8 +106,8 @@ class _Walk:
                 self.memory.scaling.note(call, side)  # type: ignore[arg-type]  # mypy widens the literals to str
 
     def _is_silent(self, call: Call | None) -> bool:
-        """Return whether there is no call, or it is an optimizer's operator without values, or one that works on
-        gradients that differ by a loss scale: the parameters' rows hold what it did."""
+        """Return whether the call is not judged: there is none, or it is an optimizer's operator that has no values or
+        works on gradients that differ by a loss scale. The rows of the parameters hold what it did."""
         if call is None:
             return True
         if call.row.phase != "optimizer" or call.row.kind != "op":
@@ -156,8 +156,8 @@ class _Walk:
         self.kept.append(diff)
 
     def _leaves_explain(self, judged: Judgement) -> bool:
-        """Return whether what comes from outside the step explains the difference: in the first step anything,
-        later what training on two devices does not make drift."""
+        """Return whether values from outside the step explain the difference: any of them in the first step, later
+        those that differ by more than training on two devices makes them drift."""
         return any(self.memory.is_first_step or not leaf.drifted for leaf in judged.inputs.leaves)
 
     def _suspects(self, reference: Call, judged: Judgement) -> bool:
@@ -212,7 +212,7 @@ def _note_random(outcome: StepOutcome, diff: OperatorDiff) -> None:
 
 
 def _draws_values(diff: OperatorDiff) -> bool:
-    """A single number is a seed for something else (a sampler, a worker), not data."""
+    """Return whether the drawn values are data. A single number is a seed for a sampler or a worker."""
     return any(shape_size(output.shape) > 1 for output in diff.outputs)
 
 

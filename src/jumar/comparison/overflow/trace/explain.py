@@ -115,7 +115,7 @@ def _budget(output: TensorRow, bad: Sequence[Bad]) -> float:
 
 
 def _by_place(operator: str, output: TensorRow, explaining: Sequence[Bad], arrays: Arrays) -> Verdict | None:
-    """Judge element by element; None where the shapes say nothing of places."""
+    """Judge element by element; None where the shapes do not show which elements belong together."""
     result = arrays.get(output.name)
     if result is None:
         return None
