@@ -161,8 +161,7 @@ def host_statistics(tensor: torch.Tensor) -> Statistics:
 
 
 def blocks_of(flat: torch.Tensor, size: int) -> Sequence[torch.Tensor]:
-    """Return the `size` elements of one dimension as blocks that fit the cache. A short rest belongs to the last
-    block."""
+    """Return the `size` elements of one dimension as blocks that fit the cache; up to one and a half stay one block."""
     return (flat,) if size <= _BLOCK + _BLOCK // 2 else flat.split(_BLOCK)  # type: ignore[no-untyped-call]
 
 

@@ -51,19 +51,21 @@ def align_step(
     kind = _common_kind(reference, target)
     if kind == "none":
         return AlignedStep(kind, [], [], [])
-    mine = calls_of([row for row in reference if row.kind in {kind, "parameter"}], names[0])
-    theirs = calls_of([row for row in target if row.kind in {kind, "parameter"}], names[1])
+    of_reference = calls_of([row for row in reference if row.kind in {kind, "parameter"}], names[0])
+    of_target = calls_of([row for row in target if row.kind in {kind, "parameter"}], names[1])
     repeated = repeated_modules(reference, target, names)
     if repeated:
-        set_turns(mine, reference, names[0], repeated)
-        set_turns(theirs, target, names[1], repeated)
-        if "" in repeated and not same_batch(mine, theirs):
-            mine, theirs = ([call for call in calls if call.row.phase == "optimizer"] for calls in (mine, theirs))
-            return AlignedStep(kind, mine, theirs, align(mine, theirs), parameters_only=True)
-    matching, regions = _matched(mine, theirs)
+        set_turns(of_reference, reference, names[0], repeated)
+        set_turns(of_target, target, names[1], repeated)
+        if "" in repeated and not same_batch(of_reference, of_target):
+            of_reference, of_target = (
+                [call for call in calls if call.row.phase == "optimizer"] for calls in (of_reference, of_target)
+            )
+            return AlignedStep(kind, of_reference, of_target, align(of_reference, of_target), parameters_only=True)
+    matching, regions = _matched(of_reference, of_target)
     is_equal = not (regions or repeated or matching.moved or matching.left(0) or matching.left(1))
     structure = [] if is_equal else differences(matching, regions, repeated)
-    return AlignedStep(kind, mine, theirs, _merge(matching, regions), structure)
+    return AlignedStep(kind, of_reference, of_target, _merge(matching, regions), structure)
 
 
 def _common_kind(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Literal["op", "module", "none"]:
@@ -80,17 +82,17 @@ def _matched(reference: Sequence[Call], target: Sequence[Call]) -> tuple[Matchin
     if list(map(_identity, reference)) == list(map(_identity, target)):
         return Matching.of_equal(reference, target), []
     matching = Matching(reference, target, Dataflow(reference), Dataflow(target))
-    theirs = _groups(target, matching.flows[1])
-    for key, mine in _groups(reference, matching.flows[0]).items():
-        others = theirs.get(key)
+    of_target = _groups(target, matching.flows[1])
+    for key, of_reference in _groups(reference, matching.flows[0]).items():
+        others = of_target.get(key)
         if others:
-            backwards = reference[mine[0]].row.phase == "backward"
-            tokens = _tokens(reference, matching.flows[0], mine), _tokens(target, matching.flows[1], others)
+            backwards = reference[of_reference[0]].row.phase == "backward"
+            tokens = _tokens(reference, matching.flows[0], of_reference), _tokens(target, matching.flows[1], others)
             level = int(
-                reference[mine[0]].turn == BACKWARD
+                reference[of_reference[0]].turn == BACKWARD
             )  # a turn's place in the dataflow is another with more turns
-            for i, j in _match(range(len(mine)), range(len(others)), tokens, level, backwards=backwards):
-                matching.pair(mine[i], others[j])
+            for i, j in _match(range(len(of_reference)), range(len(others)), tokens, level, backwards=backwards):
+                matching.pair(of_reference[i], others[j])
     match_moved(matching)
     return matching, find_regions(matching)
 
@@ -189,8 +191,8 @@ def _merge(matching: Matching, regions: Sequence[Region]) -> list[Pair]:
 
     def alone(side: int, index: int) -> None:
         call = matching.calls[side][index]
-        mine, theirs = (call, None) if side == 0 else (None, call)
-        pairs.append(Pair(mine, theirs, words[side].get(index, ""), certain=(side, call.row.phase) in certain))
+        reference, target = (call, None) if side == 0 else (None, call)
+        pairs.append(Pair(reference, target, words[side].get(index, ""), certain=(side, call.row.phase) in certain))
 
     for i, call in enumerate(matching.calls[0]):
         j = partner.get(i)

@@ -75,9 +75,11 @@ class Pair:
 class Matching:
     """The calls of both sides (0 the reference, 1 the target), their dataflow, and the pairs found so far."""
 
-    def __init__(self, reference: Sequence[Call], target: Sequence[Call], mine: Dataflow, theirs: Dataflow) -> None:
+    def __init__(
+        self, reference: Sequence[Call], target: Sequence[Call], of_reference: Dataflow, of_target: Dataflow
+    ) -> None:
         self.calls = (reference, target)
-        self.flows = (mine, theirs)
+        self.flows = (of_reference, of_target)
         self.partners = ([-1] * len(reference), [-1] * len(target))
         """The index of each call's partner on the other side, -1 without one."""
         self.leaves: dict[Value, Value] = {}
@@ -100,9 +102,9 @@ class Matching:
     def pair(self, i: int, j: int) -> None:
         """Take the reference's i-th and the target's j-th call for the same."""
         self.partners[0][i], self.partners[1][j] = j, i
-        theirs = dict(self.flows[1].reads[j])
+        target = dict(self.flows[1].reads[j])
         for name, value in self.flows[0].reads[i]:
-            other = theirs.get(name)
+            other = target.get(name)
             if value < 0 and other is not None and other < 0:
                 self.leaves.setdefault(value, other)
 
@@ -141,13 +143,13 @@ def _pair_by_values(matching: Matching, i: int) -> None:
     call = matching.calls[0][i]
     if call.row.kind != "op" or call.layout_only:
         return
-    mine = dict(matching.flows[0].reads[i])
+    reference = dict(matching.flows[0].reads[i])
     for j in (*_readers_of_the_same(matching, i), *_makers_for_the_same(matching, i)):
         other = matching.calls[1][j]
         if matching.partners[1][j] >= 0 or (other.row.phase, other.token) != (call.row.phase, call.token):
             continue
-        theirs = dict(matching.flows[1].reads[j])
-        known = [(matching.counterpart(mine[name]), theirs[name]) for name in mine if name in theirs]
+        target = dict(matching.flows[1].reads[j])
+        known = [(matching.counterpart(reference[name]), target[name]) for name in reference if name in target]
         if not any(value is not None and value != found for value, found in known):
             matching.pair(i, j)
             matching.moved.append((i, j))
@@ -168,10 +170,10 @@ def _makers_for_the_same(matching: Matching, i: int) -> Iterator[int]:
     for reader in matching.flows[0].readers[i]:
         other = matching.partners[0][reader]
         if other >= 0:
-            theirs = dict(matching.flows[1].reads[other])
+            target = dict(matching.flows[1].reads[other])
             for name, value in matching.flows[0].reads[reader]:
-                if value == i and theirs.get(name, -1) >= 0:
-                    yield theirs[name]
+                if value == i and target.get(name, -1) >= 0:
+                    yield target[name]
 
 
 def _pair_in_order(matching: Matching) -> None:

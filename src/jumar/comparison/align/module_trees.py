@@ -29,10 +29,10 @@ VALUES_COUNT = 10.0
 
 def match_trees(found: ModuleMap, reference: Sequence[CallRow], target: Sequence[CallRow]) -> None:
     """Enter into `found` which modules belong together, from the rows of one step of each run."""
-    mine, theirs = tree_of(reference), tree_of(target)
+    of_reference, of_target = tree_of(reference), tree_of(target)
     if found.renames.modules:
-        mine = _renamed(mine, found.renames)
-    _match(found, mine, theirs)
+        of_reference = _renamed(of_reference, found.renames)
+    _match(found, of_reference, of_target)
 
 
 def _renamed(root: Node, renames: Renames) -> Node:
@@ -53,16 +53,16 @@ def _all(node: Node) -> Iterable[Node]:
         yield from _all(child)
 
 
-def _match(found: ModuleMap, mine: Node, theirs: Node) -> None:
+def _match(found: ModuleMap, of_reference: Node, of_target: Node) -> None:
     """Match two modules that are one, and all below them."""
-    found.same(mine, theirs)
-    first, second = dict(mine.children), dict(theirs.children)
+    found.same(of_reference, of_target)
+    first, second = dict(of_reference.children), dict(of_target.children)
     pairs: list[tuple[Node, Node]] = []
     if first.keys() != second.keys():
         if _numbered(first) and _numbered(second):
             pairs = _match_layers(found, first, second)
         else:
-            _unwrap(found, (mine, theirs), (first, second))
+            _unwrap(found, (of_reference, of_target), (first, second))
     pairs += [(first.pop(name), second.pop(name)) for name in list(first) if name in second]
     for one, other in _by_structure(list(first.values()), list(second.values())):
         found.renamed.append(RenamedModules(reference=one.path, target=other.path, num_modules=one.size))
@@ -146,10 +146,10 @@ def _most_alike(
 
 def _match_layers(found: ModuleMap, first: dict[str, Node], second: dict[str, Node]) -> list[tuple[Node, Node]]:
     """Return pairs of numbered modules of other counts, in order; what stays alone is left in the dictionaries."""
-    mine, theirs = list(first.values()), list(second.values())
+    of_reference, of_target = list(first.values()), list(second.values())
     pairs = []
-    for i, j in _best_order([[_worth(a, b) for b in theirs] for a in mine]):
-        a, b = mine[i], theirs[j]
+    for i, j in _best_order([[_worth(a, b) for b in of_target] for a in of_reference]):
+        a, b = of_reference[i], of_target[j]
         pairs.append((first.pop(a.name), second.pop(b.name)))
         if a.name != b.name:
             found.renamed.append(

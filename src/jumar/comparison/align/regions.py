@@ -95,9 +95,9 @@ def find_regions(matching: Matching) -> list[Region]:
     for part in parts[0]:
         exits = _by_readers(matching, part, of_target) or _by_memory(matching, part, of_target)
         if exits:
-            theirs = {k for way_out in exits for k in parts[1][of_target[way_out.calls[1]]]}
-            group = _Group(set(part), theirs, exits)
-            for other in [other for other in groups if other.target & theirs]:
+            target = {k for way_out in exits for k in parts[1][of_target[way_out.calls[1]]]}
+            group = _Group(set(part), target, exits)
+            for other in [other for other in groups if other.target & target]:
                 groups.remove(other)
                 group = other.joined(group)
             groups.append(group)
@@ -206,20 +206,23 @@ def _leaves_written(matching: Matching, side: int, part: Iterable[int]) -> dict[
 
 
 def _region(matching: Matching, group: _Group) -> Region:
-    mine, theirs = members = frozenset(group.reference), frozenset(group.target)
-    words = f"{_words(matching, 0, mine)} against {_words(matching, 1, theirs)}"
+    reference, target = members = frozenset(group.reference), frozenset(group.target)
+    words = f"{_words(matching, 0, reference)} against {_words(matching, 1, target)}"
     return Region(
         members=members,
         exits=tuple(group.exits),
         inputs=list(_inputs(matching, *members)),
-        calls=(tuple(matching.calls[0][k] for k in sorted(mine)), tuple(matching.calls[1][k] for k in sorted(theirs))),
+        calls=(
+            tuple(matching.calls[0][k] for k in sorted(reference)),
+            tuple(matching.calls[1][k] for k in sorted(target)),
+        ),
         words=f"{words}, compared where the result leaves them",
     )
 
 
-def _inputs(matching: Matching, mine: frozenset[int], theirs: frozenset[int]) -> Iterator[tuple[Read, Read]]:
+def _inputs(matching: Matching, reference: frozenset[int], target: frozenset[int]) -> Iterator[tuple[Read, Read]]:
     """Yield what both sides read from outside: values that correspond, and leaves of one size in their order."""
-    first, second = _outer_reads(matching, 0, mine), _outer_reads(matching, 1, theirs)
+    first, second = _outer_reads(matching, 0, reference), _outer_reads(matching, 1, target)
     for value, read in first.items():
         other = matching.counterpart(value)
         if other is None and value < 0:

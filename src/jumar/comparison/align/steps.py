@@ -23,8 +23,8 @@ FEWEST = 2
 
 def step_pairs(reference: Sequence[int], target: Sequence[int], offset: int) -> list[tuple[int, int]]:
     """Return the pairs of steps that both recordings have, in order; `offset` is added to the reference's step."""
-    theirs = set(target)
-    return [(step, step + offset) for step in sorted(reference) if step + offset in theirs]
+    of_target = set(target)
+    return [(step, step + offset) for step in sorted(reference) if step + offset in of_target]
 
 
 def find_offset(reference: Sequence[tuple[int, float]], target: Sequence[tuple[int, float]]) -> int:
@@ -33,22 +33,22 @@ def find_offset(reference: Sequence[tuple[int, float]], target: Sequence[tuple[i
     The losses that two recordings have in common at an offset must all agree, be at least `FEWEST`, and not be
     all the same.
     """
-    mine, theirs = dict(reference), dict(target)
-    first = min(mine.keys() & theirs.keys(), default=None)
-    if first is not None and _apart({first: mine[first]}, theirs, 0) <= OTHER:
+    of_reference, of_target = dict(reference), dict(target)
+    first = min(of_reference.keys() & of_target.keys(), default=None)
+    if first is not None and _apart({first: of_reference[first]}, of_target, 0) <= OTHER:
         return 0
     for distance in range(1, FURTHEST + 1):
         for offset in (distance, -distance):
-            common = [step for step in mine if step + offset in theirs]
-            vary = len(common) >= FEWEST and len({mine[step] for step in common}) >= FEWEST
-            if vary and _apart(mine, theirs, offset) <= EQUAL:
+            common = [step for step in of_reference if step + offset in of_target]
+            vary = len(common) >= FEWEST and len({of_reference[step] for step in common}) >= FEWEST
+            if vary and _apart(of_reference, of_target, offset) <= EQUAL:
                 return offset
     return 0
 
 
-def _apart(mine: Mapping[int, float], theirs: Mapping[int, float], offset: int) -> float:
+def _apart(reference: Mapping[int, float], target: Mapping[int, float], offset: int) -> float:
     """Return the greatest relative difference of the losses; inf where one is not finite, or there is no pair."""
-    pairs = [(loss, theirs[step + offset]) for step, loss in mine.items() if step + offset in theirs]
+    pairs = [(loss, target[step + offset]) for step, loss in reference.items() if step + offset in target]
     if not pairs or not all(math.isfinite(loss) for pair in pairs for loss in pair):
         return math.inf
     return max(abs(one - other) / (max(abs(one), abs(other)) or 1.0) for one, other in pairs)
@@ -66,14 +66,14 @@ def offset_shift(rank: int, offset: int) -> Shift:
 
 def micro_steps(reference: Sequence[CallRow], target: Sequence[CallRow], rank: int) -> Shift | None:
     """Return how many times each side calls `.backward()` in a step, when that differs (gradient accumulation)."""
-    mine, theirs = (sum(row.kind == "loss" for row in rows) for rows in (reference, target))
-    if mine == theirs or not mine or not theirs:
+    of_reference, of_target = (sum(row.kind == "loss" for row in rows) for rows in (reference, target))
+    if of_reference == of_target or not of_reference or not of_target:
         return None
     return Shift(
         kind="micro-steps",
         rank=rank,
-        counts=(mine, theirs),
-        sentence=f"a step of the reference has {mine} backward passes and one of the target {theirs} "
+        counts=(of_reference, of_target),
+        sentence=f"a step of the reference has {of_reference} backward passes and one of the target {of_target} "
         "(gradient accumulation): of equal micro-batches the first are compared, of others only the gradients and "
         "parameters at the end of the step",
     )
@@ -87,10 +87,10 @@ def losses_alike(
     A recorded loss is the mean over the backward passes of a step. A script that divides the loss of each by their
     number has losses smaller by that factor; which of the two it is shows in the first common step.
     """
-    mine, theirs = dict(reference), dict(target)
-    first = min(mine.keys() & theirs.keys(), default=None)
+    of_reference, of_target = dict(reference), dict(target)
+    first = min(of_reference.keys() & of_target.keys(), default=None)
     if counts[0] == counts[1] or first is None:
         return list(target)
     factor = counts[1] / counts[0]
-    divided = abs(theirs[first] * factor - mine[first]) < abs(theirs[first] - mine[first])
+    divided = abs(of_target[first] * factor - of_reference[first]) < abs(of_target[first] - of_reference[first])
     return [(step, loss * factor) for step, loss in target] if divided else list(target)

@@ -23,8 +23,12 @@ def repeated_modules(
     reference: Sequence[CallRow], target: Sequence[CallRow], names: tuple[Names | None, Names | None]
 ) -> Counts:
     """Return the modules, topmost only, that the runs call another number of times in the forward pass."""
-    mine, theirs = _times(reference, names[0] or PlainNames()), _times(target, names[1] or PlainNames())
-    counts = {place: (times, theirs[place]) for place, times in mine.items() if theirs.get(place, times) != times}
+    of_reference, of_target = _times(reference, names[0] or PlainNames()), _times(target, names[1] or PlainNames())
+    counts = {
+        place: (times, of_target[place])
+        for place, times in of_reference.items()
+        if of_target.get(place, times) != times
+    }
     if "" in counts:
         return {"": counts[""]}
     return {place: both for place, both in counts.items() if not any(above in counts for above in _above(place))}
@@ -68,11 +72,11 @@ def set_turns(
 
 def same_batch(reference: Iterable[Call], target: Iterable[Call]) -> bool:
     """Return whether the first turns of both sides calculate with batches of one size, as most shapes tell."""
-    mine, theirs = (
+    of_reference, of_target = (
         Counter(call.token for call in calls if call.row.phase == "forward" and call.turn == 0)
         for calls in (reference, target)
     )
-    return sum((mine & theirs).values()) >= SAME_BATCH * max(mine.total(), theirs.total())
+    return sum((of_reference & of_target).values()) >= SAME_BATCH * max(of_reference.total(), of_target.total())
 
 
 Home = tuple[str, tuple[int, ...]]

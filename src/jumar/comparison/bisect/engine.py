@@ -202,13 +202,13 @@ def loss_gap(reference: Mapping[int, float], target: Mapping[int, float]) -> flo
     """
     squares = []
     for step in reference.keys() & target.keys():
-        mine, theirs = reference[step], target[step]
-        if math.isfinite(mine) and math.isfinite(theirs):
-            squares.append((theirs - mine) ** 2)
+        of_reference, of_target = reference[step], target[step]
+        if math.isfinite(of_reference) and math.isfinite(of_target):
+            squares.append((of_target - of_reference) ** 2)
         else:
-            known = mine if math.isfinite(mine) else theirs
+            known = of_reference if math.isfinite(of_reference) else of_target
             squares.append(
-                0.0 if str(mine) == str(theirs) else max(1.0, known * known if math.isfinite(known) else 1.0)
+                0.0 if str(of_reference) == str(of_target) else max(1.0, known * known if math.isfinite(known) else 1.0)
             )
     return math.sqrt(sum(squares) / len(squares)) if squares else 0.0
 

@@ -29,15 +29,15 @@ Seen = Literal["tensors", "sketches", "statistics", "arguments"]
 
 def suspicions(both: Both, diff: OperatorDiff) -> tuple[Suspicion, ...]:
     """Return hypotheses about the outputs of a call, the best first; arguments that differ before all."""
-    mine, theirs = both.pair(diff)
+    reference, target = both.pair(diff)
     found: list[tuple[Hypothesis, str, Seen]] = []
     if diff.arguments:
         found.append((_of_arguments(diff.arguments), "", "arguments"))
-    if mine is None or theirs is None:
-        found += _of_one_side(both, mine, theirs)
+    if reference is None or target is None:
+        found += _of_one_side(both, reference, target)
     else:
-        found += [one for one in _of_tensors(both, diff, mine, theirs) if not _is_consequence(one, diff)]
-        found += _of_conditioning(mine, diff)
+        found += [one for one in _of_tensors(both, diff, reference, target) if not _is_consequence(one, diff)]
+        found += _of_conditioning(reference, diff)
     arises_before = diff.kind == "op" and diff.note  # not in the call itself: the runs may not run the same
     if arises_before and (branches := other_branches(both, diff.step, diff.rank)) is not None:
         found.append((branches, "", "statistics"))
@@ -64,9 +64,9 @@ def _is_consequence(found: tuple[Hypothesis, str, Seen], diff: OperatorDiff) -> 
     return bool(diff.arguments) and seen != "tensors" and hypothesis.kind in CONSEQUENCES
 
 
-def _of_one_side(both: Both, mine: CallRow | None, theirs: CallRow | None) -> list[tuple[Hypothesis, str, Seen]]:
+def _of_one_side(both: Both, reference: CallRow | None, target: CallRow | None) -> list[tuple[Hypothesis, str, Seen]]:
     """Return what an operator that only one run has does to what it reads; the other run goes on with that."""
-    row, of_target = (theirs, True) if theirs is not None else (mine, False)
+    row, of_target = (target, True) if target is not None else (reference, False)
     if row is None or not row.outputs:
         return []
     tensors = both.tensors(row, of_target=of_target)
@@ -118,11 +118,13 @@ def _of_arguments(arguments: tuple[ArgumentDiff, ...]) -> Hypothesis:
     )
 
 
-def _of_tensors(both: Both, diff: OperatorDiff, mine: CallRow, theirs: CallRow) -> list[tuple[Hypothesis, str, Seen]]:
-    first, second = both.tensors(mine, of_target=False), both.tensors(theirs, of_target=True)
+def _of_tensors(
+    both: Both, diff: OperatorDiff, reference: CallRow, target: CallRow
+) -> list[tuple[Hypothesis, str, Seen]]:
+    first, second = both.tensors(reference, of_target=False), both.tensors(target, of_target=True)
     found: list[tuple[Hypothesis, str, Seen]] = []
-    for name, a, b in _pairs(diff, mine, theirs):
-        context = _context(both, diff, mine, theirs, name, first)
+    for name, a, b in _pairs(diff, reference, target):
+        context = _context(both, diff, reference, target, name, first)
         mine_array, theirs_array = first.get(name), second.get(name)
         if mine_array is not None and theirs_array is not None and mine_array.shape == theirs_array.shape:
             found += [(one, name, "tensors") for one in hypotheses(mine_array, theirs_array, context)]
@@ -132,28 +134,30 @@ def _of_tensors(both: Both, diff: OperatorDiff, mine: CallRow, theirs: CallRow) 
     return found
 
 
-def _pairs(diff: OperatorDiff, mine: CallRow, theirs: CallRow) -> Iterator[tuple[str, TensorRow, TensorRow]]:
+def _pairs(diff: OperatorDiff, reference: CallRow, target: CallRow) -> Iterator[tuple[str, TensorRow, TensorRow]]:
     """Yield the tensors that differ; of a parameter its gradient too."""
-    first, second = (named((*row.outputs, *row.inputs)) for row in (mine, theirs))
+    first, second = (named((*row.outputs, *row.inputs)) for row in (reference, target))
     names = [tensor.name for tensor in diff.outputs] or [name for name in first if not name.startswith("input")]
     for name in names:
         if name in first and name in second:
             yield name, first[name], second[name]
 
 
-def _context(both: Both, diff: OperatorDiff, mine: CallRow, theirs: CallRow, name: str, tensors: Tensors) -> Context:
-    a, b = named((*mine.outputs, *mine.inputs))[name], named((*theirs.outputs, *theirs.inputs))[name]
-    dims = dict.fromkeys(size for tensor in mine.inputs for size in tensor.shape)
+def _context(
+    both: Both, diff: OperatorDiff, reference: CallRow, target: CallRow, name: str, tensors: Tensors
+) -> Context:
+    a, b = named((*reference.outputs, *reference.inputs))[name], named((*target.outputs, *target.inputs))[name]
+    dims = dict.fromkeys(size for tensor in reference.inputs for size in tensor.shape)
     return Context(
-        operator=mine.name,
+        operator=reference.name,
         dtype=max(a.dtype, b.dtype, key=epsilon),
         rounding=diff.tolerance,
         num_ranks=both.target.info.num_ranks,
         dims=tuple(dims),
         numbers=_numbers(both, diff),
         inputs=tuple(array for key, array in tensors.items() if key.startswith("input")),
-        previous_reference=_previous(both, mine, name, of_target=False),
-        previous_target=_previous(both, theirs, name, of_target=True),
+        previous_reference=_previous(both, reference, name, of_target=False),
+        previous_target=_previous(both, target, name, of_target=True),
     )
 
 
@@ -224,11 +228,11 @@ def other_branches(both: Both, step: int, rank: int) -> Hypothesis | None:
 
 def _drawn_and_apart(both: Both, at: int, rank: int) -> tuple[str, ...]:
     """Return the generators whose states differ when step `at` begins, and have changed in the step before it."""
-    mine, theirs = (both.step_info(at, rank, of_target=of_target).rng for of_target in (False, True))
+    reference, target = (both.step_info(at, rank, of_target=of_target).rng for of_target in (False, True))
     before = [both.step_info(at - 1, rank, of_target=of_target).rng for of_target in (False, True)]
     return tuple(
         name
         for name in SEEDS
-        if mine.get(name) and theirs.get(name) and mine[name] != theirs[name]
-        if any(old.get(name) and old[name] != new[name] for old, new in zip(before, (mine, theirs), strict=True))
+        if reference.get(name) and target.get(name) and reference[name] != target[name]
+        if any(old.get(name) and old[name] != new[name] for old, new in zip(before, (reference, target), strict=True))
     )

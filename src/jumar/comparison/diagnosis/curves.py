@@ -75,17 +75,17 @@ class _Sum:
 
 def curve_of(both: Both, step: int, rank: int) -> StepCurve:
     """Return the point of one step."""
-    mine, theirs = (_parameters(both.parameters(step, rank, of_target=side)) for side in (False, True))
+    reference, target = (_parameters(both.parameters(step, rank, of_target=side)) for side in (False, True))
     gradients, values = _Sum(), _Sum()
-    common = [name for name in mine if name in theirs]
+    common = [name for name in reference if name in target]
     for name in common:
-        gradients.add(name, named(mine[name].inputs).get(GRADIENT), named(theirs[name].inputs).get(GRADIENT))
-        values.add(name, named(mine[name].outputs).get(VALUE), named(theirs[name].outputs).get(VALUE))
+        gradients.add(name, named(reference[name].inputs).get(GRADIENT), named(target[name].inputs).get(GRADIENT))
+        values.add(name, named(reference[name].outputs).get(VALUE), named(target[name].outputs).get(VALUE))
     return StepCurve(
         step=step,
         rank=rank,
-        reference_norm=math.sqrt(gradients.reference) if gradients.known else _norm(mine),
-        target_norm=math.sqrt(gradients.target) if gradients.known else _norm(theirs),
+        reference_norm=math.sqrt(gradients.reference) if gradients.known else _norm(reference),
+        target_norm=math.sqrt(gradients.target) if gradients.known else _norm(target),
         gradient_error=gradients.error,
         parameter_error=values.error,
         worst_gradient=gradients.worst,

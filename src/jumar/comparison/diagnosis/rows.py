@@ -95,7 +95,9 @@ class Both:
 
     def common(self) -> list[tuple[int, int]]:
         """Return (step, rank) of the steps that both have, in order."""
-        ranks = [mine for mine, _ in self.rank_pairs] or sorted(set(self.reference.ranks) & set(self.target.ranks))
+        ranks = [reference for reference, _ in self.rank_pairs] or sorted(
+            set(self.reference.ranks) & set(self.target.ranks)
+        )
         return sorted(
             (step, rank)
             for rank in ranks

@@ -91,11 +91,11 @@ def second_pass(
     if not suspects or not reference.command or not target.command:
         return None
     firsts = [suspect for suspect in suspects if suspect.role == "first divergence"]
-    mine, theirs = firsts[0], firsts[-1]
+    of_reference, of_target = firsts[0], firsts[-1]
     return SecondPass(
-        step=mine.step,
-        reference=_command(reference, mine, file),
-        target=_command(target, theirs, file),
+        step=of_reference.step,
+        reference=_command(reference, of_reference, file),
+        target=_command(target, of_target, file),
     )
 
 

@@ -85,39 +85,39 @@ class Agreements:
 
         Equal leaves are taken as read: they are equal for every call that reads them.
         """
-        flow, theirs = self._flow, target.inputs
+        flow, partners = self._flow, target.inputs
         came_in: list[Known] = []
         for name, a in reference.inputs.items():
-            b = theirs.get(name)
+            b = partners.get(name)
             if b is None:
                 continue
             if name.startswith("input.out"):
                 return None
             found = self._measures.take(a, b, None)
-            mine, other = flow.traces(a, b)
-            if not found.known or mine.garbage or other.garbage or mine.suspects or other.suspects:
+            trace, other = flow.traces(a, b)
+            if not found.known or trace.garbage or other.garbage or trace.suspects or other.suspects:
                 return None
-            if mine.leaf and other.leaf:
+            if trace.leaf and other.leaf:
                 if not found.equal:
                     return None
                 flow.take_leaf(found)
                 noise = found.noise
             else:
-                least = mine.at_least if mine.at_least > other.at_least else other.at_least
+                least = trace.at_least if trace.at_least > other.at_least else other.at_least
                 if not found.equal and (found.nonfinite_differs or out_of_line(found, least, self._strict)):
                     return None
-                noise = mine.noise if mine.noise > other.noise else other.noise
+                noise = trace.noise if trace.noise > other.noise else other.noise
             came_in.append((name, found, noise))
         return came_in
 
     def _compare(self, reference: Call, target: Call) -> list[Output] | None:
         """Return the outputs when each is equal, or differs by less than the operator's own rounding for sure."""
-        operator, theirs = reference.operator, target.outputs
+        operator, partners = reference.operator, target.outputs
         storages = [tensor.storage for tensor in reference.inputs.values()]
         returned: list[Output] = []
         counts = False
         for name, a in reference.outputs.items():
-            b = theirs.get(name)
+            b = partners.get(name)
             if b is None:
                 continue
             m = self._measures.take(a, b, None)

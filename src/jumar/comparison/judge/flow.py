@@ -111,8 +111,8 @@ class Flow:
         traces = self._of(found)
         if not traces:
             return ()
-        mine, theirs = traces
-        return (*mine.suspects, *theirs.suspects) if mine.suspects or theirs.suspects else ()
+        reference, target = traces
+        return (*reference.suspects, *target.suspects) if reference.suspects or target.suspects else ()
 
     def arrives(self, found: Measure) -> tuple[tuple[Call, ...], bool, float]:
         """Return (suspects, whether it is a leaf of both sides, known noise) of an input that is read now.
@@ -122,20 +122,20 @@ class Flow:
         traces = self._of(found)
         if not traces:
             return (), False, 0.0
-        mine, theirs = traces
-        suspects = (*mine.suspects, *theirs.suspects) if mine.suspects or theirs.suspects else ()
-        if found.known and mine.leaf and theirs.leaf:
+        reference, target = traces
+        suspects = (*reference.suspects, *target.suspects) if reference.suspects or target.suspects else ()
+        if found.known and reference.leaf and target.leaf:
             self._put_both(found, Trace(found.noise, peak_of(found)))
             return suspects, True, found.noise
-        return suspects, False, mine.noise if mine.noise > theirs.noise else theirs.noise
+        return suspects, False, reference.noise if reference.noise > target.noise else target.noise
 
     def known_noise(self, found: Measure) -> float:
         """Return the absolute error of an element that compared calls account for."""
         traces = self._of(found)
         if not traces:
             return 0.0
-        mine, theirs = traces
-        return mine.noise if mine.noise > theirs.noise else theirs.noise
+        reference, target = traces
+        return reference.noise if reference.noise > target.noise else target.noise
 
     def known_peak(self, found: Measure) -> float | None:
         """Return the same for the worst element; None where nothing is known (no flow, or a leaf of both)."""
@@ -155,9 +155,9 @@ class Flow:
     def _of(self, found: Measure) -> tuple[Trace, Trace] | tuple[()]:
         if not self.enabled:
             return ()
-        mine = self._traces["reference"].get(found.reference.storage) or self.trace("reference", found.reference)
-        theirs = self._traces["target"].get(found.target.storage) or self.trace("target", found.target)
-        return mine, theirs
+        reference = self._traces["reference"].get(found.reference.storage) or self.trace("reference", found.reference)
+        target = self._traces["target"].get(found.target.storage) or self.trace("target", found.target)
+        return reference, target
 
     def _put_both(self, found: Measure, trace: Trace) -> None:
         self._put("reference", found.reference, trace)

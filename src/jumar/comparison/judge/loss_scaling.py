@@ -91,9 +91,9 @@ class LossScaling:
         """Measure two tensors, the target's in the reference's scale."""
         if not self.differs:
             return measure(reference, target, load)
-        mine = self._factors["reference"].get(reference.storage, 1.0)
-        theirs = self._factors["target"].get(target.storage, 1.0)
-        return _measure_scaled(reference, target, load, mine / theirs)
+        of_reference = self._factors["reference"].get(reference.storage, 1.0)
+        of_target = self._factors["target"].get(target.storage, 1.0)
+        return _measure_scaled(reference, target, load, of_reference / of_target)
 
     def measure_either(self, reference: TensorRow, target: TensorRow, load: Loaders) -> Measure:
         """Measure what an optimizer read or left: without the scales, or (a fused optimizer takes them out itself)
@@ -132,16 +132,16 @@ def _scaled_sketch(sketch: bytes, factor: float) -> bytes:
 def _scaled_loaders(load: Loaders, factor: float) -> Loaders:
     if load is None:
         return None
-    mine, theirs = load
+    reference, target = load
 
     def scaled(tensor: TensorRow) -> object:
         import numpy as np
 
-        array = theirs(tensor)
+        array = target(tensor)
         # NOTE: multiplying an array without dimensions gives a scalar, which is no array any more
         return None if array is None else np.asarray(array.astype(np.float64) * factor)
 
-    return mine, scaled  # type: ignore[return-value]  # numpy is imported where arrays are, not here
+    return reference, scaled  # type: ignore[return-value]  # numpy is imported where arrays are, not here
 
 
 class Measures:

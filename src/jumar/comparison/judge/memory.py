@@ -114,23 +114,23 @@ def key_of(call: Call, name: str) -> Key:
 
 def optimizers_of(reference: Iterable[CallRow], target: Iterable[CallRow]) -> Optimizers:
     """Return the optimizers of both sides and the settings in which they differ, group by group."""
-    mine, theirs = ([row for row in rows if row.kind == "optimizer"] for rows in (reference, target))
-    if not mine or not theirs:
+    of_reference, of_target = ([row for row in rows if row.kind == "optimizer"] for rows in (reference, target))
+    if not of_reference or not of_target:
         return Optimizers()
     differences: dict[str, ArgumentDiff] = {}
     rates: list[float] = []
-    for first, second in zip(mine, theirs, strict=False):
+    for first, second in zip(of_reference, of_target, strict=False):
         groups = groups_of(first), groups_of(second)
         rates += [float(group["lr"]) for side in groups for group in side if isinstance(group.get("lr"), int | float)]
         for one, other in zip(*groups, strict=False):
             for diff in _differences(one, other):
                 differences.setdefault(diff.name, diff)
     return Optimizers(
-        names=(mine[0].name, theirs[0].name),
+        names=(of_reference[0].name, of_target[0].name),
         rate=max(rates, default=None),
         differences=tuple(differences.values()),
-        seqs=(mine[0].seq, theirs[0].seq),
-        sources=(mine[0].source, theirs[0].source),
+        seqs=(of_reference[0].seq, of_target[0].seq),
+        sources=(of_reference[0].source, of_target[0].source),
     )
 
 

@@ -13,7 +13,7 @@ factor 4 leaves a margin of nearly 2 for the root of it. Added are what the para
 one rounding of the parameter itself.
 
 Gradients need not be distributed so: those of the keys' bias in attention, or of a bias before a batch norm, are
-nothing but noise, and any step of theirs is right. So with noisy gradients one parameter beyond the bound is
+nothing but noise, and any step of these parameters is right. So with noisy gradients one parameter beyond the bound is
 no proof; the optimizer is named when it is the rule, `SHARE` of all parameters.
 """
 

@@ -94,16 +94,16 @@ class ArrayDistance:
     def add(self, other: ArrayDistance) -> None:
         """Take in the distance of the elements that follow."""
         for field in fields(self):
-            mine, theirs = getattr(self, field.name), getattr(other, field.name)
+            own, others = getattr(self, field.name), getattr(other, field.name)
             if field.name in {"max_abs", "max_relative"}:
-                if theirs is not None and (mine is None or theirs.difference > mine.difference):
-                    setattr(self, field.name, theirs)
+                if others is not None and (own is None or others.difference > own.difference):
+                    setattr(self, field.name, others)
             elif field.name == "greatest":
-                self.greatest = max(mine, theirs)
+                self.greatest = max(own, others)
             elif field.name == "nonfinite_differs":
-                self.nonfinite_differs = mine or theirs
+                self.nonfinite_differs = own or others
             else:
-                setattr(self, field.name, mine + theirs)
+                setattr(self, field.name, own + others)
 
 
 def distance(reference: Numbers | Stored, target: Numbers | Stored) -> ArrayDistance:

@@ -280,13 +280,13 @@ def _checksums(
     return (found[0], found[1]) if len(found) == len(arrays) and reference.dtype == target.dtype else None
 
 
-def _from_hashes(result: Measure, mine: str = "", theirs: str = "") -> None:
-    mine, theirs = mine or result.reference.hash, theirs or result.target.hash
-    if len(mine) != len(theirs):
+def _from_hashes(result: Measure, reference: str = "", target: str = "") -> None:
+    reference, target = reference or result.reference.hash, target or result.target.hash
+    if len(reference) != len(target):
         result.note = OTHER_HASHES
         return
     result.known = result.hashed = True
-    result.nonfinite_differs = mine != theirs
+    result.nonfinite_differs = reference != target
     result.note = NOT_EQUAL if result.nonfinite_differs else ""
 
 

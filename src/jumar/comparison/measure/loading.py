@@ -60,12 +60,12 @@ class TensorReader:
 
 def tensor_loader(reference: RecordingLike, target: RecordingLike) -> Load:
     """Return what loads the whole tensors of a pair of calls."""
-    mine, theirs = (TensorReader(side) if side.has_tensors() else None for side in (reference, target))
-    if mine is None and theirs is None:
+    of_reference, of_target = (TensorReader(side) if side.has_tensors() else None for side in (reference, target))
+    if of_reference is None and of_target is None:
         return None
     return lambda one, other: (
-        _of(mine, one) if mine is not None else no_tensor,
-        _of(theirs, other) if theirs is not None else no_tensor,
+        _of(of_reference, one) if of_reference is not None else no_tensor,
+        _of(of_target, other) if of_target is not None else no_tensor,
     )
 
 

@@ -241,18 +241,18 @@ def argument_differences(reference: Call, target: Call) -> tuple[ArgumentDiff, .
     if reference.row.arguments == target.row.arguments or not (same_operator(reference, target) and same_item):
         return ()
     try:
-        mine, theirs = reference.arguments(), target.arguments()
+        of_reference, of_target = reference.arguments(), target.arguments()
     except json.JSONDecodeError:
         return ()
     return tuple(
         ArgumentDiff(
             name=name,
-            reference=mine.get(name, DEFAULT),
-            target=theirs.get(name, DEFAULT),
-            given=name in mine and name in theirs,
+            reference=of_reference.get(name, DEFAULT),
+            target=of_target.get(name, DEFAULT),
+            given=name in of_reference and name in of_target,
         )
-        for name in {**mine, **theirs}
-        if not _ignored(name) and mine.get(name, DEFAULT) != theirs.get(name, DEFAULT)
+        for name in {**of_reference, **of_target}
+        if not _ignored(name) and of_reference.get(name, DEFAULT) != of_target.get(name, DEFAULT)
     )
 
 

@@ -76,14 +76,14 @@ class Renames:
     def operator(self, name: str) -> str:
         """Return the reference's name for the target's operator `name`, with or without an overload."""
         base = name.split(".", 1)[0]
-        for mine, theirs in self.operators:
-            if fnmatchcase(name, theirs) or fnmatchcase(base, theirs):
-                return mine
+        for reference, target in self.operators:
+            if fnmatchcase(name, target) or fnmatchcase(base, target):
+                return reference
         return name
 
     def parameter(self, name: str) -> str:
         """Return the reference's name for the target's parameter `name`."""
-        return next((mine for mine, theirs in self.parameters if fnmatchcase(name, theirs)), name)
+        return next((reference for reference, target in self.parameters if fnmatchcase(name, target)), name)
 
 
 def read_renames(path: str | Path) -> Renames:
@@ -106,8 +106,8 @@ def parse_renames(text: str, source: str = "renames") -> Renames:
         content = re.sub(r"(^|\s)#.*$", "", line).strip()
         if content:
             where = f"{source}, line {number}"
-            kind, mine, theirs = _parsed(content, where)
-            found[kind].append((mine, theirs, where))
+            kind, reference, target = _parsed(content, where)
+            found[kind].append((reference, target, where))
     return _built(found)
 
 
@@ -117,10 +117,10 @@ def _parsed(content: str, where: str) -> tuple[str, str, str]:
         raise UsageError(f"{where}: a rename reads `old -> new`; got {content!r}. Write the reference's name first.")
     word, _, rest = sides[0].partition(" ")
     kind = word if word in KINDS and rest else "module"
-    mine = rest.strip() if kind == word else sides[0]
-    if " " in mine and not mine.startswith("/"):
+    reference = rest.strip() if kind == word else sides[0]
+    if " " in reference and not reference.startswith("/"):
         raise UsageError(f"{where}: {word!r} is no kind of name; use one of {', '.join(KINDS)}, or none for modules.")
-    return kind, mine, sides[1]
+    return kind, reference, sides[1]
 
 
 def _from_toml(text: str, source: str) -> Renames:
@@ -134,37 +134,37 @@ def _from_toml(text: str, source: str) -> Renames:
         if kind not in KINDS or not isinstance(names, Mapping):
             known = ", ".join(f"[{kind}s]" for kind in KINDS)
             raise UsageError(f"{source}: {table!r} is no table of renames; use {known}.")
-        for mine, theirs in names.items():
-            where = f"{source}, [{table}] {mine}"
-            if not isinstance(theirs, str):
-                raise UsageError(f"{where}: a name is text; got {theirs!r}. Put it in quotes.")
-            found[kind].append((mine, theirs, where))
+        for reference, target in names.items():
+            where = f"{source}, [{table}] {reference}"
+            if not isinstance(target, str):
+                raise UsageError(f"{where}: a name is text; got {target!r}. Put it in quotes.")
+            found[kind].append((reference, target, where))
     return _built(found)
 
 
 def _built(found: Mapping[str, Iterable[tuple[str, str, str]]]) -> Renames:
     return Renames(
         modules=tuple(_rename(*entry) for entry in found["module"]),
-        operators=tuple((mine, theirs) for mine, theirs, _ in found["operator"]),
-        parameters=tuple((mine, theirs) for mine, theirs, _ in found["parameter"]),
+        operators=tuple((reference, target) for reference, target, _ in found["operator"]),
+        parameters=tuple((reference, target) for reference, target, _ in found["parameter"]),
     )
 
 
-def _rename(mine: str, theirs: str, where: str) -> Rename:
-    if len(mine) > 1 and mine.startswith("/") and mine.endswith("/"):
-        expression, template = mine[1:-1], theirs
+def _rename(reference: str, target: str, where: str) -> Rename:
+    if len(reference) > 1 and reference.startswith("/") and reference.endswith("/"):
+        expression, template = reference[1:-1], target
     else:
-        if re.findall(r"\*+", mine) != re.findall(r"\*+", theirs):
-            raise UsageError(f"{where}: both names need the same wildcards; got {mine!r} and {theirs!r}.")
-        expression = "".join(_expression(part) for part in re.split(r"(\*+)", mine))
+        if re.findall(r"\*+", reference) != re.findall(r"\*+", target):
+            raise UsageError(f"{where}: both names need the same wildcards; got {reference!r} and {target!r}.")
+        expression = "".join(_expression(part) for part in re.split(r"(\*+)", reference))
         numbers = iter(range(1, 100))
-        template = re.sub(r"\*+", lambda _: f"\\g<{next(numbers)}>", theirs)
+        template = re.sub(r"\*+", lambda _: f"\\g<{next(numbers)}>", target)
     try:
         pattern = re.compile(f"(?:{expression})(?=\\.|$)")
         _check_groups(pattern, template)
     except (re.error, IndexError) as error:
-        raise UsageError(f"{where}: {mine!r} -> {theirs!r} is no valid pattern: {error}. Correct it.") from error
-    return Rename(mine, theirs, pattern, template)
+        raise UsageError(f"{where}: {reference!r} -> {target!r} is no valid pattern: {error}. Correct it.") from error
+    return Rename(reference, target, pattern, template)
 
 
 def _expression(part: str) -> str:
@@ -180,4 +180,4 @@ def _check_groups(pattern: re.Pattern[str], template: str) -> None:
 
 def rename_lines(renames: Iterable[tuple[str, str]]) -> str:
     """Return the file for module renames (reference, target); the root is `.`."""
-    return "\n".join(f"{mine or '.'} -> {theirs or '.'}" for mine, theirs in renames)
+    return "\n".join(f"{reference or '.'} -> {target or '.'}" for reference, target in renames)

@@ -49,13 +49,13 @@ class SettingDiff:
 
 def setting_differences(reference: RunInfo, target: RunInfo) -> list[SettingDiff]:
     """Return what differs in how two recordings were made, decisive settings first."""
-    mine, theirs = dict(_flat("", reference.settings)), dict(_flat("", target.settings))
-    for settings, info in ((mine, reference), (theirs, target)):
+    of_reference, of_target = dict(_flat("", reference.settings)), dict(_flat("", target.settings))
+    for settings, info in ((of_reference, reference), (of_target, target)):
         settings.update({"num_ranks": info.num_ranks, **argument_settings(info), **version_settings(info)})
     found = [
-        SettingDiff(name=name, reference=mine.get(name), target=theirs.get(name), severity=_severity(name))
-        for name in sorted({*mine, *theirs})
-        if not _equal(mine.get(name), theirs.get(name))
+        SettingDiff(name=name, reference=of_reference.get(name), target=of_target.get(name), severity=_severity(name))
+        for name in sorted({*of_reference, *of_target})
+        if not _equal(of_reference.get(name), of_target.get(name))
     ]
     return sorted(found, key=lambda diff: -diff.severity)
 

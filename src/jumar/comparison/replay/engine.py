@@ -184,10 +184,10 @@ class Engine:
         arguments = other_arguments(partner, inputs.row)
         replayed = replace(replayed, reference_row=partner, arguments=arguments)
         try:
-            theirs = inputs_of(self._reference, partner)
-            exact = self._truth(theirs)
-            reference_own = own_error(partner, theirs.arrays, exact.outputs)
-            swapped = with_tensors_of(inputs, theirs)
+            of_reference = inputs_of(self._reference, partner)
+            exact = self._truth(of_reference)
+            reference_own = own_error(partner, of_reference.arrays, exact.outputs)
+            swapped = with_tensors_of(inputs, of_reference)
             between = self._truth(swapped) if swapped is not None else None
         except NotReplayable as refusal:
             return replace(replayed, note="; ".join(filter(None, (replayed.note, f"reference: {refusal}"))))

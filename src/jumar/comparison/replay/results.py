@@ -135,10 +135,10 @@ class Replayed:
     @property
     def ratio(self) -> float | None:
         """Own error over the reference's own error; None when either is unknown, inf when the reference has none."""
-        mine, theirs = self.own_error, self.reference_error
-        if mine is None or theirs is None:
+        own, of_reference = self.own_error, self.reference_error
+        if own is None or of_reference is None:
             return None
-        return mine / theirs if theirs > 0 else (math.inf if mine > 0 else 1.0)
+        return own / of_reference if of_reference > 0 else (math.inf if own > 0 else 1.0)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values: the row's identity, the three numbers, the outputs."""

@@ -108,14 +108,14 @@ def with_tensors_of(target: Inputs, reference: Inputs) -> Inputs | None:
 
     Shapes may differ in nothing, dtypes in anything: the truth is float64 on both sides.
     """
-    mine = {name: value for name, value in reference.invocation.values.items() if _holds_tensor(value)}
-    theirs = {name: value for name, value in target.invocation.values.items() if _holds_tensor(value)}
-    if mine.keys() != theirs.keys() or reference.only != target.only:
+    of_reference = {name: value for name, value in reference.invocation.values.items() if _holds_tensor(value)}
+    of_target = {name: value for name, value in target.invocation.values.items() if _holds_tensor(value)}
+    if of_reference.keys() != of_target.keys() or reference.only != target.only:
         return None
     shapes = [tensor.shape for tensor in reference.invocation.tensors]
     if shapes != [tensor.shape for tensor in target.invocation.tensors]:
         return None
-    invocation = target.invocation.with_values(mine)
+    invocation = target.invocation.with_values(of_reference)
     return Inputs(target.row, invocation, reference.arrays, target.only)
 
 

@@ -69,7 +69,7 @@ def compare(
     if len(pairs) > 1 and found.steps:
         from jumar.comparison.walk.ranks import compare_ranks_of_both
 
-        compare_ranks_of_both(found, [mine for mine, _ in pairs])
+        compare_ranks_of_both(found, [of_reference for of_reference, _ in pairs])
     without = found.counts["not-compared"]
     if without > found.counts.total() / 2:
         found.notes.append(
@@ -80,8 +80,8 @@ def compare(
 
 def _check_ranks(found: Evidenced, pairs: Sequence[RankPair]) -> None:
     for side, recording, named in (
-        ("reference", found.reference, {mine for mine, _ in pairs}),
-        ("target", found.target, {theirs for _, theirs in pairs}),
+        ("reference", found.reference, {reference for reference, _ in pairs}),
+        ("target", found.target, {target for _, target in pairs}),
     ):
         missing = sorted(named - set(recording.ranks))
         if missing:
@@ -103,29 +103,29 @@ def _is_one_recording(found: Evidenced) -> bool:
 
 
 def _common_ranks(found: Evidenced) -> list[RankPair]:
-    mine, theirs = set(found.reference.ranks), set(found.target.ranks)
-    if mine != theirs:
-        found.notes.append(f"ranks {sorted(mine ^ theirs)} are in one recording only and are not compared")
-    return [(rank, rank) for rank in sorted(mine & theirs)]
+    reference, target = set(found.reference.ranks), set(found.target.ranks)
+    if reference != target:
+        found.notes.append(f"ranks {sorted(reference ^ target)} are in one recording only and are not compared")
+    return [(rank, rank) for rank in sorted(reference & target)]
 
 
 def _steps_of(
     found: Evidenced, target: RecordingLike, ranks: RankPair, options: CompareOptions
 ) -> tuple[list[tuple[int, int]], int]:
     """Return the pairs of steps to compare, and the offset between their numbers."""
-    mine, theirs = found.reference.steps(ranks[0]), target.steps(ranks[1])
+    of_reference, of_target = found.reference.steps(ranks[0]), target.steps(ranks[1])
     offset = options.offset
     if offset is None:
         offset = find_offset(found.reference.losses(ranks[0]), target.losses(ranks[1]))
     first, end = options.steps or (0, 1 << 62)
-    return [pair for pair in step_pairs(mine, theirs, offset) if first <= pair[0] < end], offset
+    return [pair for pair in step_pairs(of_reference, of_target, offset) if first <= pair[0] < end], offset
 
 
 def _note_steps(found: Evidenced, ranks: RankPair, offset: int) -> None:
-    mine, theirs = set(found.reference.steps(ranks[0])), {step - offset for step in found.target.steps(ranks[1])}
-    if mine != theirs:
+    reference, target = set(found.reference.steps(ranks[0])), {step - offset for step in found.target.steps(ranks[1])}
+    if reference != target:
         found.notes.append(
-            f"rank {ranks[0]}: steps {_brief(mine ^ theirs)} are in one recording only and are not compared"
+            f"rank {ranks[0]}: steps {_brief(reference ^ target)} are in one recording only and are not compared"
         )
     if offset:
         found.correspondence.shifts.append(offset_shift(ranks[0], offset))
@@ -150,10 +150,10 @@ def _compare_rank(found: Evidenced, ranks: RankPair, options: CompareOptions, on
         walk.take_into(found, step, other, is_first=number == 0)
         if on_progress is not None:
             on_progress(number + 1, len(steps))
-    mine = found.reference.losses(ranks[0])
-    theirs = [(step - offset, loss) for step, loss in found.target.losses(ranks[1])]
+    reference = found.reference.losses(ranks[0])
+    target = [(step - offset, loss) for step, loss in found.target.losses(ranks[1])]
     cut = next((shift.counts for shift in found.correspondence.shifts if shift.kind == "micro-steps"), (1, 1))
-    losses = compare_losses(mine, losses_alike(mine, theirs, cut), ranks[0], found.coarsest)
+    losses = compare_losses(reference, losses_alike(reference, target, cut), ranks[0], found.coarsest)
     found.losses.extend(unjudged_after(losses, benign_skip(found.skipped, ranks[0])))
 
 
@@ -182,9 +182,9 @@ def _add_rank(floor: NoiseFloor, pair: Evidenced, rank: int, load: Load) -> int:
     memory = Memory(reduced=reduced_products(pair.reference.info, pair.target.info))
     steps = sorted({*pair.reference.steps(rank)} & {*pair.target.steps(rank)})
     for step in steps:
-        mine, theirs = pair.reference.rows(step, rank), pair.target.rows(step, rank)
-        memory.begin_step(mine, theirs)
-        outcome = compare_step(align_step(mine, theirs), load, tolerance_scale=1.0, memory=memory)
+        reference, target = pair.reference.rows(step, rank), pair.target.rows(step, rank)
+        memory.begin_step(reference, target)
+        outcome = compare_step(align_step(reference, target), load, tolerance_scale=1.0, memory=memory)
         _must_be_the_same_run(pair.target, outcome, is_first=step == steps[0])
         floor.add(outcome.operators)
     return len(steps)

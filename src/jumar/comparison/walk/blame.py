@@ -27,9 +27,9 @@ def blame(judged: Judgement, of_reference: set[int]) -> OperatorDiff:
         suspects = shuffling if blind and not judged.diff.arguments else ()
     if not suspects:
         return judged.diff
-    mine = [call for call in suspects if id(call) in of_reference]
-    theirs = [call for call in suspects if id(call) not in of_reference]
-    return _of_suspects(judged, mine, theirs)
+    reference = [call for call in suspects if id(call) in of_reference]
+    target = [call for call in suspects if id(call) not in of_reference]
+    return _of_suspects(judged, reference, target)
 
 
 def _related(first: str, second: str) -> bool:
@@ -37,11 +37,11 @@ def _related(first: str, second: str) -> bool:
     return shorter == longer or not shorter or longer.startswith(f"{shorter}.")
 
 
-def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> OperatorDiff:
+def _of_suspects(judged: Judgement, reference: list[Call], target: list[Call]) -> OperatorDiff:
     seen = judged.diff
-    at = _origin(theirs) or (theirs or mine)[-1]
-    theirs = theirs[: theirs.index(at) + 1] if at in theirs else theirs
-    ours, other = (mine[-1].row if mine else None), (theirs[-1].row if theirs else None)
+    at = _origin(target) or (target or reference)[-1]
+    target = target[: target.index(at) + 1] if at in target else target
+    last, other = (reference[-1].row if reference else None), (target[-1].row if target else None)
     name, error, tolerance = judged.inputs.out_of_line or ("", seen.error, seen.tolerance)
     read = tuple(tensor for tensor in seen.inputs if tensor.name == name)
     return replace(
@@ -50,13 +50,13 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
         module_type=at.row.module_type,
         phase=at.row.phase,
         occurrence=at.row.occurrence,
-        reference_name=ours.name if ours else "",
+        reference_name=last.name if last else "",
         target_name=other.name if other else "",
-        reference_seq=ours.seq if ours else None,
+        reference_seq=last.seq if last else None,
         target_seq=other.seq if other else None,
         source=at.row.source,
-        reference_source=ours.source if ours else "",
-        status="random" if drew_others(mine, theirs) else "diverge",
+        reference_source=last.source if last else "",
+        status="random" if drew_others(reference, target) else "diverge",
         error=error,
         tolerance=tolerance,
         floor=None if tolerance is None else tolerance / MULTIPLES,
@@ -68,7 +68,7 @@ def _of_suspects(judged: Judgement, mine: list[Call], theirs: list[Call]) -> Ope
         arguments=(),
         outputs=read or seen.outputs,
         inputs=(),
-        note=f"not compared itself ({_sides(mine, theirs)}); seen in what {seen.name} "
+        note=f"not compared itself ({_sides(reference, target)}); seen in what {seen.name} "
         f"{'reads' if judged.inputs.out_of_line else 'returns'}",
     )
 
@@ -81,9 +81,9 @@ def _origin(calls: Sequence[Call]) -> Call | None:
     return None
 
 
-def drew_others(mine: Sequence[Call], theirs: Sequence[Call]) -> bool:
+def drew_others(reference: Sequence[Call], target: Sequence[Call]) -> bool:
     """Return whether the calls draw random numbers, and not visibly the same ones: masks with equal shares of ones."""
-    drawn = [[call for call in calls if draws(call.row)] for calls in (mine, theirs)]
+    drawn = [[call for call in calls if draws(call.row)] for calls in (reference, target)]
     if not any(drawn):
         return False
     shares = [{mask.mean for call in calls for mask in call.outputs.values() if _is_mask(mask)} for calls in drawn]
@@ -94,11 +94,11 @@ def _is_mask(tensor: TensorRow) -> bool:
     return tensor.minimum == 0.0 and tensor.maximum == 1.0 and tensor.mean is not None and tensor.mean > 0.0
 
 
-def _sides(mine: Sequence[Call], theirs: Sequence[Call]) -> str:
+def _sides(reference: Sequence[Call], target: Sequence[Call]) -> str:
     """Return which calls of which side are meant."""
-    if [call.row.name for call in mine] == [call.row.name for call in theirs]:
-        return f"{_listed(mine)} of both runs"
-    sides = (("reference only", mine), ("target only", theirs))
+    if [call.row.name for call in reference] == [call.row.name for call in target]:
+        return f"{_listed(reference)} of both runs"
+    sides = (("reference only", reference), ("target only", target))
     return "; ".join(f"{side}: {_listed(calls)}" for side, calls in sides if calls)
 
 

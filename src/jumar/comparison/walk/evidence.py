@@ -83,10 +83,10 @@ def incomparable(found: Evidenced) -> str:
 
 def other_ranks(found: Evidenced) -> str:
     """Return that the recordings have no rank in common; empty where they have one."""
-    mine, theirs = sorted(found.reference.ranks), sorted(found.target.ranks)
-    if not mine or not theirs or set(mine) & set(theirs):
+    reference, target = sorted(found.reference.ranks), sorted(found.target.ranks)
+    if not reference or not target or set(reference) & set(target):
         return ""
-    return f"the recordings have no rank in common (reference {_listed(mine)}, target {_listed(theirs)})"
+    return f"the recordings have no rank in common (reference {_listed(reference)}, target {_listed(target)})"
 
 
 def _listed(ranks: list[int]) -> str:

@@ -26,11 +26,11 @@ def compare_losses(
     reference: Iterable[tuple[int, float]], target: Iterable[tuple[int, float]], rank: int, coarsest: float
 ) -> list[LossPair]:
     """Return a pair for each step that either side has; `coarsest` is the coarsest epsilon the runs calculate in."""
-    mine, theirs = dict(reference), dict(target)
-    first = min({*mine} & {*theirs}, default=0)
+    of_reference, of_target = dict(reference), dict(target)
+    first = min({*of_reference} & {*of_target}, default=0)
     return [
-        _pair(step, rank, mine.get(step), theirs.get(step), loss_tolerance(step - first, coarsest))
-        for step in sorted({*mine, *theirs})
+        _pair(step, rank, of_reference.get(step), of_target.get(step), loss_tolerance(step - first, coarsest))
+        for step in sorted({*of_reference, *of_target})
     ]
 
 
@@ -47,17 +47,17 @@ def loss_tolerance(steps: int, coarsest: float) -> float:
     return min(max(MISALIGNED, at_first), at_first * GROWTH ** min(max(steps, 0), 50))
 
 
-def _pair(step: int, rank: int, mine: float | None, theirs: float | None, tolerance: float) -> LossPair:
+def _pair(step: int, rank: int, of_reference: float | None, of_target: float | None, tolerance: float) -> LossPair:
     error, agrees = None, None
-    if mine is not None and theirs is not None:
-        if math.isfinite(mine) and math.isfinite(theirs):
-            size = max(abs(mine), abs(theirs))
-            error = abs(theirs - mine) / size if size else 0.0
+    if of_reference is not None and of_target is not None:
+        if math.isfinite(of_reference) and math.isfinite(of_target):
+            size = max(abs(of_reference), abs(of_target))
+            error = abs(of_target - of_reference) / size if size else 0.0
             agrees = error <= tolerance
         else:
-            agrees = str(mine) == str(theirs)
+            agrees = str(of_reference) == str(of_target)
     return LossPair(
-        step=step, rank=rank, reference=mine, target=theirs, error=error, tolerance=tolerance, agrees=agrees
+        step=step, rank=rank, reference=of_reference, target=of_target, error=error, tolerance=tolerance, agrees=agrees
     )
 
 

@@ -30,45 +30,45 @@ def relation(leaf: Leaf, step: AlignedStep, load: Load) -> str:
     found = next(_pairs_of(leaf, step), None)
     if found is None:
         return ""
-    pair, mine, theirs = found
+    pair, reference, target = found
     loaders = load(pair.reference, pair.target) if load and pair.reference and pair.target else None
-    arrays = (loaders[0](mine), loaders[1](theirs)) if loaders else (None, None)
+    arrays = (loaders[0](reference), loaders[1](target)) if loaders else (None, None)
     if arrays[0] is not None and arrays[1] is not None:
         import numpy as np
 
         return _of_arrays(np.asarray(arrays[0]), np.asarray(arrays[1]))
-    return "statistics are equal: the same elements in another order" if same_figures(mine, theirs) else ""
+    return "statistics are equal: the same elements in another order" if same_figures(reference, target) else ""
 
 
 def _pairs_of(leaf: Leaf, step: AlignedStep) -> Iterator[tuple[Pair, TensorRow, TensorRow]]:
     for pair in step.pairs:
         if pair.reference is leaf.call and pair.target is not None:
-            mine, theirs = pair.reference.inputs.get(leaf.diff.name), pair.target.inputs.get(leaf.diff.name)
-            if mine is not None and theirs is not None:
-                yield pair, mine, theirs
+            reference, target = pair.reference.inputs.get(leaf.diff.name), pair.target.inputs.get(leaf.diff.name)
+            if reference is not None and target is not None:
+                yield pair, reference, target
 
 
-def _of_arrays(mine: np.ndarray, theirs: np.ndarray) -> str:
+def _of_arrays(reference: np.ndarray, target: np.ndarray) -> str:
     import numpy as np
 
-    if mine.shape != theirs.shape or mine.ndim == 0:
+    if reference.shape != target.shape or reference.ndim == 0:
         return ""
-    if mine.ndim == 2 and mine.shape[0] == mine.shape[1] and np.array_equal(mine.T, theirs):
+    if reference.ndim == 2 and reference.shape[0] == reference.shape[1] and np.array_equal(reference.T, target):
         return "one is the other transposed"
-    rows = [sorted(row.tobytes() for row in np.ascontiguousarray(array)) for array in (mine, theirs)]
+    rows = [sorted(row.tobytes() for row in np.ascontiguousarray(array)) for array in (reference, target)]
     if rows[0] == rows[1]:
-        moved = sum(not np.array_equal(one, other) for one, other in zip(mine, theirs, strict=True))
-        return f"the same rows in another order ({moved} of {len(mine)} moved)"
-    if np.array_equal(np.sort(mine, axis=None), np.sort(theirs, axis=None)):
+        moved = sum(not np.array_equal(one, other) for one, other in zip(reference, target, strict=True))
+        return f"the same rows in another order ({moved} of {len(reference)} moved)"
+    if np.array_equal(np.sort(reference, axis=None), np.sort(target, axis=None)):
         return "the same elements in another order"
     return ""
 
 
-def same_figures(mine: TensorRow, theirs: TensorRow) -> bool:
+def same_figures(reference: TensorRow, target: TensorRow) -> bool:
     """Return whether all four statistics of two tensors agree, so that their elements are likely the same."""
     first, second = (
         (tensor.minimum, tensor.maximum, tensor.mean, tensor.l2) if tensor.num_nan is not None else None
-        for tensor in (mine, theirs)
+        for tensor in (reference, target)
     )
     if first is None or second is None or None in first or None in second or first[0] == first[1]:
         return False
@@ -79,25 +79,25 @@ def same_figures(mine: TensorRow, theirs: TensorRow) -> bool:
 
 def batch_elsewhere(leaf: Leaf, at: int, steps: Iterable[int], rows: RowsOf) -> str:
     """Return at which of the target's other steps the reference's batch was read; empty when it was at none."""
-    mine = leaf.call.inputs.get(leaf.diff.name)
-    if mine is None:
+    reference = leaf.call.inputs.get(leaf.diff.name)
+    if reference is None:
         return ""
     row = leaf.call.row
     for step in [step for step in steps if step != at][:MOST_STEPS]:
         for other in rows(step):
             if (other.kind, other.phase, other.name) == (row.kind, row.phase, row.name):
-                theirs = next((tensor for tensor in other.inputs if tensor.name == mine.name), None)
-                if theirs is not None and theirs.shape == mine.shape and _equal(mine, theirs):
+                target = next((tensor for tensor in other.inputs if tensor.name == reference.name), None)
+                if target is not None and target.shape == reference.shape and _equal(reference, target):
                     return f"the reference's batch of step {at} is the target's of step {step}"
     return ""
 
 
-def _equal(mine: TensorRow, theirs: TensorRow) -> bool:
-    if mine.hash and theirs.hash and mine.dtype == theirs.dtype:
-        return mine.hash == theirs.hash
-    if mine.sketch and theirs.sketch and mine.l2:
-        return relative_l2(mine.sketch, theirs.sketch, mine.l2) <= SAME
-    return same_figures(mine, theirs)
+def _equal(reference: TensorRow, target: TensorRow) -> bool:
+    if reference.hash and target.hash and reference.dtype == target.dtype:
+        return reference.hash == target.hash
+    if reference.sketch and target.sketch and reference.l2:
+        return relative_l2(reference.sketch, target.sketch, reference.l2) <= SAME
+    return same_figures(reference, target)
 
 
 def transposed_parameters(step: AlignedStep) -> list[str]:
@@ -130,9 +130,9 @@ def _swapped(reference: Call, target: Call) -> list[str]:
     """Return the names of the inputs with swapped extents and equal statistics."""
     return sorted(
         name
-        for name, mine in reference.inputs.items()
-        if (theirs := target.inputs.get(name)) is not None
-        and mine.shape != theirs.shape
-        and mine.shape == theirs.shape[::-1]
-        and same_figures(mine, theirs)
+        for name, of_reference in reference.inputs.items()
+        if (of_target := target.inputs.get(name)) is not None
+        and of_reference.shape != of_target.shape
+        and of_reference.shape == of_target.shape[::-1]
+        and same_figures(of_reference, of_target)
     )

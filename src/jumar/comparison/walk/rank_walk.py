@@ -78,11 +78,11 @@ class RankWalk:
     def _rows(self, step: int, other: int) -> tuple[list[CallRow], list[CallRow]]:
         return self._reference.rows(step, self._ranks[0]), self._target.rows(other, self._ranks[1])
 
-    def _compare(self, mine: list[CallRow], theirs: list[CallRow]) -> tuple[StepOutcome, AlignedStep]:
+    def _compare(self, reference: list[CallRow], target: list[CallRow]) -> tuple[StepOutcome, AlignedStep]:
         if self._modules is None:
-            self._modules = match_modules(mine, theirs, self._options.renames)
-        self._memory.begin_step(mine, theirs)
-        aligned = align_step(mine, theirs, (self._modules.names(0), self._modules.names(1)))
+            self._modules = match_modules(reference, target, self._options.renames)
+        self._memory.begin_step(reference, target)
+        aligned = align_step(reference, target, (self._modules.names(0), self._modules.names(1)))
         scale = self._options.tolerance_scale
         return compare_step(aligned, self._load, tolerance_scale=scale, memory=self._memory), aligned
 
@@ -94,10 +94,12 @@ class RankWalk:
         known.renamed.extend(diff for diff in self._modules.renamed if diff not in known.renamed)
         shift = micro_steps(*rows, self._ranks[0])
         known.shifts.extend([shift] if shift else [])
-        mine = _generators(self._reference, step, self._ranks[0])
-        theirs = _generators(self._target, other, self._ranks[1])
-        common = sorted(mine.keys() & theirs.keys())
-        known.generators |= {name: (mine[name], theirs[name]) for name in common if mine[name] != theirs[name]}
+        reference = _generators(self._reference, step, self._ranks[0])
+        target = _generators(self._target, other, self._ranks[1])
+        common = sorted(reference.keys() & target.keys())
+        known.generators |= {
+            name: (reference[name], target[name]) for name in common if reference[name] != target[name]
+        }
 
     def _note_hyperparameters(self, known: Correspondence, step: int) -> None:
         optimizers = self._memory.optimizers
@@ -111,11 +113,11 @@ class RankWalk:
                 rank=self._ranks[0],
                 optimizer=optimizers.names[1],
                 name=name,
-                reference=mine,
-                target=theirs,
+                reference=of_reference,
+                target=of_target,
                 source=optimizers.sources[1],
             )
-            for name, mine, theirs in new
+            for name, of_reference, of_target in new
             if name not in names
         )
 

@@ -160,6 +160,6 @@ def compare_ranks_of_both(found: Evidenced, ranks: Sequence[int]) -> None:
     step = found.steps[0]
     for other in ranks[1:]:
         pair = ranks[0], other
-        mine = compare_ranks(found.reference, "reference", pair, step)
-        theirs = compare_ranks(found.target, "target", pair, step)
-        found.correspondence.ranks.extend(only_in_target(mine, theirs))
+        reference = compare_ranks(found.reference, "reference", pair, step)
+        target = compare_ranks(found.target, "target", pair, step)
+        found.correspondence.ranks.extend(only_in_target(reference, target))

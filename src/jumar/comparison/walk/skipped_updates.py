@@ -86,15 +86,15 @@ def without_backward(rows: Iterable[CallRow]) -> list[CallRow]:
 
 
 def _judged(
-    mine: Sequence[CallRow], others: Sequence[CallRow], scale: float | None, unscaled: float
+    skipping: Sequence[CallRow], others: Sequence[CallRow], scale: float | None, unscaled: float
 ) -> tuple[str, bool]:
-    """Return why the update was left out, and whether the scale is the cause. `mine` are the skipping run's rows."""
-    loss = next((row for row in mine if row.kind == "loss" and _num_nonfinite(row)), None)
+    """Return why the update was left out, and whether the scale is the cause. `skipping` are that run's rows."""
+    loss = next((row for row in skipping if row.kind == "loss" and _num_nonfinite(row)), None)
     if loss is not None:
         return "its loss is not finite: that is no matter of the scale", False
     if scale is None:
         return "the scale was not recorded", False
-    narrow = _narrow(mine)
+    narrow = _narrow(skipping)
     limit = min((_end(dtype) for dtype, _ in narrow), default=_end("float16"))
     greatest = unscaled * _greatest(others, {shape for dtype, shape in narrow if _end(dtype) == limit})
     if not greatest:

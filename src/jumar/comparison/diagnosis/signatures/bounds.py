@@ -30,14 +30,14 @@ def hypotheses_from_rows(
 ) -> tuple[Hypothesis, ...]:
     """Return guesses from minimum, maximum, mean, L2 norm and sketch; empty where these were not taken."""
     context = context or Context()
-    mine, theirs = _figures(reference), _figures(target)
+    of_reference, of_target = _figures(reference), _figures(target)
     one_broken = (reference.num_nan, reference.num_inf) != (target.num_nan, target.num_inf)
-    if reference.shape != target.shape or mine is None or theirs is None or one_broken:
+    if reference.shape != target.shape or of_reference is None or of_target is None or one_broken:
         return ()
     ratio, residual = _from_sketch(reference, target)
-    found = list(_statistics(mine, theirs, reference.shape, context, residual))
+    found = list(_statistics(of_reference, of_target, reference.shape, context, residual))
     if residual is not None:
-        found += _sketched(mine, theirs, reference.shape, context, ratio, residual)
+        found += _sketched(of_reference, of_target, reference.shape, context, ratio, residual)
         found += _rounded(reference, target, context)
     return ranked(found)
 
@@ -72,19 +72,19 @@ def _near(first: float, second: float, size: float, allowed: float = EQUAL) -> b
     return abs(first - second) <= allowed * max(size, 1e-300)
 
 
-def _have_same_elements(mine: Figures, theirs: Figures, num: int) -> bool:
+def _have_same_elements(reference: Figures, target: Figures, num: int) -> bool:
     """Tell whether one tensor may be the other with its elements in other places; `num` is how many there are."""
-    ends = max(abs(mine[0]), abs(mine[1]))
-    sizes = (ends, ends, mine[3] / math.sqrt(num), mine[3])
-    return all(_near(a, b, size, SAME_ELEMENTS) for a, b, size in zip(mine, theirs, sizes, strict=True))
+    ends = max(abs(reference[0]), abs(reference[1]))
+    sizes = (ends, ends, reference[3] / math.sqrt(num), reference[3])
+    return all(_near(a, b, size, SAME_ELEMENTS) for a, b, size in zip(reference, target, sizes, strict=True))
 
 
 def _statistics(
-    mine: Figures, theirs: Figures, shape: tuple[int, ...], context: Context, residual: float | None
+    reference: Figures, target: Figures, shape: tuple[int, ...], context: Context, residual: float | None
 ) -> Iterator[Hypothesis]:
-    size = max(abs(mine[0]), abs(mine[1]))
-    moved = [b - a for a, b in zip(mine[:3], theirs[:3], strict=True)]
-    if math.prod(shape) > 1 and mine[0] != mine[1] and abs(moved[2]) > EQUAL * size:
+    size = max(abs(reference[0]), abs(reference[1]))
+    moved = [b - a for a, b in zip(reference[:3], target[:3], strict=True)]
+    if math.prod(shape) > 1 and reference[0] != reference[1] and abs(moved[2]) > EQUAL * size:
         spread = max(moved) - min(moved)
         if spread <= 0.02 * abs(moved[2]):
             yield Hypothesis(
@@ -94,21 +94,21 @@ def _statistics(
                 score=WEAKER,
                 evidence={"minimum": moved[0], "maximum": moved[1], "mean": moved[2]},
             )
-    if residual is None and mine[3] and theirs[3]:
-        yield from _ratio_of_statistics(mine, theirs, shape, context)
-    yield from _cut(mine, theirs)
+    if residual is None and reference[3] and target[3]:
+        yield from _ratio_of_statistics(reference, target, shape, context)
+    yield from _cut(reference, target)
 
 
 def _ratio_of_statistics(
-    mine: Figures, theirs: Figures, shape: tuple[int, ...], context: Context
+    reference: Figures, target: Figures, shape: tuple[int, ...], context: Context
 ) -> Iterator[Hypothesis]:
-    ratio = theirs[3] / mine[3]
-    size = max(abs(mine[0]), abs(mine[1]))
-    straight = all(_near(b, ratio * a, size * ratio) for a, b in zip(mine[:3], theirs[:3], strict=True))
+    ratio = target[3] / reference[3]
+    size = max(abs(reference[0]), abs(reference[1]))
+    straight = all(_near(b, ratio * a, size * ratio) for a, b in zip(reference[:3], target[:3], strict=True))
     turned = (
-        _near(theirs[0], -ratio * mine[1], size * ratio)
-        and _near(theirs[1], -ratio * mine[0], size * ratio)
-        and _near(theirs[2], -ratio * mine[2], size * ratio)
+        _near(target[0], -ratio * reference[1], size * ratio)
+        and _near(target[1], -ratio * reference[0], size * ratio)
+        and _near(target[2], -ratio * reference[2], size * ratio)
     )
     if turned and not straight:
         yield _scaled(-ratio, shape, context, WEAKER)
@@ -132,34 +132,34 @@ def _scaled(ratio: float, shape: tuple[int, ...], context: Context, score: float
     )
 
 
-def _cut(mine: Figures, theirs: Figures) -> Iterator[Hypothesis]:
-    low, high = _near(mine[0], theirs[0], abs(mine[0])), _near(mine[1], theirs[1], abs(mine[1]))
-    if low != high and abs(theirs[0] if high else theirs[1]) < 0.9 * abs(mine[0] if high else mine[1]):
+def _cut(reference: Figures, target: Figures) -> Iterator[Hypothesis]:
+    low, high = _near(reference[0], target[0], abs(reference[0])), _near(reference[1], target[1], abs(reference[1]))
+    if low != high and abs(target[0] if high else target[1]) < 0.9 * abs(reference[0] if high else reference[1]):
         which = "minimum" if high else "maximum"
         yield Hypothesis(
             kind="saturation",
-            statement=f"Only the {which} is nearer to 0 in the target ({theirs[0 if high else 1]:.5g} against "
-            f"{mine[0 if high else 1]:.5g}): values are cut off, or single great ones are lost.",
+            statement=f"Only the {which} is nearer to 0 in the target ({target[0 if high else 1]:.5g} against "
+            f"{reference[0 if high else 1]:.5g}): values are cut off, or single great ones are lost.",
             confirm=CONFIRM,
             score=0.6,
-            evidence={"reference": list(mine), "target": list(theirs)},
+            evidence={"reference": list(reference), "target": list(target)},
         )
 
 
 def _sketched(
-    mine: Figures, theirs: Figures, shape: tuple[int, ...], context: Context, ratio: float, residual: float
+    reference: Figures, target: Figures, shape: tuple[int, ...], context: Context, ratio: float, residual: float
 ) -> Iterator[Hypothesis]:
     if abs(ratio) <= EQUAL:
         return  # nothing is left of the reference
     if residual <= 0.05 and abs(ratio - 1) > EQUAL:
         yield _scaled(ratio, shape, context, 0.96 * (1 - residual))
         return
-    if _have_same_elements(mine, theirs, math.prod(shape)):
+    if _have_same_elements(reference, target, math.prod(shape)):
         yield Hypothesis(
             kind="layout",
             statement="Minimum, maximum, mean and L2 norm are equal, but the sketches differ: the same values in other "
             "places (a flip, a roll, a transposition).",
             confirm=CONFIRM,
             score=0.9,
-            evidence={"statistics": list(mine), "sketch_unexplained": residual},
+            evidence={"statistics": list(reference), "sketch_unexplained": residual},
         )

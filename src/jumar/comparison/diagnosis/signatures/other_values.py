@@ -70,16 +70,16 @@ def normalised(pair: Pair) -> Iterator[Hypothesis]:
     """Yield a hypothesis when the reference sums to one along a dimension and the target along another."""
     if pair.a.ndim < 2 or pair.num < 16 or float(pair.a.min()) < 0 or float(pair.b.min()) < 0:
         return
-    mine, theirs = _axes(pair.a), _axes(pair.b)
-    if not mine or not theirs or mine & theirs:
+    reference, target = _axes(pair.a), _axes(pair.b)
+    if not reference or not target or reference & target:
         return
     yield Hypothesis(
         kind="normalisation",
-        statement=f"The reference sums to 1 along dimension {min(mine)}, the target along dimension {min(theirs)}: "
-        "a softmax over another dimension.",
+        statement=f"The reference sums to 1 along dimension {min(reference)}, the target along dimension "
+        f"{min(target)}: a softmax over another dimension.",
         confirm="Make the `dim` of the softmax equal on both sides.",
         score=0.995,
-        evidence={"reference_dimensions": [*sorted(mine)], "target_dimensions": [*sorted(theirs)]},
+        evidence={"reference_dimensions": [*sorted(reference)], "target_dimensions": [*sorted(target)]},
     )
 
 

@@ -131,5 +131,5 @@ def _by_place(operator: str, output: TensorRow, explaining: Sequence[Bad], array
             reached |= np.broadcast_to(wrong, result.shape)
         except ValueError:
             return None
-    ours = ~np.isfinite(result) & ~reached
-    return Verdict(own=bool(ours.any()), inherited=bool((~np.isfinite(result) & reached).any()), exact=True)
+    own = ~np.isfinite(result) & ~reached
+    return Verdict(own=bool(own.any()), inherited=bool((~np.isfinite(result) & reached).any()), exact=True)

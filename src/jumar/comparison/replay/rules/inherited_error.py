@@ -64,7 +64,7 @@ def find(replayed: Sequence[Replayed]) -> list[Finding]:
 
 
 def _by_arguments(row: Replayed) -> Finding:
-    given = ", ".join(f"{name} {mine!r} against {theirs!r}" for name, (mine, theirs) in row.arguments.items())
+    given = ", ".join(f"{name} {one!r} against {other!r}" for name, (one, other) in row.arguments.items())
     return RULE.finding(
         f"{row.row.name} of {place(row.row)} was called with {given}: that makes {number(row.by_arguments)} of its "
         f"difference, its inputs {number(row.inherited)}.",

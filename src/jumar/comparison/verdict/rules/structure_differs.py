@@ -109,7 +109,7 @@ def sentence(diff: StructuralDiff) -> str:
     where = f"{diff.module_path or 'the main program'}, {diff.phase} of step {diff.step}"
     where += f" on rank {diff.rank}" if diff.rank else ""
     places = f", and so at {diff.num_places} places" if diff.num_places > 1 else ""
-    mine, theirs = _calls(diff.reference), _calls(diff.target)
+    reference, target = _calls(diff.reference), _calls(diff.target)
     if diff.kind == "repeated":
         return (
             f"{diff.module_path} is called {counted(diff.num_reference, 'time')} in the reference and "
@@ -117,13 +117,15 @@ def sentence(diff: StructuralDiff) -> str:
         )
     if diff.kind in {"inserted modules", "removed modules"}:
         side = "target" if diff.kind == "inserted modules" else "reference"
-        return f"Only the {side} has the module {diff.module_path} ({mine or theirs}){places}."
+        return f"Only the {side} has the module {diff.module_path} ({reference or target}){places}."
     if diff.kind == "replaced":
-        return f"In {where}, the reference runs {mine} and the target {theirs}: only the result is compared{places}."
+        return (
+            f"In {where}, the reference runs {reference} and the target {target}: only the result is compared{places}."
+        )
     if diff.kind == "moved":
-        return f"In {where}, {mine} of the reference is at another place in the target ({theirs}){places}."
+        return f"In {where}, {reference} of the reference is at another place in the target ({target}){places}."
     side = "target" if diff.kind == "inserted" else "reference"
-    return f"Only the {side} runs {mine or theirs} in {where}{places}."
+    return f"Only the {side} runs {reference or target} in {where}{places}."
 
 
 def _calls(calls: Sequence[UnmatchedCall]) -> str:

@@ -46,11 +46,11 @@ RULE = Rule(
 
 def find(found: Evidenced) -> list[Finding]:
     """Return one finding for all unmatched calls that calculate, and none for views and copies alone."""
-    mine, theirs = _counted(found.unmatched_reference), _counted(found.unmatched_target)
-    if not mine and not theirs:
+    reference, target = _counted(found.unmatched_reference), _counted(found.unmatched_target)
+    if not reference and not target:
         return []
-    total = sum(mine.values()) + sum(theirs.values())
-    sides = [("reference only", mine), ("target only", theirs)]
+    total = sum(reference.values()) + sum(target.values())
+    sides = [("reference only", reference), ("target only", target)]
     shown = "; ".join(f"{side}: {_names(counts)}" for side, counts in sides if counts)
     layout = sum(call.layout_only for call in (*found.unmatched_reference, *found.unmatched_target))
     evidence: dict[str, Json] = {side.replace(" ", "_"): dict(counts) for side, counts in sides}

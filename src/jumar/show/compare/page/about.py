@@ -58,12 +58,12 @@ def settings(recordings: tuple[RecordingLike, RecordingLike] | None) -> Section 
     """Return settings and environment side by side, those that differ first."""
     if recordings is None:
         return None
-    mine, theirs = (_flat({"settings": r.info.settings, "environment": r.info.environment}) for r in recordings)
-    names = [*mine, *(name for name in theirs if name not in mine)]
-    names.sort(key=lambda name: mine.get(name) == theirs.get(name))
+    reference, target = (_flat({"settings": r.info.settings, "environment": r.info.environment}) for r in recordings)
+    names = [*reference, *(name for name in target if name not in reference)]
+    names.sort(key=lambda name: reference.get(name) == target.get(name))
     if not names:
         return None
-    rows: list[list[Cell]] = [[name, mine.get(name), theirs.get(name)] for name in names]
+    rows: list[list[Cell]] = [[name, reference.get(name), target.get(name)] for name in names]
     marked = [index for index, (_, first, second) in enumerate(rows) if first != second]
     columns = [Column(title="setting", code=True), Column(title="reference"), Column(title="target")]
     title = f"{len(marked)} of {len(rows)} differ" if marked else "All are equal"

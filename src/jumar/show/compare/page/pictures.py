@@ -27,19 +27,19 @@ Floats = npt.NDArray[np.float64]
 def pictures(diff: OperatorDiff, recordings: tuple[RecordingLike, RecordingLike]) -> list[Block]:
     """Return pictures of the outputs that differ; a sentence where no whole tensors are at hand."""
     both = Both(*recordings)
-    mine, theirs = both.pair(diff)
+    reference, target = both.pair(diff)
     blocks: list[Block] = []
-    for name, a, b in _arrays(both, mine, theirs)[:MOST_TENSORS]:
+    for name, a, b in _arrays(both, reference, target)[:MOST_TENSORS]:
         blocks += _of_pair(name, a, b)
     if not blocks:
         blocks.append(Text(text="Whole tensors of this call were not recorded, so there are no pictures of them."))
     return blocks
 
 
-def _arrays(both: Both, mine: Any, theirs: Any) -> list[tuple[str, Floats, Floats]]:
+def _arrays(both: Both, reference: Any, target: Any) -> list[tuple[str, Floats, Floats]]:
     """Return (name, reference, target) of outputs that differ; of a call that one run has, its input and output."""
-    if mine is None or theirs is None:
-        row, of_target = (theirs, True) if theirs is not None else (mine, False)
+    if reference is None or target is None:
+        row, of_target = (target, True) if target is not None else (reference, False)
         tensors = both.tensors(row, of_target=of_target)
         output = next((name for name in tensors if not name.startswith("input")), None)
         read = next(
@@ -48,7 +48,7 @@ def _arrays(both: Both, mine: Any, theirs: Any) -> list[tuple[str, Floats, Float
         if output is None or read is None:
             return []
         return [(f"{read}{ARROW}{output}", _floats(tensors[read]), _floats(tensors[output]))]
-    first, second = both.tensors(mine, of_target=False), both.tensors(theirs, of_target=True)
+    first, second = both.tensors(reference, of_target=False), both.tensors(target, of_target=True)
     names = [n for n in first if n in second and first[n].shape == second[n].shape and not n.startswith("input")]
     pairs = [(name, _floats(first[name]), _floats(second[name])) for name in names]
     return [(name, a, b) for name, a, b in pairs if a.size > 1 and not np.array_equal(a, b, equal_nan=True)]
