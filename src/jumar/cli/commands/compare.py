@@ -105,7 +105,7 @@ def command(*, reference: Path, target: Path, report: Path | None, force: bool, 
     comparison = replace(comparison, findings=(*comparison.findings, *diagnosis.findings))
     second = _second_pass(comparison, diagnosis, given["suspects"])
     if report is not None:
-        from jumar.comparison.diagnosis.replays import replayed_suspects
+        from jumar.comparison.diagnosis.second_pass import replayed_suspects
         from jumar.show.compare.page import compare_page
 
         replayed = replayed_suspects(diagnosis, *recordings)

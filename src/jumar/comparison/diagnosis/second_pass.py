@@ -1,4 +1,4 @@
-"""Says what to record again, and the commands for it: the first divergence, what it reads, its neighbours."""
+"""The second pass: which calls to record again and the commands for it, and the replay of calls that have tensors."""
 
 from __future__ import annotations
 
@@ -7,17 +7,25 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from jumar.comparison.diagnosis.results import Suspect
+from jumar.base.errors import JumarError
+from jumar.comparison.diagnosis.results import Diagnosis, Suspect
 from jumar.comparison.diagnosis.rows import Both
 from jumar.comparison.model.kinds import QUERIES, VIEWS
 from jumar.comparison.model.results import OperatorDiff, RunSummary
 from jumar.operators import canonical_name
+from jumar.recording import Recording
+from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow
+
+if TYPE_CHECKING:
+    from jumar.comparison.replay.results import Replayed
 
 NEIGHBOURS = 2
 """Operators before and after the first divergence."""
 PRODUCERS = 8
+MOST_REPLAYED = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,3 +115,22 @@ def _command(run: RunSummary, suspect: Suspect, file: str) -> str:
         parts += ["--device", device]
     parts += ["--steps", f"{step}:{step + 1}", "--tensors-of", file or f"{step}:{suspect.key}", *run.command]
     return shlex.join(parts)
+
+
+def replayed_suspects(diagnosis: Diagnosis, reference: RecordingLike, target: RecordingLike) -> list[Replayed]:
+    """Return the three numbers of the first divergence and of what it reads; empty without whole tensors.
+
+    Imports torch. What cannot be replayed says so itself.
+    """
+    recordings = [one for one in (reference, target) if isinstance(one, Recording) and one.has_tensors()]
+    keys = [s.key for s in diagnosis.suspects if s.role != "neighbour" and s.key.startswith("op/")]
+    if len(recordings) < 2 or not keys:
+        return []
+    from jumar.comparison.replay import replay
+
+    step = diagnosis.suspects[0].step
+    try:
+        found = replay(recordings[1], list(dict.fromkeys(keys)), reference=recordings[0], steps=(step, step + 1))
+    except JumarError:
+        return []
+    return found[:MOST_REPLAYED]

@@ -53,6 +53,10 @@ class Placed(Protocol):
         """Dotted path."""
 
     @property
+    def module_type(self) -> str:
+        """Class of the module."""
+
+    @property
     def phase(self) -> str:
         """`forward`, `backward`, `optimizer`."""
 
@@ -87,13 +91,12 @@ def split_source(source: str) -> tuple[str | None, int | None]:
     return (path, int(line)) if path and line.isdigit() else (source, None)
 
 
-def place(diff: OperatorDiff) -> str:
-    """Return `blocks.3.ln1 (LayerNorm), forward of step 0, model.py:41`."""
-    module = diff.module_path or "outside any module"
-    kind = f" ({diff.module_type})" if diff.module_type and diff.module_path else ""
-    source = f", {diff.source}" if diff.source else ""
-    rank = f" on rank {diff.rank}" if diff.rank else ""
-    return f"{module}{kind}, {diff.phase} of step {diff.step}{rank}{source}"
+def place(item: Placed, nowhere: str = "outside any module") -> str:
+    """Return `blocks.3.ln1 (LayerNorm), forward of step 0 on rank 1, model.py:41`; `nowhere` stands for no module."""
+    kind = f" ({item.module_type})" if item.module_type and item.module_path else ""
+    source = f", {item.source}" if item.source else ""
+    rank = f" on rank {item.rank}" if item.rank else ""
+    return f"{item.module_path or nowhere}{kind}, {item.phase} of step {item.step}{rank}{source}"
 
 
 def told_once(message: str, headline: str) -> str:

@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from jumar.base.findings import Json, Location
-from jumar.comparison.model.words import located
+import math
+
+from jumar.base.findings import Json
+from jumar.comparison.model import words
 from jumar.comparison.overflow.results import Origin, Saturation
 
 
 def place(item: Origin | Saturation) -> str:
     """Return `aten::exp in blocks.4.attn (Attention), forward of step 0 on rank 1, model.py:41`."""
-    module = f"in {item.module_path}" if item.module_path else "outside any module"
-    kind = f" ({item.module_type})" if item.module_type and item.module_path else ""
-    rank = f" on rank {item.rank}" if item.rank else ""
-    source = f", {item.source}" if item.source else ""
-    return f"{item.operator} {module}{kind}, {item.phase} of step {item.step}{rank}{source}"
-
-
-def location(item: Origin | Saturation) -> Location:
-    """Return where it is, in the source and in the run."""
-    return located(item, item.operator)
+    return f"{item.operator} {'in ' if item.module_path else ''}{words.place(item)}"
 
 
 def counts(origin: Origin) -> str:
     """Return `12 Inf`, `3 NaN and 1 Inf`, with the number of elements."""
     parts = [f"{number:,} {name}" for number, name in ((origin.num_nan, "NaN"), (origin.num_inf, "Inf")) if number]
-    total = 1
-    for size in origin.shape:
-        total *= size
-    return f"{' and '.join(parts)} (of {total:,} elements)"
+    return f"{' and '.join(parts)} (of {math.prod(origin.shape):,} elements)"
 
 
 def fate_words(origin: Origin) -> str:

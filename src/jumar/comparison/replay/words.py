@@ -4,24 +4,15 @@ from __future__ import annotations
 
 import math
 
-from jumar.base.findings import Location
-from jumar.comparison.model.words import located, multiple, number
+from jumar.comparison.model import words
+from jumar.comparison.model.words import multiple, number
 from jumar.comparison.replay.results import Replayed
 from jumar.recording import CallRow
 
 
 def place(row: CallRow) -> str:
     """Return `blocks.3.ln1 (LayerNorm), forward of step 0, model.py:41`."""
-    module = row.module_path or "no module"
-    kind = f" ({row.module_type})" if row.module_type and row.module_path else ""
-    source = f", {row.source}" if row.source else ""
-    rank = f" on rank {row.rank}" if row.rank else ""
-    return f"{module}{kind}, {row.phase} of step {row.step}{rank}{source}"
-
-
-def location(row: CallRow) -> Location:
-    """Return where a row is, in the source and in the run."""
-    return located(row, row.name)
+    return words.place(row, nowhere="no module")
 
 
 def figures(replayed: Replayed) -> str:

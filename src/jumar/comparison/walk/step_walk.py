@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -213,12 +213,4 @@ def _note_random(outcome: StepOutcome, diff: OperatorDiff) -> None:
 
 def _draws_values(diff: OperatorDiff) -> bool:
     """Return whether the drawn values are data. A single number is a seed for a sampler or a worker."""
-    return any(shape_size(output.shape) > 1 for output in diff.outputs)
-
-
-def shape_size(shape: Sequence[int]) -> int:
-    """Return the number of elements."""
-    size = 1
-    for extent in shape:
-        size *= extent
-    return size
+    return any(math.prod(output.shape) > 1 for output in diff.outputs)

@@ -31,8 +31,9 @@ from collections import Counter
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import counted
+from jumar.comparison.model.words import located
 from jumar.comparison.overflow.results import OverflowReport
-from jumar.comparison.overflow.words import evidence, fate_words, location, place
+from jumar.comparison.overflow.words import evidence, fate_words, place
 
 RULE = Rule(
     code="JM331",
@@ -53,7 +54,7 @@ def find(report: OverflowReport) -> list[Finding]:
         RULE.finding(
             f"{counted(report.num_benign, 'origin')} of NaN or Inf without harm, such as {place(first)}: "
             f"{first.cause} ({fate_words(first)}).",
-            where=location(first),
+            where=located(first, first.operator),
             evidence={"fates": dict(fates), "origins": [evidence(origin) for origin in report.benign[:20]]},
             why="They reach neither the loss nor a parameter.",
         )

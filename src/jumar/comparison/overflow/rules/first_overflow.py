@@ -30,8 +30,9 @@ from __future__ import annotations
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
+from jumar.comparison.model.words import located
 from jumar.comparison.overflow.results import OverflowReport
-from jumar.comparison.overflow.words import counts, evidence, location, place
+from jumar.comparison.overflow.words import counts, evidence, place
 
 RULE = Rule(
     code="JM330",
@@ -53,7 +54,7 @@ def find(report: OverflowReport) -> list[Finding]:
     return [
         RULE.finding(
             f"{place(origin)}: {origin.cause}; {counts(origin)} in {origin.tensor} reach {origin.reaches}.{turned}",
-            where=location(origin),
+            where=located(origin, origin.operator),
             evidence={**evidence(origin), "num_more": len(report.origins) - 1},
             why="One NaN spreads to all weights within one step.",
             action=origin.action,

@@ -26,8 +26,9 @@ from __future__ import annotations
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
+from jumar.comparison.model.words import located
 from jumar.comparison.overflow.results import OverflowReport
-from jumar.comparison.overflow.words import counts, evidence, location, place
+from jumar.comparison.overflow.words import counts, evidence, place
 
 RULE = Rule(
     code="JM334",
@@ -50,7 +51,7 @@ def find(report: OverflowReport) -> list[Finding]:
         RULE.finding(
             f"{counts(origin)} come with {ROLES[origin.kind]}: {origin.tensor} of {place(origin)}; they reach "
             f"{origin.reaches}.{turned}",
-            where=location(origin),
+            where=located(origin, origin.operator),
             evidence=evidence(origin),
             why=f"No operator made them: {origin.cause}.",
             action=origin.action,

@@ -27,8 +27,9 @@ from __future__ import annotations
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
+from jumar.comparison.model.words import located
 from jumar.comparison.overflow.results import OverflowReport, Saturation
-from jumar.comparison.overflow.words import location, place
+from jumar.comparison.overflow.words import place
 
 RULE = Rule(
     code="JM333",
@@ -49,7 +50,7 @@ def find(report: OverflowReport) -> list[Finding]:
     return [
         RULE.finding(
             f"{place(first)}: {first.cause}{saturates}.",
-            where=location(first),
+            where=located(first, first.operator),
             evidence=_evidence(first, len(used)),
             why="What overflows becomes the greatest number there: the loss stays finite and is wrong."
             if first.certain

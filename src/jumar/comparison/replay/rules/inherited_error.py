@@ -31,9 +31,9 @@ from collections.abc import Sequence
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import counted
-from jumar.comparison.model.words import number
+from jumar.comparison.model.words import located, number
 from jumar.comparison.replay.results import Replayed
-from jumar.comparison.replay.words import location, place
+from jumar.comparison.replay.words import place
 
 RULE = Rule(
     code="JM326",
@@ -55,7 +55,7 @@ def find(replayed: Sequence[Replayed]) -> list[Finding]:
             RULE.finding(
                 f"{counted(len(inherited), 'operator')} differ only because their inputs do; the first is "
                 f"{first.row.name} of {place(first.row)} ({number(first.inherited)}).",
-                where=location(first.row),
+                where=located(first.row, first.row.name),
                 evidence={"num_inherited": len(inherited), "first": first.row.key, "inherited": first.inherited},
                 action="Look at what the first of them reads: the call before it, data or parameters.",
             )
@@ -68,7 +68,7 @@ def _by_arguments(row: Replayed) -> Finding:
     return RULE.finding(
         f"{row.row.name} of {place(row.row)} was called with {given}: that makes {number(row.by_arguments)} of its "
         f"difference, its inputs {number(row.inherited)}.",
-        where=location(row.row),
+        where=located(row.row, row.row.name),
         evidence={"key": row.row.key, "by_arguments": row.by_arguments, "inherited": row.inherited},
         action="Make the arguments equal in both runs and record again.",
         severity=Severity.ERROR,

@@ -35,8 +35,9 @@ from collections.abc import Iterator, Sequence
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
+from jumar.comparison.model.words import located
 from jumar.comparison.replay.results import Replayed
-from jumar.comparison.replay.words import figures, location, place
+from jumar.comparison.replay.words import figures, place
 
 RULE = Rule(
     code="JM325",
@@ -61,7 +62,7 @@ def _finding(row: Replayed) -> Finding:
     data = row.to_json()
     return RULE.finding(
         f"{row.row.name} of {place(row.row)}: {figures(row)}.",
-        where=location(row.row),
+        where=located(row.row, row.row.name),
         evidence={name: data[name] for name in ("key", *_EVIDENCE)},
         why="Its inputs are those that were recorded: what came before it plays no part in this error.",
         action=f"Write a case of this operator alone: jumar repro RECORDING '{row.row.step}:{row.row.key}'.",
