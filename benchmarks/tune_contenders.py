@@ -145,7 +145,8 @@ def jumar_file(model: nn.Module, inputs: Inputs, _threads: int) -> Call:
     """The plan that the bank has as a file that was made once, as ONNX Runtime and OpenVINO have theirs."""
     import jumar
     from jumar.tune.artefact import freeze
-    from jumar.tune.bank import Bank, bank_place
+    from jumar.tune.bank.location import bank_place
+    from jumar.tune.bank.store import Bank
 
     bank = Bank.open(bank_place(None, os.environ), create=False)
     with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from jumar.tune.engines import Engine, Site
-from jumar.tune.engines.kernels import Kernels
+from jumar.tune.engines.kernels.engine import Kernels
 from jumar.tune.engines.openvino.engine import OpenVino
 from jumar.tune.graph.fx import from_fx
 from jumar.tune.model.machine import Machine, this_machine

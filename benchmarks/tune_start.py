@@ -26,7 +26,7 @@ import torch
 import tune_models
 
 from jumar.tune.model.machine import this_machine
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 from jumar.tune.plan.plan import worded
 
 HERE = Path(__file__).parent

@@ -16,13 +16,12 @@ from tune_builders import MACHINE, gain, measured, mm_task, spec
 
 from jumar.cli.main import main
 from jumar.tune import Bank, this_machine
-from jumar.tune.bank import Tried
+from jumar.tune.bank.entry import Tried
 from jumar.tune.graph import Graph, Node
-from jumar.tune.measure.worker.client import Worker
+from jumar.tune.measure.worker.client import Turns, Worker
 from jumar.tune.measure.worker.messages import Outcome
-from jumar.tune.measure.worker.turns import Turns
 from jumar.tune.model.gate import estimated_gain
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 from jumar.tune.plan import Plan, Region
 
 NATIVE = Policy(kind="Impl", provider="aten_native")

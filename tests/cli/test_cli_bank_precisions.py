@@ -16,9 +16,9 @@ from tune_builders import MACHINE, gain, mm_task
 
 from jumar.cli.main import main
 from jumar.tune import Bank, this_machine
-from jumar.tune.bank import AskedPrecision, KnownPrecision
+from jumar.tune.bank.precisions import AskedPrecision, KnownPrecision
 from jumar.tune.plan import Plan, Region
-from jumar.tune.plan.lowering import Lowering
+from jumar.tune.plan.lowering.lowering import Lowering
 
 PLAN = Plan(regions=(Region(nodes=(), engine="eager", version="2"),), lowering=Lowering(nodes={2: "bf16"}))
 

@@ -23,11 +23,11 @@ from jumar.cli.commands.tune.model import check_single, opened_model
 from jumar.cli.main import main
 from jumar.show.tuning.summary import verdict
 from jumar.tune import Bank, TuneResult, this_machine
-from jumar.tune.bank import Tried
-from jumar.tune.graph.signature import task_of
+from jumar.tune.bank.entry import Tried
+from jumar.tune.graph.operators import task_of
 from jumar.tune.measure.worker.messages import Limits, Outcome
 from jumar.tune.model.ending import Terminated
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 from jumar.tune.providers.pytorch import Native
 from jumar.tune.search.outcome import SlotOutcome, TaskOutcome
 from jumar.tune.search.tasks.extract import Extraction, TaskUse

@@ -28,7 +28,7 @@ def own_environment(monkeypatch, tmp_path):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("ASCEND_WORK_PATH", str(tmp_path))
     monkeypatch.setenv("TUNE_BANK_PATH", str(tmp_path))
-    monkeypatch.setattr("jumar.tune.measure.conditions.neighbours.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("jumar.tune.measure.conditions.preconditions.time.sleep", lambda seconds: None)
 
 
 def config(tmp_path, **data):

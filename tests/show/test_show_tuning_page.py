@@ -12,18 +12,21 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tune"))
 from tune_builders import MACHINE, gain, measured, mm_task
 
 from jumar.show import page_json, render_html
-from jumar.show.blocks.page import BarChart, KeyValues, LineChart, Table, Verdict
-from jumar.show.tuning import TuningRun, tuning_page
+from jumar.show.blocks.page import BarChart, KeyValues, LineChart, Table
+from jumar.show.tuning.page import tuning_page
 from jumar.show.tuning.search import best_so_far, why_not
-from jumar.tune.bank import Tried
-from jumar.tune.measure.conditions.environment import TuneEnvironment
+from jumar.tune.bank.entry import Tried
 from jumar.tune.measure.conditions.preconditions import Surroundings, conditions_of
-from jumar.tune.measure.history import Measurement
+from jumar.tune.measure.conditions.settings import TuneEnvironment
+from jumar.tune.measure.measuring import Measurement
 from jumar.tune.measure.worker.messages import Outcome
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.machine import ESTIMATE, Machine
+from jumar.tune.model.task import Policy
 from jumar.tune.plan import Plan, Region
-from jumar.tune.search.outcome import SlotOutcome, TaskOutcome
+from jumar.tune.search.outcome import SlotOutcome, TaskOutcome, TuneResult
 from jumar.tune.search.tasks.extract import NotTuned, TaskUse
+
+ESTIMATED = replace(MACHINE, device="npu", capability=ESTIMATE)
 
 
 def policy(provider: str) -> Policy:
@@ -48,9 +51,9 @@ def measurement(at_s: float, after_us: float | None, **fields) -> Measurement:
     return Measurement(**(known | fields))
 
 
-def run(**fields) -> TuningRun:
-    known = {"verdict": Verdict(status="fine", headline="Faster."), "min_gain": 0.02, "wall_s": 10.0, "machine": "m"}
-    return TuningRun(**(known | fields))
+def run(**fields) -> TuneResult:
+    known = {"recording": "r", "recorded_device": "cpu", "machine": MACHINE, "min_gain": 0.02, "wall_s": 10.0}
+    return TuneResult(**(known | fields))
 
 
 def blocks(page, kind):
@@ -58,7 +61,7 @@ def blocks(page, kind):
 
 
 def test_operators_are_shown_with_their_intervals_the_greatest_gain_first():
-    page = tuning_page(run(operators=[operator("a", 1.2), operator("b", 1.5)]))
+    page = tuning_page(run(tasks=[operator("a", 1.2), operator("b", 1.5)]))
     rows = blocks(page, Table)[0].rows
     assert [row[0] for row in rows] == ["b", "a"]
     assert rows[0][4] == pytest.approx(50, abs=0.1)
@@ -66,14 +69,14 @@ def test_operators_are_shown_with_their_intervals_the_greatest_gain_first():
     assert low <= 50 <= high
 
 
-@pytest.mark.parametrize(("is_estimate", "said"), [(False, "Measured on"), (True, "Estimated for")])
-def test_the_page_says_whether_times_are_estimates(is_estimate: bool, said: str):
-    items = [item for one in blocks(tuning_page(run(is_estimate=is_estimate)), KeyValues) for item in one.items]
-    assert (said, "m") in items
+@pytest.mark.parametrize(("machine", "said"), [(MACHINE, "Measured on"), (ESTIMATED, "Estimated for")])
+def test_the_page_says_whether_times_are_estimates(machine: Machine, said: str):
+    items = [item for one in blocks(tuning_page(run(machine=machine)), KeyValues) for item in one.items]
+    assert (said, str(machine)) in items
 
 
 def test_every_candidate_is_listed_with_the_reason_in_numbers():
-    page = tuning_page(run(operators=[operator("a", 1.2)]))
+    page = tuning_page(run(tasks=[operator("a", 1.2)]))
     rows = [row for table in blocks(page, Table) for row in table.rows if row[-1] == "the best before"]
     assert [row[2] for row in rows] == [
         "taken", "its interval begins at -0.0 %, the gate is 2 %", "died: SIGSEGV",
@@ -104,7 +107,7 @@ def test_where_the_time_went_adds_up_to_the_run():
 
 def test_a_run_that_the_bank_answered_has_no_chart_and_still_says_how_it_was_made(tmp_path):
     conditions = conditions_of(Surroundings(num_cores=2), TuneEnvironment(work_path=tmp_path), job_type=2)
-    page = tuning_page(run(conditions=conditions, notes=["A job file was left alone."], facts=[("Bank", "b")]))
+    page = tuning_page(run(conditions=conditions, notes=["A job file was left alone."], bank="b"))
     assert [section.title for section in page.sections] == ["How it was made"]
     text = render_html(page)
     assert "A job file was left alone." in text
@@ -158,7 +161,7 @@ def test_graphs_by_estimate_say_so_and_engines_that_are_missing_are_named():
     graph = graph_outcome()
     graph.gain = replace(gain(1.4), is_estimate=True)
     graph.left_out = {"openvino": "it is not installed"}
-    text = render_html(tuning_page(run(graphs=[graph], is_estimate=True)))
+    text = render_html(tuning_page(run(graphs=[graph], machine=ESTIMATED)))
     assert "an estimate, not a measurement" in text
     assert "Estimated for" in text
     assert "Measured on" not in text
@@ -167,7 +170,7 @@ def test_graphs_by_estimate_say_so_and_engines_that_are_missing_are_named():
 
 def test_the_front_of_latency_and_error_marks_the_chosen_point():
     precision = pytest.importorskip("jumar.tune.search.precision.outcome")
-    from jumar.tune.search.precision.front import Point
+    from jumar.tune.search.precision.outcome import Point
 
     def point(name, ratio, error, **fields):
         return Point(plan=Plan(regions=(Region(nodes=(), engine=name),)), gain=gain(ratio), error=error, **fields)
@@ -187,6 +190,6 @@ def test_the_front_of_latency_and_error_marks_the_chosen_point():
 
 
 def test_names_from_outside_are_escaped_and_the_page_is_json_too():
-    page = tuning_page(run(operators=[operator("<script>alert(1)</script>", 1.5)], machine=str(MACHINE)))
+    page = tuning_page(run(tasks=[operator("<script>alert(1)</script>", 1.5)]))
     assert "<script>alert(1)" not in render_html(page)
     assert page_json(page)

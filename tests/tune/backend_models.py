@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from jumar.tune.bank import Bank
+from jumar.tune.bank.store import Bank
 from jumar.tune.graph import Graph
 from jumar.tune.model.gate import gain_of
 from jumar.tune.model.machine import this_machine

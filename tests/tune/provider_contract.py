@@ -12,7 +12,7 @@ import torch
 from tune_builders import MACHINE
 
 from jumar.tune.measure.worker.case import Case
-from jumar.tune.model.policy import KINDS, Policy
+from jumar.tune.model.task import KINDS, Policy
 from jumar.tune.providers import import_path, load_provider
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,15 +20,18 @@ from jumar.soc import DEFAULT_SOC
 if TYPE_CHECKING:
     from jumar.device import DevicePlan
     from jumar.device.plan import Kind, Numerics, Unsupported
+    from jumar.tune.bank.store import Bank
 
 
 soc_option = click.option(
     "--soc", default=DEFAULT_SOC, show_default=True, metavar="SOC", help="The NPU's system on a chip, e.g. Ascend910A."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout instead of text.")
-BANK_HELP = (
-    "Folder of the knowledge bank, or the URL of a database that a team shares.  [default: TUNE_BANK_PATH, "
-    "ASCEND_CACHE_PATH/aoe_data, ~/.local/share/jumar]"
+bank_option = click.option(
+    "--bank",
+    metavar="PLACE",
+    help="Folder of the knowledge bank, or the URL of a database that a team shares.  [default: TUNE_BANK_PATH, "
+    "ASCEND_CACHE_PATH/aoe_data, ~/.local/share/jumar]",
 )
 force_option = click.option("--force", is_flag=True, help="Replace an existing output folder.")
 sarif_option = click.option(
@@ -168,3 +172,21 @@ def parse_rank_pairs(text: str | None) -> tuple[tuple[int, int], ...]:
             raise UsageError(f'"--ranks {text}" must be ranks or pairs of them, with commas. Try --ranks 0:0,1:1.')
         pairs.append((int(match[1]), int(match[2] or match[1])))
     return tuple(pairs)
+
+
+def open_bank(option: str | None, *, create: bool = False) -> Bank:
+    """Return the bank that `--bank` names, the built-in layer beneath it. Raises BankError."""
+    from jumar.tune.bank.location import bank_place, built_in_place
+    from jumar.tune.bank.store import Bank
+
+    below = built_in_place(os.environ)
+    beneath = Bank.open(below, create=False) if below is not None else None
+    return Bank.open(bank_place(option, os.environ, writing=create), create=create, beneath=beneath)
+
+
+def open_layers(option: str | None) -> Bank:
+    """Return the bank that `--bank` names above the built-in layer, or that alone, read only. Raises BankError."""
+    from jumar.tune.bank.location import bank_place, built_in_place
+    from jumar.tune.bank.store import Bank
+
+    return Bank.layers(bank_place(option, os.environ), built_in_place(os.environ))

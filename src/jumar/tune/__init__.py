@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from jumar.base.lazy import loader
 
 if TYPE_CHECKING:
-    from jumar.tune.bank import Bank, bank_place
+    from jumar.tune.bank.location import bank_place
+    from jumar.tune.bank.store import Bank
     from jumar.tune.job.tuner import tune
     from jumar.tune.measure.options import TuneOptions
     from jumar.tune.model.errors import BankError, TuneError
@@ -30,13 +31,13 @@ __all__ = [
 ]
 
 _HOME = {
-    "Bank": "jumar.tune.bank",
+    "Bank": "jumar.tune.bank.store",
     "BankError": "jumar.tune.model.errors",
     "Machine": "jumar.tune.model.machine",
     "TuneError": "jumar.tune.model.errors",
     "TuneOptions": "jumar.tune.measure.options",
     "TuneResult": "jumar.tune.search.outcome",
-    "bank_place": "jumar.tune.bank",
+    "bank_place": "jumar.tune.bank.location",
     "this_machine": "jumar.tune.model.machine",
     "tune": "jumar.tune.job.tuner",
 }

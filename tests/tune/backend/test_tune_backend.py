@@ -21,15 +21,16 @@ from torch import nn
 from jumar.tune.backend import entry, knowledge
 from jumar.tune.backend.collect import Collected, read_collected
 from jumar.tune.backend.compilation import Compilation
-from jumar.tune.bank.storage.location import FILE_NAME
+from jumar.tune.bank.location import FILE_NAME
 from jumar.tune.graph import Graph
 from jumar.tune.graph.capture.capture import graph_of_module
+from jumar.tune.measure.options import Space
 from jumar.tune.model import notes
 from jumar.tune.model.machine import this_machine
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.built import Request, function_of, trim
 from jumar.tune.plan.engines import ENGINES
-from jumar.tune.search.subgraph.offers import Space, whole_plans
+from jumar.tune.search.subgraph.whole import whole_plans
 
 pytestmark = [
     # PyTorch's own imports and exports warn of PyTorch's own deprecations.

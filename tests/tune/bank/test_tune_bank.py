@@ -16,10 +16,14 @@ import pytest
 from tune_builders import MACHINE, gain, measured, mm_task
 
 from jumar.base.errors import UsageError
-from jumar.tune.bank import Bank, Tried, bank_place, built_in_place, export_lines, look_up, stack_of
-from jumar.tune.measure.conditions.environment import repeat_tune
+from jumar.tune.bank.entry import Tried, stack_of
+from jumar.tune.bank.exchange import export_lines
+from jumar.tune.bank.location import bank_place, built_in_place
+from jumar.tune.bank.presence import look_up
+from jumar.tune.bank.store import Bank
+from jumar.tune.measure.conditions.settings import repeat_tune
 from jumar.tune.model.errors import BankError, NoBankError
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 
 HERE = Path(__file__).parents[1]
 FORMAT = Policy(kind="Format", provider="channels_last")
@@ -151,7 +155,7 @@ def test_a_read_only_bank_is_noticed_before_anything_is_written(bank, folder_mod
 UNWRITABLE = """
 import resource, signal, sys
 from pathlib import Path
-from jumar.tune.bank import Bank
+from jumar.tune.bank.store import Bank
 from jumar.tune.model.errors import BankError, NoBankError
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 bank = Bank.open(Path(sys.argv[1]))
@@ -178,8 +182,8 @@ WRITER = """
 import sys
 from pathlib import Path
 from tune_builders import MACHINE, gain, measured, mm_task
-from jumar.tune.bank import Bank, Tried
-from jumar.tune.model.policy import Policy
+from jumar.tune.bank.entry import Tried; from jumar.tune.bank.store import Bank
+from jumar.tune.model.task import Policy
 bank, first, count = Bank.open(Path(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3])
 policy = Policy(kind="Format", provider="channels_last")
 for number in range(first, first + count):

@@ -14,13 +14,14 @@ from pathlib import Path
 import pytest
 from tune_builders import MACHINE, gain, measured, mm_task, spec
 
-from jumar.tune.bank import Bank, Tried, export_lines, import_lines, look_up, stack_of
-from jumar.tune.bank.presence import missing
-from jumar.tune.bank.storage.tables import SCHEMA_VERSION
+from jumar.tune.bank.entry import Tried, stack_of
+from jumar.tune.bank.exchange import export_lines, import_lines
+from jumar.tune.bank.presence import look_up, missing
+from jumar.tune.bank.rows import SCHEMA_VERSION
+from jumar.tune.bank.store import Bank
 from jumar.tune.graph import Graph, Node
 from jumar.tune.model.errors import BankError
-from jumar.tune.model.policy import Policy
-from jumar.tune.model.task import TensorSpec
+from jumar.tune.model.task import Policy, TensorSpec
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.engines import ENGINES
 from jumar.tune.providers.operators import settings_of
@@ -130,7 +131,7 @@ WRITER = """
 import sys
 from pathlib import Path
 from test_tune_bank_graphs import accept, graph, plan
-from jumar.tune.bank import Bank
+from jumar.tune.bank.store import Bank
 bank = Bank.open(Path(sys.argv[1]))
 for rows in range(int(sys.argv[2]), int(sys.argv[2]) + int(sys.argv[3])):
     accept(bank, graph(rows), plan().policy())
@@ -174,7 +175,7 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from test_tune_bank_graphs import accept, graph, plan
-from jumar.tune.bank import Bank
+from jumar.tune.bank.store import Bank
 from jumar.tune.model.errors import BankError
 path = Path(sys.argv[1]) / "jumar_tune_bank.sqlite3"
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

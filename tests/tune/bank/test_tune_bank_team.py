@@ -16,12 +16,15 @@ import sqlalchemy as sa
 from servers import missing, server
 from tune_builders import MACHINE, gain, measured, mm_task
 
-from jumar.tune.bank import AskedPrecision, Bank, KnownPrecision, Tried, export_lines, import_lines, stack_of
-from jumar.tune.bank.storage.location import FILE_NAME
-from jumar.tune.bank.storage.tables import Base
+from jumar.tune.bank.entry import Tried, stack_of
+from jumar.tune.bank.exchange import export_lines, import_lines
+from jumar.tune.bank.location import FILE_NAME
+from jumar.tune.bank.precisions import AskedPrecision, KnownPrecision
+from jumar.tune.bank.rows import Base
+from jumar.tune.bank.store import Bank
 from jumar.tune.measure.worker.messages import Outcome
 from jumar.tune.model.errors import BankError
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 from jumar.tune.plan import Plan, Region
 
 HERE = Path(__file__).parents[1]
@@ -119,9 +122,9 @@ WRITER = """
 import sys
 from pathlib import Path
 from tune_builders import MACHINE, gain, measured, mm_task
-from jumar.tune.bank import Bank
+from jumar.tune.bank.store import Bank
 from jumar.tune.plan import Plan, Region
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 place = sys.argv[1] if "://" in sys.argv[1] else Path(sys.argv[1])
 policy = Policy(kind="Format", provider=sys.argv[2])
 bank = Bank.open(place)

@@ -19,9 +19,8 @@ from torch.nn import functional as F
 
 from jumar.base.native import compiler
 from jumar.tune.engines.base import Site
-from jumar.tune.engines.kernels import Kernels
-from jumar.tune.engines.kernels.compiler import widths
-from jumar.tune.engines.kernels.library import Bound
+from jumar.tune.engines.kernels.engine import Kernels
+from jumar.tune.engines.kernels.library import Bound, widths
 from jumar.tune.engines.kernels.lowering import assemble
 from jumar.tune.engines.kernels.lowering.tiles import Tiling
 from jumar.tune.engines.kernels.program import CODES, PLACE, Blob, Program

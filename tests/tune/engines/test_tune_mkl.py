@@ -21,18 +21,18 @@ pytestmark = pytest.mark.skipif(
 
 
 def packed(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    import jumar.tune.engines.shared.mkl  # noqa: F401 - defines the operator
+    import jumar.tune.engines.shared.prepack  # noqa: F401 - defines the operator
 
     result: torch.Tensor = torch.ops.jumar_tune.packed_linear(x, weight)
     return result
 
 
 def test_a_weight_is_packed_once_for_one_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    from jumar.tune.engines.shared import mkl
+    from jumar.tune.engines.shared import prepack
 
     packings = []
-    pack = mkl.pack
-    monkeypatch.setattr(mkl, "pack", lambda weight, rows: packings.append(rows) or pack(weight, rows))
+    pack = prepack.pack
+    monkeypatch.setattr(prepack, "pack", lambda weight, rows: packings.append(rows) or pack(weight, rows))
     weight = torch.randn(24, 16)
     for shape in ((5, 16), (5, 16), (1, 5, 16), (2, 3, 16), (2, 3, 16)):
         x = torch.randn(shape)
@@ -55,7 +55,7 @@ def test_it_is_offered_where_linear_layers_outnumber_convolutions() -> None:
 
 
 def test_without_mkl_the_candidate_fails_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    from jumar.tune.engines.shared.mkl import pack
+    from jumar.tune.engines.shared.prepack import pack
 
     monkeypatch.setattr(torch._C, "has_mkl", False)
     with pytest.raises(TuneError, match="has no MKL"):

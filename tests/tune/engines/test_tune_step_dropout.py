@@ -16,11 +16,11 @@ from jumar.tune.engines.base import GraphFunction, Site
 from jumar.tune.engines.eager import Eager
 from jumar.tune.engines.inductor.engine import Inductor
 from jumar.tune.graph import Graph
+from jumar.tune.graph.fx import with_values
 from jumar.tune.graph.graph import Node
 from jumar.tune.graph.inputs import make_inputs
 from jumar.tune.graph.operators import draws
 from jumar.tune.graph.steps import as_step, stepped
-from jumar.tune.graph.values import with_values
 from jumar.tune.measure.worker.case import Case
 from jumar.tune.measure.worker.messages import Effort, Outcome, Trial
 from jumar.tune.measure.worker.trial import run_trial

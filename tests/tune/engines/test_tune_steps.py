@@ -20,16 +20,17 @@ from jumar.tune.engines.training.batch_norm import batch_norm
 from jumar.tune.engines.training.step_forms import in_form
 from jumar.tune.engines.training.step_writes import name_of
 from jumar.tune.graph import Graph
+from jumar.tune.graph.fx import with_values
 from jumar.tune.graph.graph import Node
 from jumar.tune.graph.inputs import make_inputs
-from jumar.tune.graph.signature import function_of
+from jumar.tune.graph.operators import function_of
 from jumar.tune.graph.steps import as_step
-from jumar.tune.graph.values import with_values
+from jumar.tune.measure.options import Space
 from jumar.tune.measure.worker.agreement import Rule, compare
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import this_machine
 from jumar.tune.model.task import TensorSpec, contiguous_stride
-from jumar.tune.search.subgraph.offers import Space, variants, whole_plans
+from jumar.tune.search.subgraph.whole import variants, whole_plans
 
 FORM = {"layout": "channels_last", "products": True}
 NORMS = FORM | {"norms": True}
@@ -143,7 +144,7 @@ def test_a_compiled_step_is_found_again_forward_and_backward(settings: dict[str,
 
 
 def test_the_form_has_products_its_own_normalisation_and_no_copy_between_them() -> None:
-    from jumar.tune.graph.values import annotated
+    from jumar.tune.graph.fx import annotated
 
     names = [name_of(node) for node in in_form(annotated(block()), NORMS).graph.nodes]
     assert (names.count("linear"), names.count("conv2d")) == (1, 0)

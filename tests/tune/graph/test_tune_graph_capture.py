@@ -13,8 +13,8 @@ from jumar.tune.graph import Graph
 from jumar.tune.graph.capture.capture import ControlFlow, graph_of_module
 from jumar.tune.graph.capture.captured import Captured
 from jumar.tune.graph.capture.data import load
+from jumar.tune.graph.operators import function_of
 from jumar.tune.graph.reading.nesting import Nesting
-from jumar.tune.graph.signature import function_of
 from jumar.tune.model.errors import TuneError
 
 

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from jumar.base.errors import InputError, JumarError, UsageError
 from jumar.tune.graph.capture import data
 from jumar.tune.graph.capture.capture import graph_of_module
-from jumar.tune.graph.capture.shapes import InputShape, parse_shapes
+from jumar.tune.graph.capture.captured import InputShape, parse_shapes
 from jumar.tune.graph.capture.source import is_graph_source, load_graphs
-from jumar.tune.graph.signature import function_of
+from jumar.tune.graph.operators import function_of
 from jumar.tune.model.errors import TuneError
 
 HERE = Path(__file__).parents[1]

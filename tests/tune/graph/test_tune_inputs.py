@@ -7,7 +7,7 @@ import torch
 from tune_builders import mm_task, spec
 
 from jumar.tune.graph.inputs import make_inputs, refill
-from jumar.tune.graph.signature import function_of
+from jumar.tune.graph.operators import function_of
 from jumar.tune.measure.worker.reference import widened_tensor
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import Task

@@ -15,7 +15,7 @@ from onnx import parser  # noqa: E402 - after the skip
 
 from jumar.tune.graph.capture.data import load  # noqa: E402 - after the skip
 from jumar.tune.graph.capture.source import load_graphs  # noqa: E402 - after the skip
-from jumar.tune.graph.signature import function_of  # noqa: E402 - after the skip
+from jumar.tune.graph.operators import function_of  # noqa: E402 - after the skip
 from jumar.tune.model.errors import TuneError  # noqa: E402 - after the skip
 
 CHOICE = """

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tune_builders import call, mm_task, spec, tensor
 
-from jumar.tune.graph.signature import task_of
+from jumar.tune.graph.operators import task_of
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import Task, contiguous_stride, digest
-from jumar.tune.providers.tunable import reason_not_tuned
+from jumar.tune.search.tasks.extract import reason_not_tuned
 
 shapes = st.lists(st.integers(0, 9), max_size=5).map(tuple)
 

@@ -12,8 +12,8 @@ from tune_builders import MACHINE, gain, mm_task
 
 from jumar.base.errors import OutputError
 from jumar.tune.job.result_file import ResultFile
-from jumar.tune.measure.conditions.environment import result_folder
-from jumar.tune.model.policy import Policy
+from jumar.tune.measure.conditions.settings import result_folder
+from jumar.tune.model.task import Policy
 from jumar.tune.search.outcome import SlotOutcome, TaskOutcome, TuneResult
 from jumar.tune.search.tasks.extract import TaskUse
 

@@ -15,14 +15,13 @@ import pytest
 from tune_builders import ONE_THREAD, QUICK, call, measured, mm_row, pool_row, tensor, write_recording
 
 from jumar.base.errors import InputError, UsageError
-from jumar.base.rules import HEADINGS, Registry
-from jumar.tune import Bank, TuneOptions, tune
+from jumar.base.rules import documentation, rules_of
+from jumar.tune import Bank, TuneOptions, rules, tune
 from jumar.tune.measure.options import parse_duration_s, parse_percent
 from jumar.tune.measure.resume import FOLDER
 from jumar.tune.measure.worker.client import Worker
 from jumar.tune.measure.worker.messages import Limits, Outcome
 from jumar.tune.providers.pytorch import Inductor
-from jumar.tune.rules import RULES
 
 LIMITS = Limits(time_s=30, memory_bytes=2 << 30)
 
@@ -311,13 +310,19 @@ def test_what_is_no_number_is_one_sentence(text):
         parse_duration_s(text, "--time-budget")
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_every_rule_is_documented_under_the_headings(rule):
-    assert [line[3:] for line in rule.doc.splitlines() if line.startswith("## ")] == list(HEADINGS)
-    assert rule.doc.startswith(f"{rule.code} {rule.name}.")
+@pytest.mark.parametrize("rule", rules_of("tune"), ids=lambda rule: rule.code)
+def test_every_rule_is_documented_under_its_code_and_name(rule):
+    assert documentation(rule).startswith(f"{rule.code} {rule.name}.")
+
+
+def test_every_rule_of_a_run_is_asked():
+    asked = {*rules._OF_RUNS, *rules._OF_TASKS, *rules._OF_GRAPHS, *rules._OF_PRECISIONS, "machine_busy"}
+    assert {path.stem for path in Path(rules.__file__).parent.glob("*.py")} - {"__init__", "grouping"} == asked
+    conditions = Path(rules.__file__).parents[1] / "measure" / "conditions" / "rules"
+    assert {path.stem for path in conditions.glob("*.py")} - {"__init__"} == set(rules._OF_CONDITIONS)
 
 
 def test_the_rules_codes_are_those_of_this_room():
-    codes = [rule.code for rule in Registry(RULES)]
+    codes = [rule.code for rule in rules_of("tune")]
     assert codes[:7] == [f"JM50{number}" for number in range(1, 8)]
     assert {code[:3] for code in codes} == {"JM5"}

@@ -8,18 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import nn
 
 from jumar.base.errors import InputError
 from jumar.cli.main import EXIT_USAGE, main
 from jumar.tune.backend import install
 from jumar.tune.backend.collect import read_collected
-from jumar.tune.backend.order import in_order_of_use
-from jumar.tune.graph import Graph, Node
 from jumar.tune.job.script import ScriptRun, collect_graphs, is_script, script_source
-from jumar.tune.model.task import TensorSpec
 
 SCRIPT = """
 import sys
@@ -197,20 +192,3 @@ def test_installed_it_stays_so_whichever_thread_leaves_last(is_uninstalled: bool
     finally:
         install.uninstall()
     assert nn.Module.__call__ is before
-
-
-@settings(derandomize=True, max_examples=50, deadline=None)
-@given(order=st.permutations(range(4)))
-def test_the_order_in_which_inputs_are_handed_over_is_no_part_of_a_graph(order: list[int]) -> None:
-    specs = [TensorSpec(shape=(size,), dtype="float32", stride=(1,)) for size in (2, 2, 2, 3)]
-
-    def graph(places: dict[int, int]) -> Graph:
-        first = Node(operator="aten::sub.Tensor", arguments=[{"value": places[0]}, {"value": places[1]}])
-        second = Node(operator="aten::sub.Tensor", arguments=[{"value": 4}, {"value": places[2]}])
-        inputs = [specs[old] for old in sorted(places, key=places.__getitem__)]
-        return Graph(inputs=inputs, nodes=[first, second], outputs=[5])
-
-    usual, _ = in_order_of_use(graph({number: number for number in range(4)}))
-    shuffled, kept = in_order_of_use(graph({old: new for new, old in enumerate(order)}))
-    assert shuffled.key == usual.key
-    assert kept == [order.index(logical) for logical in range(3)]

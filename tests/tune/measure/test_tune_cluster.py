@@ -23,7 +23,7 @@ from jumar.tune.model.ending import Terminated, ending_in_order
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.folders import OwnFolder
 from jumar.tune.model.machine import this_machine
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 
 LIMITS = Limits(time_s=60, memory_bytes=2 << 30)
 
@@ -226,7 +226,7 @@ def test_a_folder_that_was_left_behind_is_removed_and_one_in_use_is_not(tmp_path
 HOLD = """
 import sys
 from pathlib import Path
-from jumar.tune.measure.worker.turns import Turns
+from jumar.tune.measure.worker.client import Turns
 with Turns(Path(sys.argv[1])).taken():
     print("taken", flush=True)
     sys.stdin.readline()

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.base.errors import InputError, OutputError, UsageError
-from jumar.tune.measure.conditions.aoe_config import parse_ini, read_aoe_config
-from jumar.tune.measure.conditions.environment import Lanes, TuneEnvironment, aoe_mode
+from jumar.tune.measure.conditions.settings import Lanes, TuneEnvironment, aoe_mode, parse_ini, read_aoe_config
 
 
 def read(environ=None, **options) -> TuneEnvironment:

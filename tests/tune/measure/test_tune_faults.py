@@ -255,7 +255,7 @@ def test_a_worker_has_the_runs_folder_for_temporary_files_although_it_works_else
 
 
 def test_without_any_folder_for_temporary_files_a_run_ends_in_one_sentence(monkeypatch):
-    from jumar.tune.measure.worker.turns import Turns
+    from jumar.tune.measure.worker.client import Turns
 
     monkeypatch.setattr("tempfile.tempdir", None)
     monkeypatch.setattr("tempfile._candidate_tempdir_list", lambda: ["/proc/absent"])

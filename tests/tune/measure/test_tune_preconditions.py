@@ -11,10 +11,16 @@ import pytest
 
 from jumar.base.errors import OutputError
 from jumar.base.text import GIB
-from jumar.tune.measure.conditions.environment import TuneEnvironment
-from jumar.tune.measure.conditions.neighbours import Neighbour, computing, profilers
-from jumar.tune.measure.conditions.preconditions import Surroundings, conditions_of, look_around
+from jumar.tune.measure.conditions.preconditions import (
+    Neighbour,
+    Surroundings,
+    computing,
+    conditions_of,
+    look_around,
+    profilers,
+)
 from jumar.tune.measure.conditions.rules import device_shared, few_cores, low_disk, low_memory, profiled
+from jumar.tune.measure.conditions.settings import TuneEnvironment
 from jumar.tune.model.errors import TuneError
 
 QUIET = Surroundings(
@@ -165,7 +171,7 @@ def test_processes_that_compute_are_seen_and_our_own_family_is_not(tmp_path, mon
             (tmp_path / str(pid) / "stat").write_text(stat(pid, name, parent, ticks))
 
     write(0)
-    monkeypatch.setattr("jumar.tune.measure.conditions.neighbours.time.sleep", lambda seconds: write(1000))
+    monkeypatch.setattr("jumar.tune.measure.conditions.preconditions.time.sleep", lambda seconds: write(1000))
     (found,) = computing(tmp_path, 0.0)
     assert (found.pid, found.name) == (other, "a (b) c")
 

@@ -19,7 +19,7 @@ from jumar.tune.measure.options import TuneOptions
 from jumar.tune.measure.parallel import ParallelBuilders
 from jumar.tune.measure.resume import FOLDER, JobFile, trial_key
 from jumar.tune.measure.worker.messages import Limits, Outcome, Trial
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 
 MEASURED = Outcome(status="measured", phase="measure", gain=gain(1.3), worst_error=1e-7, allowed_error=1e-6)
 

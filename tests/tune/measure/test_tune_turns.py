@@ -12,14 +12,14 @@ from itertools import pairwise
 
 import pytest
 
-from jumar.tune.measure.worker.turns import MACHINE, NoTurn, Turns
+from jumar.tune.measure.worker.client import MACHINE, NoTurn, Turns
 
 fcntl = pytest.importorskip("fcntl", reason="turns need file locks")
 
 HOLD = """
 import sys
 from pathlib import Path
-from jumar.tune.measure.worker.turns import Turns
+from jumar.tune.measure.worker.client import Turns
 with Turns(Path(sys.argv[1])).taken():
     print("taken", flush=True)
     sys.stdin.readline()
@@ -30,7 +30,7 @@ sys.stdin.readline()
 ALTERNATE = """
 import sys, time
 from pathlib import Path
-from jumar.tune.measure.worker.turns import Turns
+from jumar.tune.measure.worker.client import Turns
 folder, name = Path(sys.argv[1]), sys.argv[2]
 turns = Turns(folder)
 print("ready", flush=True)

@@ -18,7 +18,7 @@ from jumar.tune.measure.worker import nursery
 from jumar.tune.measure.worker.client import Worker
 from jumar.tune.measure.worker.messages import Limits, Trial
 from jumar.tune.model.errors import TuneError
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 from jumar.tune.providers.base import Provider
 
 ALL = [

@@ -18,10 +18,10 @@ from jumar.tune.graph.capture.data import load
 from jumar.tune.graph.fx import overload
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import this_machine
-from jumar.tune.plan.lowering import Lowering, effective, lowered, rounded
-from jumar.tune.plan.lowering.movers import Groups
+from jumar.tune.plan.lowering.lowering import Lowering
+from jumar.tune.plan.lowering.movers import Groups, shuffle_of
 from jumar.tune.plan.lowering.observe import observe, run_watched
-from jumar.tune.plan.lowering.shuffles import shuffle_of
+from jumar.tune.plan.lowering.rewrite import effective, lowered, rounded
 from jumar.tune.plan.lowering.site import lowered_site
 from jumar.tune.search.precision.ways import has_moved, ways_of
 

@@ -205,13 +205,13 @@ def test_a_plan_goes_through_a_policy_and_back(plan):
 
 
 def test_kept_memory_is_given_back_before_a_plan_that_keeps_none(tmp_path, convolutions):
-    from jumar.tune.plan import memory
+    from jumar.tune.model import malloc
 
     graph, constants, image = convolutions
     keeping = build(whole(memory="keep"), site_of(tmp_path / "a", graph, constants, [image]), ENGINES)
     plain = build(whole(), site_of(tmp_path / "b", graph, constants, [image]), ENGINES)
     with torch.no_grad():
         keeping(image)
-        assert memory._is_kept
+        assert malloc._is_kept
         plain(image)
-    assert not memory._is_kept
+    assert not malloc._is_kept

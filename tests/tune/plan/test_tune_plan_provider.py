@@ -10,15 +10,15 @@ import torch
 from plan_models import Plain, eager, exported, site_of, whole
 from tune_builders import ONE_THREAD, QUICK
 
-from jumar.tune.bank import Bank
+from jumar.tune.bank.store import Bank
 from jumar.tune.graph.capture import data as graph_data
 from jumar.tune.graph.capture.captured import Captured
 from jumar.tune.measure.measuring import Measurer
-from jumar.tune.measure.options import TuneOptions
+from jumar.tune.measure.options import Space, TuneOptions
 from jumar.tune.measure.worker.client import Worker
 from jumar.tune.measure.worker.messages import Limits
 from jumar.tune.plan.provider import BUILDS, PlanProvider, sharing_builds
-from jumar.tune.search.subgraph import Space, tune_graph
+from jumar.tune.search.subgraph.tune import tune_graph
 
 
 class Counting(Plain):

@@ -10,7 +10,7 @@ from provider_contract import ProviderContract
 from tune_builders import MACHINE, spec
 
 from jumar.base.native import compiler
-from jumar.tune.engines.kernels.compiler import widths
+from jumar.tune.engines.kernels.library import widths
 from jumar.tune.model.task import Task, TensorSpec
 from jumar.tune.providers import engine as kernels
 from jumar.tune.providers.base import Provider

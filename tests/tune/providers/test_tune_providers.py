@@ -15,8 +15,7 @@ from tune_builders import MACHINE, mm_task, pool_task, spec
 from jumar.tune.measure.worker.case import Case
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import compiler_version
-from jumar.tune.model.policy import Policy, describe, replace_in
-from jumar.tune.model.task import Task
+from jumar.tune.model.task import Policy, Task, describe, replace_in
 from jumar.tune.providers import PROVIDERS, apply_stack, load_provider
 from jumar.tune.providers.base import Provider
 from jumar.tune.providers.formats import ChannelsLast, Contiguous

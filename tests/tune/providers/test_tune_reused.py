@@ -9,7 +9,7 @@ import torch
 from provider_contract import ProviderContract
 from tune_builders import MACHINE, mm_task, spec
 
-from jumar.tune.graph.signature import task_from
+from jumar.tune.graph.operators import task_from
 from jumar.tune.measure.worker.case import Case
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import Task

@@ -22,7 +22,7 @@ from jumar.tune.measure.measuring import OutOfBudget
 from jumar.tune.measure.worker.messages import Outcome, Trial
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy, Stack
+from jumar.tune.model.task import Policy, Stack
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.plan import KIND
 from jumar.tune.providers.formats import ChannelsLast
@@ -31,7 +31,7 @@ from jumar.tune.providers.pytorch import Threads
 from jumar.tune.search.composed import ComposedOutcome, Composer, composed_times_us
 from jumar.tune.search.outcome import TuneResult
 from jumar.tune.search.subgraph.trials import SLOW
-from jumar.tune.search.tasks.from_graph import extract_graphs
+from jumar.tune.search.tasks.source import extract_graphs
 
 ONE = replace(MACHINE, num_threads=1)
 

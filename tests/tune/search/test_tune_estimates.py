@@ -17,6 +17,7 @@ from jumar.base.errors import DeviceError, UsageError
 from jumar.tune import Bank, TuneOptions, TuneResult, this_machine, tune
 from jumar.tune.engines.eager import Eager
 from jumar.tune.graph import Graph, Node
+from jumar.tune.measure.options import PrecisionOptions
 from jumar.tune.measure.worker.devices import Accelerator
 from jumar.tune.model.gate import Gain, estimated_gain
 from jumar.tune.model.task import Task, TensorSpec, contiguous_stride
@@ -24,7 +25,6 @@ from jumar.tune.providers import providers_on
 from jumar.tune.providers.formats import Contiguous
 from jumar.tune.providers.npu_attention import NpuAttention
 from jumar.tune.providers.npu_format import NpuFormat
-from jumar.tune.search.precision.request.options import PrecisionOptions
 from jumar.tune.search.tasks.source import Source, model_source
 
 SOC = "Ascend910A"
@@ -369,7 +369,7 @@ def test_an_accelerator_is_measured_until_its_work_has_ended(tmp_path: Path):
 import sys, torch
 from jumar.device import DevicePlan, activate
 activate(DevicePlan(real="never", num_devices=1))
-from jumar.tune.search.precision.request.options import PrecisionOptions
+from jumar.tune.measure.options import PrecisionOptions
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.task import Task, TensorSpec
 from jumar.tune.measure.worker.devices import Accelerator

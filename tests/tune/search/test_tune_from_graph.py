@@ -7,7 +7,7 @@ from plan_models import Convolutions, Tokens, exported
 
 from jumar.tune.graph.capture.captured import Captured
 from jumar.tune.graph.operators import graph_of
-from jumar.tune.search.tasks.from_graph import extract_graphs
+from jumar.tune.search.tasks.source import extract_graphs
 
 
 def extraction(tmp_path, model, example):

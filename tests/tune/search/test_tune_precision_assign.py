@@ -8,7 +8,7 @@ import math
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jumar.tune.plan.lowering import LowPrecision
+from jumar.tune.plan.lowering.lowering import LowPrecision
 from jumar.tune.search.precision.assign import Assigner, Assignment, Costs
 
 SHARES = st.lists(st.floats(0.01, 1), min_size=1, max_size=6)

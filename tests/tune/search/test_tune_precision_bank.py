@@ -19,27 +19,25 @@ from jumar.tune import Bank, tune
 from jumar.tune.artefact.loading import read_manifest
 from jumar.tune.artefact.writing import freeze_captured
 from jumar.tune.backend.knowledge import Knowledge, forget, knowledge
-from jumar.tune.bank import AskedPrecision, KnownPrecision
 from jumar.tune.bank.exchange import export_lines, import_lines
+from jumar.tune.bank.precisions import AskedPrecision, KnownPrecision
 from jumar.tune.graph import Graph
 from jumar.tune.graph.capture.capture import graph_of_module
 from jumar.tune.graph.capture.captured import Captured
 from jumar.tune.graph.capture.data import load
 from jumar.tune.graph.steps import as_step
+from jumar.tune.job import graphs as precision_job
+from jumar.tune.job.graphs import OF_A_PIECE, STEPS_KEEP, PrecisionJob
 from jumar.tune.measure.measuring import Measurer
-from jumar.tune.measure.options import TuneOptions
+from jumar.tune.measure.options import ERROR_BUDGET, PrecisionOptions, TuneOptions, parse_error
 from jumar.tune.model.errors import BankError, TuneError
 from jumar.tune.model.machine import this_machine
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.built import fingerprint
-from jumar.tune.plan.lowering import Lowering
+from jumar.tune.plan.lowering.lowering import Lowering
 from jumar.tune.search.outcome import TuneResult
-from jumar.tune.search.precision import job as precision_job
-from jumar.tune.search.precision.front import Point
-from jumar.tune.search.precision.job import OF_A_PIECE, STEPS_KEEP, PrecisionJob
-from jumar.tune.search.precision.outcome import Lost, PrecisionOutcome
+from jumar.tune.search.precision.outcome import Lost, Point, PrecisionOutcome
 from jumar.tune.search.precision.request.files import jumar_text
-from jumar.tune.search.precision.request.options import ERROR_BUDGET, PrecisionOptions, parse_error
 from jumar.tune.search.subgraph.outcome import GraphOutcome
 from jumar.tune.search.tasks.source import graphs_source
 

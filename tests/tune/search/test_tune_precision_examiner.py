@@ -20,7 +20,8 @@ from jumar.tune.measure.worker.messages import Limits
 from jumar.tune.model.errors import TuneError
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.engines import ENGINES
-from jumar.tune.plan.lowering import Lowering, LowPrecision, effective
+from jumar.tune.plan.lowering.lowering import Lowering, LowPrecision
+from jumar.tune.plan.lowering.rewrite import effective
 from jumar.tune.search.precision.examine import Examination
 from jumar.tune.search.precision.examiner import Errors, Examiner
 

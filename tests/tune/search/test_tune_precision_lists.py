@@ -14,10 +14,12 @@ from lowering_models import Attention, Residual, graph_of
 
 from jumar.base.errors import InputError, OutputError
 from jumar.tune.graph import Graph
+from jumar.tune.measure.options import PrecisionOptions
 from jumar.tune.model.gate import gain_of
 from jumar.tune.plan import Plan, Region
-from jumar.tune.plan.lowering import Lowering, LowPrecision, effective
-from jumar.tune.search.precision.front import Point
+from jumar.tune.plan.lowering.lowering import Lowering, LowPrecision
+from jumar.tune.plan.lowering.rewrite import effective
+from jumar.tune.search.precision.outcome import Point
 from jumar.tune.search.precision.request.files import (
     PrecisionFile,
     ini_text,
@@ -38,7 +40,6 @@ from jumar.tune.search.precision.request.lists import (
     mode_list_of,
     node_names,
 )
-from jumar.tune.search.precision.request.options import PrecisionOptions
 
 NAMES = st.text(
     st.characters(codec="ascii", min_codepoint=48, max_codepoint=122, exclude_characters="[];=<>?@\\^`"), min_size=1

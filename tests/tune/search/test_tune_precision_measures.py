@@ -13,9 +13,9 @@ from lowering_models import Attention, Residual, graph_of
 from torch import nn
 
 from jumar.base.errors import UsageError
+from jumar.tune.measure.options import PrecisionOptions, parse_budget
+from jumar.tune.search.precision.assign import cost_us, units_of
 from jumar.tune.search.precision.request.error import error_of, errors_of, load_metric, metric_from_anywhere, number_of
-from jumar.tune.search.precision.request.options import PrecisionOptions, parse_budget
-from jumar.tune.search.precision.units import cost_us, units_of
 from jumar.tune.search.precision.ways import arithmetic
 
 INF, NAN = math.inf, math.nan

@@ -14,14 +14,13 @@ from jumar.cli.commands.tune.precision import precision_of
 from jumar.show.blocks.page import Table
 from jumar.show.tuning.graphs import precision_sections
 from jumar.tune import Bank, tune
+from jumar.tune.measure.options import PrecisionOptions
 from jumar.tune.model.gate import gain_of
 from jumar.tune.plan import Plan, Region
-from jumar.tune.plan.lowering import Lowering
+from jumar.tune.plan.lowering.lowering import Lowering
 from jumar.tune.rules import findings_of
 from jumar.tune.search.outcome import TuneResult
-from jumar.tune.search.precision.front import Point, pareto
-from jumar.tune.search.precision.outcome import CONFIRMATION, Lost, Overflow, PrecisionOutcome
-from jumar.tune.search.precision.request.options import PrecisionOptions
+from jumar.tune.search.precision.outcome import CONFIRMATION, Lost, Overflow, Point, PrecisionOutcome, pareto
 
 
 def point(name: str, ratio: float, error: float, *, is_reference: bool = False) -> Point:

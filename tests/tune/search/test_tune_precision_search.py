@@ -20,23 +20,21 @@ from jumar.tune.graph import Graph
 from jumar.tune.graph.capture.capture import graph_of_module
 from jumar.tune.graph.capture.data import load, save
 from jumar.tune.measure.measuring import OutOfBudget
-from jumar.tune.measure.options import TuneOptions
+from jumar.tune.measure.options import AUTO, PrecisionOptions, TuneOptions
 from jumar.tune.measure.worker.messages import Outcome, Trial
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.gate import gain_of
 from jumar.tune.model.machine import Machine
 from jumar.tune.plan import Plan, Region
-from jumar.tune.plan.lowering import Lowering, LowPrecision, Range
+from jumar.tune.plan.lowering.lowering import Lowering, LowPrecision, Range
 from jumar.tune.plan.lowering.observe import run_watched
 from jumar.tune.plan.lowering.site import lowered_site
 from jumar.tune.search.precision import search, ways
 from jumar.tune.search.precision.examine import Examination
 from jumar.tune.search.precision.examiner import SEEDS, Errors, _bounds, _errors
-from jumar.tune.search.precision.front import Point
-from jumar.tune.search.precision.outcome import PrecisionOutcome
+from jumar.tune.search.precision.outcome import Point, PrecisionOutcome
 from jumar.tune.search.precision.request.error import errors_of
 from jumar.tune.search.precision.request.files import write_files
-from jumar.tune.search.precision.request.options import AUTO, PrecisionOptions
 from jumar.tune.search.precision.search import tune_precision
 
 

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field, replace
 import pytest
 from tune_builders import MACHINE, gain, measured, mm_task
 
-from jumar.tune.bank import Bank, Tried, stack_of
+from jumar.tune.bank.entry import Tried, stack_of
+from jumar.tune.bank.store import Bank
 from jumar.tune.measure.options import TuneOptions
 from jumar.tune.measure.worker.messages import Outcome
 from jumar.tune.model.errors import BankError
-from jumar.tune.model.policy import KINDS, Policy, describe
+from jumar.tune.model.task import KINDS, Policy, describe
 from jumar.tune.providers.base import Provider
 from jumar.tune.providers.engine import EngineProvider
 from jumar.tune.search.operators import OutOfBudget, Search

@@ -13,9 +13,8 @@ from tune_builders import MACHINE, gain, measured, mm_row, pool_row, spec, write
 
 from jumar.base.errors import InputError, RecordingError
 from jumar.base.findings import Location
-from jumar.tune.bank import Tried
-from jumar.tune.model.policy import Policy
-from jumar.tune.model.task import Task
+from jumar.tune.bank.entry import Tried
+from jumar.tune.model.task import Policy, Task
 from jumar.tune.rules import findings_of
 from jumar.tune.search.outcome import SlotOutcome, TaskOutcome, TuneResult
 from jumar.tune.search.tasks.selection import read_selection

@@ -11,23 +11,23 @@ import torch
 from plan_models import Centred, Convolutions, Shared, exported
 from tune_builders import MACHINE
 
-from jumar.tune.bank import Bank
+from jumar.tune.bank.store import Bank
 from jumar.tune.engines.base import Engine
 from jumar.tune.graph import Graph
 from jumar.tune.graph.capture import data as graph_data
 from jumar.tune.graph.capture.captured import Captured
+from jumar.tune.job.graphs import SubgraphJob
 from jumar.tune.measure.measuring import OutOfBudget
-from jumar.tune.measure.options import TuneOptions
+from jumar.tune.measure.options import Space, TuneOptions
 from jumar.tune.measure.worker.messages import Outcome
 from jumar.tune.model.errors import BankError
 from jumar.tune.model.gate import gain_of
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 from jumar.tune.plan import Plan, Region
 from jumar.tune.providers.operators import settings_of
 from jumar.tune.search.outcome import TuneResult
 from jumar.tune.search.precision.outcome import PrecisionOutcome
-from jumar.tune.search.subgraph import Space, tune_graph
-from jumar.tune.search.subgraph.job import SubgraphJob
+from jumar.tune.search.subgraph.tune import tune_graph
 
 
 class Scripted(Engine):
@@ -586,7 +586,7 @@ def test_a_search_for_precision_that_is_cut_short_leaves_the_job_open(captured, 
         def tune(self, captured, outcome, deadline_s, step):
             result.precisions.append(PrecisionOutcome(name="net", budget=0.01, stopped_by="--trials"))
 
-    monkeypatch.setattr("jumar.tune.search.subgraph.job.tune_graph", lambda captured, **fields: fields["outcome"])
+    monkeypatch.setattr("jumar.tune.job.graphs.tune_graph", lambda captured, **fields: fields["outcome"])
     job = SubgraphJob(
         bank=None, machine=MACHINE, options=TuneOptions(job_type=1), measurer=SimpleNamespace(name=""), space=Space(),
         result=result, on_progress=None, write=lambda: None, precision=CutShort(),

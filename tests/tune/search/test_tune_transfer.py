@@ -10,10 +10,10 @@ import torch
 from plan_models import Convolutions, exported
 from tune_builders import MACHINE, gain
 
-from jumar.tune.bank import Bank
+from jumar.tune.bank.store import Bank
 from jumar.tune.engines.base import Engine
 from jumar.tune.graph.operators import task_of_node
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 from jumar.tune.plan import Plan, Region
 from jumar.tune.providers.operators import Operators, settings_of
 from jumar.tune.search.subgraph.tune import transferred

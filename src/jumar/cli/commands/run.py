@@ -79,7 +79,7 @@ def command(
     if tuned:
         from jumar.capture.process.plugin import ENVIRONMENT
         from jumar.tune.job.script import PLUGIN
-        from jumar.tune.search.precision.request.options import ERROR_BUDGET, parse_error
+        from jumar.tune.measure.options import ERROR_BUDGET, parse_error
 
         if budget is not None:
             os.environ[ERROR_BUDGET] = str(parse_error(budget, "--budget"))
@@ -105,7 +105,7 @@ def _tune(npu: Npu, script: Path, arguments: tuple[str, ...]) -> int:
     """Tune what the script computes, as AOE_MODE asks."""
     from jumar.capture.process.script import read_script
     from jumar.cli.commands.tune import command as tune
-    from jumar.tune.measure.conditions.environment import aoe_mode
+    from jumar.tune.measure.conditions.settings import aoe_mode
 
     job_type = aoe_mode(os.environ)
     read_script(script)  # `jumar tune` would take what is no script for a recording

@@ -14,7 +14,7 @@ from rich.text import Text
 from jumar.tune.plan.plan import worded
 
 if TYPE_CHECKING:
-    from jumar.tune.bank import Known
+    from jumar.tune.bank.precisions import Known
     from jumar.tune.graph.work import Work
 
 PIPE_WIDTH = 160

@@ -11,8 +11,7 @@ from jumar.show.blocks.page import Column, KeyValues, Section, Table, Verdict
 if TYPE_CHECKING:
     from jumar.tune import TuneResult
     from jumar.tune.model.gate import Gain
-    from jumar.tune.search.precision.front import Point
-    from jumar.tune.search.precision.outcome import PrecisionOutcome
+    from jumar.tune.search.precision.outcome import Point, PrecisionOutcome
     from jumar.tune.search.subgraph.outcome import GraphOutcome
 
 

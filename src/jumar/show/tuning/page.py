@@ -5,17 +5,26 @@ from __future__ import annotations
 from jumar.base.text import size_text
 from jumar.base.text.digits import Cell
 from jumar.show.blocks.findings import finding_list
-from jumar.show.blocks.page import Action, Block, Column, KeyValues, Page, Section, Table, Text
+from jumar.show.blocks.page import Action, Block, KeyValues, Page, Section, Text
 from jumar.show.tuning.results import graphs, operators, precisions
-from jumar.show.tuning.run import TuningRun
 from jumar.show.tuning.search import progress, tried
+from jumar.show.tuning.summary import not_tuned, verdict
 from jumar.tune.measure.conditions.preconditions import Conditions
+from jumar.tune.search.outcome import TuneResult
 
 
-def machine(run: TuningRun) -> Section:
+def machine(run: TuneResult) -> Section:
     """Return the section, which is always there."""
-    how = "Estimated for" if run.is_estimate else "Measured on"
-    facts: list[tuple[str, Cell]] = [(how, run.machine), *run.facts, ("Took", f"{run.wall_s:.0f} s")]
+    is_estimate = run.machine.is_estimate
+    facts: list[tuple[str, Cell]] = [
+        ("Estimated for" if is_estimate else "Measured on", str(run.machine)),
+        ("Source", f"{run.recording} ({run.recorded_device})"),
+        ("Providers", ", ".join(run.providers)),
+        (f"Candidates {'estimated' if is_estimate else 'measured'}", run.num_trials),
+        ("Bank", run.bank),
+        ("Result file", str(run.result_file)),
+        ("Took", f"{run.wall_s:.0f} s"),
+    ]
     facts += [(f"Left out: {engine}", why) for graph in run.graphs[:1] for engine, why in graph.left_out.items()]
     blocks: list[Block] = [KeyValues(items=facts)]
     if run.conditions is not None:
@@ -45,33 +54,23 @@ def _size(size: int | None) -> str:
     return "unknown" if size is None else size_text(size)
 
 
-def not_tuned(run: TuningRun) -> Section | None:
-    """Return what was left out and why; None when nothing was."""
-    columns = [
-        Column(title="Operator", code=True), Column(title="Calls", number=True),
-        Column(title="Host time", unit="us", number=True), Column(title="Why"),
-    ]  # fmt: skip
-    rows: list[list[Cell]] = [[one.operator, one.num_calls, one.recorded_us, one.reason] for one in run.not_tuned]
-    return Section(title="Not tuned", blocks=[Table(columns=columns, rows=rows)], collapsed=True) if rows else None
-
-
 SHOWN_ELSEWHERE = {"JM501"}
 """Findings whose numbers are rows of a table."""
 MAX_ACTIONS = 3
 
 
-def tuning_page(run: TuningRun) -> Page:
+def tuning_page(run: TuneResult) -> Page:
     """Return what a run found, how it was found, and on what."""
     findings = [finding for finding in run.findings if finding.code not in SHOWN_ELSEWHERE]
     found = Section(title="Findings", blocks=[finding_list(findings)]) if findings else None
     sections = [
         graphs(run.graphs),
         precisions(run.precisions),
-        operators(run.operators),
+        operators(run.tasks),
         found,
         progress(run.history, run.wall_s),
-        tried(run.operators, run.graphs, run.min_gain),
-        None if run.graphs else not_tuned(run),  # a graph is tuned whole, with all its operators
+        tried(run.tasks, run.graphs, run.min_gain),
+        not_tuned(run),
         machine(run),
     ]
     actions = [
@@ -81,7 +80,7 @@ def tuning_page(run: TuningRun) -> Page:
     ]
     return Page(
         title="Tuning",
-        verdict=run.verdict,
+        verdict=verdict(run),
         actions=actions[:MAX_ACTIONS],
         sections=[section for section in sections if section is not None],
     )

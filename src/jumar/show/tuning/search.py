@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from jumar.base.text.digits import Cell
 from jumar.show.blocks.page import BarChart, Block, Column, LineChart, Section, Series, Table, Text
-from jumar.tune.measure.history import Measurement
+from jumar.tune.measure.measuring import Measurement
 from jumar.tune.measure.worker.messages import Outcome
 from jumar.tune.search.outcome import TaskOutcome
 

@@ -22,8 +22,8 @@ def tune_page(result: TuneResult) -> Page:
     sections += precision_sections(result)
     if others:
         sections.append(Section(title="Findings", blocks=[finding_list(others)]))
-    if result.not_tuned and not result.graphs:
-        sections.append(_not_tuned(result))
+    left_out = not_tuned(result)
+    sections += [] if left_out is None else [left_out]
     facts: list[tuple[str, Cell]] = [
         ("Estimated for" if result.machine.is_estimate else "Measured on", str(result.machine)),
         ("Source", result.recording if result.is_offline else f"{result.recording} ({result.recorded_device})"),
@@ -116,7 +116,10 @@ def _policies(result: TuneResult) -> Table:
     return Table(columns=columns, rows=_rows(result))
 
 
-def _not_tuned(result: TuneResult) -> Section:
+def not_tuned(result: TuneResult) -> Section | None:
+    """Return what was left out and why; None when nothing was: a graph is tuned whole, with all its operators."""
+    if result.graphs or not result.not_tuned:
+        return None
     columns = [
         Column(title="Operator", code=True),
         Column(title="Calls", number=True),

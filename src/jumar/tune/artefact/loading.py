@@ -3,6 +3,11 @@
 What is in an artefact besides data is machine code that its engines compiled. Code is only run from members whose
 checksums the manifest names, but the manifest comes with the file: load artefacts from people you would run a
 program from.
+
+What a frozen model is loaded and computed under, whatever its caller has set: no autocast, the CPU, float32.
+
+Engines make memory by PyTorch's functions: on a default device other than the CPU they would be handed addresses that
+are none of the CPU's. What computes in the default dtype (`x / 2` of integers) was frozen under float32.
 """
 
 from __future__ import annotations
@@ -11,7 +16,8 @@ import json
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,15 +28,40 @@ from jumar.base.errors import UsageError
 from jumar.base.native import instructions
 from jumar.tune.artefact.manifest import GRAPH, MANIFEST, SITE, WEIGHTS, ArtefactError, Manifest
 from jumar.tune.artefact.members import Members, Weights
-from jumar.tune.artefact.surroundings import are_usual, usual
 from jumar.tune.engines.base import Engine, GraphFunction, Site
 from jumar.tune.engines.shared.cut import has_overlaps, root_of
 from jumar.tune.graph import Graph
-from jumar.tune.graph.reading.default_dtype import first_in
-from jumar.tune.graph.signature import function_of
+from jumar.tune.graph.operators import function_of
+from jumar.tune.graph.reading.reading import first_in
 from jumar.tune.model.machine import this_machine
 from jumar.tune.model.notes import say
 from jumar.tune.model.task import TensorSpec, contiguous_stride
+
+_is_any_autocast_enabled = torch._C._is_any_autocast_enabled  # half as long in each call as to ask for one device
+_num_function_modes = torch._C._len_torch_function_stack  # a default device is such a mode
+
+
+def are_usual() -> bool:
+    """Tell whether there is neither autocast nor a default device, nor anything else that shows as one."""
+    return not (_is_any_autocast_enabled() or _num_function_modes())
+
+
+@contextmanager
+def usual(*, dtype: bool) -> Iterator[None]:
+    """Compute without autocast and on the CPU while this is entered, and with `dtype` in float32 by default.
+
+    PyTorch has one default dtype for all threads.
+    """
+    with ExitStack() as stack:
+        if torch.is_autocast_enabled("cpu"):
+            stack.enter_context(torch.autocast("cpu", enabled=False))
+        if _num_function_modes():
+            stack.enter_context(torch.device("cpu"))
+        default = torch.get_default_dtype()
+        if dtype and default is not torch.float32:
+            stack.callback(torch.set_default_dtype, default)
+            torch.set_default_dtype(torch.float32)
+        yield
 
 
 class Loaded:

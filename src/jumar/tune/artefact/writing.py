@@ -19,9 +19,9 @@ from jumar.base.files import write_atomically
 from jumar.base.native import instructions
 from jumar.tune.artefact.manifest import ALIGNMENT, GRAPH, MANIFEST, SITE, WEIGHTS, Manifest, WeightPlace
 from jumar.tune.artefact.members import checksum
-from jumar.tune.bank import Bank
+from jumar.tune.bank.database import now
 from jumar.tune.bank.precisions import KnownPrecision
-from jumar.tune.bank.storage.database import now
+from jumar.tune.bank.store import Bank
 from jumar.tune.engines.base import Engine, Site
 from jumar.tune.graph.capture.captured import Captured
 from jumar.tune.model.errors import TuneError

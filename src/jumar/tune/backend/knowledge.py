@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from jumar.base.errors import JumarError
-from jumar.tune.bank import Bank, bank_place, built_in_place
+from jumar.tune.bank.database import Database
+from jumar.tune.bank.location import FILE_NAME, Place, bank_place, built_in_place, data_folder
 from jumar.tune.bank.precisions import keys_of
-from jumar.tune.bank.storage.database import Database
-from jumar.tune.bank.storage.location import FILE_NAME, Place, data_folder
-from jumar.tune.bank.storage.tables import SlotRow
+from jumar.tune.bank.rows import SlotRow
+from jumar.tune.bank.store import Bank
 from jumar.tune.graph import Graph
+from jumar.tune.measure.options import ERROR_BUDGET, parse_error
 from jumar.tune.model.errors import NoBankError
 from jumar.tune.model.machine import Machine, this_machine
 from jumar.tune.model.notes import say
 from jumar.tune.plan import Plan
 from jumar.tune.plan.plan import KIND
-from jumar.tune.search.precision.request.options import ERROR_BUDGET, parse_error
 
 if TYPE_CHECKING:
     import torch

@@ -27,9 +27,9 @@ from jumar.tune.engines.training.step_writes import name_of, why_layout_stays
 from jumar.tune.graph.graph import Graph, Reference
 from jumar.tune.graph.steps import as_step
 from jumar.tune.model.errors import TuneError
+from jumar.tune.model.malloc import can_keep, keep_from_now_on
 from jumar.tune.model.notes import tell
 from jumar.tune.model.task import digest
-from jumar.tune.plan.memory import can_keep, keep_from_now_on
 
 if TYPE_CHECKING:
     from jumar.tune.plan import Plan

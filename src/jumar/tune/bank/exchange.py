@@ -17,13 +17,12 @@ from typing import Any
 from jumar.base.findings import Json
 from jumar.tune.bank.entry import Entry, Tried, policy_from_json, time_from
 from jumar.tune.bank.precisions import Known, KnownPrecision, question_of
-from jumar.tune.bank.storage.rows import UNREADABLE
+from jumar.tune.bank.rows import UNREADABLE
 from jumar.tune.graph.work import work_from_json
 from jumar.tune.model.errors import BankError
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import stack_from_json
-from jumar.tune.model.task import digest
+from jumar.tune.model.task import digest, stack_from_json
 
 VERSION = 0
 """The vendor's own value."""

@@ -15,7 +15,7 @@ from jumar.tune.bank.entry import Entry, by_task, stack_of
 from jumar.tune.graph import Graph, Node
 from jumar.tune.graph.work import Work, distance
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Stack
+from jumar.tune.model.task import Stack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,14 +13,13 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from jumar.base.findings import Json
-from jumar.tune.bank.entry import Entry, Tried, time_from
-from jumar.tune.bank.merging import Merged
-from jumar.tune.bank.storage import rows
-from jumar.tune.bank.storage.tables import MachineRow, PrecisionRow, TaskRow
+from jumar.tune.bank import rows
+from jumar.tune.bank.entry import Entry, Merged, Tried, time_from
+from jumar.tune.bank.rows import MachineRow, PrecisionRow, TaskRow
 from jumar.tune.graph.work import Work, work_from_json
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy
+from jumar.tune.model.task import Policy
 from jumar.tune.plan.plan import Plan
 
 

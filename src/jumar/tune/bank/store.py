@@ -15,20 +15,18 @@ from typing import Literal
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from jumar.tune.bank import precisions
-from jumar.tune.bank.entry import Entry, Tried, by_task, stack_of
-from jumar.tune.bank.merging import Merged, merged
+from jumar.tune.bank import precisions, rows
+from jumar.tune.bank.database import Database, now
+from jumar.tune.bank.entry import Entry, Merged, Tried, by_task, merged, stack_of
+from jumar.tune.bank.location import Place
 from jumar.tune.bank.neighbours import Neighbour, neighbours
 from jumar.tune.bank.precisions import AskedPrecision, Known, KnownPrecision
-from jumar.tune.bank.storage import rows
-from jumar.tune.bank.storage.database import Database, now
-from jumar.tune.bank.storage.location import Place
-from jumar.tune.bank.storage.tables import SlotRow, TaskRow
+from jumar.tune.bank.rows import SlotRow, TaskRow
 from jumar.tune.graph.work import Work
 from jumar.tune.model.errors import NoBankError
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy, PolicyKind, Stack
+from jumar.tune.model.task import Policy, PolicyKind, Stack
 from jumar.tune.plan.plan import Plan, worded
 
 Change = Literal["add", "update"]
@@ -176,7 +174,7 @@ class Bank:
             return precisions.everything(session)
 
     def merge(self, known: Iterable[Known]) -> Merged:
-        """Take over what another bank knows; see `jumar.tune.bank.merging` for what is kept.
+        """Take over what another bank knows; see `jumar.tune.bank.entry` for what is kept.
 
         Of choices under an error budget, for the same question, the one that gains more.
         """

@@ -15,11 +15,10 @@ from jumar.tune.bank.entry import Entry, by_task, stack_of
 from jumar.tune.graph import Graph
 from jumar.tune.graph.work import Work
 from jumar.tune.measure.options import TuneOptions
-from jumar.tune.measure.worker.client import Worker
+from jumar.tune.measure.worker.client import Turns, Worker
 from jumar.tune.measure.worker.messages import Outcome, Trial
-from jumar.tune.measure.worker.turns import Turns
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Stack, stack_to_json
+from jumar.tune.model.task import Stack, stack_to_json
 from jumar.tune.providers import Provider, providers_on
 
 Verdict = Literal["faster", "same", "slower", "disagrees", "not-judged"]

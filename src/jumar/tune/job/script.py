@@ -11,15 +11,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jumar.base.errors import InputError
-from jumar.capture.plans.plan import LEVELS_FOR_TUNING, VALUES_FOR_TUNING, RecordPlan
-from jumar.capture.process.launcher import LaunchResult, launch
-from jumar.capture.process.plugin import ENVIRONMENT as PLUGIN_ENVIRONMENT
-from jumar.device import DevicePlan
 from jumar.tune.model.folders import OwnFolder
 from jumar.tune.search.tasks.selection import Selection
 from jumar.tune.search.tasks.source import Source, graphs_source, open_source
+
+if TYPE_CHECKING:
+    from jumar.capture.plans.plan import RecordPlan
+    from jumar.capture.process.launcher import LaunchResult
+    from jumar.device import DevicePlan
 
 JOB_GRAPHS = 1
 COLLECT_ENVIRONMENT = "JUMAR_TUNE_COLLECT"
@@ -88,6 +90,8 @@ def collect_graphs(run: ScriptRun, folder: Path) -> LaunchResult:
     `jumar.tune.backend.collect.read_collected` reads them. Raises ScriptError when the script cannot be run,
     InputError when it failed or computed no graph that can be tuned.
     """
+    from jumar.capture.process.plugin import ENVIRONMENT as PLUGIN_ENVIRONMENT
+
     folder.mkdir(parents=True, exist_ok=True)
     environment = {COLLECT_ENVIRONMENT: str(folder.absolute()), PLUGIN_ENVIRONMENT: PLUGIN}
     result = _launched(run, folder, None, environment)
@@ -101,6 +105,8 @@ def record_operators(run: ScriptRun, folder: Path) -> LaunchResult:
 
     Raises ScriptError when the script cannot be run, InputError when it failed before its first step was complete.
     """
+    from jumar.capture.plans.plan import LEVELS_FOR_TUNING, VALUES_FOR_TUNING, RecordPlan
+
     plan = RecordPlan(
         out=str(folder), levels=LEVELS_FOR_TUNING, values=VALUES_FOR_TUNING, steps=(0, run.steps), force=True
     )
@@ -111,6 +117,9 @@ def record_operators(run: ScriptRun, folder: Path) -> LaunchResult:
 
 
 def _launched(run: ScriptRun, folder: Path, record: RecordPlan | None, environment: dict[str, str]) -> LaunchResult:
+    from jumar.capture.process.launcher import launch
+    from jumar.device import DevicePlan
+
     return launch(
         run.script,
         list(run.arguments),

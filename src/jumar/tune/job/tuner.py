@@ -4,31 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from jumar.base.errors import OutputError, UsageError
 from jumar.recording import Recording
-from jumar.tune.bank import Bank
+from jumar.tune.bank.store import Bank
 from jumar.tune.job.result_file import ResultFile
 from jumar.tune.measure.conditions.preconditions import Conditions
 from jumar.tune.measure.measuring import Measurer, OutOfBudget, PreparingRunner
-from jumar.tune.measure.options import JOB_SUBGRAPHS, TuneOptions
+from jumar.tune.measure.options import JOB_SUBGRAPHS, PrecisionOptions, Space, TuneOptions
 from jumar.tune.measure.parallel import ParallelBuilders
 from jumar.tune.measure.resume import JobFile
-from jumar.tune.measure.worker.client import Worker
-from jumar.tune.measure.worker.turns import Turns
+from jumar.tune.measure.worker.client import Turns, Worker
 from jumar.tune.model.ending import INTERRUPTIONS, reason
 from jumar.tune.model.machine import Machine, this_machine
-from jumar.tune.model.policy import PolicyKind
-from jumar.tune.model.task import Task
+from jumar.tune.model.task import PolicyKind, Task
 from jumar.tune.plan.plan import KIND
-from jumar.tune.plan.provider import sharing_builds
 from jumar.tune.providers import Provider, providers_on
 from jumar.tune.search.operators import Search
 from jumar.tune.search.outcome import TaskOutcome, TuneResult
-from jumar.tune.search.precision.request.options import PrecisionOptions
-from jumar.tune.search.subgraph.offers import Space
 from jumar.tune.search.tasks.extract import Extraction
 from jumar.tune.search.tasks.selection import Selection
 from jumar.tune.search.tasks.source import Source, open_source
@@ -71,7 +66,11 @@ def tune(
     `ending_in_order`) ends the run and returns what was found, with `stopped_by`; the same call goes on from there. A
     result file that can no longer be written ends no run: `result_file_failure` says so. Raises JumarError for a
     recording, bank, folder or precision file that cannot be used."""
-    precision = _with_file_read(precision)
+    precision = precision or PrecisionOptions()
+    if precision.file is not None:
+        from jumar.tune.search.precision.request.files import with_file_read
+
+        precision = with_file_read(precision)
     opened = source if isinstance(source, Source) else open_source(source, rank=rank, selection=selection)
     options = options or TuneOptions()
     if options.job_type == JOB_SUBGRAPHS and not opened.graphs:
@@ -108,14 +107,6 @@ def tune(
     return run.carry_out(opened)
 
 
-def _with_file_read(precision: PrecisionOptions | None) -> PrecisionOptions:
-    if precision is None:
-        return PrecisionOptions()
-    from jumar.tune.search.precision.request.files import with_file_read
-
-    return with_file_read(precision)
-
-
 def _providers(machine: Machine, source: Source, job_type: int) -> list[Provider]:
     """Return the providers that a job asks, those of its graphs among them."""
     operators = [] if job_type == JOB_SUBGRAPHS else providers_on(machine)
@@ -139,59 +130,50 @@ def _check_device(machine: Machine, precision: PrecisionOptions) -> None:
         )
 
 
+@dataclass(kw_only=True)
 class _Run:
     """The state of one run: its budget, its worker, its result."""
 
-    def __init__(
-        self,
-        *,
-        options: TuneOptions,
-        bank: Bank,
-        machine: Machine,
-        providers: Sequence[Provider],
-        file: ResultFile,
-        on_progress: Progress | None,
-        conditions: Conditions | None,
-        space: Space,
-        make_runner: MakeRunner | None,
-        precision: PrecisionOptions,
-        began: float | None,
-        turns: Turns | None,
-    ) -> None:
-        self._options = options
-        self._precision = precision
-        self._began = began
-        self._turns = None if machine.is_estimate else turns
-        self._space = space
-        self._bank = bank
-        self._machine = machine
-        self._missing = {provider.name: why for provider in providers if (why := provider.unavailable(machine))}
-        self._providers = [provider for provider in providers if provider.name not in self._missing]
-        lanes = 1 if conditions is None else conditions.lanes.count
+    options: TuneOptions
+    bank: Bank
+    machine: Machine
+    providers: Sequence[Provider]
+    file: ResultFile
+    on_progress: Progress | None
+    conditions: Conditions | None
+    space: Space
+    make_runner: MakeRunner | None
+    precision: PrecisionOptions
+    began: float | None
+    turns: Turns | None
+
+    def __post_init__(self) -> None:
+        machine = self.machine
+        self.turns = None if machine.is_estimate else self.turns
+        self._missing = {provider.name: why for provider in self.providers if (why := provider.unavailable(machine))}
+        self.providers = [provider for provider in self.providers if provider.name not in self._missing]
+        lanes = 1 if self.conditions is None else self.conditions.lanes.count
         self._runner: PreparingRunner = (
-            ParallelBuilders(lambda: Worker(self._providers, self._turns, machine.target), lanes)
-            if make_runner is None
-            else make_runner(self._providers, machine)
+            ParallelBuilders(lambda: Worker(self.providers, self.turns, machine.target), lanes)
+            if self.make_runner is None
+            else self.make_runner(self.providers, machine)
         )
-        self._conditions = conditions
-        self._file = file
         self._is_file_begun = False
-        self._on_progress = on_progress
         self._measurer: Measurer
         self._result: TuneResult
 
     def carry_out(self, source: Source) -> TuneResult:
         """Tune every task, as far as the budget goes."""
         job = JobFile.open(
-            self._file.path.parent,
+            self.file.path.parent,
             name=source.path,
             work_keys=self._work_keys(source),
-            machine=self._machine,
-            repeat=self._options.repeat,
+            machine=self.machine,
+            repeat=self.options.repeat,
         )
         with job, self._runner:
             prepare = self._runner.prepare if self._runner.num_lanes > 1 else None
-            self._measurer = Measurer(self._options, self._runner, prepare=prepare, job=job, began=self._began)
+            self._measurer = Measurer(self.options, self._runner, prepare=prepare, job=job, began=self.began)
             self._result = self._begun(source, job)
             self._write()
             try:
@@ -220,15 +202,13 @@ class _Run:
 
     def _waits(self) -> list[str]:
         """Say how long other runs measured on this machine, where that is worth saying."""
-        if self._turns is None or self._turns.waited_s < _WORTH_SAYING_S:
+        if self.turns is None or self.turns.waited_s < _WORTH_SAYING_S:
             return []
-        return [
-            f"Other runs measured on this machine, too; this one waited {self._turns.waited_s:.0f} s for its turns."
-        ]
+        return [f"Other runs measured on this machine, too; this one waited {self.turns.waited_s:.0f} s for its turns."]
 
     @property
     def _is_of_graphs(self) -> bool:
-        return self._options.job_type == JOB_SUBGRAPHS
+        return self.options.job_type == JOB_SUBGRAPHS
 
     def _work_keys(self, source: Source) -> list[str]:
         if self._is_of_graphs:
@@ -240,31 +220,31 @@ class _Run:
         return TuneResult(
             recording=source.path,
             recorded_device=source.device,
-            machine=self._machine,
-            min_gain=self._options.min_gain,
-            job_type=self._options.job_type,
+            machine=self.machine,
+            min_gain=self.options.min_gain,
+            job_type=self.options.job_type,
             is_offline=source.is_offline,
             num_graphs=len(source.graphs),
             num_tasks=len(extraction.tasks),
             num_calls=extraction.num_calls,
             not_tuned=extraction.not_tuned,
-            providers=[one.name for one in self._providers if self._is_of_graphs or one.kind != KIND],
+            providers=[one.name for one in self.providers if self._is_of_graphs or one.kind != KIND],
             missing_providers=self._missing,
             load_average=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
-            bank=self._bank.name,
-            result_file=self._file.path,
+            bank=self.bank.name,
+            result_file=self.file.path,
             history=self._measurer.history,
             notes=[*job.notes, *extraction.notes],
-            conditions=self._conditions,
+            conditions=self.conditions,
         )
 
     def _tune_all(self, extraction: Extraction) -> None:
         total, measurer = len(extraction.tasks), self._measurer
         search = Search(
-            bank=self._bank,
-            machine=self._machine,
-            options=self._options,
-            providers=self._providers,
+            bank=self.bank,
+            machine=self.machine,
+            options=self.options,
+            providers=self.providers,
             measure=lambda trial: measurer.screen(trial, limit_s=measurer.share_s()),
             confirm=measurer.confirm,
             prepare=lambda trials: measurer.prepare(trials, limit_s=measurer.share_s()),
@@ -278,16 +258,16 @@ class _Run:
                 search.tune(outcome)
             finally:
                 self._write()
-        if self._on_progress is not None:
-            self._on_progress(total, total, "")
+        if self.on_progress is not None:
+            self.on_progress(total, total, "")
 
     def _compose(self, source: Source) -> None:
         """Measure a model's graphs with the policies of their operators."""
-        if not source.is_offline or all(provider.kind != KIND for provider in self._providers):
+        if not source.is_offline or all(provider.kind != KIND for provider in self.providers):
             return
         from jumar.tune.search.composed import Composer
 
-        composer = Composer(bank=self._bank, machine=self._machine, options=self._options, measurer=self._measurer)
+        composer = Composer(bank=self.bank, machine=self.machine, options=self.options, measurer=self._measurer)
         for captured in source.graphs:
             if not captured.reason_not_tuned:
                 self._result.composed.append(composer.compose(captured))
@@ -295,36 +275,36 @@ class _Run:
                 self._write()
 
     def _tune_graphs(self, source: Source) -> None:
-        from jumar.tune.search.precision.job import PrecisionJob
-        from jumar.tune.search.subgraph.job import SubgraphJob
+        from jumar.tune.job.graphs import PrecisionJob, SubgraphJob
+        from jumar.tune.plan.provider import sharing_builds
 
         job = SubgraphJob(
-            bank=self._bank,
-            machine=self._machine,
-            options=self._options,
+            bank=self.bank,
+            machine=self.machine,
+            options=self.options,
             measurer=self._measurer,
-            space=self._space,
+            space=self.space,
             result=self._result,
-            on_progress=self._on_progress,
+            on_progress=self.on_progress,
             write=self._write,
             precision=PrecisionJob(
-                precision=self._precision, machine=self._machine, options=self._options, measures=self._measurer,
-                result=self._result, folder=self._file.path.parent, bank=self._bank,
+                precision=self.precision, machine=self.machine, options=self.options, measures=self._measurer,
+                result=self._result, folder=self.file.path.parent, bank=self.bank,
             ),
         )  # fmt: skip
         with sharing_builds():
             job.tune(source.graphs)
 
     def _say(self, total: int, task: Task, kind: PolicyKind) -> None:
-        if self._on_progress is not None:
-            self._on_progress(len(self._result.tasks) - 1, total, f"{kind} of {self._result.tasks[-1].use.name}")
+        if self.on_progress is not None:
+            self.on_progress(len(self._result.tasks) - 1, total, f"{kind} of {self._result.tasks[-1].use.name}")
 
     def _write(self, *, ended: bool = False) -> None:
         self._result.wall_s = self._measurer.elapsed_s()
         self._result.num_trials = self._measurer.num_trials
         self._result.num_measurements = self._measurer.num_measurements
         try:
-            self._file.write(self._result, ended=ended)
+            self.file.write(self._result, ended=ended)
         except OutputError as error:
             if not self._is_file_begun:
                 raise

@@ -4,6 +4,8 @@ Job 1 and job 2 hand every trial to a `Measurer`. It asks the job file of an int
 limits of time and number, and notes what was measured when. What carries trials out is a `Runner`: a worker
 process of this machine, several of them that compile at once (`jumar.tune.measure.parallel`), or a cluster
 (`jumar.tune.measure.cluster`).
+
+What a run measured, in the order of time: where the time went, and how the search went on.
 """
 
 from __future__ import annotations
@@ -11,17 +13,67 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from types import TracebackType
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
-from jumar.tune.measure.history import Measurement, Role
 from jumar.tune.measure.options import TuneOptions
 from jumar.tune.measure.resume import JobFile, trial_key
 from jumar.tune.measure.worker.messages import Limits, Outcome, Trial
-from jumar.tune.model.policy import describe
+from jumar.tune.model.task import describe
 from jumar.tune.plan import Plan
 from jumar.tune.plan.plan import PROVIDER
+
+Role = Literal["screening", "confirmation", "build"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One candidate that was built, screened or confirmed."""
+
+    name: str
+    """Of the operator or graph."""
+    candidate: str
+    """The stack that was tried, in words."""
+    provider: str
+    role: Role
+    status: str
+    at_s: float
+    """When it ended, in seconds since the run began."""
+    took_s: float
+    ratio: float | None = None
+    """Before over after; None when it was not measured."""
+    ratio_low: float | None = None
+    ratio_high: float | None = None
+    before_us: float | None = None
+    after_us: float | None = None
+    reused: bool = False
+    """Taken over from the job file of a run that was interrupted: took no time now."""
+    where: str = ""
+    """The machine of a cluster that measured it."""
+
+    @classmethod
+    def of(
+        cls, outcome: Outcome, *, name: str, candidate: str, provider: str, role: Role, at_s: float, took_s: float,
+        reused: bool = False, where: str = "",
+    ) -> Measurement:  # fmt: skip
+        """Return what `outcome` says, with its place in the run."""
+        gain = outcome.gain
+        return cls(
+            name=name, candidate=candidate, provider=provider, role=role, status=outcome.status, at_s=at_s,
+            took_s=took_s, reused=reused, where=where,
+            ratio=None if gain is None else gain.ratio,
+            ratio_low=None if gain is None else gain.ratio_low,
+            ratio_high=None if gain is None else gain.ratio_high,
+            before_us=None if gain is None else gain.before_us,
+            after_us=None if gain is None else gain.after_us,
+        )  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """Return every field; unbounded ends of the interval are the string `inf`."""
+        data = asdict(self)
+        return {name: "inf" if value == float("inf") else value for name, value in data.items()}
+
 
 GRACE, LEAST_GRACE_S, GREATEST_GRACE_S = 0.25, 5.0, 60.0
 """So much later than the budget, as a share of it and in seconds, confirmations may end."""

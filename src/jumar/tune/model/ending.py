@@ -1,7 +1,8 @@
-"""Ending in order: SIGTERM, as a scheduler or a reboot sends it, ends a run as Ctrl-C does."""
+"""Ending in order (SIGTERM ends a run as Ctrl-C does), and environment variables that are set for a while."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -72,3 +73,17 @@ def _terminate(_number: int, _frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _has_come.set()
     raise Terminated
+
+
+@contextmanager
+def variable(name: str, value: str) -> Iterator[None]:
+    """Give an environment variable this value while this is entered; then it is as it was, set or not."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before

@@ -1,20 +1,25 @@
-"""Folders and files that a user names, with `~` for a home folder; the folder for temporary files.
+"""Folders, files and functions that a user names, and `OwnFolder`, a process's folder for temporary files.
 
-A process's folder, which goes with it: removed by the process itself, else by the next one on that machine.
-
-A run that is killed cleans nothing up, nor does a member of a cluster, which Ray ends so. Each process holds a lock on
-its folder, which the system lets go of with the process, so that others can tell a folder that is in use from one that
-was left behind.
+The process removes its folder at its end, else the next process on that machine does: a run that is killed removes
+nothing, nor does a member of a cluster, which Ray ends so. Each process holds a lock on its folder. The system
+releases the lock with the process, so that others can tell a folder in use from one that was left behind.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import importlib.util
 import os
 import shutil
+import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from jumar.base.errors import JumarError
 from jumar.base.files import lock_folder
@@ -85,3 +90,43 @@ def _remove_unless_used(folder: Path) -> None:
     if lock is not None:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+
+
+def named(module: str, name: str) -> Any:
+    """Return what `name`, which may have dots, is in a module or Python file. Raises what importing it raises."""
+    found: Any = _module(module)
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
+
+
+@contextlib.contextmanager
+def from_here(module: str) -> Iterator[None]:
+    """Import from the current folder, or the file's own, first; whatever is called meanwhile, the folder stays current.
+
+    Programs go to their own folder for their files; what the user named on the command line is meant from here.
+    """
+    here = Path.cwd()
+    folder = str(Path(module).resolve().parent if module.endswith(".py") else here)
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        os.chdir(here)
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
+def _module(module: str) -> ModuleType:
+    if not module.endswith(".py"):
+        return importlib.import_module(module)
+    path = Path(module).resolve()
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if not path.is_file():
+        raise ImportError(f"there is no file {module}")
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{module} is no Python file")
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = made  # so that classes in it can be found by their name (pickle, dataclasses)
+    spec.loader.exec_module(made)
+    return made

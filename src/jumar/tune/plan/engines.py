@@ -5,7 +5,7 @@ from __future__ import annotations
 from jumar.tune.engines.base import Engine
 from jumar.tune.engines.eager import Eager
 from jumar.tune.engines.inductor.engine import Inductor
-from jumar.tune.engines.kernels import Kernels
+from jumar.tune.engines.kernels.engine import Kernels
 from jumar.tune.engines.onnxruntime.engine import OnnxRuntime
 from jumar.tune.engines.openvino.engine import OpenVino
 from jumar.tune.model.machine import Machine

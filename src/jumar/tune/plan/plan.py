@@ -9,8 +9,8 @@ from typing import Any
 from jumar.base.findings import Json
 from jumar.tune.engines.base import Engine
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy, PolicyKind
-from jumar.tune.plan.lowering import Lowering
+from jumar.tune.model.task import Policy, PolicyKind
+from jumar.tune.plan.lowering.lowering import Lowering
 
 KIND: PolicyKind = "Subgraph"
 PROVIDER = "plan"

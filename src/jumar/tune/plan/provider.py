@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 
 from jumar.base.files import new_folder
 from jumar.tune.engines.base import Engine, GraphFunction, Site
+from jumar.tune.model.ending import variable
 from jumar.tune.model.folders import OwnFolder
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy
-from jumar.tune.model.task import Function, Task, digest
-from jumar.tune.model.variable import variable
+from jumar.tune.model.task import Function, Policy, Task, digest
 from jumar.tune.plan.engines import ENGINES
 from jumar.tune.plan.plan import KIND, PROVIDER, Plan
 from jumar.tune.providers.base import Provider

@@ -20,8 +20,7 @@ from jumar.operators import base_name
 from jumar.tune.engines.base import GraphFunction, Site
 from jumar.tune.engines.shared.cut import is_fill
 from jumar.tune.graph import Graph, Node
-from jumar.tune.graph.fx import to_fx
-from jumar.tune.graph.values import fake_tensors, spec_of
+from jumar.tune.graph.fx import fake_tensors, spec_of, to_fx
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import TensorSpec
 from jumar.tune.plan.resize import Resize, Scale, size_argument

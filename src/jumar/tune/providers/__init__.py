@@ -9,8 +9,7 @@ from dataclasses import replace
 from jumar.tune.engines.base import Site
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy, Stack
-from jumar.tune.model.task import Function
+from jumar.tune.model.task import Function, Policy, Stack
 from jumar.tune.providers.base import Provider
 from jumar.tune.providers.engine import KernelsOperator, KernelsSchedule, OnnxRuntimeOperator, OpenVinoOperator
 from jumar.tune.providers.formats import ChannelsLast, Contiguous

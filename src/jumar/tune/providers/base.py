@@ -8,8 +8,7 @@ from typing import Any, ClassVar
 
 from jumar.tune.engines.base import Site
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy, PolicyKind
-from jumar.tune.model.task import Function, Task
+from jumar.tune.model.task import Function, Policy, PolicyKind, Task
 
 
 class Provider(ABC):

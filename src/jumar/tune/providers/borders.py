@@ -36,7 +36,7 @@ def as_tuple(outputs: Any) -> tuple[torch.Tensor, ...]:
 
 
 def _with_converted_weights(convert: Callable[[torch.Tensor], torch.Tensor], site: Site) -> Function:
-    from jumar.tune.graph.signature import function_of
+    from jumar.tune.graph.operators import function_of
 
     return function_of(site.graph, {place: convert(tensor) for place, tensor in site.constants.items()})
 

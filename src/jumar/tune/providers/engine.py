@@ -8,14 +8,13 @@ from typing import Any, ClassVar
 
 from jumar.operators.flops import flops
 from jumar.tune.engines.base import Engine, Settings, Site
-from jumar.tune.engines.kernels import Kernels
-from jumar.tune.engines.kernels.compiler import widths
+from jumar.tune.engines.kernels.engine import Kernels
+from jumar.tune.engines.kernels.library import widths
 from jumar.tune.engines.onnxruntime.engine import OnnxRuntime
 from jumar.tune.engines.openvino.engine import OpenVino
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy, PolicyKind
-from jumar.tune.model.task import Function, Task
+from jumar.tune.model.task import Function, Policy, PolicyKind, Task
 from jumar.tune.providers.base import Provider
 
 SLOW_FLOPS_PER_US = 20_000.0

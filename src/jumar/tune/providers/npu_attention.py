@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.tune.engines.base import Site
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy
-from jumar.tune.model.task import Function, Task
+from jumar.tune.model.task import Function, Policy, Task
 from jumar.tune.providers.base import Provider
 
 if TYPE_CHECKING:

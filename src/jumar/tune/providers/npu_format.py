@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jumar.operators import has
 from jumar.tune.engines.base import Site
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy
-from jumar.tune.model.task import Function, Task
+from jumar.tune.model.task import Function, Policy, Task
 from jumar.tune.providers.base import Provider
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ class NpuFormat(Provider):
         """Cast the weights here, and inputs and outputs in each call."""
         import torch
 
-        from jumar.tune.graph.signature import function_of
+        from jumar.tune.graph.operators import function_of
         from jumar.tune.providers.borders import as_tuple
 
         is_single = isinstance(function(*example), torch.Tensor)

@@ -13,8 +13,7 @@ from jumar.tune.graph import Graph, Node
 from jumar.tune.graph.graph import GETITEM
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Stack, in_order, stack_from_json, stack_to_json
-from jumar.tune.model.task import Function, Task
+from jumar.tune.model.task import Function, Stack, Task, in_order, stack_from_json, stack_to_json
 
 if TYPE_CHECKING:
     import torch
@@ -154,8 +153,7 @@ def _under_policies(
     import torch
 
     from jumar.tune.graph.inputs import make_inputs
-    from jumar.tune.graph.operators import graph_of
-    from jumar.tune.graph.signature import function_of
+    from jumar.tune.graph.operators import function_of, graph_of
     from jumar.tune.providers import PROVIDERS, apply_stack
 
     folder.mkdir(parents=True, exist_ok=True)

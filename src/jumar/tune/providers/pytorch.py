@@ -10,8 +10,7 @@ from typing import Any
 from jumar.operators import has
 from jumar.tune.engines.base import Site
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy
-from jumar.tune.model.task import Function, Task
+from jumar.tune.model.task import Function, Policy, Task
 from jumar.tune.providers.base import Provider
 
 

@@ -12,8 +12,7 @@ from jumar.operators.dtypes import size_bytes
 from jumar.tune.engines.base import Site
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy
-from jumar.tune.model.task import Function, Task, TensorSpec
+from jumar.tune.model.task import Function, Policy, Task, TensorSpec
 from jumar.tune.providers.base import Provider
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from collections.abc import Iterator
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.tune.search.outcome import TuneResult
-from jumar.tune.search.precision.front import Point
-from jumar.tune.search.precision.outcome import PrecisionOutcome
+from jumar.tune.search.precision.outcome import Point, PrecisionOutcome
 from jumar.tune.search.subgraph.outcome import NOT_JUDGED
 
 RULE = Rule(

@@ -14,21 +14,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jumar.base.text import counted
-from jumar.tune.bank import Bank, stack_of
+from jumar.tune.bank.entry import stack_of
 from jumar.tune.bank.presence import usable
+from jumar.tune.bank.store import Bank
 from jumar.tune.engines.inductor.engine import Inductor
 from jumar.tune.measure.measuring import Measurer, OutOfBudget
 from jumar.tune.measure.options import TuneOptions
 from jumar.tune.measure.worker.messages import Outcome, Trial
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Stack, describe
-from jumar.tune.model.task import Task
+from jumar.tune.model.task import Stack, Task, describe
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.plan import KIND
 from jumar.tune.providers.operators import Operators, settings_of
 from jumar.tune.search.subgraph.trials import SLOW
-from jumar.tune.search.tasks.from_graph import extract_graphs
+from jumar.tune.search.tasks.source import extract_graphs
 
 if TYPE_CHECKING:
     from jumar.base.findings import Json

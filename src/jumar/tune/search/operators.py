@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from jumar.tune.bank import Bank, Entry, Tried, stack_of
+from jumar.tune.bank.entry import Entry, Tried, stack_of
 from jumar.tune.bank.presence import missing, usable
+from jumar.tune.bank.store import Bank
 from jumar.tune.measure.measuring import OutOfBudget
 from jumar.tune.measure.options import TuneOptions
 from jumar.tune.measure.worker.messages import Effort, Outcome, Trial
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import KINDS, Policy, PolicyKind, Stack, replace_in
-from jumar.tune.model.task import Task
+from jumar.tune.model.task import KINDS, Policy, PolicyKind, Stack, Task, replace_in
 from jumar.tune.providers.base import Provider
 from jumar.tune.search.outcome import SlotOutcome, TaskOutcome
 from jumar.tune.search.subgraph.outcome import NOT_JUDGED

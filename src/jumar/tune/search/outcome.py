@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jumar.base.findings import Finding, Json
 from jumar.tune.bank.entry import Tried
-from jumar.tune.measure.history import Measurement
+from jumar.tune.measure.measuring import Measurement
 from jumar.tune.measure.options import JOB_OPERATORS
 from jumar.tune.model.gate import Gain, improvement_percent
 from jumar.tune.model.machine import Machine
-from jumar.tune.model.policy import Policy, PolicyKind
-from jumar.tune.search.precision.outcome import PrecisionOutcome
+from jumar.tune.model.task import Policy, PolicyKind
+from jumar.tune.search.subgraph.outcome import NOT_JUDGED, GraphOutcome
 from jumar.tune.search.tasks.extract import NotTuned, TaskUse
 
 if TYPE_CHECKING:
     from jumar.tune.measure.conditions.preconditions import Conditions
     from jumar.tune.search.composed import ComposedOutcome
-from jumar.tune.search.subgraph.outcome import NOT_JUDGED, GraphOutcome
+    from jumar.tune.search.precision.outcome import PrecisionOutcome
 
 Action = Literal["add", "update", "reserved", "unsatisfied"]
 """The vendor's words. `add`: was not in the bank, written; `update`: was in it, replaced by a better one;

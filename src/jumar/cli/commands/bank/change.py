@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.cli.answer import print_document
-from jumar.cli.commands.bank.shared import bank_option, open_bank
-from jumar.cli.options import json_option
+from jumar.cli.options import bank_option, json_option, open_bank
 from jumar.show.tuning.bank import make_table, print_table
 from jumar.tune.plan.plan import worded
 
 if TYPE_CHECKING:
-    from jumar.tune.bank import Known
+    from jumar.tune.bank.precisions import Known
 
 
 @click.command()

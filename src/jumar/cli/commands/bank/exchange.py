@@ -11,11 +11,12 @@ import click
 
 from jumar.base.text import counted
 from jumar.cli.answer import print_document
-from jumar.cli.commands.bank.shared import bank_option, open_bank
-from jumar.cli.options import force_option, json_option
+from jumar.cli.options import bank_option, force_option, json_option, open_bank
 
 if TYPE_CHECKING:
-    from jumar.tune.bank import Bank, Known, Merged
+    from jumar.tune.bank.entry import Merged
+    from jumar.tune.bank.precisions import Known
+    from jumar.tune.bank.store import Bank
     from jumar.tune.model.machine import Machine
 
 
@@ -31,7 +32,9 @@ def merge(*, sources: tuple[str, ...], skip_others: bool, bank: str | None, as_j
     top of each other. Of plans in fewer bits, for the same weights and error budget, the faster one stays. A bank
     with entries of another kind of device than this bank and this machine is refused.
     """
-    from jumar.tune.bank import Bank, Merged, bank_place
+    from jumar.tune.bank.entry import Merged
+    from jumar.tune.bank.location import bank_place
+    from jumar.tune.bank.store import Bank
 
     target, total = open_bank(bank, create=True), Merged()
     known = _machines(target)
@@ -53,7 +56,7 @@ def export(*, out: Path, bank: str | None, force: bool) -> int:
     The content is Jumar's (keys and policies of the measured device): CANN cannot load it, `jumar bank import` can.
     """
     from jumar.base.files import write_result
-    from jumar.tune.bank import export_lines
+    from jumar.tune.bank.exchange import export_lines
 
     lines = list(export_lines(open_bank(bank).everything()))
     write_result(out, "".join(f"{line}\n" for line in lines), force=force)
@@ -69,7 +72,7 @@ def export(*, out: Path, bank: str | None, force: bool) -> int:
 def import_(*, file: Path, skip_others: bool, bank: str | None, as_json: bool) -> int:
     """Take over the policies of a FILE that `jumar bank export` wrote, by the rules of `jumar bank merge`."""
     from jumar.base.errors import InputError
-    from jumar.tune.bank import import_lines
+    from jumar.tune.bank.exchange import import_lines
 
     try:
         lines = file.read_text("utf-8").splitlines()
@@ -92,7 +95,7 @@ def _machines(target: Bank) -> list[Machine]:
 
 def _of_known_machines(source: str, entries: list[Known], known: list[Machine], skip_others: bool) -> list[Known]:
     """Return the entries of the devices of `known`. Raises BankError for others."""
-    from jumar.tune.bank import foreign
+    from jumar.tune.bank.entry import foreign
     from jumar.tune.model.errors import BankError
 
     others = foreign(entries, known)

@@ -10,12 +10,12 @@ import click
 
 from jumar.base.text import counted
 from jumar.cli.answer import print_document
-from jumar.cli.commands.bank.shared import bank_option, open_bank, open_layers
-from jumar.cli.options import json_option
+from jumar.cli.options import bank_option, json_option, open_bank, open_layers
 from jumar.show.tuning.bank import described, known_table, make_table, measured, print_table
 
 if TYPE_CHECKING:
-    from jumar.tune.bank import Bank, Known
+    from jumar.tune.bank.precisions import Known
+    from jumar.tune.bank.store import Bank
     from jumar.tune.graph.work import Work
 
 
@@ -52,7 +52,7 @@ def list_(*, operator: str | None, bank: str | None, as_json: bool) -> int:
 @json_option
 def show(*, key: str, bank: str | None, as_json: bool) -> int:
     """Show everything that was measured for the operator whose key begins with KEY."""
-    from jumar.tune.bank import Entry
+    from jumar.tune.bank.entry import Entry
 
     found = _known_of(open_bank(bank), key)
     if as_json:
@@ -82,7 +82,7 @@ def why_miss(
     module:callable.
     """
     from jumar.tune import this_machine
-    from jumar.tune.bank import look_up
+    from jumar.tune.bank.presence import look_up
 
     opened = open_layers(bank)
     entries, machine = opened.answers(), this_machine(device)

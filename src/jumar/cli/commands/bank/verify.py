@@ -10,13 +10,12 @@ import click
 from jumar.base.errors import UsageError
 from jumar.base.text import counted
 from jumar.cli.answer import print_document
-from jumar.cli.commands.bank.shared import bank_option, open_bank
-from jumar.cli.options import json_option
+from jumar.cli.options import bank_option, json_option, open_bank
 from jumar.show.tuning.bank import make_table, print_table
 from jumar.tune.plan.plan import worded
 
 if TYPE_CHECKING:
-    from jumar.tune.bank import Bank
+    from jumar.tune.bank.store import Bank
     from jumar.tune.job.remeasure import Remeasured
     from jumar.tune.model.machine import Machine
 
@@ -76,7 +75,7 @@ def _budget_s(time_budget: str | None, *, measure: bool) -> float | None:
 def _measured(bank: Bank, machine: Machine, budget_s: float | None) -> list[Remeasured]:
     from jumar.show import progress
     from jumar.tune.job.remeasure import remeasure
-    from jumar.tune.measure.worker.turns import Turns
+    from jumar.tune.measure.worker.client import Turns
 
     with progress() as bars:
         task = bars.add_task("Measure again", total=None)

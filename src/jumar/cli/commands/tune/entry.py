@@ -12,7 +12,6 @@ import click
 
 from jumar.base.errors import JumarError, OutputError, UsageError
 from jumar.cli.answer import print_answer
-from jumar.cli.commands.bank.shared import bank_option, open_bank
 from jumar.cli.commands.tune.model import (
     check_output,
     check_single,
@@ -32,7 +31,7 @@ from jumar.cli.commands.tune.setting import (
     write_report,
 )
 from jumar.cli.main import EXIT_INTERRUPTED
-from jumar.cli.options import exit_code, fail_on_option, json_option
+from jumar.cli.options import bank_option, exit_code, fail_on_option, json_option, open_bank
 
 if TYPE_CHECKING:
     from jumar.tune import Machine, TuneResult
@@ -87,7 +86,7 @@ def _tuned(request: Request, began: float) -> tuple[TuneResult, JumarError | Non
     """Check what is asked for, then carry it out; also returned: why the artefact could not be written."""
     from jumar.show import progress
     from jumar.tune import this_machine, tune
-    from jumar.tune.measure.worker.turns import Turns
+    from jumar.tune.measure.worker.client import Turns
     from jumar.tune.model.ending import ending_in_order
 
     path, job_type = request.path(), request.job()
@@ -177,11 +176,9 @@ def _told(request: Request, result: TuneResult, failure: JumarError | None) -> i
 
 def _write_page(request: Request, result: TuneResult) -> JumarError | None:
     """Write the page that was asked for; returns why it could not be written."""
-    from jumar.show.tuning.summary import verdict
-
     try:
         if request.report is not None:
-            write_report(request.report, str(request.path()), result, verdict(result))
+            write_report(request.report, str(request.path()), result)
     except JumarError as error:
         return error
     return None

@@ -15,8 +15,8 @@ from jumar.cli.options import with_options
 
 if TYPE_CHECKING:
     from jumar.tune import Machine, TuneResult
-    from jumar.tune.measure.conditions.aoe_config import AoeConfig
-    from jumar.tune.search.subgraph import Space
+    from jumar.tune.measure.conditions.settings import AoeConfig
+    from jumar.tune.measure.options import Space
     from jumar.tune.search.tasks.selection import Selection
     from jumar.tune.search.tasks.source import Source
 
@@ -51,7 +51,7 @@ def model_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def space_of(config: AoeConfig | None, *, is_deep: bool, is_uneven: bool) -> Space:
     """Return what is searched for graphs, by the options and the vendor's configuration file."""
-    from jumar.tune.search.subgraph import Space
+    from jumar.tune.measure.options import Space
 
     thorough = config is not None and config.thorough
     uneven = config is not None and "nonhomo_split" in config.features

@@ -13,7 +13,7 @@ from jumar.base.errors import UsageError
 from jumar.cli.options import with_options
 
 if TYPE_CHECKING:
-    from jumar.tune.search.precision.request.options import PrecisionOptions
+    from jumar.tune.measure.options import PrecisionOptions
 
 _OPTIONS = (
     click.option(
@@ -44,8 +44,8 @@ def precision_of(precision: str, budget: str | None, metric: str) -> PrecisionOp
     Raises UsageError for a value outside its range, for a metric that is not there (before an hour of tuning, not
     after it), and for a budget or metric that would do nothing; InputError for a precision file that cannot be read.
     """
+    from jumar.tune.measure.options import DEFAULT_BUDGET, PrecisionOptions, parse_budget
     from jumar.tune.search.precision.request.files import with_file_read
-    from jumar.tune.search.precision.request.options import DEFAULT_BUDGET, PrecisionOptions, parse_budget
 
     allowed = DEFAULT_BUDGET if budget is None else parse_budget(budget)
     asked = PrecisionOptions(precision=precision, budget=allowed, metric=metric)

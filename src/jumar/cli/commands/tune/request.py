@@ -102,7 +102,7 @@ class Request:
 
     def job(self) -> int:
         """Return the job: `--job-type`, else AOE_MODE, else 2. Raises UsageError for an AOE_MODE that is none."""
-        from jumar.tune.measure.conditions.environment import aoe_mode
+        from jumar.tune.measure.conditions.settings import aoe_mode
 
         return self.job_type if self.job_type is not None else aoe_mode(os.environ) or 2
 

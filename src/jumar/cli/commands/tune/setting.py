@@ -15,12 +15,10 @@ from jumar.cli.commands.tune.files import check_place, is_open_page, open_footer
 from jumar.cli.options import with_options
 
 if TYPE_CHECKING:
-    from jumar.show.blocks.page import Verdict
     from jumar.tune import TuneOptions, TuneResult
     from jumar.tune.job.tuner import MakeRunner
-    from jumar.tune.measure.conditions.aoe_config import AoeConfig
-    from jumar.tune.measure.conditions.environment import TuneEnvironment
     from jumar.tune.measure.conditions.preconditions import Conditions
+    from jumar.tune.measure.conditions.settings import AoeConfig, TuneEnvironment
     from jumar.tune.measure.worker.messages import Effort
     from jumar.tune.search.tasks.selection import Selection
     from jumar.tune.search.tasks.source import Source
@@ -119,9 +117,8 @@ def setting_of(
     `is_deep` is what deeper_opat is in the file: it belongs to operators, whose measurements take longer then.
     Raises UsageError, InputError, OutputError or TuneError in one sentence, also where a run cannot work at all.
     """
-    from jumar.tune.measure.conditions.aoe_config import read_aoe_config
-    from jumar.tune.measure.conditions.environment import TuneEnvironment
     from jumar.tune.measure.conditions.preconditions import conditions_of, look_around
+    from jumar.tune.measure.conditions.settings import TuneEnvironment, read_aoe_config
     from jumar.tune.measure.options import JOB_OPERATORS
 
     environment = TuneEnvironment.read(os.environ)
@@ -151,33 +148,11 @@ def check_report(path: Path | None, source: str) -> None:
         check_place(path, "--report", lambda found: is_open_page(found, source))
 
 
-def write_report(path: Path, source: str, result: TuneResult, verdict: Verdict) -> None:
+def write_report(path: Path, source: str, result: TuneResult) -> None:
     """Write the page of a run that tuned `source`. Raises OutputError when it cannot be written."""
     from jumar.base.files import write_result
     from jumar.show import render_html
-    from jumar.show.tuning import TuningRun, tuning_page
+    from jumar.show.tuning.page import tuning_page
 
-    run = TuningRun(
-        verdict=verdict,
-        min_gain=result.min_gain,
-        wall_s=result.wall_s,
-        machine=str(result.machine),
-        is_estimate=result.machine.is_estimate,
-        findings=result.findings,
-        operators=result.tasks,
-        graphs=getattr(result, "graphs", ()),
-        precisions=getattr(result, "precisions", ()),
-        history=result.history,
-        conditions=result.conditions,
-        not_tuned=result.not_tuned,
-        notes=result.notes,
-        facts=[
-            ("Source", f"{result.recording} ({result.recorded_device})"),
-            ("Providers", ", ".join(result.providers)),
-            (f"Candidates {'estimated' if result.machine.is_estimate else 'measured'}", result.num_trials),
-            ("Bank", result.bank),
-            ("Result file", str(result.result_file)),
-        ],
-    )
-    page = replace(tuning_page(run), footer=open_footer(source) if result.stopped_by else "")
+    page = replace(tuning_page(result), footer=open_footer(source) if result.stopped_by else "")
     write_result(path, render_html(page), force=is_open_page(path, source))

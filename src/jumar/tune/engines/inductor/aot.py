@@ -14,8 +14,7 @@ from jumar.tune.engines.shared.borders import Inside, inside_constants, with_bor
 from jumar.tune.engines.shared.channels import channels_last, converted
 from jumar.tune.engines.shared.cut import Cut, cut
 from jumar.tune.graph import Graph
-from jumar.tune.graph.fx import to_fx
-from jumar.tune.graph.values import annotated
+from jumar.tune.graph.fx import annotated, to_fx
 from jumar.tune.model.errors import TuneError
 
 PACKAGE = "inductor.pt2"
@@ -47,7 +46,7 @@ def built(site: Site, settings: Settings) -> GraphFunction:
     else:
         graph = made.inside
     if settings.get("products") == MKL:
-        from jumar.tune.engines.shared.mkl import call_mkl
+        from jumar.tune.engines.shared.prepack import call_mkl
 
         module = with_weights(annotated(graph), graph, constants)
         call_mkl(module)
@@ -69,7 +68,7 @@ def loaded(site: Site, settings: Settings) -> GraphFunction:
     if not path.is_file():
         raise TuneError(f"{path} is missing, so that nothing can be loaded; tune again.")
     if settings.get("products") == MKL:
-        import jumar.tune.engines.shared.mkl  # noqa: F401 - defines the operator that the library calls
+        import jumar.tune.engines.shared.prepack  # noqa: F401 - defines the operator that the library calls
     return with_borders(site, made, _apart(made.inside, _runner(str(path))))
 
 

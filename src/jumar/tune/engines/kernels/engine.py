@@ -7,7 +7,7 @@ from typing import Any
 
 from jumar.base.native import compiler
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
-from jumar.tune.engines.kernels.compiler import build_library, source_digest, widths
+from jumar.tune.engines.kernels.library import build_library, source_digest, widths
 from jumar.tune.engines.kernels.recognise.recognise import recognise
 from jumar.tune.engines.kernels.recognise.steps import Aten, Conv, Gelu
 from jumar.tune.engines.shared.concurrency import one_a_call

@@ -14,11 +14,10 @@ from torch import fx
 
 from jumar.operators import base_name
 from jumar.tune.engines.onnx import pointwise, products, reductions, shapes, spatial  # noqa: F401 - they fill the table
-from jumar.tune.engines.onnx.draft import Draft, Value, dtype_of, refuse
-from jumar.tune.engines.onnx.table import Converter, converter_of
+from jumar.tune.engines.onnx.draft import Converter, Draft, Value, converter_of, dtype_of, refuse
 from jumar.tune.engines.shared.cut import is_fill
 from jumar.tune.graph import Graph, Reference
-from jumar.tune.graph.values import annotated
+from jumar.tune.graph.fx import annotated
 from jumar.tune.model.errors import TuneError
 
 OPSET = 20

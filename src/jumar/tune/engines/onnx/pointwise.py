@@ -8,8 +8,7 @@ from typing import Any
 
 import torch
 
-from jumar.tune.engines.onnx.draft import Draft, Value, refuse
-from jumar.tune.engines.onnx.table import TABLE, operator, unary
+from jumar.tune.engines.onnx.draft import TABLE, Draft, Value, operator, refuse, unary
 
 SAME = {
     "exp": "Exp", "log": "Log", "sin": "Sin", "cos": "Cos", "tan": "Tan", "tanh": "Tanh", "sigmoid": "Sigmoid",

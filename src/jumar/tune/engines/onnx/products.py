@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from jumar.tune.engines.onnx.draft import Draft, Value, refuse
-from jumar.tune.engines.onnx.table import operator
+from jumar.tune.engines.onnx.draft import Draft, Value, operator, refuse
 
 
 @operator("linear")

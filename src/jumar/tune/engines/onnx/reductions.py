@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from jumar.tune.engines.onnx.draft import Draft, Value, axes_of, axis_of, refuse
-from jumar.tune.engines.onnx.table import operator
+from jumar.tune.engines.onnx.draft import Draft, Value, axes_of, axis_of, operator, refuse
 
 
 @operator("sum", "mean", "amax", "amin", "prod", "max", "min")

@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from jumar.tune.engines.onnx.draft import Draft, Value, axis_of, listed, refuse
-from jumar.tune.engines.onnx.table import operator
+from jumar.tune.engines.onnx.draft import Draft, Value, axis_of, listed, operator, refuse
 
 END = 2**63 - 1
 

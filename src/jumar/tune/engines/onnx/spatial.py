@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from jumar.tune.engines.onnx.draft import Draft, Value, listed, refuse
-from jumar.tune.engines.onnx.table import operator
+from jumar.tune.engines.onnx.draft import Draft, Value, listed, operator, refuse
 
 
 @operator("conv1d", "conv2d", "conv3d", "convolution")

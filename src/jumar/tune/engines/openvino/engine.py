@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
-from jumar.tune.engines.shared.integers import first_integer_refusal, first_number_refusal
-from jumar.tune.engines.shared.refusals import first_refusal, installed_version, not_here
+from jumar.tune.engines.shared.refusals import (
+    first_integer_refusal,
+    first_number_refusal,
+    first_refusal,
+    installed_version,
+    not_here,
+)
 from jumar.tune.graph import Graph
 from jumar.tune.model.machine import Machine
 

@@ -10,7 +10,7 @@ from torch import fx
 
 from jumar.tune.engines.base import GraphFunction, Site
 from jumar.tune.engines.shared.cut import Cut, contiguous_order, effect_of, is_contiguous
-from jumar.tune.engines.shared.integers import ranges
+from jumar.tune.engines.shared.refusals import ranges
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.fx import to_fx
 

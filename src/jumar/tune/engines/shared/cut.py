@@ -40,7 +40,7 @@ class Cut:
 
 
 def cut(graph: Graph) -> Cut:
-    """Cut `graph`, whose `values` must be known (`jumar.tune.graph.values.with_values`)."""
+    """Cut `graph`, whose `values` must be known (`jumar.tune.graph.fx.with_values`)."""
     tail: set[Reference] = set()
     roots: dict[Reference, None] = {}
     for value in wanted(graph):

@@ -1,15 +1,105 @@
-"""What shows without trying: operators and dtypes that no engine beside PyTorch's own takes."""
+"""What shows without trying: operators, dtypes and integers that an engine does not compute as PyTorch does.
+
+Some engines compute integers in 32 bits, or as fractions; graphs in which that gives other values are refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from jumar.operators import has
-from jumar.tune.graph import Graph
+from jumar.operators import base_name, has, has_any
+from jumar.tune.engines.shared.cut import is_fill
+from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.graph import GETITEM
 from jumar.tune.model.machine import Machine
+
+INTEGERS = frozenset({"int64", "int32", "int16", "int8", "uint8"})
+EXACT = 1 << 24
+"""Integers up to this size are exact also as float32."""
+LOOKED_UP = {"embedding": 1}
+"""Operators that look rows up, and the place of their index."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """What an input's integers must be in, so that the engine computes what PyTorch does."""
+
+    place: int
+    """Among the variable inputs."""
+    low: int
+    high: int
+    is_table: bool
+    """They are the numbers of rows of a table."""
+
+
+def first_integer_refusal(graph: Graph) -> str:
+    """Name the first operator that computes integers from what changes; empty when there is none."""
+    changing = set(_changing(graph))
+    for number, node in enumerate(graph.nodes):
+        value = len(graph.inputs) + number
+        if value not in changing or value in graph.effects or node.operator == GETITEM:
+            continue
+        read = [graph.spec_of(reference) for reference in node.references() if reference in changing]
+        if not _is_harmless(node.operator) and any(spec is not None and spec.dtype in INTEGERS for spec in read):
+            return f"{node.operator} computes with integers, for which OpenVINO has 32 bits only."
+    return ""
+
+
+def _is_harmless(operator: str) -> bool:
+    """Tell whether an operator gives no integer greater than what it is given."""
+    return has_any(operator, "aliases", "moves", "bounded")
+
+
+def first_number_refusal(graph: Graph) -> str:
+    """Name the first operator of integers with a number that 32 bits do not hold; empty when none has one."""
+    for value, node in enumerate(graph.nodes, len(graph.inputs)):
+        if node.operator == GETITEM or has(node.operator, "aliases"):  # ends of slices are as great as can be
+            continue
+        numbers = [one for one in [*node.arguments, *node.keywords.values()] if isinstance(one, int)]
+        specs = [graph.spec_of(one) for one in (value, *node.references())]
+        if any(spec is not None and spec.dtype in INTEGERS for spec in specs) and any(
+            not -(1 << 31) <= number < 1 << 31 for number in numbers
+        ):
+            return f"{node.operator} has a number beyond 32 bits, in which OpenVINO computes integers."
+    return ""
+
+
+def ranges(graph: Graph) -> list[Range]:
+    """Return what must be checked in each call."""
+    found = []
+    for place, value in enumerate(graph.variables):
+        if graph.inputs[value].dtype not in INTEGERS:
+            continue
+        tables = list(_tables(graph, value))
+        if tables:
+            found.append(Range(place=place, low=0, high=min(tables) - 1, is_table=True))
+        elif graph.inputs[value].dtype in {"int64", "int32"}:
+            found.append(Range(place=place, low=-EXACT, high=EXACT, is_table=False))
+    return found
+
+
+def _tables(graph: Graph, value: Reference) -> Iterator[int]:
+    """Yield how many rows the tables have that an input looks up itself."""
+    for node in graph.nodes:
+        place = LOOKED_UP.get(base_name(node.operator))
+        if place is not None and len(node.arguments) > place and node.arguments[place] == {"value": value}:
+            table = graph.spec_of(next(node.references()))
+            if table is not None:
+                yield table.shape[0]
+
+
+def _changing(graph: Graph) -> Iterator[Reference]:
+    """Yield the values that depend on variable inputs."""
+    seen = set(graph.variables)
+    yield from seen
+    for number, node in enumerate(graph.nodes):
+        if not is_fill(node.operator) and any(reference in seen for reference in node.references()):
+            seen.add(len(graph.inputs) + number)
+            yield len(graph.inputs) + number
+
 
 DTYPES = frozenset(
     "float32 float64 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split()  # noqa: SIM905 - reads as a list

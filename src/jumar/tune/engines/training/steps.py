@@ -16,9 +16,9 @@ from torch import fx
 from jumar.tune.engines.base import GraphFunction, Settings, Site
 from jumar.tune.engines.training.batch_norm import check_library
 from jumar.tune.engines.training.step_forms import in_form
-from jumar.tune.graph.signature import of_variables
+from jumar.tune.graph.fx import annotated
+from jumar.tune.graph.operators import of_variables
 from jumar.tune.graph.steps import stepped
-from jumar.tune.graph.values import annotated
 
 
 def eager_step(site: Site, settings: Settings) -> GraphFunction:

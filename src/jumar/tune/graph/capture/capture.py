@@ -19,11 +19,10 @@ from jumar.tune.graph.capture.captured import Captured
 from jumar.tune.graph.capture.fastpath import without_fast_path
 from jumar.tune.graph.capture.untouched import Run, ran, untouched
 from jumar.tune.graph.graph import Graph
-from jumar.tune.graph.operators import node_draws
+from jumar.tune.graph.operators import function_of, node_draws
 from jumar.tune.graph.reading.nesting import flat, register_dataclasses
 from jumar.tune.graph.reading.reading import Read, read_program
 from jumar.tune.graph.rules import Observed, nan_output, not_deterministic, random_operator
-from jumar.tune.graph.signature import function_of
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import Function
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from jumar.base.errors import UsageError
-from jumar.tune.graph.capture.shapes import Gear, InputShape
+from jumar.tune.graph.capture.captured import Gear, InputShape
 
 
 def example(

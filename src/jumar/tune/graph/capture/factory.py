@@ -15,13 +15,12 @@ from torch import fx
 
 from jumar.base.errors import InputError
 from jumar.tune.graph.capture.capture import ControlFlow, ModelFails, constant_arguments, graph_of_module, silence
-from jumar.tune.graph.capture.captured import Captured
+from jumar.tune.graph.capture.captured import Captured, Gear
 from jumar.tune.graph.capture.examples import positional, resized
-from jumar.tune.graph.capture.shapes import Gear
 from jumar.tune.graph.capture.untouched import untouched
 from jumar.tune.graph.rules import Observed, graph_break
 from jumar.tune.model.errors import TuneError
-from jumar.tune.model.users_code import from_here, named
+from jumar.tune.model.folders import from_here, named
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,9 @@ from torch.utils import _pytree as pytree
 
 from jumar.base.errors import InputError
 from jumar.tune.graph.capture.capture import exported, graph_of_program, silence
-from jumar.tune.graph.capture.captured import Captured
+from jumar.tune.graph.capture.captured import Captured, Gear, InputShape
 from jumar.tune.graph.capture.examples import example, resized
-from jumar.tune.graph.capture.shapes import Gear, InputShape
-from jumar.tune.graph.reading.inplace import has_in_place
+from jumar.tune.graph.reading.normal import has_in_place
 from jumar.tune.graph.reading.reading import flat_inputs
 from jumar.tune.graph.rules import Observed, dynamic_shape
 from jumar.tune.model.errors import TuneError

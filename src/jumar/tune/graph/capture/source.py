@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jumar.base.errors import InputError
-from jumar.tune.graph.capture.captured import Captured
-from jumar.tune.graph.capture.shapes import Gear, parse_shapes
+from jumar.tune.graph.capture.captured import Captured, Gear, parse_shapes
 
 SUFFIXES = (".pt2", ".onnx")
 
@@ -20,7 +19,7 @@ def is_graph_source(where: str) -> bool:
 def load_graphs(where: str, *, folder: Path, input_shape: str = "") -> list[Captured]:
     """Return the graphs of the model that `where` names; their data files are written to `folder`, which is made.
 
-    One graph a gear of `input_shape` (see `jumar.tune.graph.capture.shapes`), and one a piece of a model that is no
+    One graph a gear of `input_shape` (see `jumar.tune.graph.capture.captured`), and one a piece of a model that is no
     single graph. What must not be tuned (random numbers, runs that differ) is said in each one's `findings`. Raises
     UsageError for a shape, InputError for a file or name, TuneError for a model that cannot be used, in one sentence.
     """

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jumar.base.errors import InputError, UsageError
-from jumar.tune.graph.capture.captured import Captured
-from jumar.tune.graph.capture.shapes import Gear, InputShape
+from jumar.tune.graph.capture.captured import Captured, Gear, InputShape
 from jumar.tune.model.errors import TuneError
 
 if TYPE_CHECKING:

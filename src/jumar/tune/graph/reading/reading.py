@@ -1,4 +1,9 @@
-"""From an exported program to a graph: one form, weights beside it, writes as effects."""
+"""From an exported program to a graph: one form, weights beside it, writes as effects.
+
+Operators that compute in PyTorch's default dtype, which no graph says: `x / 2` of integers.
+
+A graph is computed in other processes, where the default is float32, and has the key that it has there.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +19,43 @@ from torch.utils import _pytree as pytree
 
 from jumar.base.findings import Json
 from jumar.tune.graph.fx import from_fx
-from jumar.tune.graph.graph import Graph
-from jumar.tune.graph.reading.default_dtype import refuse_default_dtype
-from jumar.tune.graph.reading.inplace import has_in_place, without_plain_in_place
+from jumar.tune.graph.graph import Graph, Node, scalars
 from jumar.tune.graph.reading.nesting import describe
-from jumar.tune.graph.reading.normal import in_order, origin, simplify
+from jumar.tune.graph.reading.normal import has_in_place, in_order, origin, simplify, without_plain_in_place
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import TensorSpec
+
+
+def refuse_default_dtype(graph: Graph) -> None:
+    """Raise TuneError for a graph that computes in the default dtype where that is not float32."""
+    default = torch.get_default_dtype()
+    if default is torch.float32:
+        return
+    node = first_in(graph, default)
+    if node is not None:
+        raise TuneError(
+            f"{node.operator} computes in the default dtype, which must be float32 where the model names none; got "
+            f"{default}. Name it in the model (x.to({default})), or leave the default as it is."
+        )
+
+
+def first_in(graph: Graph, default: torch.dtype) -> Node | None:
+    """Return the first node of a graph captured under the dtype `default` that computes in it untold; None without."""
+    names = {str(dtype).removeprefix("torch.") for dtype in (default, default.to_complex())}
+    for value, node in enumerate(graph.nodes, start=len(graph.inputs)):
+        spec = graph.spec_of(value)
+        if spec is not None and spec.dtype in names and not _is_told(graph, node):
+            return node
+    return None
+
+
+def _is_told(graph: Graph, node: Node) -> bool:
+    """Tell whether a node's dtype is among its arguments, or that of a tensor that it reads."""
+    specs = [graph.spec_of(value) for value in node.references()]
+    if any(spec is None or "float" in spec.dtype or "complex" in spec.dtype for spec in specs):
+        return True
+    return any(isinstance(one, dict) and "dtype" in one for one in scalars([*node.arguments, *node.keywords.values()]))
+
 
 _GIVEN = torch.export.graph_signature.InputKind.USER_INPUT
 _Outputs = torch.export.graph_signature.OutputKind

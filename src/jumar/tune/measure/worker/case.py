@@ -16,14 +16,12 @@ from jumar.base.findings import Json
 from jumar.tune.engines.base import Site
 from jumar.tune.graph import Graph
 from jumar.tune.graph.inputs import REAL_SEED, Values, make_constants, make_inputs, refill, repeated
-from jumar.tune.graph.operators import draws
-from jumar.tune.graph.signature import function_of
+from jumar.tune.graph.operators import draws, function_of
 from jumar.tune.graph.work import Work
 from jumar.tune.measure.worker.agreement import Judge, outputs_of
 from jumar.tune.measure.worker.devices import Cpu
 from jumar.tune.measure.worker.reference import Expected, Rule, widening_of
-from jumar.tune.model.policy import Stack
-from jumar.tune.model.task import Function
+from jumar.tune.model.task import Function, Stack
 
 
 class Case:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from jumar.base.findings import Json
 from jumar.tune.graph.work import Work, work_from_json
 from jumar.tune.model.gate import Gain
-from jumar.tune.model.policy import Stack, stack_from_json, stack_to_json
+from jumar.tune.model.task import Stack, stack_from_json, stack_to_json
 
 Status = Literal[
     "measured", "busy", "disagrees", "failed", "task-failed", "memory", "timeout", "unfinished", "died", "built"

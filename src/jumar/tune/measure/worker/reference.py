@@ -11,7 +11,7 @@ import torch
 
 from jumar.base.findings import Json
 from jumar.tune.graph import Graph
-from jumar.tune.graph.signature import function_of
+from jumar.tune.graph.operators import function_of
 from jumar.tune.graph.work import Work
 from jumar.tune.model.task import Function
 

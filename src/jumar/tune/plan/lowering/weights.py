@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from jumar.base.findings import Json
 from jumar.tune.graph import Graph, Node, Reference, references
-from jumar.tune.plan.lowering.kinds import base_of, may_be
+from jumar.tune.plan.lowering.lowering import base_of, may_be
 
 _CONVOLUTIONS = frozenset({"conv1d", "conv2d", "conv3d"})
 _TRANSPOSED = 6

@@ -20,7 +20,7 @@ from jumar.tune.measure.worker.client import end_process
 from jumar.tune.measure.worker.messages import Limits, answer_in
 from jumar.tune.model.errors import TuneError
 from jumar.tune.plan import Plan
-from jumar.tune.plan.lowering import Lowering, Range
+from jumar.tune.plan.lowering.lowering import Lowering, Range
 from jumar.tune.search.precision.request.error import metric_from_anywhere
 
 CLOSE_TIMEOUT_S = 5

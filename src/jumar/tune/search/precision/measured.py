@@ -15,10 +15,9 @@ from jumar.tune.model.errors import TuneError
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
 from jumar.tune.plan import Plan
-from jumar.tune.plan.lowering import Lowering
+from jumar.tune.plan.lowering.lowering import Lowering
 from jumar.tune.search.precision.examiner import SEEDS, Errors, Examines
-from jumar.tune.search.precision.front import Point
-from jumar.tune.search.precision.outcome import CONFIRMATION, Lost, PrecisionOutcome
+from jumar.tune.search.precision.outcome import CONFIRMATION, Lost, Point, PrecisionOutcome
 from jumar.tune.search.subgraph.trials import CONFIRMATION_SEED, Measures, settled, stack
 
 WORTHLESS = 1.0

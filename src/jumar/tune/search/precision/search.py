@@ -22,21 +22,18 @@ from pathlib import Path
 from jumar.tune.engines.base import Engine
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.measure.measuring import OutOfBudget
-from jumar.tune.measure.options import TuneOptions
+from jumar.tune.measure.options import PrecisionOptions, TuneOptions
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import Machine
 from jumar.tune.plan import Plan
-from jumar.tune.plan.lowering import PRECISIONS, Lowering, LowPrecision, Range, effective, rounded
-from jumar.tune.plan.lowering.kinds import GREATEST
-from jumar.tune.search.precision.assign import Assigner, Assignment, Costs
+from jumar.tune.plan.lowering.lowering import GREATEST, PRECISIONS, Lowering, LowPrecision, Range
+from jumar.tune.plan.lowering.rewrite import effective, rounded
+from jumar.tune.search.precision.assign import Assigner, Assignment, Costs, units_of
 from jumar.tune.search.precision.examiner import Errors, Examiner, Examines
-from jumar.tune.search.precision.front import Point
 from jumar.tune.search.precision.measured import MetricFailed, Points, fastest_first
-from jumar.tune.search.precision.outcome import Overflow, PrecisionOutcome
+from jumar.tune.search.precision.outcome import Overflow, Point, PrecisionOutcome
 from jumar.tune.search.precision.request.files import PrecisionFile, with_file_read
 from jumar.tune.search.precision.request.lists import node_names
-from jumar.tune.search.precision.request.options import PrecisionOptions
-from jumar.tune.search.precision.units import units_of
 from jumar.tune.search.precision.ways import Model, Way, arithmetic, ways_of
 from jumar.tune.search.subgraph.search import eager_plan
 from jumar.tune.search.subgraph.trials import Measures

@@ -16,11 +16,11 @@ from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.graph import GETITEM
 from jumar.tune.model.machine import Machine
 from jumar.tune.plan import Plan, Region
-from jumar.tune.plan.lowering import Lowering, LowPrecision, Range, effective, lowered, rounded
+from jumar.tune.plan.lowering.lowering import Lowering, LowPrecision, Range
 from jumar.tune.plan.lowering.movers import Groups, sources_of
+from jumar.tune.plan.lowering.rewrite import effective, lowered, rounded
 from jumar.tune.plan.lowering.weights import operands_of
-from jumar.tune.search.precision.assign import Assignment, Choice
-from jumar.tune.search.precision.units import Unit
+from jumar.tune.search.precision.assign import Assignment, Choice, Unit
 
 INT8_ENGINES = frozenset({"openvino", "onnxruntime"})
 """Engines that compute the roundings of int8 and the operator behind them in one kernel; others would only round."""

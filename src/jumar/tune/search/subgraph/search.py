@@ -21,14 +21,13 @@ from dataclasses import dataclass, field
 
 from jumar.tune.engines.base import Engine
 from jumar.tune.measure.measuring import OutOfBudget
+from jumar.tune.measure.options import Space
 from jumar.tune.model.gate import Gain
 from jumar.tune.plan import Plan, Region
-from jumar.tune.search.subgraph.offers import Space
 from jumar.tune.search.subgraph.outcome import Cutting, GraphOutcome, Stage, plan_id
 from jumar.tune.search.subgraph.regions import Choice
-from jumar.tune.search.subgraph.standings import Standings, same
 from jumar.tune.search.subgraph.stitching import Stitcher
-from jumar.tune.search.subgraph.trials import Trials, duel
+from jumar.tune.search.subgraph.trials import Standings, Trials, duel, same
 from jumar.tune.search.subgraph.whole import INDUCTOR, MOST_LOOKS, Step, WholePlans
 
 NUM_CONFIRMED = 3

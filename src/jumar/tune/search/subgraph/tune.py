@@ -6,22 +6,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jumar.tune.bank import Bank, Entry, stack_of
+from jumar.tune.bank.entry import Entry, stack_of
 from jumar.tune.bank.neighbours import Neighbour
 from jumar.tune.bank.presence import missing, within
+from jumar.tune.bank.store import Bank
 from jumar.tune.engines.base import Engine
 from jumar.tune.graph import Graph
 from jumar.tune.measure.measuring import Measurer, OutOfBudget
-from jumar.tune.measure.options import TuneOptions
+from jumar.tune.measure.options import Space, TuneOptions
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.plan import KIND, absences
-from jumar.tune.search.subgraph.offers import Space, whole_plans
 from jumar.tune.search.subgraph.outcome import GraphOutcome
 from jumar.tune.search.subgraph.search import GraphSearch, eager_plan, is_default
 from jumar.tune.search.subgraph.trials import GraphFailed, Measures, Trials
-from jumar.tune.search.subgraph.whole import Step
+from jumar.tune.search.subgraph.whole import Step, whole_plans
 
 if TYPE_CHECKING:
     from jumar.tune.graph.capture.captured import Captured

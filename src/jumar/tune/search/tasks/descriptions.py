@@ -85,7 +85,7 @@ def _is_parameter(tensor: object) -> bool:
 
 
 def _task(description: Mapping[str, Any], *, has_weights: bool) -> Task:
-    from jumar.tune.graph.signature import task_from
+    from jumar.tune.graph.operators import task_from
 
     operator = description["operator"]
     try:

@@ -1,25 +1,29 @@
-"""From a recording to tasks: distinct operator calls, with how often and where each happens.
-
-Which tensors of a recorded inference are weights, that hold the same values in every call.
-
-A recording does not name parameters, but it tells where memory comes from: a tensor that an operator inside a
-module reads, that no operator inside one has made or written, and that no module was called with, came with the
-model. (Operators outside of modules may well make it: a script's first step begins with the model.) While a model is
-trained its weights change from step to step, so that a recording with a backward or optimizer phase has none.
-"""
+"""From a recording to tasks: distinct operator calls, with how often and where each happens."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jumar.base.errors import RecordingError
 from jumar.base.findings import Json, Location
+from jumar.operators import draws, has
 from jumar.recording import CallRow, Recording
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import Task
-from jumar.tune.providers.tunable import reason_not_tuned
+
+_PROBABILITIES = ("dropout_p", "dropout")
+
+
+def reason_not_tuned(operator: str, arguments: Mapping[str, Json]) -> str:
+    """Return why a call is no task, as the end of the sentence "… is not tuned: "; empty when it is one."""
+    if not operator.startswith("aten::") or not has(operator, "tuned"):
+        return "it is not among the operators that are tuned so far"
+    if draws(operator, arguments):
+        name = next((name for name in _PROBABILITIES if arguments.get(name)), "")
+        return f"it draws random numbers ({name} is {arguments[name]})" if name else "it draws random numbers"
+    return ""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -132,7 +136,7 @@ def _look(row: CallRow) -> tuple[object, ...]:
 def _classify(
     row: CallRow, constants: frozenset[str], uses: dict[str, TaskUse], left_out: LeftOut
 ) -> TaskUse | NotTuned:
-    from jumar.tune.graph.signature import task_of
+    from jumar.tune.graph.operators import task_of
 
     return classify(row.name, lambda: task_of(row, constants), uses, left_out)
 

@@ -1,4 +1,7 @@
-"""What a tuning run starts from: a recording, the descriptions that `torch.npu.set_aoe` left, or a model's graphs."""
+"""What a tuning run starts from: a recording, the descriptions that `torch.npu.set_aoe` left, or a model's graphs.
+
+From graphs to tasks: the operators of a model, for job 2, without running it.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,40 @@ from typing import TYPE_CHECKING
 from jumar.base.errors import InputError
 from jumar.recording import Recording
 from jumar.recording.documents import is_recording
-from jumar.tune.search.tasks.descriptions import described_device, extract_descriptions, read_descriptions
-from jumar.tune.search.tasks.extract import Extraction, extract
-from jumar.tune.search.tasks.from_graph import extract_graphs
+from jumar.tune.graph.graph import GETITEM
+from jumar.tune.search.subgraph.cuts import work_of
+from jumar.tune.search.tasks.extract import Extraction, LeftOut, TaskUse, classify, extract, name_tasks
 from jumar.tune.search.tasks.selection import Selection, select
 
 if TYPE_CHECKING:
     from jumar.tune.graph.capture.captured import Captured
+
+
+def extract_graphs(graphs: Sequence[Captured]) -> Extraction:
+    """Return the tasks of all nodes of the graphs, those with the most work first; a weight stays a weight."""
+    from jumar.tune.graph.operators import task_of_node
+
+    uses: dict[str, TaskUse] = {}
+    left_out: LeftOut = {}
+    work: dict[str, float] = {}
+    num_calls = 0
+    for captured in graphs:
+        graph = captured.graph
+        for value, node in enumerate(graph.nodes, len(graph.inputs)):
+            if node.operator == GETITEM:
+                continue
+            num_calls += 1
+            group = classify(node.operator, lambda graph=graph, node=node: task_of_node(graph, node), uses, left_out)  # type: ignore[misc]
+            group.num_calls += 1
+            if isinstance(group, TaskUse):
+                group.module_paths = group.module_paths or [captured.name]
+                group.phases = ["forward"]
+                work[group.task.key] = work.get(group.task.key, 0.0) + work_of(graph, value)
+    tasks = sorted(uses.values(), key=lambda use: (-work[use.task.key], use.task.key))
+    name_tasks(tasks)
+    return Extraction(
+        tasks=tasks, not_tuned=sorted(left_out.values(), key=lambda one: -one.num_calls), num_calls=num_calls
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,8 +102,12 @@ def _opened(source: Recording | str | Path, rank: int | None) -> Source:
             f"{folder} {what}. Name a model (.onnx, .pt2 of torch.export, module:callable), a script (.py), or the "
             "folder of a recording or of set_aoe's dumps."
         )
-    if folder is not None and not is_recording(folder) and (described := read_descriptions(folder)):
-        return Source(path=str(folder), device=described_device(described), extraction=extract_descriptions(described))
+    if folder is not None and not is_recording(folder):
+        from jumar.tune.search.tasks.descriptions import described_device, extract_descriptions, read_descriptions
+
+        if described := read_descriptions(folder):
+            device = described_device(described)
+            return Source(path=str(folder), device=device, extraction=extract_descriptions(described))
     recording = source if isinstance(source, Recording) else Recording.open(source)
     if "op" not in recording.info.levels:
         raise InputError(f"{recording.path} has no rows of operators. Record again with --level module,op.")

@@ -6,8 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from jumar.tune.engines.kernels.recognise.arguments import named, pair, value_of
-from jumar.tune.engines.kernels.recognise.layers import Layers
+from jumar.tune.engines.kernels.recognise.layers import Layers, named, pair, value_of
 from jumar.tune.engines.kernels.recognise.steps import (
     Affine,
     Aten,

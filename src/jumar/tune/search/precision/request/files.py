@@ -18,9 +18,11 @@ from typing import Any, Protocol
 from jumar.base.errors import InputError, JumarError, OutputError
 from jumar.base.files import write_text
 from jumar.tune.graph import Graph, Reference
+from jumar.tune.measure.options import PrecisionOptions
 from jumar.tune.plan import Plan
-from jumar.tune.plan.lowering import PRECISIONS, Lowering, LowPrecision, effective
-from jumar.tune.search.precision.front import Point
+from jumar.tune.plan.lowering.lowering import PRECISIONS, Lowering, LowPrecision
+from jumar.tune.plan.lowering.rewrite import effective
+from jumar.tune.search.precision.outcome import Point
 from jumar.tune.search.precision.request.lists import (
     MODES,
     Changes,
@@ -31,7 +33,6 @@ from jumar.tune.search.precision.request.lists import (
     mode_list_of,
     node_names,
 )
-from jumar.tune.search.precision.request.options import PrecisionOptions
 
 FORMAT, VERSION = "jumar-precision", 1
 

@@ -14,7 +14,7 @@ A name wins over a type; lines before the first section are types. What no line 
 
     {"black-list": {"to-remove": [], "to-add": ["SoftmaxV2"]}, "white-list": {"to-remove": ["Conv2D"], "to-add": []}}
 
-The built-in lists are `jumar.tune.plan.lowering.kinds`.
+The built-in lists are `jumar.tune.plan.lowering.lowering`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from typing import Literal, get_args
 
 from jumar.tune.graph import Graph, Node, Reference
 from jumar.tune.graph.graph import GETITEM
-from jumar.tune.plan.lowering import Lowering, LowPrecision, effective
-from jumar.tune.plan.lowering.kinds import Kind, base_of, kind_of
+from jumar.tune.plan.lowering.lowering import Kind, Lowering, LowPrecision, base_of, kind_of
+from jumar.tune.plan.lowering.rewrite import effective
 from jumar.tune.search.tasks.selection import vendor_types
 
 Mode = Literal[

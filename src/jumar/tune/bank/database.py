@@ -6,12 +6,18 @@ on one row of the table `meta`. Reading sees one moment: any transaction of SQLi
 server's when it is `REPEATABLE READ`. SQLite's journal is its rollback journal with full synchronisation, not its
 write-ahead log: the log needs shared memory, which network file systems lack, and a bank may be shared over one (the
 vendor's ASCEND_CACHE_PATH rule).
+
+JSON as its standard has it, for servers: they refuse the `NaN` and `Infinity` that Python writes.
+
+A float that JSON has not (the error of a candidate that returned NaN, the least value of a mask) is an object with
+one key, `{"not finite": "inf"}`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from pathlib import Path
@@ -22,12 +28,38 @@ from sqlalchemy.exc import ArgumentError, DatabaseError, IntegrityError, NoSuchM
 from sqlalchemy.orm import Session
 
 from jumar import __version__
-from jumar.tune.bank.storage import strict_json
-from jumar.tune.bank.storage.location import FILE_NAME, Place
-from jumar.tune.bank.storage.rows import UnreadableRowError
-from jumar.tune.bank.storage.tables import SCHEMA_VERSION, Base, MetaRow, TaskRow
+from jumar.tune.bank.location import FILE_NAME, Place
+from jumar.tune.bank.rows import SCHEMA_VERSION, Base, MetaRow, TaskRow, UnreadableRowError
 from jumar.tune.graph.work import structure_of, work_from_json
 from jumar.tune.model.errors import BankError, NoBankError
+
+_MARK = "not finite"
+
+
+def dumps(value: Any) -> str:
+    """Return JSON values as text."""
+    try:
+        return json.dumps(value, allow_nan=False)
+    except ValueError:
+        return json.dumps(_marked(value), allow_nan=False)
+
+
+def loads(text: str | bytes) -> Any:
+    """Return what `dumps` wrote. Raises json.JSONDecodeError."""
+    return json.loads(text, object_hook=_unmarked)
+
+
+def _marked(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {_MARK: str(value)}
+    if isinstance(value, Mapping):
+        return {name: _marked(item) for name, item in value.items()}
+    return [_marked(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _unmarked(found: dict[str, Any]) -> Any:
+    return float(found[_MARK]) if found.keys() == {_MARK} else found
+
 
 BUSY_TIMEOUT_S = 60
 _SCHEMA = "schema_version"
@@ -197,8 +229,8 @@ def _server_engine(text: str) -> tuple[sa.Engine, str]:
             raise BankError(f"{name} must not name SQLite by URL. Name the folder of its file instead.")
         # No connection is kept: each of many processes that train would hold one to its end, and forked ones share it.
         return sa.create_engine(
-            url, poolclass=sa.pool.NullPool, isolation_level="READ COMMITTED", json_serializer=strict_json.dumps,
-            json_deserializer=strict_json.loads,
+            url, poolclass=sa.pool.NullPool, isolation_level="READ COMMITTED", json_serializer=dumps,
+            json_deserializer=loads,
         ), name  # fmt: skip
     except (ArgumentError, NoSuchModuleError) as error:
         raise BankError(

@@ -1,1 +1,0 @@
-"""The bank's database: where it lies, its tables and rows."""
