@@ -217,7 +217,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class OutOfRuns(Exception):
-    """The test may not be made any more."""
+    """Raised when the allowed runs are used up."""
 
 
 def smallest(items: Sequence[T], test: Callable[[Sequence[T]], bool]) -> tuple[list[T], bool]:

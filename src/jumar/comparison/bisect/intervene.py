@@ -25,7 +25,7 @@ from jumar.comparison.bisect.units import Intervention, unit_of
 class InterveneMode(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Runs every operator as it is, and overwrites the results of the chosen ones with better ones.
 
-    The run's own call is made as well: dtypes, strides, aliasing, streams and random numbers stay its own.
+    The run's own call is made as well, so that dtypes, strides, aliasing, streams and random numbers do not change.
     """
 
     def __init__(self, intervention: Intervention) -> None:
@@ -105,7 +105,7 @@ class Where:
         self._losses.stop()
 
     def now(self) -> Origin:
-        """Return where the operator that runs now belongs, and note that autograd's node of it does."""
+        """Return the module of the operator that runs now, and note it for the operator's autograd node."""
         origin = self._find()
         if torch.is_grad_enabled():
             self._attribution.here().note(origin, "")

@@ -23,7 +23,7 @@ class Trial:
     switched: int = 0
     """Calls that were calculated otherwise."""
     failed: tuple[str, ...] = ()
-    """Operators that could not be, with the reason."""
+    """Operators that could not be calculated otherwise, with the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ LAST_LINES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """The script of a bisection and where its runs leave what they leave."""
+    """The script of a bisection, and the folder for the results of its runs."""
 
     script: Path
     arguments: tuple[str, ...]

@@ -28,7 +28,7 @@ class State:
         self._question = json.loads(json.dumps(question))
         self._trials: dict[str, Trial] = {}
         self.facts: dict[str, Any] = {}
-        """What else was found out once: the reference's losses, the units there are."""
+        """Facts that are found once: the reference's losses, the units of the script."""
         self.num_resumed = 0
         with explained(folder, "choose another folder with -o"):
             folder.mkdir(parents=True, exist_ok=True)

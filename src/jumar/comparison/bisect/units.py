@@ -54,7 +54,7 @@ def _is_within(path: str, glob: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervention:
-    """Which units of a run are calculated otherwise, and how. Raises UsageError for a way there is not."""
+    """Which units of a run are calculated otherwise, and how. Raises UsageError for an unknown way."""
 
     units: frozenset[Unit]
     how: How = "float32"

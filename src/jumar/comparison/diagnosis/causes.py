@@ -18,7 +18,7 @@ from jumar.recording.schema import CallRow, TensorRow
 
 MOST = 4
 ILL_CONDITIONED = 1e-3
-"""A gradient smaller than this share of what came in is what is left of terms that cancel."""
+"""A gradient smaller than this share of its input is a remainder of terms that cancel."""
 
 CONSEQUENCES = ("scale", "sign", "offset", "saturation")
 """What arguments that differ (a factor, an exponent, a bound) make of the numbers."""
@@ -65,7 +65,8 @@ def _is_consequence(found: tuple[Hypothesis, str, Seen], diff: OperatorDiff) -> 
 
 
 def _of_one_side(both: Both, reference: CallRow | None, target: CallRow | None) -> list[tuple[Hypothesis, str, Seen]]:
-    """Return what an operator that only one run has does to what it reads; the other run goes on with that."""
+    """Return hypotheses about an operator that only one run has: what it changes in the input that the other run goes
+    on with."""
     row, of_target = (target, True) if target is not None else (reference, False)
     if row is None or not row.outputs:
         return []
@@ -95,7 +96,7 @@ def _of_result(statement: str) -> str:
 
 
 def _distinct(found: list[tuple[Hypothesis, str, Seen]]) -> list[tuple[Hypothesis, str, Seen]]:
-    """Keep the first hypothesis of each kind: several outputs of one call tell one story."""
+    """Keep the first hypothesis of each kind, because several outputs of one call show the same cause."""
     kinds: set[str] = set()
     kept = []
     for one in found:
@@ -182,7 +183,7 @@ def _previous(both: Both, row: CallRow, name: str, *, of_target: bool) -> Any | 
 
 
 def _of_conditioning(row: CallRow, diff: OperatorDiff) -> list[tuple[Hypothesis, str, Seen]]:
-    """Return a hypothesis for gradients that are what is left of terms that cancel."""
+    """Return a hypothesis for gradients that are small remainders of terms that cancel."""
     if diff.phase != "backward" or not has(row.name, "normalization"):
         return []
     coming = next((t.l2 for t in row.inputs if t.l2 and math.isfinite(t.l2)), None)
@@ -209,8 +210,8 @@ POSSIBLE = 0.7
 def other_branches(both: Both, step: int, rank: int) -> Hypothesis | None:
     """Return a guess where a generator of the host is in another state after the step, and was used in it.
 
-    Its state before the first step tells nothing: a script seeds its generators within that step. Of the last step
-    that was recorded the states before it are compared.
+    The state before the first step is not compared, because a script seeds its generators within that step. For the
+    last recorded step the states before it are compared.
     """
     for at in (step + 1, step):
         if at > 0 and (names := _drawn_and_apart(both, at, rank)):

@@ -1,8 +1,9 @@
 """Compares gradients and parameters step by step, from the `parameter` rows of both recordings.
 
-Each gradient's error counts relative to the norm of all gradients together: that of a bias before a
-normalisation is nothing but cancelled terms, its own relative error is 1 on every pair of devices, and it moves
-nothing. With whole tensors the differences are exact, with statistics or sketches they are what `measure` knows.
+Each gradient's error is relative to the norm of all gradients together. The gradient of a bias before a normalisation,
+for example, is a remainder of cancelled terms: its own relative error is 1 on every pair of devices, and it hardly
+changes the update. With whole tensors the differences are exact, with statistics or sketches they are what `measure`
+knows.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ def diagnose(
 ) -> Diagnosis:
     """Return the way through the decision flow for a comparison of these two recordings.
 
-    `options` are those of the comparison. Rows are read again step by step; what cannot be read is said in `notes`,
-    and nothing is claimed of it.
+    `options` are those of the comparison. Rows are read again step by step. `notes` names what cannot be read, and no
+    claim is made about it.
     """
     both = _both(opened(reference), opened(target), options or CompareOptions())
     notes: list[str] = []

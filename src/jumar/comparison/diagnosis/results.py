@@ -23,7 +23,8 @@ Cause = Literal[
     "optimizer",
     "not recorded",
 ]
-"""Where the decision flow ended. `none`: the runs agree; `not recorded`: the losses part and nothing else shows why."""
+"""Where the decision flow ended. `none`: the runs agree; `not recorded`: the losses differ and nothing recorded shows
+why."""
 
 State = Literal["fine", "attention", "failed", "unknown"]
 
@@ -98,7 +99,8 @@ CLAIM = 0.75
 def claimed(share: float) -> float:
     """Return the score of a transformation that explains this share of a difference's energy.
 
-    The share of its norm, that is: a good fit is told from a perfect one. 0 where too little is explained.
+    The score is a share of the norm, so that a good fit is told from a perfect one. It is 0 where too little is
+    explained.
     """
     return 1.0 - math.sqrt(max(1.0 - share, 0.0)) if share >= CLAIM else 0.0
 

@@ -120,7 +120,7 @@ def _command(run: RunSummary, suspect: Suspect, file: str) -> str:
 def replayed_suspects(diagnosis: Diagnosis, reference: RecordingLike, target: RecordingLike) -> list[Replayed]:
     """Return the three numbers of the first divergence and of what it reads; empty without whole tensors.
 
-    Imports torch. What cannot be replayed says so itself.
+    Imports torch. A call that cannot be replayed gives its reason in the result.
     """
     recordings = [one for one in (reference, target) if isinstance(one, Recording) and one.has_tensors()]
     keys = [s.key for s in diagnosis.suspects if s.role != "neighbour" and s.key.startswith("op/")]

@@ -180,7 +180,7 @@ def _report(
 
 
 def _order(origin: Origin) -> tuple[int, bool, int, int]:
-    """Order by step; what came from another rank after that rank's own."""
+    """Order by step. An origin that came from another rank stands after the origin on that rank."""
     return origin.step, origin.kind == "peer", origin.seq, origin.rank
 
 

@@ -1,4 +1,4 @@
-"""`OverflowOptions`: what to look for, and which chips can look for it."""
+"""`OverflowOptions`: what to look for, and the check that the chip can detect it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NUM_FRAMES = 21
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverflowOptions:
-    """What `find_overflow` looks for. Raises UsageError for a mode or a number of frames that is none."""
+    """What `find_overflow` looks for. Raises UsageError for an unknown mode or a number of frames below 1."""
 
     mode: Mode = "all"
     steps: tuple[int, int] | None = None
@@ -33,7 +33,7 @@ class OverflowOptions:
 
 
 def check_mode(mode: Mode, soc: str) -> None:
-    """Raise UsageError where the chip detects all kinds together only (from Ascend910B1 on) and `mode` is another.
+    """Raise UsageError when `mode` is not `all` on a chip that detects all kinds together only (from Ascend910B1 on).
 
     `soc` is empty for a run without an NPU, in which every mode is a choice of what is shown.
     """
@@ -51,7 +51,7 @@ def check_exclusive(mode: Mode, values: str) -> None:
 
 
 def saturates(info: RunInfo) -> bool:
-    """Return whether the run's device makes the largest number out of what overflows, rather than Inf."""
+    """Return whether the run's device gives the largest number instead of Inf for a result that overflows."""
     if not info.device.startswith("npu") or not info.soc:
         return False
     try:

@@ -25,7 +25,7 @@ Fate = Literal["consumed", "absorbed", "unread", "loss-scale"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """One operator before an origin, with the magnitudes of what it read and gave."""
+    """One operator before an origin, with the greatest absolute values of its inputs and outputs."""
 
     seq: int
     operator: str
@@ -78,7 +78,7 @@ def sighting(row: CallRow, tensor: TensorRow) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin(Sighting):
-    """Where elements that are NaN or Inf come from, and what became of them."""
+    """Where NaN or Inf elements come from, and whether they reach the loss or a parameter."""
 
     kind: OriginKind
     fate: Fate
@@ -117,7 +117,7 @@ class Saturation(Sighting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverflowReport:
-    """The answer, what it rests on, and what is harmless."""
+    """The answer of `find_overflow`: the origins that do harm, the harmless ones, and the findings."""
 
     path: str
     device: str

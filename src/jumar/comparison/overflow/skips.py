@@ -12,7 +12,7 @@ from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow, StepInfo, TensorRow
 
 PERSISTENT = 8
-"""Steps skipped in a row from which the scale is not what is wrong: it has fallen to a 256th by then."""
+"""Steps skipped in a row from which the scale is not the cause: it has fallen to a 256th by then."""
 
 MINIMUM_SCALE = 1.0
 """At this scale and below, gradients are not scaled up any more."""
@@ -27,11 +27,11 @@ class Skip:
     loss_scale: float | None
     """None when there is no scaler, or it is not known."""
     silent: bool
-    """No scaler said so: the gradients were not finite and the parameters stayed as they were."""
+    """No scaler skipped the step: the gradients were not finite and the parameters did not change."""
 
 
 def step_info_of(recording: RecordingLike, step: int, rank: int) -> StepInfo:
-    """Return what the recording knows of a step as a whole; nothing for a format that has no such thing."""
+    """Return what the recording knows of a step as a whole; an empty `StepInfo` for a format that does not keep it."""
     ask = getattr(recording, "step_info", None)
     found = ask(step, rank) if ask is not None else None
     return found if isinstance(found, StepInfo) else StepInfo()
@@ -50,7 +50,8 @@ def skip_of(step: int, rank: int, rows: Sequence[CallRow], info: StepInfo) -> Sk
 
 
 def _by_scaler_check(rows: Sequence[CallRow]) -> float | None:
-    """Return the loss scale of a step that GradScaler's own operator found wanting, 0 where it did not, None without.
+    """Return the loss scale of a step in which GradScaler's operator found NaN or Inf, 0 where it found none, None
+    without the operator.
 
     `_amp_foreach_non_finite_check_and_unscale_(gradients, found_inf, inv_scale)` sets found_inf to 1.
     """
@@ -68,7 +69,7 @@ def _by_scaler_check(rows: Sequence[CallRow]) -> float | None:
 
 
 def _silently(rows: Sequence[CallRow]) -> bool:
-    """Return whether a gradient was not finite and its parameter is: an update would have made it NaN."""
+    """Return whether a gradient is not finite while its parameter stayed finite, so that the update was left out."""
     for row in rows:
         if row.kind != "parameter":
             continue
@@ -85,8 +86,8 @@ def _is_finite(tensor: TensorRow) -> bool:
 def persistent(skips: Sequence[Skip], steps: Sequence[int]) -> tuple[Skip, ...]:
     """Return the skips (of one rank) that will not end by themselves; empty when the scaler is only finding its scale.
 
-    They will not when at least `PERSISTENT` steps in a row were skipped, when one was skipped although its
-    scale was `MINIMUM_SCALE` or less, when at least three were and none was not, or when a step was skipped silently.
+    The skips are lasting in four cases: at least `PERSISTENT` steps in a row were skipped; a step was skipped at a
+    scale of `MINIMUM_SCALE` or less; all of at least three steps were skipped; a step was skipped silently.
     """
     silent = tuple(skip for skip in skips if skip.silent)
     if silent:

@@ -21,7 +21,7 @@ def counts(origin: Origin) -> str:
 
 
 def fate_words(origin: Origin) -> str:
-    """Return what became of a harmless origin."""
+    """Return the fate of a harmless origin in words."""
     if origin.fate == "loss-scale":
         return "the loss scale alone: it halves and training goes on"
     if origin.fate == "unread":

@@ -73,7 +73,7 @@ def replay(
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The exact outputs of a call, and how they were got."""
+    """The exact outputs of a call, and how they were computed."""
 
     outputs: dict[str, torch.Tensor]
     place: Place
@@ -128,7 +128,7 @@ class Engine:
         return truth, self._own(inputs, truth)
 
     def _truth(self, inputs: Inputs) -> Truth:
-        """Run in float64; where the operator has no such kernel in float32, else in its own dtypes."""
+        """Run in float64. Without a float64 kernel the operator runs in float32, and without that in its own dtypes."""
         first: NotReplayable | None = None
         for precision in ("float64", "float32", "own"):
             place = self._where(inputs, replace(TRUTH, precision=precision))
@@ -142,7 +142,7 @@ class Engine:
         raise first
 
     def _where(self, inputs: Inputs, place: Place) -> Place:
-        """Return the place, or the emulated NPU in its stead for an operator of the vendor's."""
+        """Return the place; for an operator of the vendor's the emulated NPU."""
         if not inputs.invocation.name.startswith("npu::"):
             return place
         try:
@@ -179,7 +179,7 @@ class Engine:
         )
 
     def _beside(self, replayed: Replayed, inputs: Inputs, truth: Truth, partner: CallRow) -> Replayed:
-        """Add what the reference's recording says of the same call."""
+        """Add the figures of the same call in the reference's recording."""
         assert self._reference is not None
         arguments = other_arguments(partner, inputs.row)
         replayed = replace(replayed, reference_row=partner, arguments=arguments)

@@ -123,7 +123,8 @@ def to_array(tensor: torch.Tensor) -> Array:
 
 
 def _finite_in(both: Sides) -> Array:
-    """Return the exact elements, infinite where the recorded dtype has no number for them: a device must return Inf."""
+    """Return the exact elements; infinite where they are beyond the recorded dtype, because a device must return Inf
+    there."""
     if not both.recorded.is_floating_point() or both.exact.dtype == both.recorded.dtype:
         return to_array(both.rounded if both.exact.dtype != both.recorded.dtype else both.exact)
     if not both.exact.is_floating_point():

@@ -44,7 +44,8 @@ memory in part, to the ones that can be judged."""
 
 
 def own_error(row: CallRow, recorded: Mapping[str, Array], exact: Mapping[str, torch.Tensor]) -> OwnError:
-    """Return the error of the recorded outputs of `row` against the exact ones; outputs without a twin are left out."""
+    """Return the error of the recorded outputs of `row` against the exact ones. Outputs without an exact one are left
+    out."""
     call = _as_call(row)
     model = error_model(call)
     found: dict[str, OutputError] = {}
@@ -65,7 +66,7 @@ def natural_scales(row: CallRow) -> dict[str, float]:
 
 
 def with_control(own: OwnError, control: OwnError) -> OwnError:
-    """Return the errors with tolerances that a correct kernel of the same dtype, the CPU's, keeps too."""
+    """Return the errors with tolerances that the CPU's kernel of the same dtype keeps as well."""
     of_cpu = {output.name: output.error for output in control.outputs}
     return OwnError(
         outputs=tuple(
@@ -118,7 +119,7 @@ def _natural(call: Call, name: str) -> float:
 
 
 def _tolerance(model: ErrorModel, tensor: TensorRow, both: Sides) -> float:
-    """Return what rounding may do: nothing where values only move and the dtype has a number for each."""
+    """Return the error that rounding explains: none where values only move and the dtype holds each of them."""
     eps = epsilon(tensor.dtype)
     if eps == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""`Case`: one recorded operator, or a chain that ends in it, with all that its script needs."""
+"""`Case`: one recorded operator, or a chain that ends in it, with everything that its script needs."""
 
 from __future__ import annotations
 

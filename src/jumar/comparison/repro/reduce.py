@@ -1,7 +1,7 @@
 """Makes the tensors of a case smaller while the error stays: halves of the dimensions.
 
-A dimension goes through when the exact result of a slice of the inputs is the slice of the exact result; that is
-tried, not assumed. Where the output sums over the dimension, the error must be measured anew on the device.
+A dimension can be halved when the exact result of a slice of the inputs is the slice of the exact result. Each cut is
+tried. Where the output sums over the dimension, the error must be measured again on the device.
 """
 
 from __future__ import annotations

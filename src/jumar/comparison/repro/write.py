@@ -1,4 +1,4 @@
-"""Finds the recorded operator that is meant, and writes the folder of its case: `write_repro`."""
+"""`write_repro`: finds the recorded operator that the user names, and writes the folder of its case."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def write_repro(
 
 
 def _device(info: RunInfo) -> Place | None:
-    """Return the recorded device where this machine has it (an emulated NPU can be had anywhere)."""
+    """Return the recorded device where this machine has it. (Every machine has the emulated NPU.)"""
     try:
         if info.device.startswith("npu"):
             return place_of("npu", chip_of(info))

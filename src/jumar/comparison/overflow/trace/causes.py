@@ -28,7 +28,7 @@ class Cause(NamedTuple):
 
 
 _MAKERS: dict[str, Callable[[CallRow, TensorRow], Cause | None]] = {}
-"""Operator to what looks for the cause at it, where it has causes of its own."""
+"""Operator to the function that finds its cause, for operators with special causes."""
 
 
 def cause_of(source: Source, rows: Sequence[CallRow]) -> Cause:

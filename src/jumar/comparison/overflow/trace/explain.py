@@ -1,4 +1,4 @@
-"""Decides whether a call makes NaN and Inf itself or passes on those that it read."""
+"""Decides whether a call makes NaN and Inf itself or passes on what it read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Bad:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whose the non-finite elements of an output are."""
+    """Whether the non-finite elements of an output are made by the call, inherited, or both."""
 
     own: bool
     inherited: bool
@@ -41,11 +41,11 @@ class Verdict:
 
 
 def judge(row: CallRow, operator: str, output: TensorRow, bad: Sequence[Bad], arrays: Arrays | None) -> Verdict:
-    """Return whose the NaN and Inf elements of `output` are, `bad` being the inputs that have some.
+    """Return whether the call made the NaN and Inf elements of `output`; `bad` are the inputs that have some.
 
-    With whole tensors an elementwise operator is judged place by place. With statistics it is judged by number:
-    more of them than the inputs can account for are its own. What an operator takes up without passing it on
-    (a mask of -Inf that is read by `exp`) accounts for nothing.
+    With whole tensors an elementwise operator is judged place by place. With statistics the elements are counted: the
+    call made those that the inputs cannot account for. An input that the operator absorbs (a mask of -Inf that `exp`
+    reads) accounts for none.
     """
     explaining = [item for item in bad if not absorbs(operator, item)]
     if not explaining:
@@ -62,7 +62,7 @@ def judge(row: CallRow, operator: str, output: TensorRow, bad: Sequence[Bad], ar
 
 
 def absorbs(operator: str, bad: Bad) -> bool:
-    """Return whether nothing that is not finite may follow from this input."""
+    """Return whether non-finite elements of this input make none in the output."""
     if bad.tensor.num_nan:
         return operator == "nan_to_num"
     if operator in semantics.ABSORBS_BOTH:

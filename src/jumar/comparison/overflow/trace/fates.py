@@ -1,4 +1,4 @@
-"""Decides what became of a source of NaN or Inf, and turns the source into a result."""
+"""Decides the fate of a source of NaN or Inf, and makes an `Origin` of the source."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ def _fate(source: Source, cause: str, roles: Roles, skip: Skip | None) -> Fate:
 
 
 def _by_scale(source: Source, cause: str, roles: Roles, skip: Skip) -> bool:
-    """Return whether a smaller loss scale would have avoided it: a gradient too large for its type, the loss finite."""
+    """Return whether a smaller loss scale would have avoided it: the loss is finite and a gradient is too large for its
+    type."""
     if source.kind != "overflow" or source.reaches == "the loss" or (skip.loss_scale or 2.0) <= 1.0:
         return False
     if any(word in cause for word in _NOT_BY_SCALE):

@@ -1,4 +1,4 @@
-"""Knows what the memory of a step is for: data, parameters, losses; and which tensors a call reads."""
+"""`Roles`: what each memory of a step holds (data, parameters, losses), and which tensors a call reads."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from jumar.operators import is_in_place, named
 from jumar.recording.schema import CallRow, Kind, TensorRow
 
 SHAPE_ONLY = named("shape_only")
-"""These ask an input for its shape and never for a value."""
+"""These read the shape of an input and none of its values."""
 
 
 def identity(tensor: TensorRow) -> Hashable:
-    """Return what tells one memory from another: its number, or (foreign dumps number none) shape and values."""
+    """Return the identity of a tensor's memory: its storage number, or shape and values in dumps without numbers."""
     if tensor.storage:
         return tensor.storage
     known = tensor.hash or repr((tensor.minimum, tensor.maximum, tensor.mean, tensor.l2))
@@ -40,15 +40,15 @@ class Roles:
     """Memory of one step by what it is for."""
 
     data: set[Hashable] = field(default_factory=set)
-    """What the model as a whole was given."""
+    """Inputs of the model as a whole."""
     results: set[Hashable] = field(default_factory=set)
-    """What the model as a whole gave."""
+    """Outputs of the model as a whole."""
     parameters: set[Hashable] = field(default_factory=set)
     names: dict[Hashable, str] = field(default_factory=dict)
     """Parameters by name, where the recording has rows for them."""
     losses: set[Hashable] = field(default_factory=set)
     has_update: bool = False
-    """Whether an optimizer was at work in the step."""
+    """Whether an optimizer ran in the step."""
     level: Kind = "op"
     """The rows that are walked: operators, or modules where no operator was recorded."""
 

@@ -1,4 +1,4 @@
-"""Finds outputs that stop at the end of their type: a chip that saturates makes these of an overflow."""
+"""Finds outputs that end at the largest number of their type: a chip that saturates gives it in place of Inf."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAKING = named("exact", "factory", "random")
 """These choose or make values; none can overflow."""
 
 TAKES_UP = named("takes_up")
-"""What these give does not depend on how far below the others an element is."""
+"""The results of these do not depend on how far an element is below the others."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,13 @@ SUSPICIOUS = (51200.0, 38400.0)
 """Magnitudes that Ascend's overflow guide names beside 65500 (65504) as signs of an overflow in float16."""
 
 ABSORBS_NEGATIVE = named("absorbs_negative")
-"""Of these a -Inf among the inputs makes no Inf and no NaN, unless nothing else is there to take."""
+"""A -Inf among the inputs of these makes no Inf and no NaN, unless all inputs are -Inf."""
 
 ABSORBS_BOTH = named("absorbs_inf")
 """Of these no Inf makes an Inf or a NaN."""
 
 CHECKS = named("checks")
-"""These look at values and pass none on."""
+"""These check values and pass none on."""
 
 
 ELEMENTWISE = named("elementwise")

@@ -20,7 +20,7 @@ _LEAST, _GRADIENT, _LOSS = 1, 2, 3
 
 @dataclass(slots=True)
 class Source:
-    """Where NaN or Inf first appears, while its way is followed."""
+    """Where NaN or Inf first appears; filled in while the walk goes on."""
 
     kind: OriginKind
     row: CallRow
@@ -35,14 +35,14 @@ class Source:
     met_scaler: bool = False
 
     def reach(self, what: str, rank: int) -> None:
-        """Note that it is used; the loss says more than a gradient, a gradient more than the optimizer."""
+        """Note where it is used. The loss counts more than a gradient, a gradient more than the optimizer."""
         if rank > self.rank_of_reach:
             self.reaches, self.rank_of_reach = what, rank
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What is not finite in one memory."""
+    """The non-finite elements of one memory."""
 
     sources: tuple[int, ...]
     sign: Sign
@@ -226,7 +226,7 @@ class StepWalk:
                     source.reach(what, _LEAST)
 
     def _left(self, key: Hashable) -> str:
-        """Return what a memory that is not finite at the end of the step means; empty when it means nothing."""
+        """Return what a memory that is not finite at the end of the step is; empty when it does no harm."""
         writer = self._written.get(key)
         if writer is not None and key in self._outlives and writer.phase != "backward":
             name = self._roles.names.get(key)

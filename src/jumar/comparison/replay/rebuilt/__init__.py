@@ -1,1 +1,1 @@
-"""Recorded calls made executable again: arguments, memory, place."""
+"""Makes recorded calls executable again: their arguments, their memory and the place where they run."""

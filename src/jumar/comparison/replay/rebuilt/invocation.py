@@ -1,4 +1,4 @@
-"""`Invocation`: a recorded call that can be made again, the operator and its arguments by name."""
+"""`Invocation`: a recorded call in executable form, the operator and its arguments by name."""
 
 from __future__ import annotations
 

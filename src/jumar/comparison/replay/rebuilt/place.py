@@ -82,7 +82,7 @@ OWN = Place(device="cpu")
 
 
 def place_of(on: On, chip: str) -> Place | None:
-    """Return the device that is compared with the truth, brought up; None for the truth alone.
+    """Start the device that is compared with the truth and return it; None for the truth alone.
 
     `chip` is the SoC of an emulated NPU. Raises DeviceError.
     """

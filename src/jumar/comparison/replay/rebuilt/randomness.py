@@ -17,7 +17,7 @@ _KEPT_BY = {"_fused_dropout": lambda p: p, "native_dropout": lambda p: 1.0 - p}
 
 
 def draws(invocation: Invocation) -> bool:
-    """Return whether this very call draws random numbers: a dropout of 0, or in evaluation, does not."""
+    """Return whether this call draws random numbers. A dropout of 0, or one in evaluation, draws none."""
     return operators.draws(invocation.name, invocation.values)
 
 

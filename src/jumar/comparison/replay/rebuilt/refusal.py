@@ -16,8 +16,8 @@ Cause = Literal[
     "no kernel",
     "other",
 ]
-"""What keeps calls from being re-executed. `not recorded`: a tensor or argument is not in the recording;
-`no kernel`: the operator does not run on the device of the replay."""
+"""Why calls cannot be re-executed. `not recorded`: a tensor or argument is not in the recording; `no kernel`: the
+operator does not run on the device of the replay."""
 
 
 class NotReplayable(JumarError):
