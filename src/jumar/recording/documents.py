@@ -52,12 +52,12 @@ def read_run_end(path: Path) -> RunEnd:
 
 
 def step_info_text(info: StepInfo) -> bytes:
-    """Return what a step file's metadata hold of the step."""
+    """Return the text for a step file's metadata."""
     return json.dumps(asdict(info)).encode()
 
 
 def step_info_from(text: bytes | None) -> StepInfo:
-    """Return what a step file's metadata say of the step; nothing for a file without."""
+    """Return the `StepInfo` in a step file's metadata; an empty one for a file without."""
     return StepInfo(**_known_fields(StepInfo, json.loads(text))) if text else StepInfo()
 
 

@@ -34,7 +34,7 @@ _END_FILE = re.compile(r"end-rank-(\d+)\.json")
 
 
 class RecordingLike(Protocol):
-    """The part of `Recording` that comparing reads; see there for the meaning."""
+    """The part of `Recording` that a comparison reads. `Recording` documents each name."""
 
     path: Path
     info: RunInfo

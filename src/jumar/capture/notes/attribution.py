@@ -48,15 +48,15 @@ class Origins:
         self.sources: list[str] = []
 
     def enter(self, origin: Origin) -> None:
-        """Say that nodes made from now on belong to `origin`."""
+        """Note that nodes made from now on belong to `origin`."""
         self.note_at(_next_number(), origin, "")
 
     def note(self, origin: Origin, source: str) -> None:
-        """Say that nodes made by the operator under way belong to `origin` and to this line of the user's code."""
+        """Note that nodes made by the current operator belong to `origin` and to this line of the user's code."""
         self.note_at(_next_number() - 1, origin, source)
 
     def note_at(self, number: int, origin: Origin, source: str) -> None:
-        """Say that the node with this number, and later ones, belong to `origin` and to this line."""
+        """Note that the node with this number, and later ones, belong to `origin` and to this line."""
         numbers = self.numbers
         if not numbers or number > numbers[-1]:
             numbers.append(number)

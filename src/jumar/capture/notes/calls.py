@@ -1,4 +1,4 @@
-"""What the observer notes while the run goes on, and how it becomes rows afterwards.
+"""`Call`, `Site` and `Seen`: the observer's notes during the run, which become rows afterwards.
 
 Notes are kept light: the run waits while they are taken, and does not wait while a step's notes
 become rows. What repeats (where a call is made, how a tensor lies in memory) is one object shared by
@@ -37,7 +37,7 @@ def packed(statistics: Statistics) -> bytes:
 
 
 class Layout:
-    """How a tensor lies in memory: everything of it but where, and its elements. One object for equal ones."""
+    """How a tensor lies in memory: everything except its address and its elements. Equal layouts are one object."""
 
     __slots__ = (
         "addresses",
@@ -77,7 +77,7 @@ class Layout:
 
 
 def _shape(tensor: torch.Tensor) -> torch.Size:
-    """Return the shape; of a parameter that a lazy module has not initialised yet, which has none, that of nothing."""
+    """Return the shape. A parameter that a lazy module has not initialised has no shape and counts as empty."""
     try:
         return tensor.shape
     except RuntimeError:

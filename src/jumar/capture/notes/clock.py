@@ -9,8 +9,7 @@ class RunClock:
     """Nanoseconds of the run without the observer's own work.
 
     The observer calls `pause` when it begins to work and `resume` when it gives the run its thread
-    back; calls may nest. `own` is the sum of the observer's work so far; who measures its own work
-    adds to it.
+    back; calls may nest. `own` is the sum of the observer's work so far. Code that measures its own work adds to it.
     """
 
     __slots__ = ("_depth", "_paused_at", "own")

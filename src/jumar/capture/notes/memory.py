@@ -105,7 +105,8 @@ def is_gapless(shape: tuple[int, ...], stride: tuple[int, ...]) -> bool:
 
 
 def address_runs(shape: tuple[int, ...], stride: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    """Return the (size, stride) pairs that say which addresses a view visits, whatever the order of its dimensions.
+    """Return the (size, stride) pairs of the addresses that a view visits, in an order that does not depend on its
+    dimensions.
 
     Dimensions that continue each other are one; gapless memory of n elements is ((n, 1),). A dimension of
     stride 0 is kept: it says how often each element counts.

@@ -1,4 +1,4 @@
-"""What the observer knows of an operator from its schema, looked up once per operator."""
+"""`OperatorInfo`: facts about an operator from its schema, looked up once per operator."""
 
 from __future__ import annotations
 

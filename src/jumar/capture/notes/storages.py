@@ -25,7 +25,7 @@ _Layouts = dict[Any, Layout]
 
 
 class Memory:
-    """What was seen of one storage since it was last written."""
+    """The notes of one storage since it was last written."""
 
     __slots__ = ("era", "is_complex", "layouts", "num_writes", "number", "outlines", "seen")
 
@@ -48,7 +48,7 @@ class Memory:
 
 
 class _Carried:
-    """What a tensor was like when the step ended."""
+    """The state of a tensor at the end of the step."""
 
     __slots__ = ("seen", "version", "weak_reference")
 
@@ -144,7 +144,7 @@ class StorageTable:
         return layout
 
     def note_result(self, tensor: torch.Tensor) -> None:
-        """Remember that `tensor` is as the operator left it that has just written it, and what was seen of it holds.
+        """Remember that the notes of `tensor` describe it as the operator left it that has just written it.
 
         Autograd counts the write once the operator has returned.
         """
@@ -156,7 +156,7 @@ class StorageTable:
             memory.seen |= {key + (1 if key > 0 else -1): seen for key, seen in memory.seen.items()}
 
     def locate(self, tensor: torch.Tensor) -> Seen:
-        """Return a note of `tensor` without its values; the next who finds it looks at them."""
+        """Return a note of `tensor` without its values. The next lookup of the tensor reads them."""
         try:
             storage = tensor.untyped_storage()
         except _no_storage:

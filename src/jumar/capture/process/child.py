@@ -1,7 +1,7 @@
 """`python -m jumar.capture.process.child SCRIPT ARGS`: runs a script as the environment's plans say.
 
-The process `launch` starts. What goes wrong before the script runs is handed back through the file
-that `JUMAR_LAUNCH_ERROR` names, and is one sentence on stderr.
+The process `launch` starts. An error before the script runs is written to the file that `JUMAR_LAUNCH_ERROR` names, and
+printed as one sentence on stderr.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Processes that an observed script starts: torchrun ranks, spawned workers.
 
-They get the device at once. They are observed from the moment they make an optimizer or call a
-module with parameters; data-loader workers, pools and helper processes never do, and are left alone.
+They get the device at once. They are observed from the moment they make an optimizer or call a module with parameters.
+Data-loader workers, pools and helper processes do neither and are not observed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from jumar.device import ActiveDevice, DevicePlan
 
 
 def join_run(environ: Mapping[str, str]) -> None:
-    """Bring up what the variables ask for. Raises JumarError when that is not possible."""
+    """Start the device and the observation that the environment variables ask for. Raises JumarError when that is not
+    possible."""
     install_workspace_guard(environ)
     device_plan = DevicePlan.from_environment(environ)
     device = None

@@ -12,7 +12,8 @@ ENVIRONMENT = "JUMAR_RUN_PLUGIN"
 
 
 def call_plugin(environ: Mapping[str, str]) -> None:
-    """Call what `environ` names, if anything. Raises UsageError for another form; what it raises is passed on."""
+    """Call the function that `environ` names, if any. Raises UsageError for another form, and whatever the function
+    raises."""
     target = environ.get(ENVIRONMENT)
     if not target:
         return

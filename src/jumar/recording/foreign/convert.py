@@ -24,10 +24,10 @@ Source = str | Path | RecordingLike
 def to_hdf5(dump: Source, out: Path, *, operator: str = "", force: bool = False) -> int:
     """Write `/operator/number/input/…` and `…/output/…` into the file `out`, and return the number of calls.
 
-    Numbers count the calls of an operator from 1, through all steps; a selection keeps them. Attributes of the
-    groups say step, kind, phase, module and source line, where the layout has no place for them. Ranks after the
-    first go into `out` with `-rank-R` in its name.
-    Raises RecordingError where the dump has no tensors, OutputError where `out` is there or cannot be written.
+    Numbers count the calls of an operator from 1, through all steps; a selection keeps them. Attributes of the groups
+    hold step, kind, phase, module and source line, for which the layout has no place. Ranks after the first go into
+    `out` with `-rank-R` in its name. Raises RecordingError where the dump has no tensors, OutputError where `out` is
+    there or cannot be written.
     """
     recording = _with_tensors(dump)
     total = 0

@@ -1,4 +1,4 @@
-"""Opens recordings and dumps of other tools: `opened`. What a path holds tells the format, not its name alone."""
+"""Opens recordings and dumps of other tools: `opened`. The content of a path decides the format, not its name alone."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ENTRY_POINTS = "jumar.dump_formats"
 
 
 def opened(recording: str | Path | RecordingLike) -> RecordingLike:
-    """Return the recording, opened when a path was given. So are dumps of other tools. Raises RecordingError."""
+    """Return the recording; a path is opened, be it a recording or a dump of another tool. Raises RecordingError."""
     if not isinstance(recording, str | Path):
         return recording
     return open_foreign(Path(recording)) or Recording.open(recording)
 
 
 def formats() -> Iterator[DumpFormat]:
-    """Yield every format that Jumar reads: its own, then those of other distributions."""
+    """Yield every format that Jumar reads: the built-in ones, then those of other distributions."""
     for name in _BUILT_IN:
         yield import_module(f"jumar.recording.foreign.formats.{name}").FORMAT
     for entry in entry_points(group=ENTRY_POINTS):

@@ -1,1 +1,1 @@
-"""What the pages of other rooms say: from their results to findings and blocks, which `report` renders."""
+"""Pages and terminal texts of comparisons, overflow reports, replays and bisections."""

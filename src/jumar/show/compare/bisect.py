@@ -9,7 +9,7 @@ MAX_SHOWN = 8
 
 
 def summary_text(bisection: Bisection) -> str:
-    """Return the answer, the losses before and after, and what the set is."""
+    """Return the answer, the losses before and after, and the set of units."""
     lines = [bisection.headline]
     if len(bisection.units) > 1:
         shown = [f"    {unit}" for unit in bisection.units[:MAX_SHOWN]]

@@ -14,7 +14,7 @@ SHOWN_FRAMES = 4
 
 
 def overflow_text(report: OverflowReport) -> str:
-    """Return the summary: the answer, why, what to do, the last operators before it, what else there is."""
+    """Return the summary: the answer, its reasons, what to do, the last operators before it, and the coverage."""
     lines = [*wrapped(report.headline, "", 3), *_reasons(report)]
     if report.frames:
         lines.append("  before it  (greatest absolute value of inputs -> outputs)")

@@ -25,7 +25,7 @@ KINDS = {
 }
 
 ENDS_EARLY = frozenset({"JM316"})
-"""Findings that say why nothing after a step was compared, though they may be no error."""
+"""Findings that explain why nothing after a step was compared. They may be of any severity."""
 
 
 @dataclass(frozen=True, slots=True)

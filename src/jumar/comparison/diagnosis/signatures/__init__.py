@@ -1,7 +1,7 @@
 """Guesses at the cause of a difference, from two arrays or from what is known of them.
 
-Every signature is a pure function of a `Pair`; none of them knows recordings. Imports NumPy: import this
-package only where tensors are looked at.
+Every signature is a pure function of a `Pair` and independent of recordings. Imports NumPy: import this package only
+where tensors are looked at.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Context", "Hypothesis", "Kind", "Pair", "hypotheses", "hypotheses_fr
 Signature = Callable[[Pair], Iterator[Hypothesis]]
 
 FINE: tuple[Signature, ...] = (precisions, masks)
-"""Asked whatever the size of the difference: they look at bits and at what is not finite."""
+"""Asked for a difference of any size: they look at bits and at NaN and Inf."""
 COARSE: tuple[Signature, ...] = (
     scales,
     offsets,
@@ -42,7 +42,7 @@ COARSE: tuple[Signature, ...] = (
 
 
 SETTLED = 0.9999
-"""A hypothesis with this score leaves nothing to explain: no further one is looked for."""
+"""A hypothesis with this score explains the whole difference, so no further one is looked for."""
 
 
 def hypotheses(reference: Array, target: Array, context: Context | None = None) -> tuple[Hypothesis, ...]:

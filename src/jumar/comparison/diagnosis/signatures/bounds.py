@@ -1,4 +1,4 @@
-"""Guesses from what a row keeps of a tensor: statistics and, where there is one, the sketch."""
+"""Guesses from the statistics of a tensor in a row and, where there is one, from its sketch."""
 
 from __future__ import annotations
 

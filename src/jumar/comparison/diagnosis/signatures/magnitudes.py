@@ -26,7 +26,7 @@ ENOUGH = 256
 
 
 def magnitudes(pair: Pair) -> Iterator[Hypothesis]:
-    """Yield what the values of the differing elements point to."""
+    """Yield hypotheses from the values of the elements that differ."""
     if pair.num < 16 or not pair.squares:
         return
     yield from _clipped(pair)

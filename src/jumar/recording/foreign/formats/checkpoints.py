@@ -29,7 +29,7 @@ RENAMED = {
 """MindSpore's name of a parameter to PyTorch's (MindSpore's guide of differences)."""
 
 WITHOUT_COUNTERPART = frozenset({"num_batches_tracked"})
-"""PyTorch's alone: MindSpore has no such parameter."""
+"""Only PyTorch has these parameters."""
 
 MODEL_KEYS = ("state_dict", "model_state_dict", "model", "module", "network", "net")
 """Under these keys checkpoints keep the model's own table."""

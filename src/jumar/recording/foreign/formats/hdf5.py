@@ -49,7 +49,7 @@ def open_hdf5(path: Path) -> Dump:
 
 
 def annotate(path: Path, rows: Mapping[str, CallRow]) -> None:
-    """Say in attributes of the groups what the layout has no place for. Raises OSError."""
+    """Write into attributes of the groups what the layout has no place for. Raises OSError."""
     import h5py
 
     with h5py.File(path, "r+") as file:

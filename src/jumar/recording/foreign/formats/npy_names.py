@@ -19,7 +19,7 @@ _RAW = re.compile(r"(?P<type>[^.]+)\.(?P<name>[^.]+)\.(?P<task>\d+)(?:\.(?P<stre
 
 @dataclass(frozen=True, slots=True)
 class NpyName:
-    """What a file's name says of its tensor."""
+    """The parts of a file's name."""
 
     operator: str
     """Type of the operator; empty where the name has none."""
@@ -39,7 +39,7 @@ class NpyName:
 
 
 def parse(stem: str) -> NpyName | None:
-    """Return what a file name without `.npy` says, or None when it has neither form."""
+    """Return the parts of a file name without `.npy`, or None when it has neither form."""
     match = _ASCEND.fullmatch(stem)
     if match is not None:
         return NpyName(

@@ -84,7 +84,7 @@ def _part(folder: Path) -> Part:
 
 
 def _calls(folder: Path, stacks: _Stacks) -> list[_Call]:
-    """Return the calls in the order of the table; those that only files tell of come after them."""
+    """Return the calls in the order of the table, then those of which there are only files."""
     calls: dict[tuple[str, str], _Call] = {}
     layer = ""
     table = folder.with_name(f"{folder.name}_info.csv")
@@ -114,7 +114,7 @@ def _layer(name: str, stacks: _Stacks) -> str:
 
 
 def _take(calls: dict[tuple[str, str], _Call], name: str) -> tuple[_Call, str]:
-    """Return the call that a tensor's name speaks of, made where it is new, and the tensor's name within it."""
+    """Return the call that a tensor's name names (a new one where it is unknown), and the tensor's name within it."""
     match = _NAME.fullmatch(name)
     if match is None:
         return calls.setdefault((name, "forward"), _Call(name, "forward")), "output.0"

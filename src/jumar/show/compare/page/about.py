@@ -1,4 +1,4 @@
-"""What a comparison decided and what it was made with: the decision flow, the settings, what was left out."""
+"""The decision flow of a comparison, the settings of the runs, and what was not compared."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Cell]:
 
 
 def left_out(comparison: Comparison, diagnosis: Diagnosis | None) -> Section | None:
-    """Return what was not compared: it is never taken for agreement."""
+    """Return what was not compared. It never counts as agreement."""
     notes = [*comparison.notes, *(diagnosis.notes if diagnosis is not None else ())]
     uncompared = [diff for diff in comparison.operators if diff.status == "not-compared"]
     blocks: list[Block] = []

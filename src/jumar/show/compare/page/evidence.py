@@ -85,7 +85,7 @@ PHASES = ("forward", "backward")
 
 @dataclass(slots=True)
 class _Module:
-    """What the operators of one module came to."""
+    """The greatest error and the counts of one module's operators."""
 
     error: float | None = None
     statuses: Counter[str] = field(default_factory=Counter)

@@ -1,4 +1,4 @@
-"""Histograms and pictures of the tensors in which the runs part, from whole tensors."""
+"""Histograms and pictures of the tensors that differ, from whole tensors."""
 
 from __future__ import annotations
 
