@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from step_builder import StepBuilder, advise_steps, of, reasons
 from test_bottlenecks_four_rules import clean_step
@@ -260,6 +262,16 @@ def test_another_argument_a_write_in_between_or_a_random_operator_is_no_repetiti
     for phase in ("forward", "backward"):
         b.op("aten::relu", [x], b.tensor(64, 64), phase=phase)
     assert of(advise_steps(tmp_path, [b]), "JM411") == []
+
+
+@pytest.mark.parametrize("draws", [True, False])
+def test_an_operator_of_another_library_is_random_where_the_recording_says_so(tmp_path, draws):
+    b = clean_step()
+    x = b.tensor(64, 64)
+    for _ in range(2):
+        b.op("mylib::noisy", [x], b.tensor(64, 64))
+        b.rows[-1] = replace(b.rows[-1], draws=draws)
+    assert len(of(advise_steps(tmp_path, [b]), "JM411")) == (not draws)
 
 
 # JM412
