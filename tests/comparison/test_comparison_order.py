@@ -321,7 +321,7 @@ def add_update(
 def test_hyperparameters_that_differ_are_named_with_both_values() -> None:
     comparison = compare(trained({"lr": 1e-3, "eps": 1e-8}), trained({"lr": 1e-3, "eps": 1e-6}))
     found = finding(comparison, "JM313")
-    assert "AdamW has other settings from step 0 on: eps 1e-08 against 1e-06" in found.message
+    assert "AdamW has different settings from step 0 on: eps 1e-08 against 1e-06" in found.message
     assert (found.where.path, found.where.line) == ("train.py", 7)
 
 

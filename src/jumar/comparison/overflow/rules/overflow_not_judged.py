@@ -56,6 +56,6 @@ def find(report: OverflowReport) -> list[Finding]:
         RULE.finding(
             f"Not everything was looked at: {'; '.join(report.notes[:2])}{more}.",
             evidence={"notes": list(report.notes)},
-            why="Not looked at is not the same as finite.",
+            why="Values that were not looked at may be NaN or Inf.",
         )
     ]

@@ -61,6 +61,6 @@ def _finding(report: OverflowReport, rank: int, steps: list[int], scale: float |
         f"{counted(len(steps), 'update')} of {counted(len(report.steps), 'step')} skipped on rank {rank}; {how}.",
         where=Location(step=steps[0], rank=rank),
         evidence={"steps": list(steps), "loss_scale": scale, "silent": silent},
-        why="Nothing is learned in a step whose update is left out, though the loss is a number.",
+        why="A step whose update is left out trains nothing, even when its loss is finite.",
         action="Mend the operator named first; without a float16 part, train without a scaler.",
     )

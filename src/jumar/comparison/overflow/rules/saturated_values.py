@@ -52,9 +52,9 @@ def find(report: OverflowReport) -> list[Finding]:
             f"{place(first)}: {first.cause}{saturates}.",
             where=located(first, first.operator),
             evidence=_evidence(first, len(used)),
-            why="What overflows becomes the greatest number there: the loss stays finite and is wrong."
+            why="A result that overflows becomes the greatest number of the type: the loss stays finite and is wrong."
             if first.certain
-            else "Values at such a place are rarely computed; most are overflows cut off, or a clamp.",
+            else "Such a value is rarely a true result. It is usually an overflow that was cut off, or a clamp.",
             action="Run it in float32 or bfloat16, or scale its inputs down.",
             severity=Severity.ERROR if first.certain else Severity.WARNING,
             confidence="certain" if first.certain else "possible",

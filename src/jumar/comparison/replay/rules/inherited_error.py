@@ -38,7 +38,7 @@ from jumar.comparison.replay.words import place
 RULE = Rule(
     code="JM326",
     name="inherited-error",
-    summary="Operators that differ only because what they read or were called with does.",
+    summary="Operators that differ only because their inputs or their arguments differ.",
     severity=Severity.INFO,
     doc=__doc__,
 )

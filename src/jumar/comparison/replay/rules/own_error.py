@@ -64,7 +64,7 @@ def _finding(row: Replayed) -> Finding:
         f"{row.row.name} of {place(row.row)}: {figures(row)}.",
         where=located(row.row, row.row.name),
         evidence={name: data[name] for name in ("key", *_EVIDENCE)},
-        why="Its inputs are those that were recorded: what came before it plays no part in this error.",
+        why="It ran from its recorded inputs, so calls before it do not contribute to this error.",
         action=f"Write a case of this operator alone: jumar repro RECORDING '{row.row.step}:{row.row.key}'.",
         confidence="certain" if excess >= DOUBTFUL else "likely",
     )

@@ -32,7 +32,7 @@ from jumar.comparison.walk.evidence import Evidenced
 RULE = Rule(
     code="JM308",
     name="arguments-differ",
-    summary="An operator is called with other scalar arguments, without a visible effect here.",
+    summary="An operator is called with different scalar arguments, without a visible effect here.",
     severity=Severity.WARNING,
     doc=__doc__,
 )

@@ -96,7 +96,7 @@ def _finding(step: int, noisy: list[tuple[float, OperatorDiff]]) -> Finding:
         "operators that made them agree.",
         where=Location(module_path=first.module_path, phase="backward", step=step, rank=first.rank),
         evidence={"parameters": {_name(diff): error for error, diff in noisy}},
-        why="What is left of a sum that cancels is rounding, on every device.",
+        why="Where the terms of a sum cancel, only rounding is left, on every device.",
         action="",
     )
 

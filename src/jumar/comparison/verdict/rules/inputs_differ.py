@@ -76,7 +76,7 @@ def find(found: Evidenced) -> list[Finding]:
                 "seeds": list(seeds),
                 "relation": relation,
             },
-            why="Operators that were given other numbers cannot be blamed for other results; the search ends here.",
+            why="Operators with different inputs give different results, so the search ends here.",
             action="Give both runs the same data order (seed, shuffling, number of workers), then record again."
             if relation
             else "Give both runs the same seed and data order, then record again.",

@@ -36,7 +36,7 @@ from jumar.comparison.walk.losses import first_disagreement
 RULE = Rule(
     code="JM305",
     name="loss-differs",
-    summary="The losses of the two runs part.",
+    summary="The losses of the two runs differ.",
     severity=Severity.ERROR,
     doc=__doc__,
 )
@@ -50,12 +50,12 @@ def find(found: Evidenced) -> list[Finding]:
     explained = found.first is not None or found.leaves or found.random
     return [
         RULE.finding(
-            f"The losses part at step {pair.step}: {number(pair.reference, 6)} against {number(pair.target, 6)}"
+            f"The losses differ at step {pair.step}: {number(pair.reference, 6)} against {number(pair.target, 6)}"
             + (f", a relative difference of {number(pair.error)}" if pair.error is not None else "")
             + ("." if explained else ", and no compared operator explains it."),
             where=Location(step=pair.step, rank=pair.rank, operator="loss"),
             evidence={"step": pair.step, "relative_difference": pair.error, "tolerance": pair.tolerance},
-            why="Training goes another way from here."
+            why="The trainings differ from this step on."
             if explained
             else "The cause is in something that was not recorded or not compared; see the notes on coverage.",
             action=""

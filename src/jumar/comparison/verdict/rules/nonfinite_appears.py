@@ -54,7 +54,7 @@ def find(found: Evidenced) -> list[Finding]:
                 where=location(diff),
                 evidence=tensor_json(tensor),
                 why="A NaN spreads to all weights within one step.",
-                action=f"jumar overflow {found.target.path} tells where they come from and whether they are used.",
+                action=f"jumar overflow {found.target.path} shows where they come from and whether they are used.",
             )
         ]
     for pair in found.losses:
@@ -69,7 +69,7 @@ def find(found: Evidenced) -> list[Finding]:
                     where=Location(step=pair.step, rank=pair.rank, operator="loss"),
                     evidence={"step": pair.step},
                     why="The runs agree, and both have failed.",
-                    action=f"jumar overflow {found.reference.path} names the operator; it is not the target's fault.",
+                    action=f"jumar overflow {found.reference.path} names the operator; the target is not at fault.",
                     severity=Severity.WARNING,
                 )
             ]

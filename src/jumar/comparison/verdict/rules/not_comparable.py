@@ -53,7 +53,7 @@ def find(found: Evidenced) -> Iterator[Finding]:
         yield RULE.finding(
             f"Not everything was compared: {'; '.join(found.notes[:3])}{'; …' if len(found.notes) > 3 else ''}.",
             evidence={"notes": list(found.notes)},
-            why="Not compared is not the same as agreeing.",
+            why="What was not compared may differ.",
         )
 
 

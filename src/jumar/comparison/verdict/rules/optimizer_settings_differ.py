@@ -34,7 +34,7 @@ from jumar.comparison.walk.evidence import Evidenced
 RULE = Rule(
     code="JM313",
     name="optimizer-settings-differ",
-    summary="The optimizers of the two runs have other hyperparameters.",
+    summary="The optimizers of the two runs have different hyperparameters.",
     severity=Severity.WARNING,
     doc=__doc__,
 )
@@ -51,11 +51,11 @@ def find(found: Evidenced) -> list[Finding]:
     parts = found.first is not None and found.first.phase == "optimizer"
     return [
         RULE.finding(
-            f"{at[0].optimizer} has other settings from step {first} on: {'; '.join(map(str, at))}"
+            f"{at[0].optimizer} has different settings from step {first} on: {'; '.join(map(str, at))}"
             + (f"; {len(diffs) - len(at)} more differ later." if len(diffs) > len(at) else "."),
             where=Location(path=path, line=line, phase="optimizer", step=first, rank=at[0].rank),
             evidence={diff.name: [str(diff.reference), str(diff.target)] for diff in diffs},
-            why="The parameters take other steps from here; no operator is wrong.",
+            why="The parameters take different steps from here; no operator is wrong.",
             action=f"Make {', '.join(diff.name for diff in at)} equal in both runs and record again.",
             severity=Severity.ERROR if parts else Severity.WARNING,
         )

@@ -8,7 +8,7 @@ Parameters that one side holds transposed are told by their shapes and statistic
 values or their sketch.
 
 ## Why it matters
-With other initial weights every result differs. Typical causes: the model is initialised on the device
+With different initial weights every result differs. Typical causes: the model is initialised on the device
 (whose random numbers differ), another seed, or another checkpoint on one side.
 
 ## Example
@@ -39,7 +39,7 @@ from jumar.comparison.walk.evidence import Evidenced
 RULE = Rule(
     code="JM303",
     name="parameters-differ",
-    summary="The runs start from other parameters or buffers, so their results cannot be compared.",
+    summary="The runs start from different parameters or buffers, so their results cannot be compared.",
     severity=Severity.ERROR,
     doc=__doc__,
 )
@@ -61,7 +61,7 @@ def find(found: Evidenced) -> list[Finding]:
             f"{relation}.",
             where=leaf_location(first),
             evidence={"num_tensors": len(leaves), "modules": list(modules[:20]), "first": tensor_json(first.diff)},
-            why="With other initial weights every result differs; the search ends here.",
+            why="With different initial weights every result differs; the search ends here.",
             action="Initialise on the CPU with the same seed, or load one checkpoint in both runs, then record again.",
         )
     ]

@@ -55,7 +55,7 @@ def find(found: Evidenced) -> list[Finding]:
         cause += ", though the generators were in one state: they are different generators"
     return [
         RULE.finding(
-            f"{diff.name} in {place(diff)} drew other random numbers in the two runs{cause}; "
+            f"{diff.name} in {place(diff)} drew different random numbers in the two runs{cause}; "
             "what follows cannot be compared.",
             where=location(diff),
             evidence={"step": diff.step, "seeds": list(seeds), "generator_states": [before, after]},

@@ -41,7 +41,7 @@ from jumar.comparison.walk.evidence import Evidenced
 RULE = Rule(
     code="JM314",
     name="ranks-differ",
-    summary="Ranks of one run do not hold in common what they must.",
+    summary="Ranks of one run differ in something that must be equal on all of them.",
     severity=Severity.ERROR,
     doc=__doc__,
 )
@@ -71,7 +71,7 @@ def find(found: Evidenced) -> list[Finding]:
                 "error": diff.error,
                 "num_equal": diff.num_equal,
             },
-            why="Each rank trains a model of its own from here." if diff.kind != "data" else "",
+            why="From here on each rank trains a different model." if diff.kind != "data" else "",
             action=_ACTIONS[diff.kind],
             severity=Severity.WARNING if diff.kind == "data" else Severity.ERROR,
         )

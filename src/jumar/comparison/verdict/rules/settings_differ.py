@@ -34,7 +34,7 @@ from jumar.comparison.walk.evidence import Evidenced
 RULE = Rule(
     code="JM304",
     name="settings-differ",
-    summary="The runs were made with other settings.",
+    summary="The runs were made with different settings.",
     severity=Severity.WARNING,
     doc=__doc__,
 )

@@ -45,7 +45,7 @@ from jumar.operators import canonical_name, named
 RULE = Rule(
     code="JM311",
     name="structure-differs",
-    summary="The two runs make other calls at some places: inserted, removed, replaced, moved or repeated ones.",
+    summary="The two runs make different calls at some places: inserted, removed, replaced, moved or repeated ones.",
     severity=Severity.WARNING,
     doc=__doc__,
 )
@@ -65,7 +65,7 @@ def find(found: Evidenced) -> list[Finding]:
     if len(diffs) > MAX_FINDINGS:
         findings.append(
             RULE.finding(
-                f"{len(diffs) - MAX_FINDINGS} more places at which the runs make other calls are not listed.",
+                f"{len(diffs) - MAX_FINDINGS} more places at which the runs make different calls are not listed.",
                 evidence={"num_differences": len(diffs)},
                 severity=Severity.INFO,
             )
@@ -94,7 +94,7 @@ def _finding(diff: StructuralDiff) -> Finding:
             "reference": _json(diff.reference),
             "target": _json(diff.target),
         },
-        why="" if diff.compared else "Calls without a partner were not compared: that is not the same as agreeing.",
+        why="" if diff.compared else "Calls without a partner were not compared, so they may differ.",
         severity=Severity.INFO if diff.compared or _only_constants(calls) else Severity.WARNING,
     )
 

@@ -58,7 +58,7 @@ def find(found: Evidenced) -> list[Finding]:
         RULE.finding(
             f"{counted(total, 'call')} without a partner were not compared ({shown}).",
             evidence={**evidence, "num_views_and_copies": layout},
-            why="Not compared is not the same as agreeing; a difference arising there would show in what reads them.",
+            why="Calls that were not compared may differ. A difference in them would show in the calls that read them.",
         )
     ]
 
