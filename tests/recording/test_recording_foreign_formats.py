@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -12,16 +11,6 @@ from jumar.recording.foreign.dump import Dump, DumpFormat
 from jumar.recording.foreign.recognise import formats, opened
 
 FORMATS = list(formats())
-
-
-class EntryPoint:
-    """An entry point of another distribution."""
-
-    def __init__(self, known: DumpFormat) -> None:
-        self._known = known
-
-    def load(self) -> DumpFormat:
-        return self._known
 
 
 @pytest.mark.parametrize("known", FORMATS, ids=[known.name for known in FORMATS])
@@ -38,10 +27,7 @@ def test_a_format_of_another_distribution_is_opened(tmp_path, monkeypatch) -> No
 
     mine = DumpFormat("a file of mine", lambda path: path.suffix == ".mine", read)
 
-    def entry_points(**of: Any) -> list[EntryPoint]:
-        return [EntryPoint(mine)] if of == {"group": recognise.ENTRY_POINTS} else []
-
-    monkeypatch.setattr(recognise, "entry_points", entry_points)
+    monkeypatch.setattr(recognise.installed_formats(), "parts", lambda: (mine,))
     file = tmp_path / "run.mine"
     file.write_text("anything")
     assert opened(file).info.environment["format"] == "mine"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from jumar.recording import CallRow, RecordingWriter, RunEnd, RunInfo, TensorRow
 from jumar.tune.measure.worker.messages import Effort, Outcome
@@ -19,6 +22,12 @@ ONE_THREAD = replace(MACHINE, num_threads=1)
 """Operators of several threads cannot be measured while other tests use the cores."""
 QUICK = Effort(seconds=0.05, min_pairs=25, max_pairs=31, sample_us=20.0, max_wait_share=1e9)
 """Short samples, and without regard to what else runs on the machine of the tests."""
+
+
+def needs_openvino() -> None:
+    """Skip a test where OpenVINO is not installed. Importing it to find out would let it report that it was."""
+    if find_spec("openvino") is None:
+        pytest.skip("OpenVINO is not installed")
 
 
 def spec(*shape: int, dtype: str = "float32", stride: tuple[int, ...] | None = None, **scale: float) -> TensorSpec:

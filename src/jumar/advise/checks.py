@@ -7,10 +7,10 @@ import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from types import ModuleType
+from typing import Any
 
 from jumar.base.findings import Finding
-from jumar.base.rules import Rule
+from jumar.base.rules import Rule, RuleModule, installed_modules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +39,16 @@ def not_checked(rule: Rule, reason: str, *, partly: bool = False) -> NotChecked:
 
 
 @cache
-def finders(package: str) -> tuple[ModuleType, ...]:
-    """Import the rule modules of `package` that find something themselves; return them by code."""
+def finders(room: str) -> tuple[RuleModule[Any], ...]:
+    """Import the rules that look for something themselves in `room` (`advise.doctor`); return them by code.
+
+    Rules of other distributions for this room come after Jumar's.
+    """
+    package = f"jumar.{room}.rules"
     folder = importlib.import_module(package).__path__
     modules = [importlib.import_module(f"{package}.{item.name}") for item in pkgutil.iter_modules(folder)]
-    return tuple(sorted((module for module in modules if hasattr(module, "find")), key=lambda module: module.RULE.code))
+    own: list[Any] = [module for module in modules if hasattr(module, "find")]
+    return (*sorted(own, key=lambda module: str(module.RULE.code)), *installed_modules(room))
 
 
 def split(outcomes: Outcomes) -> tuple[list[Finding], list[NotChecked]]:
@@ -58,7 +63,7 @@ def split(outcomes: Outcomes) -> tuple[list[Finding], list[NotChecked]]:
     return findings, gaps
 
 
-def codes_checked(modules: Sequence[ModuleType], gaps: Sequence[NotChecked]) -> tuple[str, ...]:
+def codes_checked(modules: Sequence[RuleModule[Any]], gaps: Sequence[NotChecked]) -> tuple[str, ...]:
     """Return the codes of the rules that looked, with or without a finding."""
     unable = {gap.code for gap in gaps if not gap.partly}
     return tuple(module.RULE.code for module in modules if module.RULE.code not in unable)

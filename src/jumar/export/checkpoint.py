@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,8 @@ from jumar.base.errors import OutputError
 from jumar.base.files import check_output, explained, write_atomically
 from jumar.base.findings import Finding, Location
 from jumar.export.find import find_state_dict, strip_prefixes
-from jumar.export.load import load_checkpoint, require_safetensors
+from jumar.export.formats import format_of, write
+from jumar.export.load import load_checkpoint
 from jumar.export.options import DTYPES, CheckpointOptions
 from jumar.export.rules import OVERFLOWING_DTYPE
 
@@ -42,15 +42,14 @@ class CheckpointReport:
 
 
 def export_checkpoint(source: Path, output: Path, options: CheckpointOptions | None = None) -> CheckpointReport:
-    """Write the weights in `source` to `output` (`.safetensors`, else PyTorch's format) and read them back.
+    """Write the weights in `source` to `output`, in the format of its suffix (else PyTorch's), and read them back.
 
     Raises InputError for a file that cannot be used and OutputError for one that must not or cannot be written;
     `output` then is as it was.
     """
     options = options or CheckpointOptions()
     check_output(output, options.force)
-    if output.suffix == ".safetensors":
-        require_safetensors(output)
+    format_of(output).require(output)
     loaded = load_checkpoint(source)
     found_under, state, others = find_state_dict(loaded, options.only, source)
     bare, num_by_prefix = strip_prefixes(state, options.prefixes, source)
@@ -74,27 +73,7 @@ def export_checkpoint(source: Path, output: Path, options: CheckpointOptions | N
 
 
 def _write_and_verify(part: Path, output: Path, state: Mapping[str, Any]) -> None:
-    if output.suffix == ".safetensors":
-        written = _save_safetensors(part, output, state)
-    else:
-        try:
-            torch.save(dict(state), part)
-        except RuntimeError as error:  # PyTorch's writer raises this for a full disk
-            raise OutputError(f"{output} cannot be written ({str(error).splitlines()[0]}); make room.") from error
-        written = torch.load(part, map_location="cpu", weights_only=True)
-    _verify(state, written, output)
-
-
-def _save_safetensors(part: Path, output: Path, state: Mapping[str, Any]) -> Mapping[str, Any]:
-    safetensors = importlib.import_module("safetensors.torch")
-    others = [key for key, value in state.items() if not isinstance(value, torch.Tensor)]
-    if others:
-        raise OutputError(f"{output.name} can hold tensors only, and {others[0]!r} is none; write a .pt file.")
-    # The format has no tied tensors: each key gets its own.
-    own = {key: value.contiguous().clone() for key, value in state.items()}
-    safetensors.save_file(own, part, metadata={"format": "pt"})
-    written: Mapping[str, Any] = safetensors.load_file(part)
-    return written
+    _verify(state, write(part, output, state), output)
 
 
 def _verify(state: Mapping[str, Any], written: Mapping[str, Any], output: Path) -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from jumar.base.errors import DeviceError
+from jumar.base.plugins import Group, instance_of
 from jumar.soc.profile import GIB, KIB, MIB, Family, Overflow, SocProfile, load_profile
 
 __all__ = ["ALIASES", "SOCS", "Family", "Overflow", "SocProfile", "get_soc"]
@@ -120,7 +121,7 @@ ALIASES: Mapping[str, str] = {
 
 
 def get_soc(name: str) -> SocProfile:
-    """Return the profile called `name`: a CANN name or alias in any case, or the path of a TOML file.
+    """Return the profile called `name`: a CANN name or alias in any case, an installed one, or the path of a TOML file.
 
     A TOML file starts from a known chip and changes fields: `base = "Ascend910B3"`, `name = "mine"`,
     `memory_bytes = 68719476736`. Raises DeviceError when the name is unknown or the file is not such a file.
@@ -130,10 +131,15 @@ def get_soc(name: str) -> SocProfile:
     by_key = {_key(known): profile for known, profile in SOCS.items()}
     key = _key(name)
     key = _key(ALIASES.get(key, key))
-    found = by_key.get(key) or by_key.get(f"ascend{key}")
+    found = by_key.get(key) or by_key.get(f"ascend{key}") or _installed(_key(name))
     if found is None:
-        raise DeviceError(_unknown(name, by_key))
+        raise DeviceError(_unknown(name, by_key | {_key(profile.name): profile for profile in INSTALLED.parts()}))
     return found
+
+
+def _installed(key: str) -> SocProfile | None:
+    """Return the profile of this name that another distribution offers. It is asked where no chip of Jumar's fits."""
+    return next((profile for profile in INSTALLED.parts() if _key(profile.name) == key), None)
 
 
 def _key(name: str) -> str:
@@ -146,4 +152,14 @@ def _unknown(name: str, by_key: Mapping[str, SocProfile]) -> str:
     by_number = {key.removeprefix("ascend"): profile.name for key, profile in by_key.items()}
     close = difflib.get_close_matches(_key(name).removeprefix("ascend"), by_number, n=3, cutoff=0.6)
     hint = f" (did you mean {' or '.join(sorted(by_number[match] for match in close))}?)" if close else ""
-    return f'"{name}" must be an Ascend SoC that Jumar knows{hint}: use one of {", ".join(SOCS)}.'
+    known = ", ".join(profile.name for profile in by_key.values())
+    return f'"{name}" must be an Ascend SoC that Jumar knows{hint}: use one of {known}.'
+
+
+INSTALLED: Group[SocProfile] = Group(
+    "soc-profile",
+    instance_of(SocProfile),
+    lambda profile: (_key(profile.name),),
+    lambda: (*map(_key, SOCS), *ALIASES),
+)
+"""The profiles of other distributions: an entry point names a `SocProfile`."""

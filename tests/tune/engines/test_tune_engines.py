@@ -7,14 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import engine_models
 import pytest
 import torch
-from engine_contract import EngineContract
-from engine_models import needs_openvino
 from torch import nn
-from tune_builders import MACHINE
+from tune_builders import MACHINE, needs_openvino
 
+from jumar.testing import EngineContract
+from jumar.testing.contracts import engine_models
 from jumar.tune.engines import Engine, Site
 from jumar.tune.engines.eager import Eager
 from jumar.tune.engines.inductor.engine import Inductor
@@ -29,25 +28,15 @@ ONE = replace(MACHINE, num_threads=1, compiler="g++")
 
 
 class TestEager(EngineContract):
-    @pytest.fixture
-    def engine(self) -> Engine:
-        return Eager()
+    engine = Eager()
 
 
 class TestOnnxRuntime(EngineContract):
-    @pytest.fixture
-    def engine(self) -> Engine:
-        pytest.importorskip("onnxruntime")
-        pytest.importorskip("onnx")
-        return OnnxRuntime()
+    engine = OnnxRuntime()
 
 
 class TestOpenVino(EngineContract):
-    @pytest.fixture
-    def engine(self) -> Engine:
-        needs_openvino()
-        pytest.importorskip("onnx")
-        return OpenVino()
+    engine = OpenVino()
 
 
 @pytest.mark.slow
@@ -55,10 +44,7 @@ class TestOpenVino(EngineContract):
 @pytest.mark.filterwarnings("ignore")  # TorchInductor's own imports and exports warn
 class TestInductor(EngineContract):
     models = ("borders",)
-
-    @pytest.fixture
-    def engine(self) -> Engine:
-        return Inductor()
+    engine = Inductor()
 
 
 def test_every_engine_has_a_name_of_its_own() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_contract import EngineContract
-from engine_models import plain
 from torch import nn
 from torch.nn import functional
 from tune_builders import MACHINE
 
+from jumar.testing import EngineContract
+from jumar.testing.contracts.engine_models import plain
 from jumar.tune.engines import Engine, Site
 from jumar.tune.engines.onnxruntime.engine import OnnxRuntime
 from jumar.tune.engines.openvino.engine import OpenVino

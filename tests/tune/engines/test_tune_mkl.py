@@ -5,12 +5,12 @@ from __future__ import annotations
 import platform
 from dataclasses import replace
 
-import engine_models
 import pytest
 import torch
 from torch import nn
 from tune_builders import MACHINE
 
+from jumar.testing.contracts import engine_models
 from jumar.tune.engines.eager import MKL, Eager, mkl_may_pay
 from jumar.tune.engines.inductor.engine import Inductor
 from jumar.tune.model.errors import TuneError

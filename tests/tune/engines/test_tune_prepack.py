@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import engine_models
 import pytest
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from jumar.testing.contracts import engine_models
 from jumar.tune.engines.base import Site
 from jumar.tune.engines.eager import Eager
 from jumar.tune.graph.capture import data

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from engine_models import needs_openvino
 from lowering_models import Attention, Residual, Shuffled, graph_of
 from torch import nn
+from tune_builders import needs_openvino
 
 from jumar.tune.engines.base import Site
 from jumar.tune.engines.openvino.engine import OpenVino

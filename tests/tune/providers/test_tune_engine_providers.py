@@ -7,9 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from engine_models import needs_openvino
 from provider_contract import ProviderContract
-from tune_builders import MACHINE, mm_task, spec
+from tune_builders import MACHINE, mm_task, needs_openvino, spec
 
 from jumar.tune.measure.worker.case import Case
 from jumar.tune.model.errors import TuneError

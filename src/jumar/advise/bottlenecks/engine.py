@@ -18,7 +18,7 @@ from jumar.recording import CallRow, Recording
 from jumar.soc import DEFAULT_SOC
 from jumar.soc.profiles import get_soc
 
-RULES = "jumar.advise.bottlenecks.rules"
+RULES = "advise.bottlenecks"
 
 LoadSupport = Callable[[str, str], SupportLookup]
 """(SoC as the user or the recording names it, PyTorch version of the recording) to its tables."""

@@ -10,7 +10,7 @@ from jumar.advise.doctor.host import Host, Package
 from jumar.base.findings import Finding
 from jumar.base.text import size_text
 
-RULES = "jumar.advise.doctor.rules"
+RULES = "advise.doctor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from jumar.base.lazy import loader
 from jumar.base.rules.rule import CODE_PATTERN, HEADINGS, Find, Lifecycle, Rule, RuleModule
 
 if TYPE_CHECKING:
-    from jumar.base.rules.index import all_rules, documentation, installed_rules, rule_named, rules_of, summaries
+    from jumar.base.rules.index import documentation, rules_of
+    from jumar.base.rules.installed import all_rules, installed_modules, rule_named, summaries
     from jumar.base.rules.registry import Registry
 
 __all__ = [
@@ -27,13 +28,16 @@ __all__ = [
     "RuleModule",
     "all_rules",
     "documentation",
-    "installed_rules",
+    "installed_modules",
     "rule_named",
     "rules_of",
     "summaries",
 ]
 
-_INDEX = ("all_rules", "documentation", "installed_rules", "rule_named", "rules_of", "summaries")
-_HOME = {**dict.fromkeys(_INDEX, "jumar.base.rules.index"), "Registry": "jumar.base.rules.registry"}
+_HOME = {
+    **dict.fromkeys(("documentation", "rules_of"), "jumar.base.rules.index"),
+    **dict.fromkeys(("all_rules", "installed_modules", "rule_named", "summaries"), "jumar.base.rules.installed"),
+    "Registry": "jumar.base.rules.registry",
+}
 
 __getattr__ = loader(__name__, __all__, _HOME)

@@ -10,34 +10,20 @@ import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from jumar.base.findings import Severity
-from jumar.base.rules.registry import Registry
 from jumar.base.rules.rule import Rule
 
 INDEX = Path(__file__).with_name("index.json")
 PACKAGES = Path(__file__).parents[3]
 """The folder that holds the package `jumar`."""
-ENTRY_POINTS = "jumar.rules"
-"""Entry-point group of other distributions' rules: each names a module with a `RULE`."""
-
-
-def all_rules() -> Registry:
-    """Return Jumar's rules and the installed rules of others. Raises ValueError when two share a code or a name."""
-    return Registry([*_built_in().values(), *installed_rules()])
 
 
 def rules_of(package: str) -> tuple[Rule, ...]:
     """Return the rules whose modules lie in `package` (`convert`, `advise.doctor`), by code."""
     head = f"jumar.{package}."
-    return tuple(rule for code, rule in _built_in().items() if _modules()[code].startswith(head))
-
-
-def summaries() -> Mapping[str, str]:
-    """Return rule code to the rule's one-sentence summary."""
-    return MappingProxyType({rule.code: rule.summary for rule in all_rules()})
+    return tuple(rule for code, rule in built_in().items() if _modules()[code].startswith(head))
 
 
 def documentation(rule: Rule) -> str:
@@ -53,25 +39,6 @@ def source_of(module: str) -> Path:
     return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
 
 
-def rule_named(code_or_name: str) -> Rule:
-    """Return the rule with this code or name. Raises UsageError, which names the nearest ones, when there is none."""
-    # The entry points are asked last: reading what is installed takes longer than everything else here.
-    return Registry(_built_in().values()).find(code_or_name) or all_rules().named(code_or_name)
-
-
-@cache
-def installed_rules() -> tuple[Rule, ...]:
-    """Return the rules that other distributions offer through the entry-point group `jumar.rules`."""
-    from importlib.metadata import entry_points
-
-    rules = []
-    for entry in sorted(entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
-        rule = entry.load().RULE
-        assert isinstance(rule, Rule), f"entry point {entry.name} of {ENTRY_POINTS} must name a module with a RULE"
-        rules.append(rule)
-    return tuple(rules)
-
-
 @cache
 def _rows() -> tuple[dict[str, Any], ...]:
     return tuple(json.loads(INDEX.read_text("utf-8")))
@@ -83,7 +50,8 @@ def _modules() -> Mapping[str, str]:
 
 
 @cache
-def _built_in() -> Mapping[str, Rule]:
+def built_in() -> Mapping[str, Rule]:
+    """Return Jumar's own rules by code, without their documentation."""
     return {row["code"]: _rule(row) for row in _rows()}
 
 

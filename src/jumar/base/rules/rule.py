@@ -12,7 +12,8 @@ from jumar.base.findings import Edit, Finding, Json, Location, Safety, Severity
 HEADINGS = ("What it does", "Why it matters", "Example", "Use instead", "Fix safety", "References")
 """Headings every rule's documentation has, in this order (each on a line of its own, after `## `)."""
 
-CODE_PATTERN = re.compile(r"JM[1-9][0-9]{2}")
+CODE_PATTERN = re.compile(r"[A-Z]{2,8}[1-9][0-9]{2}")
+"""Jumar's own codes begin with JM. Rules of other distributions have letters of their own (`ACME101`)."""
 
 Lifecycle = Literal["preview", "stable", "deprecated"]
 
@@ -23,8 +24,8 @@ SubjectT_contra = TypeVar("SubjectT_contra", contravariant=True)
 class Rule:
     """What is fixed about a rule: its stable code, its name after the pattern it sees, its page.
 
-    Codes by subject: JM1xx conversion, JM2xx assessment, JM3xx comparison, JM4xx performance, JM5xx tuning,
-    JM6xx mixed precision, JM7xx export, JM8xx machines and logs, JM9xx runs.
+    Codes by subject, which the first digit tells: JM1xx conversion, JM2xx assessment, JM3xx comparison, JM4xx
+    performance, JM5xx tuning, JM6xx mixed precision, JM7xx export, JM8xx machines and logs, JM9xx runs.
     """
 
     code: str
@@ -43,7 +44,7 @@ class Rule:
 
     def __post_init__(self) -> None:
         if not CODE_PATTERN.fullmatch(self.code):
-            raise ValueError(f"a rule code must look like JM101; got {self.code!r}")
+            raise ValueError(f"a rule code must look like JM101 or ACME101; got {self.code!r}")
 
     def finding(
         self,

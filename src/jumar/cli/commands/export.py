@@ -55,7 +55,8 @@ def checkpoint(
 ) -> int:
     """Write the model's weights in the checkpoint IN to OUT, as CPU tensors under bare keys.
 
-    Nothing in IN is run. OUT is read back and compared bit by bit; `.safetensors` writes that format.
+    Nothing in IN is run. OUT is read back and compared bit by bit. The suffix of OUT names the format: `.pt`,
+    `.safetensors`, or that of an installed export format.
 
     Example: jumar export checkpoint last.pth model.pt --dtype fp16
     """

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from jumar.base.findings import Finding, Severity
+from jumar.base.plugins import is_offered
 from jumar.base.text import counted
 from jumar.comparison.model.results import Comparison, ComparisonStatus, LossPair, OperatorDiff
 from jumar.comparison.model.words import number, place
@@ -122,13 +123,20 @@ _ORDER: tuple[tuple[str, Callable[[Evidenced], object]], ...] = (
 
 
 def _findings_of(found: Evidenced) -> list[Finding]:
-    """Return the findings of all rules, the most decisive first. That nothing could be compared comes before all."""
+    """Return the findings of all rules, the most decisive first. That nothing could be compared comes before all.
+
+    The rules of other distributions come last.
+    """
     findings = [
         finding
         for name, looks_at in _ORDER
         if looks_at(found)
         for finding in import_module(f"jumar.comparison.verdict.rules.{name}").find(found)
     ]
+    if is_offered("rule"):
+        from jumar.base.rules import installed_modules
+
+        findings += [finding for module in installed_modules("comparison") for finding in module.find(found)]
     return sorted(findings, key=lambda finding: (finding.code, finding.severity) != ("JM310", Severity.ERROR))
 
 

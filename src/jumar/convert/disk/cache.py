@@ -24,6 +24,7 @@ from typing import Any
 from jumar.base import home
 from jumar.base.files import PART_SUFFIX, write_bytes
 from jumar.base.findings import Finding
+from jumar.base.rules import installed_modules
 from jumar.convert.model.outcome import Failure, Outcome, Skip, Success
 
 MAX_BYTES = 256 << 20
@@ -152,7 +153,7 @@ def _plain(value: object) -> object:
 
 @functools.cache
 def program_fingerprint() -> str:
-    """Return a digest of what converts: this package's sources and tables, and the versions beneath them."""
+    """Return a digest of what converts: this package's sources and tables, rules of others, and the versions."""
     import importlib.metadata  # it takes 10 ms to import, and few conversions ask
 
     digest = hashlib.sha256()
@@ -161,6 +162,9 @@ def program_fingerprint() -> str:
         if path.suffix != ".pyc" and path.is_file():
             digest.update(f"{path.relative_to(package.parent).as_posix()}\0".encode())
             digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for module in installed_modules("convert"):
+        file = sys.modules[module.find.__module__].__file__ or ""
+        digest.update(f"{module.RULE}\0".encode() + (Path(file).read_bytes() if file else b""))
     digest.update(f"{sys.version_info[:3]} {importlib.metadata.version('libcst')}".encode())
     return digest.hexdigest()
 

@@ -17,7 +17,7 @@ from jumar.convert.model.options import ConvertOptions
 from jumar.convert.model.outcome import Failure, Outcome, Skip, Success
 from jumar.convert.model.project import ALONE, ProjectFacts
 from jumar.convert.model.text import SourceText
-from jumar.convert.rules.order import ORDER, rules_by_code, steps
+from jumar.convert.rules.order import in_order, rules_by_code, steps
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.subject.ignores import Ignores, skip_of
 from jumar.convert.rules.subject.triggers import Triggers
@@ -97,7 +97,7 @@ def _convert(source: Source, options: ConvertOptions, project: ProjectFacts, sil
     edits = EditSet()
     wanted = [proposal for proposal in context.proposals if not ignores.ignores(proposal)]
     findings = [_apply(proposal, edits, source, options) for proposal in wanted]
-    findings += ignores.unused(source.path, options, (rules_by_code()[step.code] for step in ORDER))
+    findings += ignores.unused(source.path, options, (rules_by_code()[step.code] for step in in_order()))
     findings.sort(key=lambda finding: (finding.where.line or 0, finding.where.column or 0, finding.code))
     after = source.text.encode(edits.apply(source.text.text))
     before = source.text.data

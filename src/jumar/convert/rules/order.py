@@ -1,7 +1,8 @@
 """Which rules run over a Python source, in which order, and for which files: `ORDER`.
 
 The order is precedence: a place that an earlier rule claimed (converted, or left on purpose) is not touched by a
-later one. The last two rules see all proposals before them. This table imports no rule: `Step.load` does, when a
+later one. The rules of other distributions come after Jumar's: `in_order`. The last two rules see all proposals before
+them. This table imports no rule: `Step.load` does, when a
 file holds what the rule asks for.
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Protocol, cast
 
-from jumar.base.rules import Rule, rules_of
+from jumar.base.rules import Rule, installed_modules, rules_of
 
 if TYPE_CHECKING:
     from jumar.convert.model.edits import Proposal
@@ -38,26 +39,31 @@ class RuleModule(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One rule in the order: its code, its module below `jumar.convert.rules`, and when it runs.
+    """One rule in the order: its code, its module, and when it runs.
+
+    The module is a name below `jumar.convert.rules`, or the module itself of a rule of another distribution.
 
     A rule without a trigger runs for every file that is looked at because of CUDA's words or another trigger.
     """
 
     code: str
-    module: str
+    module: str | RuleModule
     trigger: Trigger | Callable[[], Words] | None = None
     when: Callable[[ConvertOptions], bool] | None = None
 
     def load(self) -> RuleModule:
         """Import the rule."""
+        if not isinstance(self.module, str):
+            return self.module
         return cast("RuleModule", importlib.import_module(f"jumar.convert.rules.{self.module}"))
 
 
 @lru_cache(maxsize=2)
 def rules_by_code(group: str = "") -> Mapping[str, Rule]:
-    """Return the rules of conversion and of its proof, or of one group (`files`), by code. Imports no rule."""
-    rules = rules_of(f"convert.rules.{group}" if group else "convert")
-    return {rule.code: rule for rule in rules if not rule.code.startswith("JM2")}
+    """Return the rules of conversion and of its proof, or of one group (`files`), by code. Imports no rule of Jumar."""
+    own = rules_of(f"convert.rules.{group}" if group else "convert")
+    others = [] if group else [module.RULE for module in installed_modules("convert")]
+    return {rule.code: rule for rule in (*own, *others) if not rule.code.startswith("JM2")}
 
 
 @lru_cache(maxsize=8)
@@ -65,8 +71,20 @@ def steps(options: ConvertOptions) -> tuple[Step, ...]:
     """Return the steps that take part with these options, in the order they run."""
     rules = rules_by_code()
     return tuple(
-        step for step in ORDER if options.checks(rules[step.code]) and (step.when is None or step.when(options))
+        step for step in in_order() if options.checks(rules[step.code]) and (step.when is None or step.when(options))
     )
+
+
+def in_order() -> tuple[Step, ...]:
+    """Return all steps: those of Jumar's rules, with the rules of other distributions before the last two.
+
+    Such a rule's module may have a `TRIGGER`.
+    """
+    others = [
+        Step(module.RULE.code, cast("RuleModule", module), getattr(module, "TRIGGER", None))
+        for module in installed_modules("convert")
+    ]
+    return (*ORDER[:-2], *others, *ORDER[-2:])
 
 
 def _is_distributed(options: ConvertOptions) -> bool:

@@ -17,7 +17,7 @@ from jumar.npu.core.state import STATE
 from jumar.npu.dispatch import multiple, register, rng
 from jumar.npu.formats.ledger import ledger
 from jumar.npu.memory import pinned, sharing, storage
-from jumar.npu.ops import custom, kernels, sparse
+from jumar.npu.ops import custom, installed, kernels, sparse
 from jumar.npu.parallel import data_parallel, hccl
 
 _libraries: list[Any] = []
@@ -78,6 +78,7 @@ def bring_up() -> None:
         ledger,
         formats,
         custom,
+        installed,
         compile_,
         single_device,
         data_parallel,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jumar.base.errors import RecordingError
+from jumar.base.plugins import Group, instance_of
 from jumar.recording.reader import Recording, RecordingLike
 from jumar.recording.schema import RUN_FILE
 
@@ -18,8 +19,14 @@ if TYPE_CHECKING:
 _BUILT_IN = ("hdf5", "msprobe", "troubleshooter", "npy", "checkpoints")
 """Modules of `formats`, in the order in which they are asked."""
 
-ENTRY_POINTS = "jumar.dump_formats"
-"""Group of entry points; each names a `DumpFormat` of another distribution."""
+
+@cache
+def installed_formats() -> Group[DumpFormat]:
+    """Return the formats of other distributions: an entry point names a `DumpFormat`."""
+    from jumar.recording.foreign.dump import DumpFormat
+
+    names = [known.name for known in built_in_formats()]
+    return Group("dump-format", instance_of(DumpFormat), lambda known: (known.name,), lambda: names)
 
 
 def opened(recording: str | Path | RecordingLike) -> RecordingLike:
@@ -30,11 +37,15 @@ def opened(recording: str | Path | RecordingLike) -> RecordingLike:
 
 
 def formats() -> Iterator[DumpFormat]:
-    """Yield every format that Jumar reads: the built-in ones, then those of other distributions."""
+    """Yield every format that is read here: the built-in ones, then those of other distributions."""
+    yield from built_in_formats()
+    yield from installed_formats().parts()
+
+
+def built_in_formats() -> Iterator[DumpFormat]:
+    """Yield the built-in formats in the order in which they are asked."""
     for name in _BUILT_IN:
         yield import_module(f"jumar.recording.foreign.formats.{name}").FORMAT
-    for entry in entry_points(group=ENTRY_POINTS):
-        yield entry.load()
 
 
 def open_foreign(path: Path) -> Dump | None:

@@ -64,7 +64,8 @@ class Engine(ABC):
       what it needs of `site.constants` before it returns: an artefact is closed then, and weights that nobody asked for
       are never read.
 
-    `tests/tune/engine_contract.py` is this contract as a test class; subclass it for a new engine.
+    `jumar.testing.EngineContract` is this contract as a test class; subclass it for a new engine. Another distribution
+    adds its class by an entry point of the group `jumar.tuning_engines`.
     """
 
     name: ClassVar[str]

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jumar.base.plugins import is_offered
+
 if TYPE_CHECKING:
     from jumar.base.findings import Finding
     from jumar.tune.search.outcome import TuneResult
@@ -30,6 +32,10 @@ def findings_of(result: TuneResult) -> list[Finding]:
     of_graphs = _OF_GRAPHS if result.graphs else ()
     of_precisions = _OF_PRECISIONS if result.precisions else ()
     found = [*_found(__name__, (*_OF_RUNS, *of_tasks, *of_graphs, *of_precisions), result)]
+    if is_offered("rule"):
+        from jumar.base.rules import installed_modules
+
+        found += [one for module in installed_modules("tune") for one in module.find(result)]
     if not result.machine.is_estimate:
         found += _found(__name__, ("machine_busy",), result)
         if result.conditions is not None:

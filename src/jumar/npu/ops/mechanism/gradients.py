@@ -79,7 +79,7 @@ def backward_schema(implementation: Implementation) -> str:
     """Return the schema of the backward operator."""
     parsed = implementation.schema.parsed
     given = ", ".join(f"{_type(argument)} {argument.name}_" for argument in parsed.arguments)
-    return f"{implementation.schema.name}(Tensor?[] gradients, bool[] needs, {given}) -> Tensor[]"
+    return f"{implementation.schema.backward}(Tensor?[] gradients, bool[] needs, {given}) -> Tensor[]"
 
 
 def _type(argument: Any) -> str:
@@ -238,7 +238,7 @@ def _spread(by_name: dict[str, Any], given: Any) -> Iterator[Tensor | None]:
 
 def backward_operator(implementation: Implementation) -> Any:
     """Return the operator overload that computes the gradients."""
-    base, _, overload = implementation.schema.name.partition(".")
+    base, _, overload = implementation.schema.backward.partition(".")
     return getattr(getattr(getattr(torch.ops, NAMESPACE), base), overload or "default")
 
 

@@ -100,6 +100,17 @@ def register_all() -> None:
     _register_functional(library.m)
 
 
+def register_one(implementation: Implementation) -> None:
+    """Define and register an operator of another library than the vendor's. A schema that is there already stays."""
+    schema, make = implementation.schema, torch.library.Library
+    library: Any = make(schema.namespace, "FRAGMENT")  # type: ignore[no-untyped-call]
+    backward: Any = make(gradients.NAMESPACE, "FRAGMENT")  # type: ignore[no-untyped-call]
+    _libraries.extend((library, backward))
+    if not torch._C._dispatch_has_kernel(schema.qualified):
+        library.m.define(schema.text, "", ())
+    provide(library.m, backward.m, implementation)
+
+
 def refuse(library: Any, schema: Schema) -> None:
     """Register kernels that say what is not there."""
     kernel = not_implemented(schema)
@@ -128,11 +139,12 @@ def provide(library: Any, backward: Any, implementation: Implementation) -> None
         return
     backward.define(gradients.backward_schema(implementation), "", ())
     formula = gradients.vector_jacobian(implementation)
-    qualified = f"{gradients.NAMESPACE}::{name}"
-    backward_plan = _plan(qualified, f"{NAMESPACE}::{implementation.backward}", formula)
-    backward.impl(name, "PrivateUse1", register.make_kernel(backward_plan), False)
-    backward.impl(name, "Meta", gradients.backward_shapes, False)
-    library.impl(name, "AutogradPrivateUse1", gradients.recording(implementation, _overload(NAMESPACE, name)), True)
+    qualified = f"{gradients.NAMESPACE}::{schema.backward}"
+    backward_plan = _plan(qualified, f"{schema.namespace}::{implementation.backward}", formula)
+    backward.impl(schema.backward, "PrivateUse1", register.make_kernel(backward_plan), False)
+    backward.impl(schema.backward, "Meta", gradients.backward_shapes, False)
+    operator = _overload(schema.namespace, name)
+    library.impl(name, "AutogradPrivateUse1", gradients.recording(implementation, operator), True)
 
 
 def _overload(namespace: str, name: str) -> Any:

@@ -25,6 +25,8 @@ class Schema:
     """`npu_rms_norm`, `npu_slice.out`."""
     text: str
     """As `torch.library.Library.define` takes it."""
+    namespace: str = NAMESPACE
+    """The library that the operator is in."""
 
     @property
     def base(self) -> str:
@@ -34,12 +36,17 @@ class Schema:
     @property
     def qualified(self) -> str:
         """The name with its library, as the dispatcher knows it."""
-        return f"{NAMESPACE}::{self.name}"
+        return f"{self.namespace}::{self.name}"
+
+    @property
+    def backward(self) -> str:
+        """The name of its backward operator, in the library of all backward operators."""
+        return self.name if self.namespace == NAMESPACE else f"{self.namespace}_{self.name}"
 
     @functools.cached_property
     def parsed(self) -> torch.FunctionSchema:
         """The schema as PyTorch reads it."""
-        return torch._C.parse_schema(f"{NAMESPACE}::{self.text}")
+        return torch._C.parse_schema(f"{self.namespace}::{self.text}")
 
     @property
     def written(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Small models, as graphs with weights and inputs, for the tests of engines."""
+"""Small models, as graphs with weights and inputs, on which `EngineContract` tests an engine."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 
-import pytest
 import torch
 from torch import nn
 
@@ -18,12 +16,6 @@ from jumar.tune.graph import Graph
 from jumar.tune.graph.fx import from_fx
 
 Captured = tuple[Graph, dict[int, torch.Tensor], list[torch.Tensor]]
-
-
-def needs_openvino() -> None:
-    """Skip a test where OpenVINO is not installed. Importing it to find out would let it report that it was."""
-    if find_spec("openvino") is None:
-        pytest.skip("OpenVINO is not installed")
 
 
 class Shuffled(nn.Module):
@@ -36,6 +28,7 @@ class Shuffled(nn.Module):
         self.last = nn.Linear(8, 5)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Compute five numbers of each image."""
         x = nn.functional.max_pool2d(torch.relu(self.norm(self.first(x))), 3, 2, 1)
         one, other = x.chunk(2, 1)
         x = torch.cat([one, nn.functional.hardswish(self.depth(self.left(other)))], 1)
@@ -54,6 +47,7 @@ class Block(nn.Module):
         self.wide, self.narrow = nn.Linear(16, 32), nn.Linear(32, 16)
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        """Compute a vector for each word."""
         x = self.words(ids)
         batch, length, size = x.shape
         heads = [
@@ -72,6 +66,7 @@ class Borders(nn.Module):
         self.weight = nn.Parameter(torch.randn(4, 6))
 
     def forward(self, x: torch.Tensor, image: torch.Tensor, scale: torch.Tensor) -> tuple[Any, ...]:
+        """Return ten outputs, one of each kind."""
         left, right = (x @ self.weight).split(3, -1)
         return x, x.t(), left, right, (x * scale).t(), x.sum(), x > 0, self.weight, (image + 1) * scale, left.relu()
 
@@ -84,6 +79,7 @@ class Copies(nn.Module):
         self.layer = nn.Conv2d(3, 8, 3)
 
     def forward(self, image: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Return four outputs of different memory."""
         made = self.layer(image)
         return made, made.clone(), image.clone(), image.clone().flatten(1)
 
