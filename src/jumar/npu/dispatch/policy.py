@@ -38,6 +38,9 @@ PLUMBING = frozenset({"_efficientzerotensor", "_fused_sdp_choice", "_make_dep_to
 _TESTS = ("_test_", "_foobar")
 """Operators of PyTorch's own machinery: nothing that a user called, so nothing is said about them."""
 
+OF_OTHERS: set[str] = set()
+"""Operators of other libraries that have a kernel: those that other distributions registered."""
+
 _WITHOUT = "TORCH_NPU_FALLBACK_CPU_DISABLE"
 
 _warned: set[tuple[str, str]] = set()
@@ -69,7 +72,7 @@ def verdict(name: str) -> Verdict:
 @functools.lru_cache(maxsize=8192)
 def _verdict(name: str, soc: str, unsupported: str, may_not_fall_back: bool) -> Verdict:
     base = base_name(name)
-    if base in PLUMBING or base.startswith(_TESTS):
+    if base in PLUMBING or base.startswith(_TESTS) or name in OF_OTHERS:
         return _ON_DEVICE
     tables = SupportTables.load(soc, tables_version())
     support = tables.operator(name)

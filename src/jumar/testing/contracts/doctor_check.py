@@ -56,7 +56,7 @@ class DoctorCheckContract(RuleContract):
     def test_it_says_why_where_it_could_not_look(self) -> None:
         """What was not checked has the check's code and one sentence."""
         for host in (Host(), LAPTOP, UNKNOWN, *self.broken):
-            for gap in (one for one in self.check.find(host) if isinstance(one, NotChecked)):
+            for gap in (one for one in self.found(host) if isinstance(one, NotChecked)):
                 assert gap.code == self.the_rule().code
                 assert gap.reason.strip()
                 assert "\n" not in gap.reason

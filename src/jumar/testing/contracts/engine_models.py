@@ -34,7 +34,8 @@ class Shuffled(nn.Module):
         x = torch.cat([one, nn.functional.hardswish(self.depth(self.left(other)))], 1)
         batch, channels, height, width = x.shape
         x = x.view(batch, 2, channels // 2, height, width).transpose(1, 2).reshape(batch, channels, height, width)
-        return self.last(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
+        last: torch.Tensor = self.last(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1))
+        return last
 
 
 class Block(nn.Module):
@@ -50,12 +51,13 @@ class Block(nn.Module):
         """Compute a vector for each word."""
         x = self.words(ids)
         batch, length, size = x.shape
-        heads = [
+        query, key, value = (
             part.view(batch, length, 2, size // 2).transpose(1, 2) for part in self.joint(self.norm(x)).chunk(3, -1)
-        ]
-        seen = nn.functional.scaled_dot_product_attention(*heads, is_causal=True)
+        )
+        seen = nn.functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.out(seen.transpose(1, 2).reshape(batch, length, size))
-        return x + self.narrow(nn.functional.gelu(self.wide(x)))
+        found: torch.Tensor = x + self.narrow(nn.functional.gelu(self.wide(x)))
+        return found
 
 
 class Borders(nn.Module):
@@ -67,7 +69,7 @@ class Borders(nn.Module):
 
     def forward(self, x: torch.Tensor, image: torch.Tensor, scale: torch.Tensor) -> tuple[Any, ...]:
         """Return ten outputs, one of each kind."""
-        left, right = (x @ self.weight).split(3, -1)
+        left, right = torch.split(x @ self.weight, 3, -1)
         return x, x.t(), left, right, (x * scale).t(), x.sum(), x > 0, self.weight, (image + 1) * scale, left.relu()
 
 

@@ -33,7 +33,7 @@ class NpuOperatorContract:
     """
 
     operator: NpuOperator
-    tolerances: dict[str, float] = {"rtol": 1.3e-6, "atol": 1e-5}  # noqa: RUF012  # a suite replaces it as a whole
+    tolerances: dict[str, Any] = {"rtol": 1.3e-6, "atol": 1e-5}  # noqa: RUF012  # a suite replaces it as a whole
     """Of `torch.testing.assert_close`, against the reference."""
 
     @abstractmethod

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_map
 from jumar.npu.core.plans import CPU_KEYS, PLANS, Plan
 from jumar.npu.core.retag import to_cpu
 from jumar.npu.core.state import STATE
-from jumar.npu.dispatch import detour, register
+from jumar.npu.dispatch import detour, policy, register
 from jumar.npu.dispatch.arguments import unwrap
 from jumar.npu.memory.memory import index_of
 from jumar.npu.memory.storage import repoint
@@ -108,6 +108,7 @@ def register_one(implementation: Implementation) -> None:
     _libraries.extend((library, backward))
     if not torch._C._dispatch_has_kernel(schema.qualified):
         library.m.define(schema.text, "", ())
+    policy.OF_OTHERS.update((schema.qualified, _shown_backward(implementation)))
     provide(library.m, backward.m, implementation)
 
 
@@ -140,11 +141,18 @@ def provide(library: Any, backward: Any, implementation: Implementation) -> None
     backward.define(gradients.backward_schema(implementation), "", ())
     formula = gradients.vector_jacobian(implementation)
     qualified = f"{gradients.NAMESPACE}::{schema.backward}"
-    backward_plan = _plan(qualified, f"{schema.namespace}::{implementation.backward}", formula)
+    backward_plan = _plan(qualified, _shown_backward(implementation), formula)
     backward.impl(schema.backward, "PrivateUse1", register.make_kernel(backward_plan), False)
     backward.impl(schema.backward, "Meta", gradients.backward_shapes, False)
     operator = _overload(schema.namespace, name)
     library.impl(name, "AutogradPrivateUse1", gradients.recording(implementation, operator), True)
+
+
+def _shown_backward(implementation: Implementation) -> str:
+    """Return the name under which a backward is seen: the vendor's, or that of the operator which computes it."""
+    schema = implementation.schema
+    is_vendors = schema.namespace == NAMESPACE
+    return f"{NAMESPACE}::{implementation.backward}" if is_vendors else f"{gradients.NAMESPACE}::{schema.backward}"
 
 
 def _overload(namespace: str, name: str) -> Any:
