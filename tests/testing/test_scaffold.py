@@ -10,6 +10,7 @@ import scaffolds
 import torch
 from scaffolds import jumar
 
+import jumar.testing as jumar_testing
 from jumar.base.errors import OutputError, UsageError
 from jumar.base.plugins import GROUPS
 from jumar.testing.scaffold import TARGETS, TEMPLATES, write
@@ -19,6 +20,21 @@ def test_every_kind_has_an_entry_point_group_and_templates() -> None:
     assert list(TARGETS) == list(GROUPS)
     assert {path.parent.name for path in TEMPLATES.glob("*/part.txt")} == set(GROUPS)
     assert {path.parent.name for path in TEMPLATES.glob("*/test.txt")} == set(GROUPS)
+
+
+@pytest.mark.parametrize("kind", GROUPS)
+def test_contributing_has_a_recipe_of_five_steps_for_every_kind(kind: str) -> None:
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
+    assert f"`{GROUPS[kind]}`" in text
+    before, scaffold, after = text.partition(f"1. Run `python -m jumar.testing.scaffold {kind} ")
+    assert scaffold
+    recipe = after.partition("\n\n")[0]
+    assert [line[:2] for line in recipe.splitlines() if line[:1].isdigit()] == ["2.", "3.", "4.", "5."]
+
+
+def test_contributing_names_every_contract() -> None:
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
+    assert [name for name in jumar_testing.__all__ if f"`{name}`" not in text] == []
 
 
 @pytest.mark.parametrize("kind", GROUPS)
