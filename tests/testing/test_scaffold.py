@@ -26,7 +26,7 @@ def test_every_kind_has_an_entry_point_group_and_templates() -> None:
 def test_contributing_has_a_recipe_of_five_steps_for_every_kind(kind: str) -> None:
     text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text("utf-8")
     assert f"`{GROUPS[kind]}`" in text
-    before, scaffold, after = text.partition(f"1. Run `python -m jumar.testing.scaffold {kind} ")
+    _, scaffold, after = text.partition(f"1. Run `python -m jumar.testing.scaffold {kind} ")
     assert scaffold
     recipe = after.partition("\n\n")[0]
     assert [line[:2] for line in recipe.splitlines() if line[:1].isdigit()] == ["2.", "3.", "4.", "5."]
