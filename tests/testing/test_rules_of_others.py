@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -53,6 +54,8 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     yield write
     for known in groups:
         known.forget()
+    for name in [name for name, module in sys.modules.items() if str(tmp_path) in str(getattr(module, "__file__", ""))]:
+        del sys.modules[name]
 
 
 def test_the_first_digit_tells_the_room(install: Install) -> None:
