@@ -175,7 +175,7 @@ def test_a_damaged_neighbour_keeps_nobody_from_tuning(folder):
 
 def test_prune_must_be_told_what_and_can_be_tried_dry(folder, capsys):
     assert main(["bank", "prune"]) == 2
-    assert "must be told what to remove" in capsys.readouterr().err
+    assert "needs to know what to remove" in capsys.readouterr().err
     fill(folder / "bank", 8, machine=replace(this_machine(), num_threads=64))
     for other in ({"model": "another processor"}, {"capability": "another"}, {"device": "npu"}):
         fill(folder / "bank", 8, machine=replace(this_machine(), **other))

@@ -63,6 +63,7 @@ def test_the_environment_as_json(host, capsys):
     (finding,) = [Finding.from_json(item) for item in document["findings"]]
     assert (finding.code, document["facts"]["torch"]) == ("JM808", "2.13.0")
     assert {item["code"] for item in document["not_checked"]} >= {"JM803", "JM812"}
+    assert {tuple(item) for item in document["not_checked"]} == {("code", "name", "reason")}
     assert document["num_checked"] + len(document["not_checked"]) == 18
 
 

@@ -36,7 +36,7 @@ def test_it_tells_memory_operators_and_an_estimate(tmp_path):
     assert title == "jumar: 4 steps on an emulated Ascend910B1"
     assert memory.split()[0] == "npu:0"
     assert memory.endswith("of 64 GiB")
-    assert "on the host, for want of an NPU kernel: aten::linalg_matrix_exp (4)" in operators
+    assert "on the host, without an NPU kernel: aten::linalg_matrix_exp (4)" in operators
     assert "a model's figure, not a measurement" in estimate
 
 

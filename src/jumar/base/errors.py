@@ -9,7 +9,7 @@ from __future__ import annotations
 
 
 class JumarError(Exception):
-    """Base of everything that is the caller's to mend. The message is one sentence and says what to do next."""
+    """Base of every error that the caller can mend. The message is one sentence and says what to do next."""
 
 
 class UsageError(JumarError):

@@ -25,7 +25,7 @@ def write_atomically(path: Path, write: Callable[[Path], object], *, durable: bo
 
     A process that is killed at any moment leaves the old `path` (or none), never half of the new one. `durable=False`
     does not wait for the disk: for a cache, whose reader checks what it reads. Raises OSError when the disk is full
-    or cannot be written, and whatever `write` raises; the temporary file is then removed.
+    or cannot be written, and every exception of `write`. The temporary file is then removed.
     """
     part = _part_of(path)
     try:

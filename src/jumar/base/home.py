@@ -1,6 +1,6 @@
 """Where the user's own files lie: the home folder, and the folder for what can be made again.
 
-A container may run as a user whom no list knows, without HOME: then there is neither, and whoever asks does without.
+A container may run as an unknown user without HOME. Then neither folder exists, and both functions return None.
 """
 
 from __future__ import annotations

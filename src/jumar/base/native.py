@@ -1,6 +1,6 @@
-"""C++ of ours, compiled where it runs: the compiler, what the processor can do, and a cache of compiled libraries.
+"""Jumar's C++ sources, compiled where they run: the compiler, the processor's features, a cache of libraries.
 
-Whoever has such a source must do without, too: a machine may have no compiler.
+A machine may have no compiler. Code that uses such a library needs another way, too.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def compiler() -> list[str]:
 
 
 def cpuinfo() -> str:
-    """Return what Linux says of the processors; empty elsewhere."""
+    """Return the text of /proc/cpuinfo; empty on other systems than Linux."""
     try:
         return Path("/proc/cpuinfo").read_text("utf-8")
     except OSError:
@@ -51,7 +51,7 @@ def cpuinfo() -> str:
 
 @cache
 def features() -> frozenset[str]:
-    """Return what this processor can do, in the words of /proc/cpuinfo; empty where that cannot be read."""
+    """Return the features of this processor as /proc/cpuinfo names them; empty where it cannot be read."""
     return features_in(cpuinfo())
 
 
@@ -61,7 +61,7 @@ def instructions() -> list[str]:
 
 
 def features_in(text: str) -> frozenset[str]:
-    """Return what the first processor of a /proc/cpuinfo can do."""
+    """Return the features of the first processor in the text of a /proc/cpuinfo."""
     named = (line.partition(":")[2] for line in text.splitlines() if line.startswith(("flags", "Features")))
     return frozenset(next(named, "").split())
 
@@ -69,9 +69,9 @@ def features_in(text: str) -> frozenset[str]:
 def compiled(source: Path, *, flags: Sequence[str] = (), made: Mapping[str, str] | None = None) -> Path:
     """Return the shared library of `source` for this processor, compiled now or taken from the cache.
 
-    `made` holds headers that no file holds, by name. Headers beside the source count as part of it. Without a home
-    folder there is no cache. Raises CompilerError when there is no compiler or it fails, and OSError when neither the
-    cache nor a temporary folder can be written.
+    `made` maps names of generated headers to their text. The headers in the source's folder count as part of it.
+    Without a home folder there is no cache. Raises CompilerError when there is no compiler or it fails, and OSError
+    when neither the cache nor a temporary folder can be written.
     """
     made = made or {}
     arguments, cached = _plan(source, flags, made)

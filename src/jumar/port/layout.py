@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jumar.base.errors import OutputError
+from jumar.base.files import explained
 
 MARKER = ".jumar-port"
 """An empty file that marks a folder as made by Jumar."""
@@ -68,14 +69,11 @@ class Layout:
         """
         if self.root.exists():
             self._check_replaceable(force)
-        try:
-            shutil.rmtree(self.root, ignore_errors=False) if self.root.exists() else None
+        with explained(self.root, "choose another folder with -o"):
+            if self.root.exists():
+                shutil.rmtree(self.root)
             (self.root / "logs").mkdir(parents=True)
             (self.root / MARKER).touch()
-        except OSError as error:
-            raise OutputError(
-                f"the output folder {self.root} cannot be written: {error.strerror}. Choose another one with -o."
-            ) from error
 
     def _check_replaceable(self, force: bool) -> None:
         if not self.root.is_dir():

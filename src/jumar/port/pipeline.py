@@ -6,19 +6,16 @@ from collections.abc import Iterable
 
 from jumar.advise.bottlenecks import advise
 from jumar.base.findings import Finding
-from jumar.comparison import compare
 from jumar.comparison.diagnosis import diagnose
 from jumar.convert import ConvertOptions, convert_files, local_modules
 from jumar.convert.assess import assess_recording, assess_source
 from jumar.convert.verify import verify
-from jumar.device import DevicePlan
 from jumar.port.layout import Layout
 from jumar.port.options import PortOptions
 from jumar.port.progress import Progress, Silent, stage
-from jumar.port.proof import failure
+from jumar.port.proof import prove
 from jumar.port.result import PortResult
-from jumar.port.rules import EMULATED_DEVICE, NPU_RUN_FAILED, REFERENCE_RUN_FAILED
-from jumar.port.runs import findings_of, reference_kind, run_side
+from jumar.port.rules import EMULATED_DEVICE
 
 
 def port(options: PortOptions, progress: Progress | None = None) -> PortResult:
@@ -64,32 +61,22 @@ def _run(result: PortResult, progress: Progress) -> None:
     folder = options.script.resolve().parent
     before = {folder / file.path: file.before for file in result.conversion.files}
     after = {folder / file.path: file.after for file in result.conversion.files}
-    reference_device = DevicePlan(kind=reference_kind(options), soc=options.soc)
-    result.reference = run_side("reference", reference_device, before, options, progress=progress)
-    if result.reference.failed:
-        result.findings.append(failure(REFERENCE_RUN_FAILED, result.reference))
-        return
-    result.findings += findings_of(result.reference, options)
-    # The CPU's bits on both sides: what differs then is caused by the conversion, not by the SoC's rounding.
-    npu = DevicePlan(kind="npu", soc=options.soc, numerics="exact")
-    result.target = run_side("npu", npu, after, options, progress=progress)
-    if result.target.failed:
-        result.findings.append(failure(NPU_RUN_FAILED, result.target))
-        return
-    result.findings += findings_of(result.target, options)
+    proof = prove(options, before, after, ["npu"], progress)
+    result.reference = proof.reference
+    result.target = next(iter(proof.targets), None)
+    result.comparison = next(iter(proof.comparisons), None)
+    result.findings += proof.findings
 
 
 def _judge(result: PortResult, progress: Progress) -> None:
     options = result.options
     assert result.reference is not None
     assert result.target is not None
-    if result.reference.recording is None or result.target.recording is None:
+    if result.comparison is None or result.reference.recording is None or result.target.recording is None:
         return
-    with stage(progress, "Compare the two runs"):
-        both = result.reference.recording, result.target.recording
-        result.comparison = compare(*both)
-        result.diagnosis = diagnose(result.comparison, *both)
-        result.findings += [*result.comparison.findings, *result.diagnosis.findings]
+    with stage(progress, "Explain the comparison"):
+        result.diagnosis = diagnose(result.comparison, result.reference.recording, result.target.recording)
+        result.findings += result.diagnosis.findings
     with stage(progress, "Assess the operators that ran"):
         result.executed = assess_recording(result.target.recording, options.soc, options.torch_version)
         result.findings += result.executed.findings
@@ -100,17 +87,13 @@ def _judge(result: PortResult, progress: Progress) -> None:
 
 
 def _emulated(result: PortResult) -> list[Finding]:
-    findings = []
-    for run in result.runs:
-        if run.recording is None:
-            continue
-        device = run.recording.info.device
-        if "(" in device:
-            findings.append(
-                EMULATED_DEVICE.finding(
-                    f"the {run.side} run used {device}",
-                    evidence={"device": device, "soc": run.recording.info.soc},
-                    action="Repeat this command on a machine with the device before relying on its speed.",
-                )
-            )
-    return findings
+    infos = [(run.side, run.recording.info) for run in result.runs if run.recording is not None]
+    return [
+        EMULATED_DEVICE.finding(
+            f"the {side} run used {info.device}",
+            evidence={"device": info.device, "soc": info.soc},
+            action="Repeat this command on a machine with the device before relying on its speed.",
+        )
+        for side, info in infos
+        if "(" in info.device
+    ]

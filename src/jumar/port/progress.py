@@ -1,4 +1,4 @@
-"""`Progress`: how the pipeline tells its caller which stage it is in."""
+"""`Progress`: how the pipeline reports its stage to the caller."""
 
 from __future__ import annotations
 

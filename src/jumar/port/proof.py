@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -90,21 +90,28 @@ def verify_run(
             force=force,
         )
         Layout(folder).prepare(force)
-        return _prove(options, root, replaced, devices, progress, out)
+        proof = prove(options, {}, replaced, devices, progress, folders=[root])
+        return replace(proof, out=out)
 
 
-def _prove(
+def prove(
     options: PortOptions,
-    root: Path,
-    replaced: Mapping[Path, bytes],
+    before: Mapping[Path, bytes],
+    after: Mapping[Path, bytes],
     devices: Sequence[Device],
     progress: Progress,
-    out: Path | None,
+    folders: Sequence[Path] = (),
 ) -> RunProof:
+    """Run the script with the files `before` on the reference device, with those `after` on `devices`; compare.
+
+    `folders` are mirrored as well as the working folder and the script's folder. What the runs leave is under
+    `options.out`.
+    """
+    out = options.out
     plan = DevicePlan(kind=reference_kind(options), soc=options.soc)
-    reference = run_side("reference", plan, {}, options, progress=progress, folders=[root])
+    reference = run_side("reference", plan, before, options, progress=progress, folders=folders)
     if reference.failed:
-        finding = failure(REFERENCE_RUN_FAILED, reference)
+        finding = _failure(REFERENCE_RUN_FAILED, reference)
         return RunProof(reference=reference, targets=(), comparisons=(), findings=(finding,), out=out)
     findings = findings_of(reference, options)
     targets: list[Run] = []
@@ -112,10 +119,10 @@ def _prove(
     for device in devices:
         # The CPU's bits on every side: what differs then is caused by the conversion, not by the SoC's rounding.
         plan = DevicePlan(kind=device, soc=options.soc, numerics="exact")
-        target = run_side(device, plan, replaced, options, progress=progress, folders=[root])
+        target = run_side(device, plan, after, options, progress=progress, folders=folders)
         targets.append(target)
         if target.failed:
-            findings.append(failure(NPU_RUN_FAILED, target))
+            findings.append(_failure(NPU_RUN_FAILED, target))
             continue
         findings += findings_of(target, options)
         if reference.recording is not None and target.recording is not None:
@@ -123,16 +130,11 @@ def _prove(
                 comparisons.append(compare(reference.recording, target.recording))
             findings += comparisons[-1].findings
     return RunProof(
-        reference=reference,
-        targets=tuple(targets),
-        comparisons=tuple(comparisons),
-        findings=tuple(findings),
-        out=out,
+        reference=reference, targets=tuple(targets), comparisons=tuple(comparisons), findings=tuple(findings), out=out
     )
 
 
-def failure(rule: Rule, run: Run) -> Finding:
-    """Return the finding about a run that did not come to its end."""
+def _failure(rule: Rule, run: Run) -> Finding:
     return rule.finding(
         f"the {run.side} run ended after {run.num_steps} steps: {run.last_line()}",
         where=Location(path=None),

@@ -92,7 +92,7 @@ def run_side(
 ) -> Run:
     """Run the script on one side in a copy-on-write workspace that holds `replaced` files, under the observer.
 
-    `folders` are mirrored, too, beside the working folder and the script's: the root of a whole project.
+    `folders` are mirrored as well as the working folder and the script's folder, e.g. the root of a whole project.
     """
     layout = Layout(options.out)
     script = options.script.resolve()
@@ -142,7 +142,7 @@ def _label(side: str) -> str:
 
 
 def _environment(side: str, workspace: Workspace, options: PortOptions) -> dict[str, str]:
-    """Return the environment variables that the script's processes get beside the user's own."""
+    """Return the environment variables that the script's processes get in addition to the user's."""
     variables = {
         ENVIRONMENT: str(workspace.root),
         SEED: str(options.seed),

@@ -54,9 +54,9 @@ def sarif_document(
 ) -> dict[str, Any]:
     """Return the SARIF log of one run. `rules` may hold more than the findings name; only those named are listed.
 
-    Paths of findings are relative to `root`; without it, to wherever the reader looks. `line_of` gives the
-    text that fingerprints are made of; without it the message is used. Raises KeyError for a finding whose
-    rule is not among `rules`.
+    Paths of findings are relative to `root`; without it the reader of the file chooses the folder. `line_of`
+    gives the text for fingerprints; without it the message is used. Raises KeyError for a finding of a rule
+    that is not among `rules`.
     """
     found = list(findings)
     by_code = {rule.code: rule for rule in rules}

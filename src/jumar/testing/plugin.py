@@ -3,7 +3,7 @@
     pytest --device npu                      # `device` is the NPU in every test that takes it
     @pytest.mark.npu(soc="Ascend910A")       # this test runs on that chip, with or without --device
 
-Nothing of PyTorch is imported before a device is asked for.
+PyTorch is imported only when a device is needed.
 """
 
 from __future__ import annotations

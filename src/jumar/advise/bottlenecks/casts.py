@@ -1,4 +1,4 @@
-"""Casts of a step, and how they stand to each other."""
+"""Casts of a step, and which of them undo or surround each other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cast_of(call: Call) -> Cast | None:
 
 
 def made_by(step: StepView, call: Call, position: int) -> Call | None:
-    """Return the operator whose result reaches this input through views only, or None when it is from outside."""
+    """Return the operator that made this input, seen through views; None for a tensor from outside the step."""
     current = step.origin(call, position)
     while current is not None and current.is_view:
         current = step.origin(current, 0) if current.row.inputs else None
@@ -44,7 +44,7 @@ def made_by(step: StepView, call: Call, position: int) -> Call | None:
 def undone_cast(step: StepView, cast: Cast) -> Cast | None:
     """Return the cast that `cast` directly undoes (same dtype before as after), or None.
 
-    Widening an integer mask and narrowing it back loses nothing, but is as needless.
+    This holds for an integer mask, too: the way back loses nothing, but both casts are needless.
     """
     maker = made_by(step, cast.call, cast.position)
     earlier = None if maker is None else cast_of(maker)

@@ -3,7 +3,7 @@
 The estimate is an analytic one for the chosen SoC, not a measurement: bytes over the memory's
 bandwidth, bytes over the host bus, and a fixed price for a launch, a synchronisation and a compile.
 Memory bandwidths come from the SoC profiles; the fixed prices are orders of magnitude, chosen once and
-written here. They put a list in order. They say nothing about the real time of the run.
+written here. They only sort a list. They do not predict the time of the run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHAPE_CHANGE_US = 200.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What would go away, per step, if the finding were mended completely."""
+    """What a complete fix of the finding would save per step."""
 
     memory_bytes: float = 0.0
     bus_bytes: float = 0.0

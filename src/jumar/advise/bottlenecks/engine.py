@@ -88,7 +88,7 @@ def side_by_side(finds: Sequence[Find], run: Run, steps: Iterable[StepView]) -> 
         try:
             return list(find(replace(run, steps=own)))
         finally:
-            for _ in own:  # a rule may end early, and must not keep the others waiting
+            for _ in own:  # a rule that ends early must not block the others
                 pass
 
     with ThreadPoolExecutor(max(len(finds), 1)) as pool:

@@ -177,8 +177,8 @@ class Totals:
 class Run:
     """One rank of a recording, as every rule gets it.
 
-    A rule goes through `steps` once, in order, and keeps counts rather than rows: then a long recording needs no
-    more memory than a short one. `totals` is complete when `steps` has ended.
+    A rule goes through `steps` once, in order, and keeps counts instead of rows. So a long recording needs as much
+    memory as a short one. `totals` is complete when `steps` has ended.
     """
 
     soc: SocProfile

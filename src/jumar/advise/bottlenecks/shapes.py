@@ -1,5 +1,7 @@
-"""`find_origins`: where a change of shapes between two steps begins, in the loader or at an operator whose output size
-depends on the data."""
+"""`find_origins`: where a change of shapes between two steps begins.
+
+That is in the loader, or at an operator with an output size that depends on the data.
+"""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from jumar.advise.bottlenecks.run import Call, Totals
 from jumar.base.findings import Json, Location
 
 MAX_LISTED = 8
-"""Module paths and source lines listed in the evidence; the number of all of them is given beside."""
+"""Module paths and source lines listed in the evidence; the evidence also gives their full number."""
 MATERIAL_SHARE = 0.01
 """A pattern with less than this share of launches and of bytes is reported as information only."""
 

@@ -38,7 +38,7 @@ def is_half(dtype: str) -> bool:
 
 
 def tensor_key(tensor: TensorRow) -> tuple[int, int, tuple[int, ...], tuple[int, ...], str]:
-    """Return what tells one view of a storage from another within a step."""
+    """Return what identifies one view of a storage within a step."""
     return tensor.storage, tensor.storage_offset, tensor.shape, tensor.stride, tensor.dtype
 
 
@@ -65,7 +65,7 @@ def allocates(name: str) -> bool:
 
 
 class Copy(NamedTuple):
-    """The tensors of a call whose whole work is to move elements."""
+    """The tensors of a call that only moves elements."""
 
     position: int
     """Which input is copied."""

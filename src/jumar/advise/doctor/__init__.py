@@ -7,13 +7,4 @@ from jumar.advise.doctor.host import Host
 from jumar.advise.doctor.logs import Incident, LogDiagnosis, diagnose_logs, log_files
 from jumar.advise.doctor.machine import survey
 
-__all__ = [
-    "Examination",
-    "Host",
-    "Incident",
-    "LogDiagnosis",
-    "diagnose_logs",
-    "examine",
-    "log_files",
-    "survey",
-]
+__all__ = ["Examination", "Host", "Incident", "LogDiagnosis", "diagnose_logs", "examine", "log_files", "survey"]

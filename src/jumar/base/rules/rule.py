@@ -81,7 +81,7 @@ class Find(Protocol[SubjectT_contra]):
 
 
 class RuleModule(Protocol[SubjectT_contra]):
-    """A module that holds one rule. A rule whose findings an engine makes itself has no `find`."""
+    """A module that holds one rule. Where an engine makes the findings, the module has no `find`."""
 
     RULE: Rule
 

@@ -13,7 +13,7 @@ Cell = None | bool | int | float | str
 
 SIGNIFICANT = 4
 _GREATEST_PLAIN = 1e15
-"""From here on an integer is not exact in JavaScript, and nobody counts its digits."""
+"""From here on an integer is not exact in JavaScript, and its digits are too many to count."""
 _LEAST_PLAIN = 1e-4
 
 NO_VALUE = "–"

@@ -29,7 +29,7 @@ def command() -> None:
     type=click.Choice(["npu", "cuda", "cpu"]),
     default="npu",
     show_default=True,
-    help="Device whose run is looked into; npu is emulated without torch_npu.",
+    help="Device of the run to examine; npu is emulated without torch_npu.",
 )
 @npu_options
 @click.option(

@@ -23,14 +23,7 @@ from jumar.cli.options import exit_code, fail_on_option, force_option, json_opti
 @fail_on_option
 @json_option
 def command(
-    *,
-    recording: Path,
-    soc: str | None,
-    rank: int | None,
-    report: Path | None,
-    force: bool,
-    fail_on: str,
-    as_json: bool,
+    *, recording: Path, soc: str | None, rank: int | None, report: Path | None, force: bool, fail_on: str, as_json: bool
 ) -> int:
     """Name the bottlenecks of RECORDING, a folder that `jumar record` wrote.
 

@@ -49,12 +49,7 @@ if TYPE_CHECKING:
     "given again.  [default: the floor is estimated from dtypes and operators]",
 )
 @click.option(
-    "--tolerance",
-    type=float,
-    default=1.0,
-    show_default=True,
-    metavar="FACTOR",
-    help="Factor on every tolerance.",
+    "--tolerance", type=float, default=1.0, show_default=True, metavar="FACTOR", help="Factor on every tolerance."
 )
 @click.option(
     "--suspects",

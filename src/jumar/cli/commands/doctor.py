@@ -89,6 +89,6 @@ def _print_environment_json(examination: Examination) -> None:
         examination.findings,
         device=examination.device,
         facts=dict(examination.facts),
-        not_checked=examination.not_checked,
+        not_checked=[gap.to_json() for gap in examination.not_checked],
         num_checked=examination.num_checked,
     )

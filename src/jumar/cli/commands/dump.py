@@ -58,11 +58,7 @@ def _converter(name: str, what: str, noun: str, default: str) -> Callable[..., A
 
     @command.command(name, help=f"Write SOURCE as {what}.")
     @click.option(
-        "-o",
-        "--out",
-        type=click.Path(path_type=Path),
-        metavar="PATH",
-        help=f"Where to.  [default: SOURCE{default}]",
+        "-o", "--out", type=click.Path(path_type=Path), metavar="PATH", help=f"Where to.  [default: SOURCE{default}]"
     )
     @operator_option
     @force

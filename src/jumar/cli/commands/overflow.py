@@ -16,15 +16,7 @@ import click
 from jumar.base.errors import UsageError
 from jumar.cli.answer import print_answer, write_page
 from jumar.cli.commands.run import SCRIPT_SETTINGS
-from jumar.cli.options import (
-    Npu,
-    exit_code,
-    fail_on_option,
-    force_option,
-    json_option,
-    npu_options,
-    parse_steps,
-)
+from jumar.cli.options import Npu, exit_code, fail_on_option, force_option, json_option, npu_options, parse_steps
 from jumar.recording import Values
 
 if TYPE_CHECKING:
@@ -134,9 +126,7 @@ def command(
         with progress() as bars:
             task = bars.add_task("Look", total=None)
             found = find_overflow(
-                folder,
-                options=options,
-                on_progress=lambda done, total: bars.update(task, completed=done, total=total),
+                folder, options=options, on_progress=lambda done, total: bars.update(task, completed=done, total=total)
             )
         if folder not in (target, out):
             found = dataclasses.replace(found, path=str(target))  # the recording is gone when this ends
@@ -191,7 +181,7 @@ def _record(
 
 @contextlib.contextmanager
 def _device_mode(mode: Mode, device: str) -> Iterator[None]:
-    """Hold the emulated device's overflow detection, so that a script which dumps at once is told that it cannot."""
+    """Hold the emulated device's overflow detection. A script that dumps at the same time then gets an error."""
     if device != "npu (emulated)":
         yield
         return

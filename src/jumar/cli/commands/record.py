@@ -84,7 +84,7 @@ if TYPE_CHECKING:
     type=click.Choice(get_args(Compiled)),
     default="borders",
     show_default=True,
-    help="Regions of torch.compile whose back end makes kernels of its own: what goes in and comes out, or each "
+    help="Regions of torch.compile whose back end makes its own kernels: what goes in and comes out, or each "
     "operator of the graph, which then runs in place of the kernels.",
 )
 @click.option(
@@ -182,11 +182,11 @@ def command(
 
 
 def _refuse_others(option: str, *others: tuple[str, str]) -> None:
-    """Raise UsageError when one of the others was given beside an option that takes its place."""
+    """Raise UsageError when an option was given together with one that replaces it."""
     context = click.get_current_context()
     for name, spelled in others:
         if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise UsageError(f"{spelled} has no effect beside {option}, which says it. Leave one of the two out.")
+            raise UsageError(f"{spelled} has no effect together with {option}, which sets it. Leave one out.")
 
 
 def _exit_code(end: RunEnd) -> int:

@@ -59,9 +59,9 @@ def command(
 ) -> int:
     """Execute the operators of RECORDING again from their recorded inputs, in float64 on the CPU.
 
-    That tells an operator's own error from what it inherited, with no second device. With REFERENCE, a recording
-    of the same program elsewhere, each operator has three numbers: its own error, the reference's own error, and
-    the inherited one. The recordings need whole tensors (--values tensors, or --tensors-of for some operators).
+    This separates an operator's own error from the error of its inputs, without a second device. With REFERENCE, a
+    recording of the same program elsewhere, each operator has three numbers: its own error, the reference's own
+    error, and the inherited one. The recordings need whole tensors (--values tensors, or --tensors-of for some).
     The exit code is 1 when an operator has an error of its own.
 
     Example: jumar replay npu-recording gpu-recording --ops 'aten::*mm*'

@@ -28,7 +28,7 @@ from jumar.cli.options import force_option, json_option
     default=0,
     show_default=True,
     metavar="N",
-    help="Operators before it to take in: those whose outputs it reads, and those before them.",
+    help="Number of earlier operators to take in: those that made its inputs, then those before them.",
 )
 @click.option(
     "--max-size",

@@ -13,7 +13,7 @@ from jumar.base.errors import UsageError
 from jumar.cli.options import Npu, npu_options
 
 SCRIPT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-"""Everything after SCRIPT is the script's own, whatever it looks like."""
+"""Everything after SCRIPT goes to the script, also what looks like an option of Jumar."""
 
 
 @click.command(context_settings=SCRIPT_SETTINGS)

@@ -52,7 +52,7 @@ BLOCK_KINDS: dict[type[Any], str] = {
     Questions: "questions",
     Excerpt: "excerpt",
 }
-"""The `kind` that tells a block's class in JSON."""
+"""A block's class to its `kind` in JSON."""
 
 
 def findings_document(findings: Iterable[Finding], **extra: Any) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 Mark = Literal["", "fine", "attention", "failed"]
-"""How an entry is to be seen: without a judgement, or as one of the page's states."""
+"""How an entry is shown: without a judgement, or as one of the page's states."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutlineEntry:
-    """One name of an outline: its value (None: none), a few words beside it, and whether the reader is led to it."""
+    """One name of an outline: its value or None, a short note, and whether it is marked for the reader."""
 
     name: str
     value: float | None = None

@@ -108,12 +108,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "spans": spans,
-        "cell": cell_text,
-        "count": "{:,}".format,
-        "script_json": _script_json,
-    }
+    environment.filters |= {"spans": spans, "cell": cell_text, "count": "{:,}".format, "script_json": _script_json}
     return environment
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jumar import __version__
 from jumar.advise.bottlenecks import Advice, OperatorSummary
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import rules_of
@@ -52,7 +51,7 @@ def advise_page(advice: Advice) -> Page:
         verdict=_verdict(advice, bottlenecks, notes),
         actions=_actions(bottlenecks),
         sections=[section for section in sections if section is not None],
-        footer=f"Made by jumar {__version__}. {ABOUT_TIMES.replace('`', '')}",
+        footer=ABOUT_TIMES,
     )
 
 

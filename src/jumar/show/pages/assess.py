@@ -15,12 +15,7 @@ MAX_FINDINGS = 8
 """Findings that are printed: with their places and actions they fill about one screen."""
 MAX_PLACES = 3
 INDENT = " " * 15
-COLOURS = {
-    Severity.ERROR: "red",
-    Severity.WARNING: "yellow",
-    Severity.ADVICE: "cyan",
-    Severity.INFO: "blue",
-}
+COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "cyan", Severity.INFO: "blue"}
 
 
 def print_coverage(coverage: EmulatorCoverage) -> None:
@@ -36,8 +31,8 @@ def print_coverage(coverage: EmulatorCoverage) -> None:
     for group in (*coverage.api, coverage.total):
         click.echo(_coverage_row(group, width))
     click.echo(f"\n{_coverage_row(coverage.custom, width)}   every operator of that namespace")
-    beside = ", ".join(f"{number} of the {name}" for name, number in coverage.num_unreachable.items())
-    click.secho(f"\nNot counted, because Python does not reach them: {beside}.", dim=True)
+    others = ", ".join(f"{number} of the {name}" for name, number in coverage.num_unreachable.items())
+    click.secho(f"\nNot counted, because Python does not reach them: {others}.", dim=True)
     click.secho("--json names everything that is refused, and what comes near it.", dim=True)
 
 

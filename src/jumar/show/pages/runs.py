@@ -1,4 +1,4 @@
-"""What `jumar run` and `jumar record` print on stderr beside the script's own output."""
+"""What `jumar run` and `jumar record` print on stderr in addition to the script's own output."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _on_host(summary: Summary) -> str:
         return ", all on the device"
     names = [f"{name} ({number:,})" for name, number in list(summary.host_operators.items())[:MAX_OPERATORS]]
     more = len(summary.host_operators) - len(names)
-    return f"; on the host, for want of an NPU kernel: {', '.join(names)}" + (f" and {more} more" if more else "")
+    return f"; on the host, without an NPU kernel: {', '.join(names)}" + (f" and {more} more" if more else "")
 
 
 class StepProgress:
@@ -113,7 +113,7 @@ def tell_recorded(out: Path, script: Path, end: RunEnd, *, for_tuning: bool) -> 
         click.echo(f"jumar: not covered: {sentence}", err=True)
     if budgeted:
         click.echo(
-            f"jumar: the budget left something out of {counted(len(budgeted), 'step')}; each says what (step_info)",
+            f"jumar: because of the budget {counted(len(budgeted), 'step')} lack rows or values; step_info lists them",
             err=True,
         )
     if num_rows and for_tuning:

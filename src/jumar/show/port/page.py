@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from jumar import __version__
 from jumar.base.findings import Severity
 from jumar.base.text import counted
 from jumar.base.text.digits import Cell
@@ -46,7 +45,7 @@ def port_page(result: PortResult) -> Page:
         verdict=verdict(result),
         actions=actions(result),
         sections=[section for section in sections if section is not None],
-        footer=f"Made by jumar {__version__}. Times are host times of the recorded runs, not times of an NPU.",
+        footer="Times are host times of the recorded runs, not times of an NPU.",
     )
 
 

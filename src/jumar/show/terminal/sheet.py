@@ -31,7 +31,7 @@ class Sheet:
 
     @property
     def wraps(self) -> bool:
-        """Whether somebody looks at it: in a pipe nothing is wrapped or cut."""
+        """Whether it is a terminal: in a pipe no line is wrapped or cut."""
         return self.console.is_terminal
 
     def plain(self, text: str, style: str = "") -> Text:

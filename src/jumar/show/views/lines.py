@@ -23,7 +23,7 @@ NUM_STYLES = 6
 _MOST_DOTS = 30
 """A line with no more points than this has a dot at each."""
 _DIGITS = 7
-"""Digits in the table of numbers: lines that look the same are told apart here; a float32 has about seven."""
+"""Digits in the table of numbers: they show the difference of lines that look the same; a float32 has about seven."""
 _MOST_POINTS = 2000
 """Points drawn of one stretch; of more, each group gives its least and its greatest."""
 

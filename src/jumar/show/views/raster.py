@@ -17,7 +17,7 @@ from jumar.show.blocks.pictures import Raster
 
 RED, BLUE, NOT_A_NUMBER = (209, 52, 38), (46, 109, 209), (142, 68, 173)
 LEAST_ALPHA = 24
-"""A number that is not zero can be told from the ground."""
+"""The least shade of a number that is not zero: it stays visible."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +79,6 @@ def _pixel(value: float, greatest: float) -> bytes:
         return bytes((*NOT_A_NUMBER, 255))
     if value == 0 or greatest == 0:
         return b"\x00\x00\x00\x00"
-    # The square root shows small numbers beside great ones.
+    # The square root keeps small numbers visible next to large ones.
     alpha = LEAST_ALPHA + round((255 - LEAST_ALPHA) * math.sqrt(abs(value) / greatest))
     return bytes((*(RED if value > 0 else BLUE), alpha))

@@ -14,7 +14,7 @@ from jumar.show.blocks.page import Column, Table
 PAGE_ROWS = 50
 """Rows shown at once. More would make a phone stutter; all of them are one click or a search away."""
 _MIN_FILTERED = 9
-"""A table that fits the eye needs no search field."""
+"""A shorter table has no search field."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,7 @@ def find(run: Run) -> Outcomes:
             place: Place = (call.row.name, call.row.source, call.row.phase)
             tallies.setdefault(place, Tally()).add(call, step.step)
     if not run.totals.has_storages:
-        reason = "the recording does not say which tensors share memory, so equal inputs cannot be told."
+        reason = "the recording does not say which tensors share memory, so equal inputs cannot be recognised."
         yield not_checked(RULE, reason)
         return
     for place, tally in tallies.items():
@@ -87,7 +87,7 @@ def _finding(run: Run, place: Place, tally: Tally) -> Finding:
     name, source, phase = place
     calls, moved = per_step(tally.num_calls, run.totals), per_step(tally.bytes_moved, run.totals)
     finding = RULE.finding(
-        f"`{name}`{at_text(source)} computes in the {phase} what it already did from the same tensors, "
+        f"`{name}`{at_text(source)} computes in the {phase} the same result again from the same tensors, "
         f"{rate_text(tally.num_calls, run.totals)}{tally.modules_text()}: {size_text(moved)}.",
         where=tally.where(),
         evidence=tally.evidence(run.totals),

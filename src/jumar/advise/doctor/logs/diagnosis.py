@@ -198,7 +198,7 @@ def _message_of(hit: Hit) -> str:
 
 
 def _cause_of(lead: Hit, hits: Sequence[Hit]) -> str:
-    """Return the probable cause, of the lead or else of the best-known error beside it."""
+    """Return the probable cause: that of the lead, or else of the best-known error near it."""
     signature = _signature(lead, hits)
     cause = signature.cause if signature else ""
     return f"{cause} {_ELSEWHERE}" if lead.role == "consequence" else cause

@@ -47,7 +47,7 @@ def find(host: Host) -> Outcomes:
     """Judge device files, permissions and the driver's tool."""
     npu = host.npu
     if not host.has_npu_software:
-        return [not_checked(RULE, "nothing of an NPU is installed here; the emulated NPU needs no driver.")]
+        return [not_checked(RULE, "no software or device of an NPU is here; the emulated NPU needs no driver.")]
     if not npu.device_nodes:
         return [
             RULE.finding(

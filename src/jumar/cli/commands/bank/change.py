@@ -37,7 +37,9 @@ def prune(
 
     tests = _tests(older_than, other_versions, unsatisfied)
     if not tests:
-        raise UsageError("jumar bank prune must be told what to remove: --older-than, --other-versions, --unsatisfied.")
+        raise UsageError(
+            "jumar bank prune needs to know what to remove: give --older-than, --other-versions or --unsatisfied."
+        )
     opened = open_bank(bank)
     gone = opened.prune(lambda entry: all(test(entry) for test in tests), dry_run=dry_run)
     if as_json:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @bank_option
 @json_option
 def list_(*, operator: str | None, bank: str | None, as_json: bool) -> int:
-    """List the entries, or those whose operator's name contains OPERATOR."""
+    """List the entries. With OPERATOR: those with OPERATOR in the operator's name."""
     opened = open_bank(bank)
     entries = [entry for entry in opened.entries() if operator is None or operator in entry.task.operator]
     lowered = [one for one in opened.precisions() if operator is None or operator in one.task.operator]
@@ -77,7 +77,7 @@ def why_miss(
     """Say for each operator of a recording, or graph of a model, whether the bank has it.
 
     For one that it has not, name the property that differs from the nearest entry: a shape, a stride, an
-    argument, an operator, the machine, or the version of an engine. With OPERATOR, those whose name contains it.
+    argument, an operator, the machine, or the version of an engine. With OPERATOR, those with OPERATOR in the name.
     The source may also be a folder that torch.npu.set_aoe filled; a model is an .onnx or .pt2 file, or
     module:callable.
     """
@@ -121,7 +121,7 @@ def _works(source: str, input_shape: str) -> list[tuple[str, Work]]:
 
 
 def _known_of(bank: Bank, beginning: str) -> list[Known]:
-    """Return what is known of the one task whose key begins so. Raises UsageError when there is none or several."""
+    """Return what is known of the task with a key that begins so. Raises UsageError for none or several."""
     from jumar.base.errors import UsageError
 
     found = [one for one in bank.everything() if one.task.key.startswith(beginning.lower())]

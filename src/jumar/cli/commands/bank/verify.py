@@ -62,7 +62,7 @@ def verify(*, measure: bool, time_budget: str | None, bank: str | None, as_json:
 
 
 def _budget_s(time_budget: str | None, *, measure: bool) -> float | None:
-    """Return the seconds that may be measured. Raises UsageError for none, and where nothing is to be measured."""
+    """Return the seconds that may be measured. Raises UsageError for no time, and for nothing to measure."""
     from jumar.tune.measure.options import TuneOptions, parse_duration_s
 
     if time_budget is None:
@@ -97,7 +97,7 @@ def _again(found: Sequence[Remeasured]) -> str:
 
 
 def _left_out(bank: Bank, machine: Machine, num_measured: int) -> str:
-    """Return what was not measured, and why; empty where there is nothing of it."""
+    """Return what was not measured, and why; empty where everything was."""
     from jumar.tune.graph import Graph
     from jumar.tune.job.remeasure import tuned_on
 

@@ -70,12 +70,7 @@ for several. docs/guide-convert.md has the whole story, jumar rule CODE each rul
 @_rewriting("-s", "--specify-device", "specify", is_flag=True, help="Take the device's number from the environment.")
 @_rewriting("-sim", "--similar", "similar", is_flag=True, help="Replace what the NPU lacks by similar APIs.")
 @_rewriting(
-    "-r",
-    "--rule",
-    "rules",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Rules of your own, in JSON or TOML.",
+    "-r", "--rule", "rules", type=click.Path(path_type=Path), metavar="FILE", help="Rules of your own, in JSON or TOML."
 )
 @_rewriting("--test-rules", is_flag=True, help="Run the tests in the file given with -r, and nothing else.")
 @_rewriting(
@@ -94,12 +89,7 @@ for several. docs/guide-convert.md has the whole story, jumar rule CODE each rul
 )
 @_proof("--steps", type=click.IntRange(min=1), metavar="N", help="Training steps of --verify-run.  [default: 3]")
 @_checking("--check", is_flag=True, help="Convert nothing; exit with 1 on uses of CUDA that are new.")
-@_checking(
-    "--baseline",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="With --check: the uses that are known.",
-)
+@_checking("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="With --check: the uses that are known.")
 @_checking("--write-baseline", is_flag=True, help="With --check: make what is there the known uses.")
 @_checking("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write the findings as SARIF 2.1.0.")
 @_checking(

@@ -56,7 +56,7 @@ def convert_sources(job: Job) -> int:
 
 
 def output_folder(source: Path, out: Path | None) -> Path:
-    """Return `OUT/NAME_msft`, beside the source where no OUT is given."""
+    """Return `OUT/NAME_msft`, in the source's folder where no OUT is given."""
     resolved = source.resolve()
     name = resolved.stem if source.is_file() else resolved.name
     return (
@@ -80,12 +80,7 @@ def converted(job: Job, folder: Path | None = None) -> Conversion:
                 bars.update(task, completed=done, total=total)
 
         conversion = convert_tree(
-            source,
-            job.options,
-            exclude=left_out,
-            on_progress=advance,
-            jobs=request.jobs,
-            cache=request.cache,
+            source, job.options, exclude=left_out, on_progress=advance, jobs=request.jobs, cache=request.cache
         )
     if source.is_file() and conversion.failures:
         failure = conversion.failures[0]

@@ -117,8 +117,8 @@ def _tuned(request: Request, began: float) -> tuple[TuneResult, JumarError | Non
             bars.update(task, completed=done, total=total, description=f"Tune {what or name}")
 
         def wait(process: int | None) -> None:
-            whose = "another run" if process is None else f"the run of process {process}"
-            bars.update(task, description=f"Tune {name}: taking turns with {whose} on this machine")
+            other = "another run" if process is None else f"the run of process {process}"
+            bars.update(task, description=f"Tune {name}: taking turns with {other} on this machine")
 
         with opening as source:
             check_single(request.output, source)
@@ -133,7 +133,7 @@ def _tuned(request: Request, began: float) -> tuple[TuneResult, JumarError | Non
 def _write_output(request: Request, source: Source | Path, result: TuneResult, machine: Machine) -> JumarError | None:
     """Write the artefact, unless the run was interrupted; an interruption that comes now counts as one of the run.
 
-    Returns why it could not be written: an hour's answer is told all the same.
+    Returns why it could not be written; the answer is printed in any case.
     """
     from jumar.tune.model.ending import reason
 

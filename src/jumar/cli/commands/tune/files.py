@@ -1,4 +1,4 @@
-"""What `jumar tune` writes where it is told to: never over anything but what a run that was cut short left there.
+"""The files that `jumar tune` writes. It replaces only what an interrupted run of its own left there.
 
 Such a run says that the same command goes on, so its artefact and its page name what was tuned; the command that tunes
 the same replaces them.
@@ -18,7 +18,7 @@ GENERATOR = '<meta name="generator" content="Jumar '
 def check_place(path: Path, option: str, is_own: Callable[[Path], bool]) -> None:
     """Refuse, before an hour of tuning, a file that could not be written after it. Raises OutputError.
 
-    `is_own` tells whether a file that is there may be replaced.
+    `is_own` says whether an existing file may be replaced.
     """
     if path.is_symlink() or (path.exists() and not is_own(path)):
         raise OutputError(f"{path} exists and is not replaced; choose another name for {option}.")

@@ -1,4 +1,4 @@
-"""What a call of `jumar tune` asks for: its options, and what may not be asked for together."""
+"""The options of `jumar tune`, and which of them exclude each other."""
 
 from __future__ import annotations
 

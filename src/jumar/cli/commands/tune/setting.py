@@ -114,7 +114,7 @@ def setting_of(
 ) -> Setting:
     """Read the environment and the configuration file and look at the machine.
 
-    `is_deep` is what deeper_opat is in the file: it belongs to operators, whose measurements take longer then.
+    `is_deep` is the value of deeper_opat in the file. It makes the measurements of operators longer.
     Raises UsageError, InputError, OutputError or TuneError in one sentence, also where a run cannot work at all.
     """
     from jumar.tune.measure.conditions.preconditions import conditions_of, look_around
