@@ -34,11 +34,8 @@ bank_option = click.option(
     "ASCEND_CACHE_PATH/aoe_data, ~/.local/share/jumar]",
 )
 force_option = click.option("--force", is_flag=True, help="Replace an existing output folder.")
-sarif_option = click.option(
-    "--sarif",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Also write the findings to FILE as SARIF 2.1.0, for code hosts and editors.",
+report_option = click.option(
+    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Also write an HTML page."
 )
 fail_on_option = click.option(
     "--fail-on",

@@ -10,12 +10,11 @@ import platform
 import shutil
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 from jumar.advise.doctor.host import Host, Npu, Volume
 from jumar.advise.doctor.interpreter import ask_interpreter
-from jumar.base.host import cores, disk, memory
+from jumar.base.host import Disk, cores, disk, disks, memory
 
 CANN_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCEND_AICPU_PATH")
 """Variables that `set_env.sh` of CANN sets, each to a folder."""
@@ -26,6 +25,7 @@ CANN_HOME_PLACES = ("Ascend/cann", "Ascend/ascend-toolkit", "Ascend/nnae")
 def survey(environ: Mapping[str, str] | None = None, *, root: Path = Path("/"), folder: Path | None = None) -> Host:
     """Describe this machine; `folder` is where the job would run (the current folder by default)."""
     environ = os.environ if environ is None else environ
+    shared = disk(root / "dev/shm")
     return Host(
         environ=dict(environ),
         system=platform.system(),
@@ -34,7 +34,7 @@ def survey(environ: Mapping[str, str] | None = None, *, root: Path = Path("/"), 
         cores=cores(root),
         governors=survey_governors(root),
         memory=memory(root),
-        shared_memory=volume(root / "dev/shm", "shared memory of the DataLoader's workers"),
+        shared_memory=None if shared is None else _volume(shared, "shared memory of the DataLoader's workers"),
         volumes=survey_volumes(environ, folder or Path.cwd()),
         open_files=open_file_limit(),
     )
@@ -74,22 +74,15 @@ def survey_volumes(environ: Mapping[str, str], folder: Path) -> tuple[Volume, ..
         (Path(environ.get("TMPDIR") or "/tmp"), "temporary files"),
         (Path(environ.get("ASCEND_PROCESS_LOG_PATH") or environ.get("HOME") or "/"), "logs and kernel caches"),
     ]
-    by_device: dict[int, Volume] = {}
-    for path, purpose in wanted:
-        found = volume(path, purpose)
-        if found is not None:
-            known = by_device.setdefault(path.stat().st_dev, found)
-            if known is not found:
-                by_device[path.stat().st_dev] = replace(known, purpose=f"{known.purpose}, {purpose}")
-    return tuple(by_device.values())
+    volumes = []
+    for found in disks(path for path, _ in wanted).values():
+        paths = {one.path for one in found}
+        volumes.append(_volume(found[0], ", ".join(purpose for path, purpose in wanted if path in paths)))
+    return tuple(volumes)
 
 
-def volume(path: Path, purpose: str) -> Volume | None:
-    """Return the size of the file system that holds `path`, or None when it cannot be read."""
-    found = disk(path)
-    if found is None:
-        return None
-    return Volume(path=str(path), purpose=purpose, total_bytes=found.total_bytes, free_bytes=found.free_bytes)
+def _volume(found: Disk, purpose: str) -> Volume:
+    return Volume(path=str(found.path), purpose=purpose, total_bytes=found.total_bytes, free_bytes=found.free_bytes)
 
 
 def open_file_limit() -> int | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from jumar.cli.answer import print_answer, write_page
-from jumar.cli.options import exit_code, fail_on_option, force_option, json_option
+from jumar.cli.options import exit_code, fail_on_option, force_option, json_option, report_option
 
 
 @click.command()
@@ -16,9 +16,7 @@ from jumar.cli.options import exit_code, fail_on_option, force_option, json_opti
     "--soc", default=None, metavar="SOC", help="The NPU to advise for.  [default: the recording's, else Ascend910B1]"
 )
 @click.option("--rank", type=int, default=None, metavar="N", help="Rank to look at.  [default: the lowest]")
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Also write an HTML page."
-)
+@report_option
 @force_option
 @fail_on_option
 @json_option

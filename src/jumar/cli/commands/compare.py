@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.cli.answer import print_document, write_page
-from jumar.cli.options import exit_code, fail_on_option, force_option, json_option, parse_rank_pairs, parse_steps
+from jumar.cli.options import (
+    exit_code,
+    fail_on_option,
+    force_option,
+    json_option,
+    parse_rank_pairs,
+    parse_steps,
+    report_option,
+)
 
 if TYPE_CHECKING:
     from jumar.comparison import CompareOptions, Comparison
@@ -58,9 +66,7 @@ if TYPE_CHECKING:
     help="Write which calls are worth recording whole: the first divergence, what it reads, its neighbours. For "
     "`jumar record --tensors-of`.",
 )
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Also write an HTML page."
-)
+@report_option
 @force_option
 @fail_on_option
 @json_option

@@ -16,7 +16,16 @@ import click
 from jumar.base.errors import UsageError
 from jumar.cli.answer import print_answer, write_page
 from jumar.cli.commands.run import SCRIPT_SETTINGS
-from jumar.cli.options import Npu, exit_code, fail_on_option, force_option, json_option, npu_options, parse_steps
+from jumar.cli.options import (
+    Npu,
+    exit_code,
+    fail_on_option,
+    force_option,
+    json_option,
+    npu_options,
+    parse_steps,
+    report_option,
+)
 from jumar.recording import Values
 
 if TYPE_CHECKING:
@@ -76,9 +85,7 @@ def _is_script(target: Path) -> bool:
     show_default=True,
     help="Device that a SCRIPT runs on, as in `jumar record`.",
 )
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Also write an HTML page."
-)
+@report_option
 @npu_options
 @force_option
 @fail_on_option

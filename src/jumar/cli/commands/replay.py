@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from jumar.cli.answer import print_document, write_page
-from jumar.cli.options import exit_code, fail_on_option, force_option, json_option, parse_steps
+from jumar.cli.options import exit_code, fail_on_option, force_option, json_option, parse_steps, report_option
 
 if TYPE_CHECKING:
     from jumar.base.findings import Finding
@@ -37,9 +37,7 @@ On = Literal["cpu64", "cpu", "npu", "cuda"]
 @click.option("--soc", default="", metavar="SOC", help="Chip of the emulated NPU.  [default: the recorded one]")
 @click.option("--steps", metavar="START:END", help="Steps to replay, END left out.  [default: all]")
 @click.option("--top", type=click.IntRange(1), default=8, show_default=True, metavar="N", help="Operators to list.")
-@click.option(
-    "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Also write an HTML page."
-)
+@report_option
 @force_option
 @fail_on_option
 @json_option

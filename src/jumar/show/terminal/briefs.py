@@ -74,33 +74,30 @@ def _findings(block: FindingList, sheet: Sheet, most: int) -> list[Text]:
 
 
 def _table(block: Table, sheet: Sheet, most: int) -> list[Text]:
-    lines = [sheet.plain(f"  {block.title}")] if block.title else []
     if not block.rows:
-        return [*lines, _more(sheet, "no rows")]
+        return [*_title(sheet, block.title), _more(sheet, "no rows")]
     chosen = list(dict.fromkeys([*block.marked, *range(len(block.rows))]))[:most]
     titles = [f"{column.title} ({column.unit})" if column.unit else column.title for column in block.columns]
     digits = [column.digits for column in block.columns]
     rows = [[cell_text(*cell) for cell in zip(block.rows[index], digits, strict=True)] for index in sorted(chosen)]
-    lines += sheet.table(titles, rows, [column.number for column in block.columns])
-    hidden = len(block.rows) - len(rows)
-    return [*lines, _more(sheet, f"and {hidden:,} more rows")] if hidden > 0 else lines
+    lines = sheet.table(titles, rows, [column.number for column in block.columns])
+    return _listed(sheet, block.title, lines, len(block.rows) - len(rows), "more rows")
 
 
 def _line_chart(block: LineChart, sheet: Sheet, most: int) -> list[Text]:
     width = max((len(series.name) for series in block.series), default=0)
-    lines = [sheet.plain(f"  {block.title}")]
-    lines += [sheet.plain(f"    {series.name:<{width}}  {summary(series)}") for series in block.series[:most]]
-    hidden = len(block.series) - most
-    return [*lines, _more(sheet, f"and {hidden:,} more")] if hidden > 0 else lines
+    lines = [sheet.plain(f"    {series.name:<{width}}  {summary(series)}") for series in block.series[:most]]
+    return _listed(sheet, block.title, lines, len(block.series) - most)
 
 
 def _bar_chart(block: BarChart, sheet: Sheet, most: int) -> list[Text]:
-    lines = [sheet.plain(f"  {block.title}")]
-    shown = [[label, number_text(value)] for label, value in block.bars[:most]]
-    if shown:
-        lines += sheet.table(["", block.unit], shown, [False, True])
-    hidden = len(block.bars) - len(shown)
-    return [*lines, _more(sheet, f"and {hidden:,} more")] if hidden > 0 else lines
+    return _values(sheet, block.title, block.unit, block.bars, most)
+
+
+def _values(sheet: Sheet, title: str, unit: str, values: Sequence[tuple[str, float]], most: int) -> list[Text]:
+    rows = [[name, number_text(value)] for name, value in values[:most]]
+    lines = sheet.table(["", unit], rows, [False, True]) if rows else []
+    return _listed(sheet, title, lines, len(values) - len(rows))
 
 
 def _text(block: TextBlock, sheet: Sheet, most: int) -> list[Text]:
@@ -126,22 +123,15 @@ def _listing(block: Listing, sheet: Sheet, most: int) -> list[Text]:
 
 def _key_values(block: KeyValues, sheet: Sheet, most: int) -> list[Text]:
     width = max((len(name) for name, _ in block.items), default=0)
-    lines = [sheet.plain(f"  {block.title}")] if block.title else []
-    lines += [sheet.plain(f"  {name:<{width}}  {cell_text(value)}") for name, value in block.items[: most * 2]]
-    hidden = len(block.items) - most * 2
-    return [*lines, _more(sheet, f"and {hidden:,} more")] if hidden > 0 else lines
+    lines = [sheet.plain(f"  {name:<{width}}  {cell_text(value)}") for name, value in block.items[: most * 2]]
+    return _listed(sheet, block.title, lines, len(block.items) - most * 2)
 
 
 def _heat(block: Heat, sheet: Sheet, most: int) -> list[Text]:
-    values = [(name, value) for name, value in block.values if value is not None]
+    values = [(name or "(model)", value) for name, value in block.values if value is not None]
     # NaN and Inf first: they are worse than any number.
     values.sort(key=lambda item: -item[1] if abs(item[1]) < float("inf") else float("-inf"))
-    lines = [sheet.plain(f"  {block.title}")]
-    shown = [[name or "(model)", number_text(value)] for name, value in values[:most]]
-    if shown:
-        lines += sheet.table(["", block.unit], shown, [False, True])
-    hidden = len(values) - len(shown)
-    return [*lines, _more(sheet, f"and {hidden:,} more")] if hidden > 0 else lines
+    return _values(sheet, block.title, block.unit, values, most)
 
 
 def _outline(block: Outline, sheet: Sheet, most: int) -> list[Text]:
@@ -200,6 +190,15 @@ def size_words(blocks: Iterable[Block]) -> str:
         findings += len(block.findings) if isinstance(block, FindingList) else 0
     words = [counted(number, noun) for number, noun in ((findings, "finding"), (rows, "row")) if number]
     return ", ".join(words)
+
+
+def _listed(sheet: Sheet, title: str, lines: list[Text], num_hidden: int, noun: str = "more") -> list[Text]:
+    """Return the title, the lines, and how many are hidden."""
+    return [*_title(sheet, title), *lines, *([_more(sheet, f"and {num_hidden:,} {noun}")] if num_hidden > 0 else [])]
+
+
+def _title(sheet: Sheet, title: str) -> list[Text]:
+    return [sheet.plain(f"  {title}")] if title else []
 
 
 def _more(sheet: Sheet, text: str) -> Text:

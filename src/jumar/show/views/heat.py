@@ -131,12 +131,7 @@ def _joined(node: HeatNode) -> HeatNode:
     """Join a node without a value to its only child, so that a chain of wrappers takes one block."""
     while not node.css and len(node.children) == 1:
         (child,) = node.children.values()
-        node = HeatNode(
-            label=f"{node.label}.{child.label}",
-            path=child.path,
-            text=child.text,
-            css=child.css,
-            children=child.children,
-        )
+        child.label = f"{node.label}.{child.label}"
+        node = child
     node.children = {name: _joined(child) for name, child in node.children.items()}
     return node

@@ -98,29 +98,29 @@ class _Message:
         self.match = Match(signature=signature)
 
 
+@dataclass(frozen=True, slots=True)
 class Searcher:
     """Looks for known errors line by line within one block of a log."""
 
-    def __init__(self, table: Table, messages: tuple[_Message, ...], *, codes: bool, return_codes: bool) -> None:
-        self._table = table
-        self._messages = messages
-        self._codes = codes
-        self._return_codes = return_codes
+    table: Table
+    messages: tuple[_Message, ...]
+    codes: bool
+    return_codes: bool
 
     def __bool__(self) -> bool:
-        return bool(self._messages) or self._codes or self._return_codes
+        return bool(self.messages) or self.codes or self.return_codes
 
     def search(self, line: str) -> Iterator[Match]:
         """Yield what `line` holds: each message once, each code once. A code that the table lacks has no signature."""
-        for message in self._messages:
+        for message in self.messages:
             if message.text in line and message.pattern.search(line):
                 yield message.match
-        if self._codes:
+        if self.codes:
             for code in codes_in(line):
-                yield Match(signature=self._table.of_code(code), code=code)
-        if self._return_codes:
+                yield Match(signature=self.table.of_code(code), code=code)
+        if self.return_codes:
             for number in dict.fromkeys(RETURN_CODE.findall(line)):
-                signature = self._table.of_return_code(number)
+                signature = self.table.of_return_code(number)
                 if signature is not None:
                     yield Match(signature=signature, code=number)
 
