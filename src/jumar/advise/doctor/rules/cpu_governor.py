@@ -46,18 +46,17 @@ def find(host: Host) -> Outcomes:
     """Judge the governors."""
     governors = host.governors
     if not governors:
-        return [
-            not_checked(RULE, "the system shows no frequency governor (virtual machines and containers often hide it).")
-        ]
+        yield not_checked(
+            RULE, "the system shows no frequency governor (virtual machines and containers often hide it)."
+        )
+        return
     slow = {name: number for name, number in governors.items() if name != "performance"}
     if not slow:
-        return []
+        return
     counted = ", ".join(f"{name} on {number} cores" for name, number in slow.items())
-    return [
-        RULE.finding(
-            f"The processor's frequency governor is {counted}.",
-            evidence=dict(slow),
-            why="Operators are launched and batches prepared by the host; a slow host leaves the NPU waiting.",
-            action="cpupower frequency-set -g performance (as root), and the BIOS power policy to Performance.",
-        )
-    ]
+    yield RULE.finding(
+        f"The processor's frequency governor is {counted}.",
+        evidence=dict(slow),
+        why="Operators are launched and batches prepared by the host; a slow host leaves the NPU waiting.",
+        action="cpupower frequency-set -g performance (as root), and the BIOS power policy to Performance.",
+    )

@@ -46,15 +46,14 @@ def find(host: Host) -> Outcomes:
     """Compare quota and cores."""
     quota, cores = host.cores.quota, host.cores.num_usable or host.cores.num_cores
     if quota is None or cores is None:
-        return [not_checked(RULE, "the container's processor quota cannot be read here.")]
+        yield not_checked(RULE, "the container's processor quota cannot be read here.")
+        return
     if math.isinf(quota) or quota >= cores:
-        return []
+        return
     whole = max(1, math.floor(quota))
-    return [
-        RULE.finding(
-            f"This container may use {quota:g} cores' worth of time and sees {cores} cores.",
-            evidence={"quota_cores": quota, "visible_cores": cores},
-            why="Programs start one thread for each core they see. The scheduler then stops most of them in turn.",
-            action=f"Set OMP_NUM_THREADS and num_workers for {whole}, or give whole cores (--cpuset-cpus).",
-        )
-    ]
+    yield RULE.finding(
+        f"This container may use {quota:g} cores' worth of time and sees {cores} cores.",
+        evidence={"quota_cores": quota, "visible_cores": cores},
+        why="Programs start one thread for each core they see. The scheduler then stops most of them in turn.",
+        action=f"Set OMP_NUM_THREADS and num_workers for {whole}, or give whole cores (--cpuset-cpus).",
+    )

@@ -47,17 +47,16 @@ def find(host: Host) -> Outcomes:
     """Judge the memory that is available on the machine, or in the container where it has less."""
     memory = host.memory
     if memory.available_bytes is None or memory.total_bytes is None:
-        return [not_checked(RULE, "the host's memory cannot be read here.")]
+        yield not_checked(RULE, "the host's memory cannot be read here.")
+        return
     total, available = memory.total_bytes, memory.available_bytes
     if available >= max(LEAST_BYTES, LEAST_SHARE * total):
-        return []
+        return
     in_container = memory.machine_bytes is not None and total < memory.machine_bytes
     owner, remedy = ("container", "give the container more") if in_container else ("host", "add memory")
-    return [
-        RULE.finding(
-            f"{size_text(available)} of the {owner}'s {size_text(total)} of memory are available.",
-            evidence={"available_bytes": available, "total_bytes": total},
-            why="When it runs out, the kernel ends the training without a message of its own.",
-            action=f"End left-over processes, use fewer DataLoader workers, or {remedy}.",
-        )
-    ]
+    yield RULE.finding(
+        f"{size_text(available)} of the {owner}'s {size_text(total)} of memory are available.",
+        evidence={"available_bytes": available, "total_bytes": total},
+        why="When it runs out, the kernel ends the training without a message of its own.",
+        action=f"End left-over processes, use fewer DataLoader workers, or {remedy}.",
+    )

@@ -47,31 +47,29 @@ def find(host: Host) -> Outcomes:
     """Judge device files, permissions and the driver's tool."""
     npu = host.npu
     if not host.has_npu_software:
-        return [not_checked(RULE, "no software or device of an NPU is here; the emulated NPU needs no driver.")]
+        yield not_checked(RULE, "no software or device of an NPU is here; the emulated NPU needs no driver.")
+        return
     if not npu.device_nodes:
-        return [
-            RULE.finding(
-                "There is no NPU device file (/dev/davinci0) here.",
-                evidence={"npu_smi": npu.npu_smi},
-                why="There is no NPU in this machine, its driver is not loaded, or the container does not pass it on.",
-                action="On the host run `npu-smi info`; start the container with --device /dev/davinci0 and the rest.",
-            )
-        ]
+        yield RULE.finding(
+            "There is no NPU device file (/dev/davinci0) here.",
+            evidence={"npu_smi": npu.npu_smi},
+            why="There is no NPU in this machine, its driver is not loaded, or the container does not pass it on.",
+            action="On the host run `npu-smi info`; start the container with --device /dev/davinci0 and the rest.",
+        )
+        return
     if npu.unreadable_nodes:
-        return [
-            RULE.finding(
-                f"This user may not open {', '.join(npu.unreadable_nodes)}.",
-                evidence={"unreadable": list(npu.unreadable_nodes)},
-                action="Add the user to the driver's group (HwHiAiUser), or start the container with those devices.",
-            )
-        ]
+        yield RULE.finding(
+            f"This user may not open {', '.join(npu.unreadable_nodes)}.",
+            evidence={"unreadable": list(npu.unreadable_nodes)},
+            action="Add the user to the driver's group (HwHiAiUser), or start the container with those devices.",
+        )
+        return
     if npu.npu_smi is None:
-        return [
-            RULE.finding(
-                "npu-smi, the driver's tool, is not on the PATH.",
-                severity=Severity.ADVICE,
-                why="Temperature, memory in use and left-over processes cannot be looked at.",
-                action="Add /usr/local/sbin to the PATH, or mount npu-smi into the container.",
-            )
-        ]
-    return []
+        yield RULE.finding(
+            "npu-smi, the driver's tool, is not on the PATH.",
+            severity=Severity.ADVICE,
+            why="Temperature, memory in use and left-over processes cannot be looked at.",
+            action="Add /usr/local/sbin to the PATH, or mount npu-smi into the container.",
+        )
+        return
+    return

@@ -47,15 +47,14 @@ def find(host: Host) -> Outcomes:
     limit = host.open_files
     if limit is None:
         if host.system == "Linux":
-            return []  # unlimited
-        return [not_checked(RULE, f"the limit of open files cannot be read on {host.system}.")]
+            return
+        yield not_checked(RULE, f"the limit of open files cannot be read on {host.system}.")
+        return
     if limit >= LEAST:
-        return []
-    return [
-        RULE.finding(
-            f"A process may have {limit} files open.",
-            evidence={"open_files": limit},
-            why="Every tensor a DataLoader worker shares takes one, and every connection of a collective.",
-            action="ulimit -n 65536",
-        )
-    ]
+        return
+    yield RULE.finding(
+        f"A process may have {limit} files open.",
+        evidence={"open_files": limit},
+        why="Every tensor a DataLoader worker shares takes one, and every connection of a collective.",
+        action="ulimit -n 65536",
+    )

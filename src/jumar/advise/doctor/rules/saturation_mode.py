@@ -47,16 +47,14 @@ def find(host: Host) -> Outcomes:
     disabled = host.value("INF_NAN_MODE_ENABLE") == "0"
     forced = host.value("INF_NAN_MODE_FORCE_DISABLE") == "1"
     if not disabled and not forced:
-        return []
+        return
     if forced:
         message = "INF_NAN_MODE_FORCE_DISABLE=1: on Atlas A2 and A3 overflow becomes 65504 (float16), NaN becomes 0."
     else:
         message = "INF_NAN_MODE_ENABLE=0 is refused with an error on Atlas A2 and A3 and does nothing elsewhere."
-    return [
-        RULE.finding(
-            message,
-            evidence={"INF_NAN_MODE_ENABLE": disabled, "INF_NAN_MODE_FORCE_DISABLE": forced},
-            why="Loss scaling needs to see overflows. When they are hidden, training diverges without a message.",
-            action="unset INF_NAN_MODE_ENABLE INF_NAN_MODE_FORCE_DISABLE",
-        )
-    ]
+    yield RULE.finding(
+        message,
+        evidence={"INF_NAN_MODE_ENABLE": disabled, "INF_NAN_MODE_FORCE_DISABLE": forced},
+        why="Loss scaling needs to see overflows. When they are hidden, training diverges without a message.",
+        action="unset INF_NAN_MODE_ENABLE INF_NAN_MODE_FORCE_DISABLE",
+    )

@@ -48,14 +48,13 @@ def find(host: Host) -> Outcomes:
     """Judge the size and what is free."""
     shared = host.shared_memory
     if shared is None:
-        return [not_checked(RULE, "/dev/shm cannot be measured here.")]
+        yield not_checked(RULE, "/dev/shm cannot be measured here.")
+        return
     if shared.total_bytes >= LEAST_BYTES and shared.free_bytes >= LEAST_FREE_BYTES:
-        return []
-    return [
-        RULE.finding(
-            f"{shared.path} has {size_text(shared.total_bytes)}, {size_text(shared.free_bytes)} of it free.",
-            evidence={"total_bytes": shared.total_bytes, "free_bytes": shared.free_bytes},
-            why="DataLoader workers pass every batch through it and end with a bus error when it is full.",
-            action="Start the container with --shm-size 16g or --ipc host; until then use num_workers=0.",
-        )
-    ]
+        return
+    yield RULE.finding(
+        f"{shared.path} has {size_text(shared.total_bytes)}, {size_text(shared.free_bytes)} of it free.",
+        evidence={"total_bytes": shared.total_bytes, "free_bytes": shared.free_bytes},
+        why="DataLoader workers pass every batch through it and end with a bus error when it is full.",
+        action="Start the container with --shm-size 16g or --ipc host; until then use num_workers=0.",
+    )

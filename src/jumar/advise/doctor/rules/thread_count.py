@@ -46,31 +46,29 @@ def find(host: Host) -> Outcomes:
     """Judge the number of threads."""
     text = host.value(VARIABLE)
     if text is None:
-        return []
+        return
     threads = _number(text.partition(",")[0])
     if threads is None or threads < 1:
-        return [
-            RULE.finding(
-                f"{VARIABLE} must be a whole number above 0; got {text!r}.",
-                evidence={"value": text},
-                action=f"unset {VARIABLE}, or give it the number of cores.",
-            )
-        ]
+        yield RULE.finding(
+            f"{VARIABLE} must be a whole number above 0; got {text!r}.",
+            evidence={"value": text},
+            action=f"unset {VARIABLE}, or give it the number of cores.",
+        )
+        return
     cores = host.cores.effective
     if cores is None:
-        return [not_checked(RULE, "the number of cores is unknown here.")]
+        yield not_checked(RULE, "the number of cores is unknown here.")
+        return
     processes = max(1, _number(host.value("LOCAL_WORLD_SIZE") or "") or 1)
     if threads * processes <= cores:
-        return []
+        return
     of = f" in each of {processes} processes" if processes > 1 else ""
-    return [
-        RULE.finding(
-            f"{VARIABLE}={threads}{of}, and this process can have {cores:g} cores.",
-            evidence={"threads": threads, "processes": processes, "cores": cores},
-            why="Threads without a core of their own wait for each other at every parallel region.",
-            action=f"export {VARIABLE}={max(1, int(cores // processes))}",
-        )
-    ]
+    yield RULE.finding(
+        f"{VARIABLE}={threads}{of}, and this process can have {cores:g} cores.",
+        evidence={"threads": threads, "processes": processes, "cores": cores},
+        why="Threads without a core of their own wait for each other at every parallel region.",
+        action=f"export {VARIABLE}={max(1, int(cores // processes))}",
+    )
 
 
 def _number(text: str) -> int | None:

@@ -44,18 +44,18 @@ def find(host: Host) -> Outcomes:
     """Compare the pair."""
     torch, npu = host.python.torch, host.python.torch_npu
     if not npu.installed:
-        return [not_checked(RULE, "torch_npu is not installed, so there is no pair.")]
+        yield not_checked(RULE, "torch_npu is not installed, so there is no pair.")
+        return
     if torch.release is None or npu.release is None:
         reason = f"the versions cannot be read (torch {torch.version!r}, torch_npu {npu.version!r})."
-        return [not_checked(RULE, reason)]
+        yield not_checked(RULE, reason)
+        return
     if torch.release == npu.release:
-        return []
+        return
     of_torch, of_npu = (".".join(map(str, release)) for release in (torch.release, npu.release))
-    return [
-        RULE.finding(
-            f"torch is {torch.version} and torch_npu is {npu.version}; the two must have the same first two numbers.",
-            evidence={"torch": torch.version, "torch_npu": npu.version},
-            why="torch_npu is compiled against one minor version of PyTorch.",
-            action=f"Install torch=={of_npu}.* or the torch_npu of torch {of_torch}.",
-        )
-    ]
+    yield RULE.finding(
+        f"torch is {torch.version} and torch_npu is {npu.version}; the two must have the same first two numbers.",
+        evidence={"torch": torch.version, "torch_npu": npu.version},
+        why="torch_npu is compiled against one minor version of PyTorch.",
+        action=f"Install torch=={of_npu}.* or the torch_npu of torch {of_torch}.",
+    )

@@ -45,34 +45,31 @@ def find(host: Host) -> Outcomes:
     """Judge whether torch imports and whether its version is in the range."""
     torch = host.python.torch
     if torch.error is not None:
-        return [
-            RULE.finding(
-                f"torch {torch.version} does not import: {torch.error}.".replace("torch  ", "torch "),
-                evidence={"error": torch.error},
-                action="Install it again for this Python, and read the missing library's name in the message.",
-            )
-        ]
+        yield RULE.finding(
+            f"torch {torch.version} does not import: {torch.error}.".replace("torch  ", "torch "),
+            evidence={"error": torch.error},
+            action="Install it again for this Python, and read the missing library's name in the message.",
+        )
+        return
     if not torch.installed:
-        return [RULE.finding("torch is not installed.", action="Install the version that your torch_npu names.")]
+        yield RULE.finding("torch is not installed.", action="Install the version that your torch_npu names.")
+        return
     version = torch.release
     if version is None or version == VERIFIED:
-        return []
+        return
     if not OLDEST <= version < TOO_NEW:
-        return [
-            RULE.finding(
-                f"torch {torch.version} is outside the range 2.6 to 2.13 that Jumar is made for.",
-                severity=Severity.WARNING,
-                evidence={"version": torch.version},
-                action="Install a torch of that range in an environment of its own.",
-            )
-        ]
-    if host.python.torch_npu.usable:
-        return []
-    return [
-        RULE.finding(
-            f"The emulated NPU is verified on torch 2.13; this machine has {torch.version}.",
-            severity=Severity.INFO,
+        yield RULE.finding(
+            f"torch {torch.version} is outside the range 2.6 to 2.13 that Jumar is made for.",
+            severity=Severity.WARNING,
             evidence={"version": torch.version},
-            action="Do nothing while it works. Try torch 2.13 when the emulator misbehaves.",
+            action="Install a torch of that range in an environment of its own.",
         )
-    ]
+        return
+    if host.python.torch_npu.usable:
+        return
+    yield RULE.finding(
+        f"The emulated NPU is verified on torch 2.13; this machine has {torch.version}.",
+        severity=Severity.INFO,
+        evidence={"version": torch.version},
+        action="Do nothing while it works. Try torch 2.13 when the emulator misbehaves.",
+    )

@@ -51,19 +51,17 @@ def find(host: Host) -> Outcomes:
     """Judge the list of visible devices; an unset one shows all."""
     text = host.environ.get(VARIABLE)
     if text is None:
-        return []
+        return
     problem = _problem(text)
     if problem is None:
-        return []
+        return
     message, wanted = problem
-    return [
-        RULE.finding(
-            f"{VARIABLE}={text!r} {message}.",
-            evidence={"value": text},
-            why="torch_npu says nothing; it only counts fewer devices.",
-            action=f"export {VARIABLE}={wanted}" if wanted else f"Name the devices to use, or unset {VARIABLE}.",
-        )
-    ]
+    yield RULE.finding(
+        f"{VARIABLE}={text!r} {message}.",
+        evidence={"value": text},
+        why="torch_npu says nothing; it only counts fewer devices.",
+        action=f"export {VARIABLE}={wanted}" if wanted else f"Name the devices to use, or unset {VARIABLE}.",
+    )
 
 
 def _problem(text: str) -> tuple[str, str] | None:
