@@ -1,8 +1,8 @@
 """An Ascend NPU for machines that have none: real PyTorch tensors on `npu`, computed by CPU kernels.
 
-`jumar.device.activate` brings it up; the names below work once it is. How it is built: `retag` gives a
-CPU tensor's memory the device label `npu`, `dispatch` runs operators, `kernels` holds the special ones,
-`multiple` the logical devices above `npu:0`, `npu` is the `torch.npu` module, `torch_npu_alias` what
+`jumar.device.activate` brings it up; the names below work once it is up. How it is built: `core.retag` gives a
+CPU tensor's memory the device label `npu`, `dispatch` runs operators, `ops.kernels` holds the special kernels,
+`parallel` the logical devices above `npu:0`, `api.npu` is the module `torch.npu`, and `api.alias` is what
 `import torch_npu` finds.
 """
 
