@@ -1,4 +1,4 @@
-"""docs/design.md and docs/architecture.md show the house as it is: rooms, arrows, dependencies, and what runs."""
+"""design.md, architecture.md and stability.md show the house as it is: rooms, arrows, what runs, what is public."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
 
 from build_house_picture import ALLOWED, PICTURE, picture
+
+import jumar
+from jumar.base.plugins import GROUPS
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,3 +68,11 @@ def test_every_dependency_has_its_reason() -> None:
     names = {re.split(r"[\[<>=;~! ]", one)[0] for one in asked}
     table = DESIGN[DESIGN.index("## Dependencies") : DESIGN.index("## Errors")]
     assert names - set(re.findall(r"[\w-]+", table)) == set()
+
+
+def test_the_public_names_and_groups_are_those_of_the_page() -> None:
+    page = (ROOT / "docs" / "stability.md").read_text("utf-8")
+    public = page[page.index("## Public") : page.index("## Files")]
+    first = public[: public.index("- **Commands")]
+    assert set(jumar.__all__) == set(re.findall(r"`(\w+)`", first)) - {"jumar"}
+    assert set(GROUPS.values()) == set(re.findall(r"`(jumar\.\w+)`", public)) - {"jumar.testing"}
