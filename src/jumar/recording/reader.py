@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from math import inf, nan
 from pathlib import Path
@@ -153,13 +153,7 @@ class Recording:
 
         A loss that is not finite is given as nan or inf.
         """
-        losses = []
-        for step in self.steps(rank):
-            rows = self.rows_of_kind("loss", step, rank)
-            values = [value for row in rows for tensor in row.outputs[:1] if (value := _mean(tensor)) is not None]
-            if values:
-                losses.append((step, sum(values) / len(values)))
-        return losses
+        return losses_of((step, self.rows_of_kind("loss", step, rank)) for step in self.steps(rank))
 
     def has_tensors(self) -> bool:
         """Tell whether whole tensors of at least one step were recorded."""
@@ -265,6 +259,17 @@ def _ends(folder: Path, warnings: list[str]) -> dict[int, RunEnd]:
         except RecordingError:
             warnings.append(f"{path.name} is cut short or damaged and is left out")
     return ends
+
+
+def losses_of(steps: Iterable[tuple[int, Iterable[CallRow]]]) -> list[tuple[int, float]]:
+    """Return (step, loss) of the steps whose loss rows have statistics: the mean over the loss rows of the step."""
+    losses = []
+    for step, rows in steps:
+        tensors = [tensor for row in rows if row.kind == "loss" for tensor in row.outputs[:1]]
+        values = [value for value in map(_mean, tensors) if value is not None]
+        if values:
+            losses.append((step, sum(values) / len(values)))
+    return losses
 
 
 def _mean(tensor: TensorRow) -> float | None:

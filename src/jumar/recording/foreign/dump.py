@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from math import inf, nan
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jumar.base.errors import RecordingError
-from jumar.recording.schema import CallRow, RunEnd, RunInfo, TensorRow, Values
+from jumar.recording.reader import losses_of
+from jumar.recording.schema import CallRow, RunEnd, RunInfo, Values
 
 if TYPE_CHECKING:
     import numpy as np
@@ -94,15 +94,7 @@ class Dump:
 
     def losses(self, rank: int = 0) -> list[tuple[int, float]]:
         """Losses, where the format has any."""
-        found = []
-        for step in self.steps(rank):
-            values = [
-                value for row in self._rows(step, rank) if row.kind == "loss" for value in map(_mean, row.outputs)
-            ]
-            known = [value for value in values if value is not None]
-            if known:
-                found.append((step, sum(known) / len(known)))
-        return found
+        return losses_of((step, self._rows(step, rank)) for step in self.steps(rank))
 
     def has_tensors(self) -> bool:
         """Whether whole tensors are there."""
@@ -126,9 +118,3 @@ def numbered(rows: Iterable[CallRow], step: int, rank: int) -> list[CallRow]:
         result.append(replace(row, step=step, rank=rank, seq=seq, occurrence=occurrence))
         seen[same] = max(seen[same], occurrence) + 1
     return result
-
-
-def _mean(tensor: TensorRow) -> float | None:
-    if tensor.num_nan:
-        return nan
-    return inf if tensor.num_inf else tensor.mean
