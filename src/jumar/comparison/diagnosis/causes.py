@@ -110,7 +110,7 @@ def _of_arguments(arguments: tuple[ArgumentDiff, ...]) -> Hypothesis:
     listed = ", ".join(map(str, arguments))
     return Hypothesis(
         kind="arguments",
-        statement=f"The two sides call the operator with other arguments: {listed}.",
+        statement=f"The two sides call the operator with different arguments: {listed}.",
         confirm="Make them equal and compare again.",
         score=1.0
         if all(argument.given or DEFAULT in (argument.reference, argument.target) for argument in arguments)
@@ -193,7 +193,7 @@ def _of_conditioning(row: CallRow, diff: OperatorDiff) -> list[tuple[Hypothesis,
     hypothesis = Hypothesis(
         kind="ill-conditioned",
         statement=f"The gradient that leaves this normalisation is {going.l2 / coming:.1g} of the one that enters: "
-        "it is the remainder of terms that cancel, and differs between any two devices.",
+        "it is the remainder of terms that cancel, so it differs between any two devices.",
         confirm="Judge it relative to the gradient that enters; see whether the parameters after the step agree.",
         score=0.9,
         evidence={"entering_l2": coming, "leaving_l2": going.l2},

@@ -153,7 +153,7 @@ def nonfinite(case: Case) -> Answer:
     if broken is None and not at_first:
         return Answer(question=question, answer="No.", state="fine")
     if first is not None and not at_first:
-        said = f"Yes, but the runs part before, at {first.name}: NaN and Inf are a consequence."
+        said = f"Yes, but the runs differ before, at {first.name}: NaN and Inf are a consequence."
         return Answer(question=question, answer=said, state="attention", evidence=_loss_words(broken))
     where = (
         f"first in {first.name}, {place(first)}" if first is not None else "only in the loss, as far as was recorded"
@@ -248,7 +248,7 @@ def optimizer(case: Case) -> Answer | None:
         called = f", called with {', '.join(map(str, first.arguments))}" if first.arguments else ""
         return _ends(
             question,
-            f"No: {first.name} gives other parameters in step {first.step}{called}.",
+            f"No: {first.name} gives different parameters in step {first.step}{called}.",
             words or _figures(first, None),
             "optimizer",
         )

@@ -78,7 +78,7 @@ class Judge:
         reason = self._reason_not_to(reference, target)
         if not reason and inputs.out_of_line is not None and reference.operator in TRANSPORT:
             inputs.out_of_line = None
-            reason = "it shows other values; who calculates with them is compared"
+            reason = "it shows other values; the calls that calculate with them are compared"
         if reason:
             return self._not_compared(reference, target, inputs, reason)
         opaque = OPAQUE.get(reference.operator, ())

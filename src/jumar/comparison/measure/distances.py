@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 HUGE = 1e30
 """L2 norm up to which no sum of a sketch leaves float32: it is at most √n times the norm."""
 
-OTHER_MASK = "a mask of -Inf on one side, of the least number of the type on the other; who reads it is compared"
+OTHER_MASK = "a mask of -Inf on one side, of the type's least number on the other; the calls that read it are compared"
 
 LEAST = {"float64": -(2.0**1023), "float32": -(2.0**127), "bfloat16": -(2.0**127), "float16": -(2.0**15)}
 """Half the least finite number by type: what lies below is there to be added to, not to be calculated with."""
@@ -101,7 +101,7 @@ NOT_EQUAL = "the hashes differ: not equal, by how much is not known"
 CRC_DIGITS = 8
 """Hexadecimal digits of the hash that msprobe writes (CRC-32 of the bytes); Jumar's own has 16."""
 
-OTHER_HASHES = "the recordings hold hashes of two kinds (Jumar's and msprobe's), which tell nothing of each other"
+OTHER_HASHES = "the recordings hold hashes of two kinds (Jumar's and msprobe's), which cannot be compared"
 
 
 @dataclass(slots=True)

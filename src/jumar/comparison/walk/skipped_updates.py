@@ -91,7 +91,7 @@ def _judged(
     """Return why the update was left out, and whether the scale is the cause. `skipping` are that run's rows."""
     loss = next((row for row in skipping if row.kind == "loss" and _num_nonfinite(row)), None)
     if loss is not None:
-        return "its loss is not finite: that is no matter of the scale", False
+        return "its loss is not finite, which the scale cannot cause", False
     if scale is None:
         return "the scale was not recorded", False
     narrow = _narrow(skipping)

@@ -52,7 +52,7 @@ def other_zeros(pair: Pair) -> Iterator[Hypothesis]:
     yield Hypothesis(
         kind="randomness",
         statement=f"Both sides set other elements to zero ({float(zero_a.mean()):.0%} and {float(zero_b.mean()):.0%}) "
-        "and agree where neither does: another random mask (dropout), from another seed or generator.",
+        "and agree where neither does: a different random mask (dropout), from another seed or generator.",
         confirm="Set dropout to 0, or one seed and one generator (CPU) on both sides, and compare again.",
         score=0.96,
         evidence={

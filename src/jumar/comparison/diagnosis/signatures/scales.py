@@ -96,11 +96,11 @@ def _sliced_scale(
     hint = (
         "a normalisation with another epsilon, variance or axis"
         if by_row
-        else "a scale by channel (a weight of a normalisation, a quantisation scale) is missing or belongs to others"
+        else "a scale by channel (of a normalisation, a quantisation) is missing or belongs to other channels"
     )
     yield Hypothesis(
         kind="normalisation" if by_row else "scale",
-        statement=f"The target is the reference times a factor of its own in {what}, {ratios.min():.4g} to "
+        statement=f"The target is the reference times a different factor in {what}, {ratios.min():.4g} to "
         f"{ratios.max():.4g}: {hint}.",
         confirm="Compare epsilon, axis and weight of the normalisation or quantisation on both sides.",
         score=claimed(share) * (BY_ROW if by_row else SLICED),
@@ -131,8 +131,8 @@ def offsets(pair: Pair) -> Iterator[Hypothesis]:
         share = pair.explained(pair.a + means, size)
         yield Hypothesis(
             kind="offset",
-            statement=f"The target is the reference plus a constant of its own in each slice of "
-            f"{axis_word(axis, pair.a.shape)}: a bias by channel is missing, added twice or belongs to others.",
+            statement=f"The target is the reference plus a different constant in each slice of "
+            f"{axis_word(axis, pair.a.shape)}: a bias by channel is missing, added twice or belongs to other channels.",
             confirm="Compare the bias, or the mean that a normalisation subtracts, on both sides.",
             score=claimed(share) * SLICED,
             evidence={

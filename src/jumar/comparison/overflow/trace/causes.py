@@ -50,7 +50,7 @@ def cause_of(source: Source, rows: Sequence[CallRow]) -> Cause:
 
 _OUTSIDE = {
     "constant": Cause(
-        "an Inf that the program itself puts there", "Keep it where a softmax, max or where takes it up."
+        "an Inf that the program itself puts there", "Use it only where softmax, max or where absorbs it."
     ),
     "uninitialised": Cause("memory that nobody had written", "Fill the tensor (torch.zeros) before it is read."),
     "data": Cause("the data hold it: no operator made it", "Look at this batch: filter or repair the samples."),
@@ -65,7 +65,7 @@ _OUTSIDE = {
         "it was written where the observer could not see (another thread, NumPy, a compiled region)",
         "Read what the recording says is not covered.",
     ),
-    "peer": Cause("it came with a collective from another rank", "Look at the rank that has an origin of its own."),
+    "peer": Cause("it came with a collective from another rank", "Look at the rank on which it arises."),
 }
 
 
