@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from jumar.base.rules import Rule, all_rules
+from jumar.base.rules import Rule
+from jumar.base.rules.index import built_in
 from jumar.show.pages.rules import pages
 
 
@@ -31,4 +32,4 @@ def write(folder: Path, rules: Iterable[Rule]) -> list[Path]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{len(write(Path(sys.argv[1]), all_rules()))} pages changed in {sys.argv[1]}\n")
+    sys.stdout.write(f"{len(write(Path(sys.argv[1]), built_in().values()))} pages changed in {sys.argv[1]}\n")

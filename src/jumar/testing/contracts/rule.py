@@ -99,12 +99,12 @@ class RuleContract(DocumentedRuleContract):
             assert self.found(example) == self.found(example)
 
     def test_its_findings_are_complete(self) -> None:
-        """A finding has the rule's code, a message of one line, an action, and evidence that JSON holds."""
+        """A finding has the rule's code, a message of one line, an action or an edit, and evidence that JSON holds."""
         for found in (one for example in self.bad for one in self._findings(example)):
             assert found.code == self.the_rule().code
             assert found.message.strip()
             assert "\n" not in found.message
-            assert found.action.strip(), "a finding says what to do"
+            assert found.action.strip() or found.edit is not None, "a finding says what to do, or has an edit"
             assert Finding.from_json(json.loads(json.dumps(found.to_json()))) == found
 
     def _findings(self, example: Any) -> list[Finding]:
@@ -157,12 +157,16 @@ class ConversionRuleContract(RuleContract):
         from jumar.convert.rules.order import Step, steps
         from jumar.convert.rules.subject.triggers import Triggers
 
-        own = Step(self.the_rule().code, "", getattr(self.rule, "TRIGGER", None))
+        own = Step(self.the_rule().code, "", self.trigger())
         triggers = Triggers([*steps(ConvertOptions()), own])
         for example in self.bad:
             silent = triggers.silent(example.encode(), "example.py", ALONE)
             assert silent is not None, "no trigger is in the example: give the rule's module a TRIGGER"
             assert own.code not in silent
+
+    def trigger(self) -> Any:
+        """Return the rule's trigger: what stands in its module."""
+        return getattr(self.rule, "TRIGGER", None)
 
     def edited(self, example: str) -> str:
         """Return the example with the edits of all proposals made."""
