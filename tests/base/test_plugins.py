@@ -73,6 +73,14 @@ def test_what_is_of_another_type_is_refused(install: Install, caplog: pytest.Log
     assert "it names a int and must name a str" in caplog.text
 
 
+def test_a_part_without_a_name_is_refused(install: Install, caplog: pytest.LogCaptureFixture) -> None:
+    install("nameless", x="'part'")
+    found = Group("soc-profile", instance_of(str), lambda part: (part.name,))  # type: ignore[attr-defined]
+    found.forget()
+    assert found.parts() == ()
+    assert "AttributeError: 'str' object has no attribute 'name'" in caplog.text
+
+
 def test_a_name_of_jumars_own_is_refused(install: Install, caplog: pytest.LogCaptureFixture) -> None:
     install("copycat", x="'Ascend910A'", y="'other'")
     assert group("Ascend910A").parts() == ("other",)

@@ -7,7 +7,8 @@ sentence in the log `jumar.plugins` names its distribution; Python shows that se
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -31,6 +32,15 @@ GROUPS: Mapping[str, str] = MappingProxyType(
 """Kind of part to its entry-point group."""
 
 LOG = "jumar.plugins"
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded(Generic[T]):
+    """A part that was loaded, with the names that must be its own."""
+
+    entry: EntryPoint
+    part: T
+    names: tuple[str, ...]
 
 
 class Group(Generic[T]):
@@ -64,30 +74,26 @@ class Group(Generic[T]):
         self._parts = None
         installed.cache_clear()
 
-    def _loaded(self) -> Iterator[tuple[EntryPoint, T]]:
+    def _loaded(self) -> Iterator[_Loaded[T]]:
         for entry in installed().get(self.entry_points, ()):
             try:
-                yield entry, self._accept(entry.load())
+                part = self._accept(entry.load())
+                yield _Loaded(entry, part, tuple(self._names(part)))
             except Exception as error:  # noqa: BLE001 - the module of a part may raise anything when it is imported
-                _refuse(entry, f"{type(error).__name__}: {error}")
+                _refuse(entry, f"{type(error).__name__}: {error}".split("\n")[0])
 
-    def _of_own_name(self, found: list[tuple[EntryPoint, T]]) -> Iterator[T]:
-        owners: dict[str, list[EntryPoint]] = {}
-        for entry, part in found:
-            for name in self._names(part):
-                owners.setdefault(name, []).append(entry)
+    def _of_own_name(self, found: Sequence[_Loaded[T]]) -> Iterator[T]:
         taken = frozenset(self._taken()) if found else frozenset()
-        for entry, part in found:
-            names = list(self._names(part))
-            jumars = [name for name in names if name in taken]
-            shared = {other: name for name in names for other in owners[name] if other != entry}
+        for one in found:
+            jumars = [name for name in one.names if name in taken]
+            shared = [(other, name) for other in found if other is not one for name in one.names if name in other.names]
             if jumars:
-                _refuse(entry, f"Jumar has a part of the name {jumars[0]}")
+                _refuse(one.entry, f"Jumar has a part of the name {jumars[0]}")
             elif shared:
-                other, name = next(iter(shared.items()))
-                _refuse(entry, f"{_distribution(other)} has a part of the name {name}, too")
+                other, name = shared[0]
+                _refuse(one.entry, f"{_distribution(other.entry)} has a part of the name {name}, too")
             else:
-                yield part
+                yield one.part
 
 
 def is_offered(kind: str) -> bool:
