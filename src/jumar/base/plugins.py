@@ -8,6 +8,7 @@ sentence in the log `jumar.plugins` names its distribution; Python shows that se
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
@@ -32,6 +33,8 @@ GROUPS: Mapping[str, str] = MappingProxyType(
 """Kind of part to its entry-point group."""
 
 LOG = "jumar.plugins"
+_held: list[str] = []
+"""Groups that hold parts of a test."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +72,18 @@ class Group(Generic[T]):
             self._parts = tuple(self._of_own_name(list(self._loaded())))
         return self._parts
 
+    @contextmanager
+    def holding(self, *parts: T) -> Iterator[None]:
+        """Have these parts, and no installed ones, within the block. For tests of parts that are not installed."""
+        before = self._parts
+        self._parts = parts
+        _held.append(self.entry_points)
+        try:
+            yield
+        finally:
+            self._parts = before
+            _held.remove(self.entry_points)
+
     def forget(self) -> None:
         """Look the parts up again when they are next asked for. For tests."""
         self._parts = None
@@ -98,7 +113,7 @@ class Group(Generic[T]):
 
 def is_offered(kind: str) -> bool:
     """Tell whether any distribution offers a part of this kind, without loading it."""
-    return GROUPS[kind] in installed()
+    return GROUPS[kind] in _held or GROUPS[kind] in installed()
 
 
 def instance_of(kind: type[T]) -> Callable[[Any], T]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from jumar.testing.contracts.engine import EngineContract
     from jumar.testing.contracts.export_format import ExportFormatContract
     from jumar.testing.contracts.npu_operator import NpuOperatorContract
-    from jumar.testing.contracts.rule import ConversionRuleContract, RuleContract
+    from jumar.testing.contracts.rule import ConversionRuleContract, RoomRuleContract, RuleContract
     from jumar.testing.contracts.soc_profile import SocProfileContract
 
 _HOME = {
@@ -33,6 +33,7 @@ _HOME = {
     "EngineContract": "jumar.testing.contracts.engine",
     "ExportFormatContract": "jumar.testing.contracts.export_format",
     "NpuOperatorContract": "jumar.testing.contracts.npu_operator",
+    "RoomRuleContract": "jumar.testing.contracts.rule",
     "RuleContract": "jumar.testing.contracts.rule",
     "SocProfileContract": "jumar.testing.contracts.soc_profile",
 }
@@ -44,6 +45,7 @@ __all__ = [
     "EngineContract",
     "ExportFormatContract",
     "NpuOperatorContract",
+    "RoomRuleContract",
     "RuleContract",
     "SocProfileContract",
 ]

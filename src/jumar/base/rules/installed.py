@@ -7,6 +7,7 @@ the code tells the room that runs it: `ROOMS`. One of the group `jumar.doctor_ch
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any
 
@@ -40,13 +41,21 @@ def rule_named(code_or_name: str) -> Rule:
 
 def installed_modules(room: str) -> tuple[RuleModule[Any], ...]:
     """Return the rules of others that `room` runs (a value of `ROOMS`), by code."""
-    found = [module for module in _RULES.parts() if _room(module.RULE) == room]
+    found = [module for module in _RULES.parts() if room_of(module.RULE) == room]
     found += _CHECKS.parts() if room == DOCTOR else ()
     return tuple(sorted(found, key=lambda module: module.RULE.code))
 
 
-def _room(rule: Rule) -> str | None:
+def room_of(rule: Rule) -> str | None:
+    """Return the room that runs an installed rule of this code, None where no room does."""
     return ROOMS.get(rule.code[-3])
+
+
+@contextmanager
+def with_rule(module: RuleModule[Any]) -> Iterator[None]:
+    """Have this rule, and no installed ones, within the block. For tests."""
+    with _RULES.holding(_accept(module)):
+        yield
 
 
 def _modules() -> Iterator[RuleModule[Any]]:
@@ -57,7 +66,7 @@ def _modules() -> Iterator[RuleModule[Any]]:
 def _accept(value: Any) -> RuleModule[Any]:
     if not isinstance(getattr(value, "RULE", None), Rule):
         raise TypeError("it must name a module with a RULE, which is a jumar.base.rules.Rule")
-    if _room(value.RULE) is not None and not callable(getattr(value, "find", None)):
+    if room_of(value.RULE) is not None and not callable(getattr(value, "find", None)):
         raise TypeError(f"the module of {value.RULE.code} has no function find(subject)")
     found: RuleModule[Any] = value
     return found
@@ -65,7 +74,7 @@ def _accept(value: Any) -> RuleModule[Any]:
 
 def _accept_check(value: Any) -> RuleModule[Any]:
     module = _accept(value)
-    if _room(module.RULE) != DOCTOR:
+    if room_of(module.RULE) != DOCTOR:
         raise ValueError(f"the code of a doctor's check must be 8xx behind its letters; got {module.RULE.code}")
     return module
 

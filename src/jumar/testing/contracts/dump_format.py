@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pytest
 
 from jumar.base.errors import RecordingError
 from jumar.recording.foreign.dump import Dump, DumpFormat
@@ -64,14 +63,13 @@ class DumpFormatContract:
         taken = [path.name for path in _strangers(tmp_path) if self.format.recognises(path)]
         assert taken == []
 
-    def test_jumar_opens_its_dump(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_jumar_opens_its_dump(self, tmp_path: Path) -> None:
         """No other format takes the dump first."""
         from jumar.recording.foreign import recognise
 
-        if self.format not in recognise.built_in_formats():
-            monkeypatch.setattr(recognise.installed_formats(), "parts", lambda: (self.format,))
         path = self.write(tmp_path)
-        dump = recognise.open_foreign(path)
+        with recognise.installed_formats().holding(self.format):
+            dump = recognise.open_foreign(path)
         assert dump is not None
         assert dump.kind == self.format.read(path).kind
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from jumar.base.errors import InputError, OutputError
-from jumar.export import CheckpointOptions, export_checkpoint
+from jumar.export import CheckpointReport, export_checkpoint
 from jumar.export.checkpoint import same_bits
-from jumar.export.formats import ExportFormat
+from jumar.export.formats import INSTALLED, ExportFormat
 
 _DTYPES = (
     torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16, torch.int8,
@@ -87,28 +87,24 @@ class ExportFormatContract:
         """An empty state is a state."""
         assert dict(self.written(tmp_path, {})) == {}
 
-    def test_a_checkpoint_is_exported_in_it(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_checkpoint_is_exported_in_it(self, tmp_path: Path) -> None:
         """`jumar export checkpoint IN OUT` writes the format, reads it back and compares."""
-        self.install(monkeypatch)
         torch.save({"model": {"module.weight": torch.ones(2, 3)}}, tmp_path / "in.pth")
         output = tmp_path / f"out{self.format.suffixes[0]}"
-        report = export_checkpoint(tmp_path / "in.pth", output, CheckpointOptions())
+        report = self.exported(tmp_path / "in.pth", output)
         assert (report.num_tensors, report.num_values) == (1, 6)
         assert list(self.format.read(output)) == ["weight"]
 
-    def test_a_value_that_is_no_tensor_comes_back_or_is_refused(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_value_that_is_no_tensor_comes_back_or_is_refused(self, tmp_path: Path) -> None:
         """A format that holds tensors only says so, and Jumar refuses the rest with one sentence."""
-        self.install(monkeypatch)
         torch.save({"weight": torch.ones(2), "head._extra_state": "v1"}, tmp_path / "in.pth")
         output = tmp_path / f"out{self.format.suffixes[0]}"
         if self.format.holds_values:
-            export_checkpoint(tmp_path / "in.pth", output)
+            self.exported(tmp_path / "in.pth", output)
             assert self.format.read(output)["head._extra_state"] == "v1"
         else:
             with pytest.raises(OutputError, match="tensors only"):
-                export_checkpoint(tmp_path / "in.pth", output)
+                self.exported(tmp_path / "in.pth", output)
             assert not output.exists()
 
     def written(self, folder: Path, state: dict[str, Any]) -> Any:
@@ -117,9 +113,7 @@ class ExportFormatContract:
         self.format.write(path, state)
         return self.format.read(path)
 
-    def install(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Have the format known, as if its distribution were installed."""
-        from jumar.export import formats
-
-        if self.format not in formats.BUILT_IN:
-            monkeypatch.setattr(formats.INSTALLED, "parts", lambda: (self.format,))
+    def exported(self, source: Path, output: Path) -> CheckpointReport:
+        """Export a checkpoint, as if the format's distribution were installed."""
+        with INSTALLED.holding(self.format):
+            return export_checkpoint(source, output)

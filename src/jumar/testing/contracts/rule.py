@@ -6,11 +6,13 @@ import ast
 import inspect
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jumar.base.findings import Finding
 from jumar.base.rules import CODE_PATTERN, HEADINGS, Rule, RuleModule, documentation
+from jumar.recording.schema import RUN_FILE
 
 if TYPE_CHECKING:
     from jumar.convert.rules.subject.context import Context
@@ -110,6 +112,46 @@ class RuleContract(DocumentedRuleContract):
     def _findings(self, example: Any) -> list[Finding]:
         """Return the findings alone: `find` may also say what it could not check."""
         return [one for one in self.found(example) if isinstance(one, Finding)]
+
+
+class RoomRuleContract(RuleContract):
+    """A rule of assessment (x2xx), comparison (x3xx) or bottlenecks (x4xx), run by its room.
+
+    An example is what the room takes: the path of a script or recording, or (reference, target) for a comparison.
+    """
+
+    def found(self, example: Any) -> list[Any]:
+        """Return the rule's findings among those of the room."""
+        from jumar.base.rules.installed import with_rule
+
+        with with_rule(self.rule):
+            return [one for one in self._room()(example) if one.code == self.the_rule().code]
+
+    def _room(self) -> Callable[[Any], Sequence[Finding]]:
+        from jumar.base.rules.installed import room_of
+
+        room = room_of(self.the_rule())
+        known = {"convert.assess": _assessed, "comparison": _compared, "advise.bottlenecks": _advised}
+        assert room in known, "the code must be x2xx, x3xx or x4xx"
+        return known[room]
+
+
+def _assessed(path: Any) -> Sequence[Finding]:
+    from jumar.convert.assess import assess_recording, assess_source
+
+    return (assess_recording if (Path(path) / RUN_FILE).is_file() else assess_source)(path).findings
+
+
+def _compared(pair: Any) -> Sequence[Finding]:
+    from jumar.comparison import compare
+
+    return compare(*pair).findings
+
+
+def _advised(path: Any) -> Sequence[Finding]:
+    from jumar.advise.bottlenecks import advise
+
+    return advise(path).findings
 
 
 class ConversionRuleContract(RuleContract):

@@ -8,8 +8,6 @@ from dataclasses import fields
 from itertools import pairwise
 from typing import Any, get_args
 
-import pytest
-
 from jumar.soc.estimate import OperatorShape, TensorShape, operator_cost
 from jumar.soc.profile import CUBE_DTYPES, Family, Overflow, SocProfile
 from jumar.soc.profiles import get_soc
@@ -137,15 +135,12 @@ class SocProfileContract:
         """`jumar assess --soc` asks them."""
         assert SupportTables(self.profile, "2.13").operator("aten::add.Tensor").status
 
-    def test_soc_finds_it_by_its_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_soc_finds_it_by_its_name(self) -> None:
         """In any case, as if its distribution were installed."""
         from jumar.soc import profiles
 
-        if self.profile not in profiles.SOCS.values():
-            others = (one for one in profiles.INSTALLED.parts() if one.name != self.profile.name)
-            parts = (*others, self.profile)
-            monkeypatch.setattr(profiles.INSTALLED, "parts", lambda: parts)
-        assert get_soc(self.profile.name) == get_soc(self.profile.name.lower()) == self.profile
+        with profiles.INSTALLED.holding(self.profile):
+            assert get_soc(self.profile.name) == get_soc(self.profile.name.lower()) == self.profile
 
 
 def _product(size: int) -> OperatorShape:
