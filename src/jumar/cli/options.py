@@ -110,7 +110,7 @@ _NPU_OPTIONS = (
 
 
 def npu_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of the NPU; they reach it as one keyword argument `npu`."""
+    """Give a command the options of the NPU. The command gets them as one keyword argument `npu`."""
 
     @functools.wraps(command)
     def call(*, memory: str | None, **given: Any) -> Any:

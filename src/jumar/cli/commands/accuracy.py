@@ -37,7 +37,7 @@ def command() -> None:
     type=click.Choice(["cpu", "cuda"]),
     default="cpu",
     show_default=True,
-    help="Where the script runs for the losses to reach: cpu gives an NPU or CUDA script the CPU's kernels.",
+    help="Device of the reference losses: cpu runs an NPU or CUDA script with the CPU's kernels.",
 )
 @click.option(
     "--reference", type=click.Path(path_type=Path), metavar="RECORDING", help="Take these losses from a recording."
@@ -48,15 +48,15 @@ def command() -> None:
     type=click.Choice(["float32", "cpu", "float64"]),
     default="float32",
     show_default=True,
-    help="How operators are calculated instead, always by the CPU: with halves widened to float32, in their own "
-    "dtypes, or in float64.",
+    help="How the CPU calculates the operators instead: with halves widened to float32, in their own dtypes, or in "
+    "float64.",
 )
 @click.option(
     "--over",
     type=click.Choice(["both", "operators", "modules"]),
     default="both",
     show_default=True,
-    help="What is searched: operators, modules, or operators and then the modules they run in.",
+    help="What to search: operators, modules, or operators and then the modules they run in.",
 )
 @click.option("--ops", multiple=True, metavar="GLOB", help="Only these operators, e.g. 'aten::*mm'; may be repeated.")
 @click.option("--modules", multiple=True, metavar="GLOB", help="Only these modules, e.g. 'blocks.3'; may be repeated.")
@@ -76,7 +76,7 @@ def command() -> None:
     type=click.Path(path_type=Path),
     default=Path("bisection"),
     show_default=True,
-    help="Folder for the runs and their results; a search that was stopped goes on from it.",
+    help="Folder for the runs and their results; a search that was stopped continues from it.",
 )
 @force_option
 @fail_on_option
@@ -107,7 +107,8 @@ def bisect(
     """Find the operators of SCRIPT that open the gap between its losses here and on a reference device.
 
     The script, unchanged, runs again and again; each time other operators are calculated by the CPU in another
-    precision, below everything that watches the run. Which of them close the gap is an experiment, no correlation.
+    precision, below everything that watches the run. The operators that close the gap are found by experiment, not
+    by correlation.
 
     Example: jumar accuracy bisect --soc Ascend910A train.py --epochs 1
     """
@@ -116,7 +117,7 @@ def bisect(
     from jumar.show import progress
 
     if check is not None and reference is not None:
-        raise UsageError("--check judges the runs, and --reference is not looked at then. Leave one of them out.")
+        raise UsageError("--check judges the runs without the losses of --reference. Leave one of the two out.")
     plan = npu.plan_for(device)
     question = Question(
         device=plan,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("path", type=click.Path(path_type=Path), required=False)
-@click.option("--emulator", is_flag=True, help="Tell what of torch_npu the emulated NPU has; takes no PATH.")
+@click.option("--emulator", is_flag=True, help="List how much of torch_npu the emulated NPU has; takes no PATH.")
 @click.option(
     "--soc",
     default=None,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def command(path: Path | None, emulator: bool, soc: str | None, torch_version: str, as_json: bool, fail_on: str) -> int:
     """Tell which PyTorch calls of PATH the NPU supports, which run on the host, and which fail.
 
-    PATH is a script (the modules beside it that it imports are read too), a folder of sources, or a
-    recording: then the operators that were really executed are assessed. Nothing is run.
+    PATH is a script (read together with the modules that it imports from its folder), a folder of sources, or a
+    recording. Of a recording the executed operators are assessed. Nothing is run.
 
     Example: jumar assess train.py --soc Ascend910B3
     """

@@ -33,7 +33,7 @@ def command() -> None:
 @json_option
 @source
 def list_(*, operator: str, as_json: bool, source: Path) -> int:
-    """Print what is in SOURCE, a line a call: step, rank, name, shapes, ranges."""
+    """Print the calls in SOURCE, one a line: step, rank, name, shapes, ranges."""
     from jumar.base.text import counted
     from jumar.recording.foreign import contents_of
     from jumar.recording.foreign.contents import line
@@ -58,7 +58,11 @@ def _converter(name: str, what: str, noun: str, default: str) -> Callable[..., A
 
     @command.command(name, help=f"Write SOURCE as {what}.")
     @click.option(
-        "-o", "--out", type=click.Path(path_type=Path), metavar="PATH", help=f"Where to.  [default: SOURCE{default}]"
+        "-o",
+        "--out",
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help=f"File or folder to write.  [default: SOURCE{default}]",
     )
     @operator_option
     @force

@@ -111,8 +111,8 @@ def command(
     """Name the first operator that makes NaN or Inf of finite values, where they reach the loss or a parameter.
 
     TARGET is a recording, a dump of another tool, or a script, which is recorded first with ARGS. Masks of -Inf,
-    values that are never read and steps that a loss scaler skips are told apart from overflows that do harm. The
-    exit code is 1 when there is one.
+    values that are never read and steps that a loss scaler skips do no harm and are reported apart. The exit code
+    is 1 when an overflow does harm.
 
     Example: jumar overflow --steps 0:3 train.py
     """

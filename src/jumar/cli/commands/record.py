@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     type=click.Choice(["npu", "cuda", "cpu"]),
     default="npu",
     show_default=True,
-    help="Device to bring up: npu is emulated without torch_npu; cuda has CPU kernels stand in without a GPU; "
-    "cpu brings up none.",
+    help="Device to bring up: npu is emulated without torch_npu; without a GPU, cuda is CPU kernels; "
+    "cpu brings up no device.",
 )
 @npu_options
 @click.option(
@@ -56,20 +56,20 @@ if TYPE_CHECKING:
     type=click.Choice(get_args(Values)),
     default=DEFAULT_VALUES,
     show_default=True,
-    help="What to keep of each tensor besides its shape: nothing, a hash, statistics, statistics and a sketch from "
-    "which two runs' relative error is estimated, or all of it (large).",
+    help="What to keep of each tensor besides its shape: nothing, a hash, statistics, statistics and a sketch (to "
+    "estimate the relative error of two runs), or all values (large).",
 )
 @click.option(
     "--steps",
     metavar="START:END",
     help="Steps to record, from 0, END left out; the script ends after them.  [default: all]",
 )
-@click.option("--go-on", is_flag=True, help="Let the script go on after the last of --steps.")
+@click.option("--go-on", is_flag=True, help="Let the script run on after the last of --steps.")
 @click.option(
     "--budget",
     metavar="SIZE,PERCENT",
-    help="Greatest size of the recording, slowdown of the run, or both: 200MB,20%. What does not fit is left out "
-    "and said. " + SIZE_HELP + "  [default: no limit]",
+    help="Greatest size of the recording, slowdown of the run, or both: 200MB,20%. The recording names what was left "
+    "out. " + SIZE_HELP + "  [default: no limit]",
 )
 @click.option(
     "--tensors-of",

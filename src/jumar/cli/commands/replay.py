@@ -25,8 +25,8 @@ On = Literal["cpu64", "cpu", "npu", "cuda"]
     type=click.Choice(["cpu64", "cpu", "npu", "cuda"]),
     default="cpu64",
     show_default=True,
-    help="Device to run the operators on besides the float64 execution on the CPU: cpu64 is none, npu is emulated "
-    "without torch_npu.",
+    help="Device to run the operators on, in addition to the CPU in float64. cpu64: no other; npu: emulated without "
+    "torch_npu.",
 )
 @click.option(
     "--ops",

@@ -35,7 +35,7 @@ from jumar.cli.options import force_option, json_option
     default="1MB",
     show_default=True,
     metavar="SIZE",
-    help="Size of the tensors; beyond it they are sliced as long as the error stays. " + SIZE_HELP,
+    help="Greatest size of the tensors; larger ones are sliced as long as the error stays. " + SIZE_HELP,
 )
 @force_option
 @json_option
@@ -53,7 +53,7 @@ def command(
     """Write a folder that shows one OPERATOR of RECORDING: a script, its tensors, a pytest and a README.
 
     OPERATOR is a row key, a module path and an operator ("blocks.3.fc1 aten::addmm"), a glob (of several calls the
-    one that is furthest off is taken), or first: the first operator with an error of its own, with --against the
+    one with the greatest error is taken), or first: the first operator with an error of its own, with --against the
     first divergence. The script needs torch and numpy only; it runs on the CPU, on CUDA, on an NPU and, with Jumar
     installed, on the emulated one, and prints each device's error against float64.
 

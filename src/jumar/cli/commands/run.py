@@ -97,7 +97,7 @@ def _refuse_beside_tuning(given: Mapping[str, object]) -> None:
     if names:
         raise UsageError(
             f"AOE_MODE={os.environ['AOE_MODE'].strip()} tunes the script instead of running it, and "
-            f"{' and '.join(names)} would do nothing. Unset AOE_MODE, or leave that out."
+            f"{' and '.join(names)} would do nothing. Unset AOE_MODE, or leave these options out."
         )
 
 
@@ -117,7 +117,7 @@ def _tune(npu: Npu, script: Path, arguments: tuple[str, ...]) -> int:
 
 @contextlib.contextmanager
 def _summary(wanted: bool) -> Iterator[Callable[[int], None] | None]:
-    """Give what to call after each step, and print the summary at the end, also of a script that failed."""
+    """Yield the function to call after each step; print the summary at the end, also of a script that failed."""
     if not wanted:
         yield None
         return

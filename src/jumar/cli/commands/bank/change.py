@@ -1,4 +1,4 @@
-"""`jumar bank prune`: what is of no use any more goes."""
+"""`jumar bank prune`: removes entries that are no longer of use."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--older-than", metavar="DAYS", type=click.FloatRange(min=0), help="What was not changed for so long.")
-@click.option("--other-versions", is_flag=True, help="What this machine measured with other versions or threads.")
-@click.option("--unsatisfied", is_flag=True, help="What was tuned and has no faster policy.")
-@click.option("--dry-run", is_flag=True, help="Only list it.")
+@click.option(
+    "--older-than", metavar="DAYS", type=click.FloatRange(min=0), help="Entries that were not changed for so many days."
+)
+@click.option(
+    "--other-versions", is_flag=True, help="Entries of this machine with other versions or another number of threads."
+)
+@click.option("--unsatisfied", is_flag=True, help="Entries that were tuned and have no faster policy.")
+@click.option("--dry-run", is_flag=True, help="Only list the entries.")
 @bank_option
 @json_option
 def prune(

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("sources", nargs=-1, required=True, metavar="PLACE...")
-@click.option("--skip-others", is_flag=True, help="Leave out what was measured on other devices instead of refusing.")
+@click.option("--skip-others", is_flag=True, help="Leave out entries of other devices instead of refusing the bank.")
 @bank_option
 @json_option
 def merge(*, sources: tuple[str, ...], skip_others: bool, bank: str | None, as_json: bool) -> int:
-    """Take over what the banks at PLACE... (folders or URLs) know.
+    """Take over the entries of the banks at PLACE... (folders or URLs).
 
-    Where both know an operator, the policies that gain more stay, whole: those of one operator were measured on
+    Where both banks have an operator, the policies that gain more stay, and all of them: they were measured on
     top of each other. Of plans in fewer bits, for the same weights and error budget, the faster one stays. A bank
     with entries of another kind of device than this bank and this machine is refused.
     """
@@ -66,7 +66,7 @@ def export(*, out: Path, bank: str | None, force: bool) -> int:
 
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--skip-others", is_flag=True, help="Leave out what was measured on other devices instead of refusing.")
+@click.option("--skip-others", is_flag=True, help="Leave out entries of other devices instead of refusing the bank.")
 @bank_option
 @json_option
 def import_(*, file: Path, skip_others: bool, bank: str | None, as_json: bool) -> int:

@@ -68,7 +68,7 @@ def show(*, key: str, bank: str | None, as_json: bool) -> int:
 @click.argument("source", metavar="RECORDING_OR_MODEL")
 @click.argument("operator", required=False)
 @click.option("--input-shape", default="", metavar="SHAPES", help="Sizes of a model's inputs, as for jumar tune.")
-@click.option("--device", default="cpu", show_default=True, help="The device that is asked for.")
+@click.option("--device", default="cpu", show_default=True, help="The device to look for.")
 @bank_option
 @json_option
 def why_miss(
@@ -76,7 +76,7 @@ def why_miss(
 ) -> int:
     """Say for each operator of a recording, or graph of a model, whether the bank has it.
 
-    For one that it has not, name the property that differs from the nearest entry: a shape, a stride, an
+    Where the bank has none, name the property that differs from the nearest entry: a shape, a stride, an
     argument, an operator, the machine, or the version of an engine. With OPERATOR, those with OPERATOR in the name.
     The source may also be a folder that torch.npu.set_aoe filled; a model is an .onnx or .pt2 file, or
     module:callable.

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _WORDS = {
     "faster": "faster, as the bank says",
-    "same": "no faster than the default by what was measured now",
+    "same": "not faster than the default in this measurement",
     "slower": "slower than the default",
-    "disagrees": "computes something else",
+    "disagrees": "computes other values",
     "not-judged": "not judged",
 }
 _BAD = {"slower", "disagrees"}
@@ -38,8 +38,8 @@ def verify(*, measure: bool, time_budget: str | None, bank: str | None, as_json:
     """Check the bank: the file, every entry, and that each policy has the measurement that let it in.
 
     With --measure every operator tuned on this machine is run again with and without its policies; nothing in the
-    bank changes. Graphs are not: their weights are not in the bank. The exit code is 1 when something is wrong, or a
-    policy disagrees or is slower now.
+    bank changes. Graphs are left out: their weights are not in the bank. The exit code is 1 when something is wrong,
+    or a policy disagrees or is slower now.
     """
     from jumar.tune import this_machine
 

@@ -42,7 +42,7 @@ def check(job: Job) -> int:
 
 
 def as_in_source(finding: Finding) -> Finding:
-    """Return a finding as it is about the unchanged source: what would be converted is still there."""
+    """Return a finding as one about the unchanged source, where nothing is converted yet."""
     if not finding.evidence.get("applied"):
         return finding
     from jumar.convert.rules.order import rules_by_code
@@ -65,7 +65,7 @@ def _place(request: Request, base: Path) -> str:
 
 
 def _write(path: Path, baseline: Baseline, request: Request, place: str) -> int:
-    """Make the file say what is there; what it says of other places stays."""
+    """Write the uses to the file; its entries for other places stay."""
     from jumar.base.files import write_result
 
     if path.exists():

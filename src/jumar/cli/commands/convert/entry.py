@@ -1,4 +1,4 @@
-"""The options of `jumar convert`, and which of its ways a call takes."""
+"""The options of `jumar convert`, and the function that a call leads to."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ Examples:
   jumar convert -i src --check --baseline cuda-uses.txt
   jumar convert -i - < train.py > train_npu.py
 
-distributed -m MAIN [-t MODEL], at the end, makes a script for one device one
-for several. docs/guide-convert.md has the whole story, jumar rule CODE each rule.
+distributed -m MAIN [-t MODEL], at the end, turns a script for one device into
+one for several. docs/guide-convert.md explains all, jumar rule CODE one rule.
 """
 
 
@@ -46,7 +46,7 @@ for several. docs/guide-convert.md has the whole story, jumar rule CODE each rul
     options_metavar="-i IN [OPTIONS]",
 )
 @_sources("-i", "--input", "source", metavar="IN", help="A script, a folder, or - for stdin to stdout.")
-@_sources("--stdin-filename", metavar="NAME", help="With -i -: what the source is called in messages, and its kind.")
+@_sources("--stdin-filename", metavar="NAME", help="With -i -: file name of the source, for messages and for its kind.")
 @_sources("--exclude", multiple=True, metavar="GLOB", help="Leave these files or folders out altogether.")
 @_output(
     "-o",
@@ -68,7 +68,7 @@ for several. docs/guide-convert.md has the whole story, jumar rule CODE each rul
     help="npu: torch_npu's names. agnostic: one script for CUDA, NPU and CPU.",
 )
 @_rewriting("-s", "--specify-device", "specify", is_flag=True, help="Take the device's number from the environment.")
-@_rewriting("-sim", "--similar", "similar", is_flag=True, help="Replace what the NPU lacks by similar APIs.")
+@_rewriting("-sim", "--similar", "similar", is_flag=True, help="Replace APIs that the NPU lacks by similar ones.")
 @_rewriting(
     "-r", "--rule", "rules", type=click.Path(path_type=Path), metavar="FILE", help="Rules of your own, in JSON or TOML."
 )
@@ -89,8 +89,10 @@ for several. docs/guide-convert.md has the whole story, jumar rule CODE each rul
 )
 @_proof("--steps", type=click.IntRange(min=1), metavar="N", help="Training steps of --verify-run.  [default: 3]")
 @_checking("--check", is_flag=True, help="Convert nothing; exit with 1 on uses of CUDA that are new.")
-@_checking("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="With --check: the uses that are known.")
-@_checking("--write-baseline", is_flag=True, help="With --check: make what is there the known uses.")
+@_checking(
+    "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="With --check: the file of the known uses."
+)
+@_checking("--write-baseline", is_flag=True, help="With --check: write the present uses to the baseline.")
 @_checking("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write the findings as SARIF 2.1.0.")
 @_checking(
     "--fail-on",
@@ -102,7 +104,7 @@ for several. docs/guide-convert.md has the whole story, jumar rule CODE each rul
 @_telling("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
 @_telling("-v", "--verbose", is_flag=True, help="Print every finding.")
 @_telling("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to work with.  [default: one a core]")
-@_telling("--no-cache", is_flag=True, help="Convert again what was converted before.")
+@_telling("--no-cache", is_flag=True, help="Convert unchanged files again, too.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[distributed -m MAIN]")
 def command(
     *,
@@ -176,9 +178,9 @@ def _read_rules(path: Path) -> UserRules:
 
 def _test_rules(path: Path | None, rules: UserRules, words: tuple[str | None, ...]) -> int:
     if path is None:
-        raise UsageError('"--test-rules" has an effect only with -r FILE. Give the file whose tests to run.')
+        raise UsageError('"--test-rules" has an effect only with -r FILE. Name the file that holds the tests.')
     if any(words):
-        raise UsageError('"--test-rules" converts nothing: leave "-i" and what stands at the end out.')
+        raise UsageError('"--test-rules" converts nothing. Leave out "-i" and the words at the end.')
     return _run_tests(rules)
 
 

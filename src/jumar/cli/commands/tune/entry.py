@@ -83,7 +83,7 @@ def command(**given: Any) -> int:
 
 
 def _tuned(request: Request, began: float) -> tuple[TuneResult, JumarError | None]:
-    """Check what is asked for, then carry it out; also returned: why the artefact could not be written."""
+    """Check the request and tune; also return why the artefact could not be written."""
     from jumar.show import progress
     from jumar.tune import this_machine, tune
     from jumar.tune.measure.worker.client import Turns
@@ -193,16 +193,18 @@ def _opened(request: Request, job_type: int, selection: Selection | None) -> Ite
     path, arguments = request.path(), request.arguments
     is_model = is_graph_source(str(path)) and not path.is_dir()
     if request.rank is not None and (is_model or is_script(str(path))):
-        raise UsageError(f"--rank is for a recording of several processes, and {path} is none. Leave it out.")
+        raise UsageError(f"--rank is for a recording of several processes, and {path} is not one. Leave it out.")
     if request.input_shape and not is_model:
-        raise UsageError(f"--input-shape is for a model, and {path} is none. Leave it out.")
+        raise UsageError(f"--input-shape is for a model, and {path} is not one. Leave it out.")
     if is_model and not arguments:
         with opened_model(str(path), request.input_shape, selection) as source:
             yield source
         return
     if not is_script(str(path)):
         if arguments:
-            raise UsageError(f"arguments ({' '.join(arguments)}) are for a script, and {path} is none. Leave them out.")
+            raise UsageError(
+                f"arguments ({' '.join(arguments)}) are for a script, and {path} is not one. Leave them out."
+            )
         yield path
         return
     click.echo(f"jumar: running {path} for its first step", err=True)

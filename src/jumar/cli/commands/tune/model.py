@@ -95,7 +95,7 @@ def check_single(path: Path | None, source: Source | Path) -> None:
 
 
 def write_artefact(path: Path, name: str, source: Source | Path, result: TuneResult, machine: Machine) -> None:
-    """Write the tuned model, one graph, to `path`: under its plan, or under what nothing is faster than.
+    """Write the tuned model, one graph, to `path`: with its plan, or with the default plan when none is faster.
 
     `name` is the source as it was named: that of a run that was cut short says so, and the same command replaces it.
     Writes nothing when the graph could not be tuned; the findings say why.

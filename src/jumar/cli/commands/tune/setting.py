@@ -1,4 +1,4 @@
-"""What `jumar tune` takes from its surroundings: the environment, `aoe_config_file`, the machine; and its HTML page."""
+"""`Setting`: what `jumar tune` reads from the environment, `aoe_config_file` and the machine; and its HTML page."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ _OPTIONS = (
         help="Measure on the workers of a Ray cluster like this machine: ray://HOST:PORT, or local.  [default: here]",
     ),
     click.option(
-        "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Write a page, too."
+        "--report",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE.html",
+        help="Also write an HTML page.",
     ),
 )
 
