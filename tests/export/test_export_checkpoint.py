@@ -296,3 +296,9 @@ def test_safetensors_comes_back(tmp_path):
     (tmp_path / "out.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{broken")
     with pytest.raises(InputError, match="damaged"):
         export_checkpoint(tmp_path / "out.safetensors", tmp_path / "again.pt")
+
+
+def test_a_file_of_another_kind_is_named_by_its_beginning(tmp_path):
+    (tmp_path / "train.py").write_text("import torch\n")
+    with pytest.raises(InputError, match="is no PyTorch checkpoint: it begins with b'import t'; name a file"):
+        export_checkpoint(tmp_path / "train.py", tmp_path / "out.pt")

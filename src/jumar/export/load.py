@@ -74,6 +74,10 @@ def _rebuild_npu_tensor(
 
 def _refused(path: Path, error: Exception) -> str:
     text = str(error)
+    with path.open("rb") as file:
+        head = file.read(8)
+    if head and not head.startswith((b"PK", b"\x80")):  # a zip archive, or a pickle
+        return f"{path} is no PyTorch checkpoint: it begins with {head!r}; name a file that torch.save wrote."
     match = _GLOBAL.search(text)
     if match is None and "Unsupported" not in text and "GLOBAL" not in text:
         return _damaged(path, error)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jumar.base.text import size_text
+from jumar.base.text import counted, size_text
 
 if TYPE_CHECKING:
     from jumar.export import CheckpointReport, OnnxReport
@@ -28,8 +28,8 @@ def print_export(report: CheckpointReport | OnnxReport) -> None:
 def _checkpoint_lines(report: CheckpointReport) -> list[str]:
     dtypes = ", ".join(f"{number} {name}" for name, number in report.num_by_dtype.items())
     lines = [
-        f"Wrote {report.output}: {report.num_tensors} tensors, {report.num_values:,} values, "
-        f"{size_text(report.size_bytes)}; read back and equal bit by bit.",
+        f"Wrote {report.output}: {counted(report.num_tensors, 'tensor')}, "
+        f"{counted(report.num_values, 'value')}, {size_text(report.size_bytes)}; read back and equal bit by bit.",
         f"dtypes: {dtypes}; on the CPU",
         f"weights found under: {report.found_under or 'the whole file'}",
     ]
