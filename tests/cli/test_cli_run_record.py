@@ -54,6 +54,13 @@ def test_record_writes_a_recording_and_says_what_comes_next(jumar, tmp_path: Pat
     assert (recording.steps(), recording.info.command[0]) == ([0, 1, 2], "train.py")
 
 
+def test_a_script_that_asks_for_cuda_is_told_both_ways_on(jumar, tmp_path: Path, capsys) -> None:
+    (tmp_path / "gpu.py").write_text("raise AssertionError('Torch not compiled with CUDA enabled')")
+    assert jumar("record", "-o", "out", "--device", "cpu", "gpu.py") == 2
+    said = capsys.readouterr().err
+    assert "gpu.py asks for CUDA; record it with --device cuda, or convert it first: jumar convert -i gpu.py" in said
+
+
 def test_record_ends_the_script_after_the_steps_asked_for(jumar, tmp_path: Path, capsys) -> None:
     code = jumar("record", "-o", "out", "--device", "cpu", "--steps", "1:2", "train.py")
     assert (code, Recording.open(tmp_path / "out").steps()) == (0, [1])

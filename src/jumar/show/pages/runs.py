@@ -120,6 +120,9 @@ def tell_recorded(out: Path, script: Path, end: RunEnd, *, for_tuning: bool) -> 
         click.echo(f"jumar: next, tune its operators: jumar tune {out}", err=True)
     elif num_rows:
         click.echo(f"jumar: next, compare with another recording: jumar compare REFERENCE {out}", err=True)
+    elif end.error and "CUDA" in _raised(end.error):
+        advice = f"record it with --device cuda, or convert it first: jumar convert -i {script}"
+        click.echo(f"jumar: no step was completed, because {script} asks for CUDA; {advice}", err=True)
     else:
         click.echo("jumar: no step was completed: nothing to compare. See docs/guide-record.md on steps.", err=True)
 
