@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -42,20 +43,7 @@ from jumar.cli.options import exit_code, fail_on_option, force_option, json_opti
 @fail_on_option
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("arguments", nargs=-1, metavar="[-- ARGS]...")
-def command(
-    out: Path,
-    steps: int,
-    soc: str,
-    torch_version: str,
-    reference: str,
-    values: str,
-    seed: int,
-    force: bool,
-    as_json: bool,
-    fail_on: str,
-    script: Path,
-    arguments: tuple[str, ...],
-) -> int:
+def command(*, as_json: bool, fail_on: str, **given: Any) -> int:
     """Take a CUDA training script to the NPU, with proof.
 
     Converts SCRIPT and the modules beside it, runs the original on the reference device and the
@@ -71,18 +59,7 @@ def command(
     from jumar.show import print_page, progress
     from jumar.show.port import write_port
 
-    options = PortOptions(
-        script=script,
-        arguments=arguments,
-        out=out,
-        steps=steps,
-        soc=soc,
-        torch_version=torch_version,
-        reference=reference,  # type: ignore[arg-type]  # click.Choice checked it
-        values=values,  # type: ignore[arg-type]
-        seed=seed,
-        force=force,
-    )
+    options = PortOptions(**given)
     with progress() as bars:
         result = port(options, bars)
         task = bars.add_task("Write the page", total=1)

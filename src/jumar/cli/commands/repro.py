@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -39,17 +40,7 @@ from jumar.cli.options import force_option, json_option
 )
 @force_option
 @json_option
-def command(
-    *,
-    recording: Path,
-    operator: str,
-    out: Path,
-    against: Path | None,
-    context: int,
-    max_size: str,
-    force: bool,
-    as_json: bool,
-) -> int:
+def command(*, max_size: str, as_json: bool, **given: Any) -> int:
     """Write a folder that shows one OPERATOR of RECORDING: a script, its tensors, a pytest and a README.
 
     OPERATOR is a row key, a module path and an operator ("blocks.3.fc1 aten::addmm"), a glob (of several calls the
@@ -63,15 +54,7 @@ def command(
     from jumar.comparison.repro import write_repro
     from jumar.show import json_text
 
-    written = write_repro(
-        recording,
-        operator,
-        out,
-        against=against,
-        context=context,
-        max_bytes=parse_size(max_size, "--max-size"),
-        force=force,
-    )
+    written = write_repro(max_bytes=parse_size(max_size, "--max-size"), **given)
     if as_json:
         click.echo(json_text(written.to_json()), nl=False)
         return 0

@@ -41,7 +41,7 @@ def _answer(result: PortResult) -> tuple[Status, str]:
         return "failed", f"{name} ran, but left nothing that can be compared."
     steps = _steps(result.target.num_steps)
     if comparison.status == "diverge":
-        return "attention", f"{name} runs on the NPU, but its results part from the reference: {_divergence(result)}"
+        return "attention", f"{name} runs on the NPU, but its results differ from the reference: {_divergence(result)}"
     if comparison.status == "incomparable":
         return "attention", f"{name} runs on the NPU, but the two runs cannot be compared: {_first(result, 'accuracy')}"
     errors = [f for f in result.findings if f.severity >= Severity.ERROR]

@@ -50,8 +50,8 @@ _OPTIONS = (
         default="cpu",
         show_default=True,
         metavar="cpu|cuda|npu|npu:SOC",
-        help="cpu, cuda and, by torch_npu, npu are measured; npu:Ascend910A is emulated, as is npu without torch_npu: "
-        "its times are estimated. Job type 1 is not for cuda.",
+        help="cpu, cuda and npu (through torch_npu) are measured. npu:Ascend910A, and npu without torch_npu, are "
+        "emulated: their times are estimated. Job type 1 is not for cuda.",
     ),
     click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]"),
 )
