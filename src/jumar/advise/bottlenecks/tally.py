@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -153,10 +153,3 @@ def percent_text(part: float) -> str:
     if 0 < value < 0.1:
         return "under 0.1 %"
     return f"{value:.0f} %" if value >= 1 or value == 0 else f"{value:.1f} %"
-
-
-def listing(items: Iterable[str], limit: int = 3) -> str:
-    """Return `a, b, c and 4 more`."""
-    names = list(items)
-    text = ", ".join(names[:limit])
-    return f"{text} and {len(names) - limit} more" if len(names) > limit else text

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 
 Cell = None | bool | int | float | str
@@ -92,6 +93,13 @@ def _exponential(value: int | float, significant: int) -> str:
 
 def _without_zeros(text: str) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def listing(items: Iterable[str], limit: int = 3) -> str:
+    """Return `a, b, c and 4 more`: the first `limit` items, and how many others there are."""
+    names = list(items)
+    more = f" and {len(names) - limit:,} more" if len(names) > limit else ""
+    return ", ".join(names[:limit]) + more
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from jumar.base.text import listing
 from jumar.capture.probes.source import is_users
 
 
@@ -68,5 +69,4 @@ def _with(regions: Mapping[Any, str], way: str) -> list[Any]:
 
 def _named(codes: list[Any], num_named: int = 5) -> str:
     names = sorted({f"{code.co_name} ({Path(code.co_filename).name}:{code.co_firstlineno})" for code in codes})
-    more = f" and {len(names) - num_named} more" if len(names) > num_named else ""
-    return ", ".join(names[:num_named]) + more
+    return listing(names, num_named)

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from jumar.base.text import listing
 from jumar.comparison.align.matching import Matching, Pair, Value
 from jumar.comparison.model.calls import Call
 from jumar.recording.schema import CallRow, TensorRow
@@ -244,7 +245,7 @@ def _outer_reads(matching: Matching, side: int, part: frozenset[int]) -> dict[Va
 
 def _words(matching: Matching, side: int, part: Iterable[int]) -> str:
     names = list(dict.fromkeys(matching.calls[side][k].row.name for k in sorted(part)))
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")
+    return listing(names, SHOWN)
 
 
 def _unpair_split_biases(matching: Matching) -> None:

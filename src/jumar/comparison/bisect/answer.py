@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from jumar.base.text import listing
 from jumar.comparison.bisect.results import Bisection, Trial
 from jumar.comparison.bisect.rules import causal_operators
 from jumar.comparison.bisect.units import How, Unit
@@ -81,10 +82,7 @@ def named(units: Sequence[Unit]) -> str:
         return " and ".join(map(str, units))
     operators = list(dict.fromkeys(unit.operator for unit in units))
     modules = list(dict.fromkeys(unit.module_path for unit in units))
-    shown = ", ".join(operators[:MAX_NAMED]) + (
-        f" and {len(operators) - MAX_NAMED} more" * (len(operators) > MAX_NAMED)
-    )
-    return f"{shown} of {len(modules)} modules"
+    return f"{listing(operators, MAX_NAMED)} of {len(modules)} modules"
 
 
 def _notes(best: Trial | None, minimal: bool) -> tuple[str, ...]:

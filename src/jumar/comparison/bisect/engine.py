@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from jumar.base.errors import UsageError
+from jumar.base.text import listing
 from jumar.comparison.bisect import runs
 from jumar.comparison.bisect.answer import Evidence, conclude
 from jumar.comparison.bisect.results import Bisection, Trial
@@ -129,8 +130,7 @@ class _Search:
 
             def test(names: Sequence[str], groups: Mapping[str, list[Unit]] = groups) -> bool:
                 chosen = [unit for name in names for unit in groups[name]]
-                shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-                return self._trial(chosen, shown).closed >= wanted
+                return self._trial(chosen, listing(names)).closed >= wanted
 
             names, sure = smallest(list(groups), test)
             left = [unit for name in names for unit in groups[name]]

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jumar.base.findings import Finding, Location
+from jumar.base.text import listing
 from jumar.convert.facts.use import Use
 from jumar.convert.model.words import names_device, names_kernel
 from jumar.convert.rules.tree import words_across_files
@@ -91,10 +92,9 @@ def _is_mixed(name: str, key: _Key) -> bool:
 
 def _finding(name: str, key: _Key, reason: str, place: tuple[str, int]) -> Finding:
     places = [f"{path}:{use.line}" for path, use in key.roles("write", "read")]
-    more = f" and {len(places) - _MAX_NAMED} more" if len(places) > _MAX_NAMED else ""
     return words_across_files.RULE.finding(
         f"The words given to `{name}` stay in all files, because {reason}.",
         where=Location(path=place[0], line=place[1]),
         evidence={"key": name, "places": list(places)},
-        action=f"Change them together by hand where they mean the device: {', '.join(places[:_MAX_NAMED])}{more}.",
+        action=f"Change them together by hand where they mean the device: {listing(places, _MAX_NAMED)}.",
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from jumar.base.findings import Severity
+from jumar.base.text import listing
 from jumar.convert.files.draft.drafting import convert_with
 from jumar.convert.files.draft.kind import FileKind, is_text
 from jumar.convert.model.edits import Proposal
@@ -71,25 +72,20 @@ def _report(text: str, is_cuda: bool) -> Proposal:
     operators, kernels = bound_operators(code), sorted(set(_KERNEL.findall(code)))
     module = _MODULE.search(code)
     span = module.span() if module is not None else (0, min(len(text), text.find("\n") + 1 or len(text)))
-    what = f"binds {_listed(operators)}" if operators else "binds no operator itself"
+    what = f"binds {listing(operators, 6)}" if operators else "binds no operator itself"
     kind = "CUDA source" if is_cuda else "C++ source for CUDA"
     known = _counterparts(operators or kernels)
     evidence = {"operators": list(operators), "kernels": list(kernels), "libraries": _libraries(code)}
     return Proposal(
         rule=RULE,
         span=span,
-        message=f"The {kind} {what}" + (f" and defines {_listed(kernels)}." if kernels else "."),
+        message=f"The {kind} {what}" + (f" and defines {listing(kernels, 6)}." if kernels else "."),
         severity=Severity.WARNING if operators or kernels else Severity.INFO,
         action=(f"On an NPU use {'; '.join(known)}. " if known else "")
         + "Keep a PyTorch implementation for other devices, or write the kernel in Ascend C and register it for"
         " PrivateUse1 with torch_npu.utils.cpp_extension.NpuExtension.",
         evidence=evidence,
     )
-
-
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:6])
-    return f"{shown} and {len(names) - 6} more" if len(names) > 6 else shown
 
 
 def _counterparts(names: list[str]) -> list[str]:

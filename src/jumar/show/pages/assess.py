@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.base.findings import Finding, Severity
+from jumar.base.text import listing
 
 if TYPE_CHECKING:
     from jumar.convert.assess import Assessment, EmulatorCoverage, GroupCoverage
@@ -87,5 +88,4 @@ def _places(finding: Finding) -> str:
     """Return the first places of a finding on one line."""
     known = finding.evidence.get("places")
     places = [str(place) for place in known] if isinstance(known, list) else [str(finding.where)]
-    more = f" and {len(places) - MAX_PLACES} more" if len(places) > MAX_PLACES else ""
-    return ", ".join(places[:MAX_PLACES]) + more
+    return listing(places, MAX_PLACES)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from jumar.base.text import counted, size_text
+from jumar.base.text import counted, listing, size_text
 
 if TYPE_CHECKING:
     from jumar.npu.profiler.summary import Summary
@@ -58,9 +58,8 @@ def lines(summary: Summary) -> Iterator[tuple[str, str]]:
 def _on_host(summary: Summary) -> str:
     if not summary.host_operators:
         return ", all on the device"
-    names = [f"{name} ({number:,})" for name, number in list(summary.host_operators.items())[:MAX_OPERATORS]]
-    more = len(summary.host_operators) - len(names)
-    return f"; on the host, without an NPU kernel: {', '.join(names)}" + (f" and {more} more" if more else "")
+    names = [f"{name} ({number:,})" for name, number in summary.host_operators.items()]
+    return f"; on the host, without an NPU kernel: {listing(names, MAX_OPERATORS)}"
 
 
 class StepProgress:

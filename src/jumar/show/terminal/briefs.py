@@ -8,7 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from jumar.base.findings import Finding, Severity
-from jumar.base.text import counted
+from jumar.base.text import counted, listing
 from jumar.base.text.digits import cell_text, number_text
 from jumar.show.blocks.page import BarChart, Block, Diff, FindingList, Heat, KeyValues, LineChart, Listing, Table
 from jumar.show.blocks.page import Text as TextBlock
@@ -52,9 +52,7 @@ def group_lines(findings: Sequence[Finding], sheet: Sheet, title: str = "") -> l
     lines = sheet.hang(lead, sheet.prose(title or first.message))
     places = list(dict.fromkeys(str(finding.where) for finding in findings if str(finding.where)))
     if places:
-        hidden = len(places) - _MOST_PLACES
-        text = ", ".join(places[:_MOST_PLACES]) + (f" and {hidden:,} more" if hidden > 0 else "")
-        lines += sheet.hang(indent, sheet.plain(text, QUIET_STYLE))
+        lines += sheet.hang(indent, sheet.plain(listing(places, _MOST_PLACES), QUIET_STYLE))
     if first.action:
         lines += sheet.hang(indent, sheet.prose(f"→ {first.action}"))
     return lines

@@ -42,10 +42,11 @@ from dataclasses import dataclass, field
 from jumar.advise.bottlenecks.cost import Cost
 from jumar.advise.bottlenecks.run import Run, StepView
 from jumar.advise.bottlenecks.shapes import Origin, ShapeChange, find_origins
-from jumar.advise.bottlenecks.tally import listing, number_text, per_step, split_source
+from jumar.advise.bottlenecks.tally import number_text, per_step, split_source
 from jumar.advise.checks import Outcomes, not_checked
 from jumar.base.findings import Finding, Json, Location, Severity
 from jumar.base.rules import Rule
+from jumar.base.text import listing
 from jumar.recording.schema import CallRow
 
 RULE = Rule(

@@ -34,12 +34,12 @@ from functools import cache
 
 from jumar.advise.bottlenecks.cost import Cost
 from jumar.advise.bottlenecks.run import Call, OperatorSupport, Run
-from jumar.advise.bottlenecks.tally import Tally, listing, per_step, percent_text, rate_text, share
+from jumar.advise.bottlenecks.tally import Tally, per_step, percent_text, rate_text, share
 from jumar.advise.bottlenecks.tensors import size_bytes
 from jumar.advise.checks import Outcomes, not_checked
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
-from jumar.base.text import size_text
+from jumar.base.text import listing, size_text
 from jumar.operators import has
 
 RULE = Rule(

@@ -33,10 +33,11 @@ import math
 
 from jumar.advise.bottlenecks.cost import Cost
 from jumar.advise.bottlenecks.run import Call, Run
-from jumar.advise.bottlenecks.tally import Tally, listing, number_text, per_step, percent_text, share
+from jumar.advise.bottlenecks.tally import Tally, number_text, per_step, percent_text, share
 from jumar.advise.checks import Outcomes
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
+from jumar.base.text import listing
 
 RULE = Rule(
     code="JM407",

@@ -33,11 +33,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from jumar.advise.bottlenecks.run import Call, Run
-from jumar.advise.bottlenecks.tally import Tally, listing, per_step, percent_text, share
+from jumar.advise.bottlenecks.tally import Tally, per_step, percent_text, share
 from jumar.advise.bottlenecks.tensors import arguments, is_half
 from jumar.advise.checks import Outcomes, not_checked
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
+from jumar.base.text import listing
 from jumar.operators import has
 from jumar.operators.flops import product
 

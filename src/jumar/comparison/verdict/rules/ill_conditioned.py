@@ -33,7 +33,7 @@ import math
 
 from jumar.base.findings import Finding, Location, Severity
 from jumar.base.rules import Rule
-from jumar.base.text import counted
+from jumar.base.text import counted, listing
 from jumar.comparison.model.results import OperatorDiff
 from jumar.comparison.walk.evidence import Evidenced
 
@@ -88,11 +88,10 @@ def _error(diff: OperatorDiff) -> float | None:
 
 
 def _finding(step: int, noisy: list[tuple[float, OperatorDiff]]) -> Finding:
-    shown = ", ".join(f"{_name(diff)} differs by {100 * error:.0f} % of its own norm" for error, diff in noisy[:SHOWN])
-    more = f" and {len(noisy) - SHOWN} more" if len(noisy) > SHOWN else ""
+    shown = listing((f"{_name(diff)} differs by {100 * error:.0f} % of its own norm" for error, diff in noisy), SHOWN)
     first = noisy[0][1]
     return RULE.finding(
-        f"The gradients of {counted(len(noisy), 'parameter')} are noise: {shown}{more}; their sums cancel, and the "
+        f"The gradients of {counted(len(noisy), 'parameter')} are noise: {shown}; their sums cancel, and the "
         "operators that made them agree.",
         where=Location(module_path=first.module_path, phase="backward", step=step, rank=first.rank),
         evidence={"parameters": {_name(diff): error for error, diff in noisy}},

@@ -35,7 +35,7 @@ from collections.abc import Sequence
 
 from jumar.base.findings import Finding, Json, Location, Severity
 from jumar.base.rules import Rule
-from jumar.base.text import counted
+from jumar.base.text import counted, listing
 from jumar.comparison.model.correspondence import StructuralDiff
 from jumar.comparison.model.results import UnmatchedCall
 from jumar.comparison.model.words import split_source
@@ -133,10 +133,9 @@ def _calls(calls: Sequence[UnmatchedCall]) -> str:
     if not calls:
         return ""
     counts = Counter(call.name for call in calls)
-    shown = ", ".join(name if times == 1 else f"{name} ×{times}" for name, times in list(counts.items())[:SHOWN])
-    more = f" and {len(counts) - SHOWN} more" if len(counts) > SHOWN else ""
+    shown = listing((name if times == 1 else f"{name} ×{times}" for name, times in counts.items()), SHOWN)
     source = next((call.source for call in calls if call.source), "")
-    return f"{shown}{more}{f' ({source})' if source else ''}"
+    return f"{shown}{f' ({source})' if source else ''}"
 
 
 def _json(calls: Sequence[UnmatchedCall]) -> Json:

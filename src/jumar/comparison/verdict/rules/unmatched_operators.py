@@ -31,7 +31,7 @@ from collections.abc import Sequence
 
 from jumar.base.findings import Finding, Json, Severity
 from jumar.base.rules import Rule
-from jumar.base.text import counted
+from jumar.base.text import counted, listing
 from jumar.comparison.model.results import UnmatchedCall
 from jumar.comparison.walk.evidence import Evidenced
 
@@ -68,5 +68,4 @@ def _counted(calls: Sequence[UnmatchedCall]) -> Counter[str]:
 
 
 def _names(counts: Counter[str]) -> str:
-    shown = ", ".join(f"{name} ×{count}" for name, count in counts.most_common(4))
-    return shown + (f" and {len(counts) - 4} more" if len(counts) > 4 else "")
+    return listing((f"{name} ×{count}" for name, count in counts.most_common()), 4)

@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
+from jumar.base.text import listing
 from jumar.convert.assess.subject import Assessed, first_place, shown
 
 RULE = Rule(
@@ -46,11 +47,10 @@ def find(subject: Assessed) -> Iterator[Finding]:
     if not found:
         return
     by_use = sorted(found, key=lambda row: -row.num_uses)
-    names = ", ".join(row.name for row in by_use[:MAX_NAMES])
-    more = f" and {len(found) - MAX_NAMES} more" if len(found) > MAX_NAMES else ""
+    names = listing((row.name for row in by_use), MAX_NAMES)
     verb = "API is" if len(found) == 1 else "APIs are"
     yield RULE.finding(
-        f"{len(found)} {verb} in no table for {subject.tables.soc.name}: {names}{more}.",
+        f"{len(found)} {verb} in no table for {subject.tables.soc.name}: {names}.",
         where=first_place(by_use[0]),
         evidence={"apis": [{"name": row.name, "num_uses": row.num_uses, "places": shown(row.where)} for row in by_use]},
         why="They may well work: the vendor has only not verified them.",

@@ -8,6 +8,7 @@ import libcst as cst
 
 from jumar.base.findings import Json, Severity
 from jumar.base.rules import Rule
+from jumar.base.text import listing
 from jumar.convert.model.edits import Proposal
 from jumar.convert.model.project import ProjectFacts
 from jumar.convert.model.spans import Span
@@ -87,7 +88,7 @@ def shown(lines: Sequence[int]) -> str:
     if len(lines) == 1:
         return f"line {lines[0]}"
     if len(lines) > _MAX_LINES:
-        return f"lines {', '.join(map(str, lines[:_MAX_LINES]))} and {len(lines) - _MAX_LINES} more"
+        return f"lines {listing(map(str, lines), _MAX_LINES)}"
     return f"lines {', '.join(map(str, lines[:-1]))} and {lines[-1]}"
 
 
