@@ -193,3 +193,11 @@ def step_stem(step: int, rank: int) -> str:
 def end_file(rank: int) -> str:
     """Return the name of the file that marks the end of `rank`."""
     return f"end-rank-{rank}.json"
+
+
+def split_source(source: str) -> tuple[str | None, int | None]:
+    """Return file and line of `train.py:41`; (None, None) when it is empty."""
+    if not source:
+        return None, None
+    path, _, line = source.rpartition(":")
+    return (path, int(line)) if path and line.isdigit() else (source, None)

@@ -10,8 +10,9 @@ from step_builder import StepBuilder
 from torch.utils.flop_counter import FlopCounterMode
 
 from jumar.advise.bottlenecks.layout import is_dense
-from jumar.advise.bottlenecks.tally import number_text, split_source
+from jumar.advise.bottlenecks.tally import number_text
 from jumar.advise.bottlenecks.tensors import copy_of, flops, is_view, size_bytes, traffic_bytes, written_storages
+from jumar.recording.schema import split_source
 
 
 def test_an_expanded_dimension_is_stored_once():
@@ -136,7 +137,7 @@ def test_counts_have_one_digit_after_the_point_at_most(value, text):
 
 
 @pytest.mark.parametrize(
-    ("source", "parts"), [("train.py:41", ("train.py", 41)), ("", ("", None)), ("C:x.py", ("C:x.py", None))]
+    ("source", "parts"), [("train.py:41", ("train.py", 41)), ("", (None, None)), ("C:x.py", ("C:x.py", None))]
 )
 def test_a_source_is_a_path_and_a_line(source, parts):
     assert split_source(source) == parts

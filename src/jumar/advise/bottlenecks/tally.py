@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from jumar.advise.bottlenecks.run import Call, Totals
 from jumar.base.findings import Json, Location
+from jumar.recording.schema import split_source
 
 MAX_LISTED = 8
 """Module paths and source lines listed in the evidence; the evidence also gives their full number."""
@@ -88,7 +89,7 @@ class Tally:
             return Location()
         (source, module_path, operator, phase), _ = self.places.most_common(1)[0]
         path, line = split_source(source)
-        return Location(path=path or None, line=line, module_path=module_path or None, operator=operator, phase=phase)
+        return Location(path=path, line=line, module_path=module_path or None, operator=operator, phase=phase)
 
     def modules_text(self) -> str:
         """Return `in stage2.0` or `in 16 modules (stage2.0 to stage4.3)`; empty when no module is known."""
@@ -101,12 +102,6 @@ class Tally:
 def at_text(source: str) -> str:
     """Return ` at train.py:41`; empty when the source is not known."""
     return f" at {source}" if source else ""
-
-
-def split_source(source: str) -> tuple[str, int | None]:
-    """Return ("train.py", 41) for `train.py:41`; the line is None when there is none."""
-    path, separator, line = source.rpartition(":")
-    return (path, int(line)) if separator and line.isdigit() else (source, None)
 
 
 def per_step(value: float, totals: Totals) -> float:

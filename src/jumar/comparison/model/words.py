@@ -7,6 +7,7 @@ from typing import Protocol
 
 from jumar.base.findings import Json, Location
 from jumar.comparison.model.results import OperatorDiff, TensorDiff
+from jumar.recording.schema import split_source
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -81,14 +82,6 @@ def located(item: Placed, operator: str) -> Location:
         step=item.step,
         rank=item.rank,
     )
-
-
-def split_source(source: str) -> tuple[str | None, int | None]:
-    """Return file and line of `train.py:41`; (None, None) when it is empty."""
-    if not source:
-        return None, None
-    path, _, line = source.rpartition(":")
-    return (path, int(line)) if path and line.isdigit() else (source, None)
 
 
 def place(item: Placed, nowhere: str = "outside any module") -> str:

@@ -11,6 +11,7 @@ from jumar.convert.assess.model import Assessment, Row
 from jumar.convert.assess.rules import OF_RECORDING, findings
 from jumar.convert.assess.subject import Assessed
 from jumar.recording import CallRow, Recording
+from jumar.recording.schema import split_source
 from jumar.soc import DEFAULT_SOC
 from jumar.soc.support import SupportTables
 
@@ -70,10 +71,10 @@ def _add(calls: _Calls, row: CallRow) -> None:
     calls.num += 1
     calls.duration_us += row.duration_us
     calls.dtypes.update(tensor.dtype for tensor in (*row.inputs, *row.outputs))
-    path, _, line = row.source.rpartition(":")
+    path, line = split_source(row.source)
     place = Location(
-        path=path or None,
-        line=int(line) if path and line.isdigit() else None,
+        path=path,
+        line=line,
         module_path=row.module_path or None,
         operator=row.name,
         phase=row.phase,

@@ -6,8 +6,8 @@ from datetime import datetime
 from pathlib import Path
 
 from jumar.comparison import OperatorDiff
-from jumar.comparison.model.words import split_source
 from jumar.recording.reader import RecordingLike
+from jumar.recording.schema import split_source
 from jumar.show.blocks.page import Block
 from jumar.show.blocks.pictures import Excerpt
 

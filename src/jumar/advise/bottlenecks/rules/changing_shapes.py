@@ -42,12 +42,12 @@ from dataclasses import dataclass, field
 from jumar.advise.bottlenecks.cost import Cost
 from jumar.advise.bottlenecks.run import Run, StepView
 from jumar.advise.bottlenecks.shapes import Origin, ShapeChange, find_origins
-from jumar.advise.bottlenecks.tally import number_text, per_step, split_source
+from jumar.advise.bottlenecks.tally import number_text, per_step
 from jumar.advise.checks import Outcomes, not_checked
 from jumar.base.findings import Finding, Json, Location, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import listing
-from jumar.recording.schema import CallRow
+from jumar.recording.schema import CallRow, split_source
 
 RULE = Rule(
     code="JM403",
@@ -199,7 +199,7 @@ def _where(group: Group) -> Location:
     change = group.changes[0]
     path, line = split_source(change.source)
     return Location(
-        path=path or None,
+        path=path,
         line=line,
         module_path=change.module_path or None,
         operator=change.operator or None,

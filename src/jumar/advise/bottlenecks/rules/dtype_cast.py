@@ -49,13 +49,13 @@ from jumar.advise.bottlenecks.tally import (
     percent_text,
     rate_text,
     share,
-    split_source,
 )
 from jumar.advise.bottlenecks.tensors import tensor_key
 from jumar.advise.checks import Outcomes
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import size_text
+from jumar.recording.schema import split_source
 
 RULE = Rule(
     code="JM404",

@@ -43,13 +43,14 @@ from typing import NamedTuple
 from jumar.advise.bottlenecks.cost import Cost
 from jumar.advise.bottlenecks.layout import is_reordered, relaid_input, who_reordered
 from jumar.advise.bottlenecks.run import Call, Run, StepView
-from jumar.advise.bottlenecks.tally import Tally, at_text, per_step, percent_text, rate_text, share, split_source
+from jumar.advise.bottlenecks.tally import Tally, at_text, per_step, percent_text, rate_text, share
 from jumar.advise.bottlenecks.tensors import contiguous_bytes, size_bytes
 from jumar.advise.checks import Outcomes, not_checked
 from jumar.base.findings import Finding, Json, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import size_text
 from jumar.operators import has, has_any, short_name
+from jumar.recording.schema import split_source
 
 RULE = Rule(
     code="JM402",

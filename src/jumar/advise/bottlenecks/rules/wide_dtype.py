@@ -43,14 +43,13 @@ from jumar.advise.bottlenecks.tally import (
     per_step,
     percent_text,
     share,
-    split_source,
 )
 from jumar.advise.bottlenecks.tensors import size_bytes
 from jumar.advise.checks import Outcomes
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import size_text
-from jumar.recording.schema import CallRow, TensorRow
+from jumar.recording.schema import CallRow, TensorRow, split_source
 
 RULE = Rule(
     code="JM405",
@@ -123,7 +122,7 @@ def _float_finding(run: Run, entry: Entry, tally: Tally) -> Finding:
         f"float64 enters at `{operator}`{at_text(source)}, and {number_text(calls)} {noun} on it each step"
         f"{tally.modules_text()}: {percent_text(share(tally.num_launches, totals.num_launches))} of the operators, "
         f"{size_text(moved)}.",
-        where=replace(tally.where(), path=path or None, line=line, operator=operator),
+        where=replace(tally.where(), path=path, line=line, operator=operator),
         evidence={**tally.evidence(totals), "entry": operator, "entry_source": source, "dtype": "float64"},
         why="The NPU's cube and vector units have no float64: these operators run on slow paths or on the host.",
         action="Create the tensor as float32 (`dtype=torch.float32`, `np.float32`) where it enters.",

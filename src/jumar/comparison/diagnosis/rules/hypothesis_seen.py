@@ -32,7 +32,7 @@ from __future__ import annotations
 from jumar.base.findings import Finding, Location, Severity
 from jumar.base.rules import Rule
 from jumar.comparison.diagnosis.results import Diagnosis
-from jumar.comparison.model.words import split_source
+from jumar.recording.schema import split_source
 
 RULE = Rule(
     code="JM341",

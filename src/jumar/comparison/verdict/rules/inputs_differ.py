@@ -33,8 +33,9 @@ from __future__ import annotations
 from jumar.base.findings import Finding, Location, Severity
 from jumar.base.rules import Rule
 from jumar.comparison.measure.leaves import Leaf
-from jumar.comparison.model.words import number, split_source, tensor_json
+from jumar.comparison.model.words import number, tensor_json
 from jumar.comparison.walk.evidence import Evidenced
+from jumar.recording.schema import split_source
 
 RULE = Rule(
     code="JM302",

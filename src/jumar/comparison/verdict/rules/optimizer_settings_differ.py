@@ -28,8 +28,8 @@ from __future__ import annotations
 
 from jumar.base.findings import Finding, Location, Severity
 from jumar.base.rules import Rule
-from jumar.comparison.model.words import split_source
 from jumar.comparison.walk.evidence import Evidenced
+from jumar.recording.schema import split_source
 
 RULE = Rule(
     code="JM313",

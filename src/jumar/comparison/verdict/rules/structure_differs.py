@@ -38,9 +38,9 @@ from jumar.base.rules import Rule
 from jumar.base.text import counted, listing
 from jumar.comparison.model.correspondence import StructuralDiff
 from jumar.comparison.model.results import UnmatchedCall
-from jumar.comparison.model.words import split_source
 from jumar.comparison.walk.evidence import Evidenced
 from jumar.operators import canonical_name, named
+from jumar.recording.schema import split_source
 
 RULE = Rule(
     code="JM311",
