@@ -113,11 +113,12 @@ def test_the_scaler_divides_gradients_where_a_fused_optimizer_keeps_them(dtype: 
 def test_an_overflow_of_one_optimizer_stops_those_after_it() -> None:
     scaler = torch.npu.amp.GradScaler(init_scale=8.0)
     values = []
+    optimizers = []  # kept: the scaler knows an optimizer by its id, which a later object may get
     for gradient in (0.25, float("inf"), 0.25):
         parameter = nn.Parameter(torch.ones((), device="npu"))
-        optimizer = torch.optim.SGD([parameter], lr=1.0)
+        optimizers.append(torch.optim.SGD([parameter], lr=1.0))
         scaler.scale(parameter * gradient).backward()
-        scaler.step(optimizer)
+        scaler.step(optimizers[-1])
         values.append(parameter.item())
     assert values == [0.75, 1.0, 1.0]
 
