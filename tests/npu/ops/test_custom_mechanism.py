@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,15 @@ def test_an_implementation_can_be_called_with_the_arguments_of_its_schema(name: 
     outs = () if implementation.reads_out else [a.name for a in arguments if a.kwarg_only and a.name in _written(name)]
     positional = [None for a in arguments if not a.kwarg_only]
     keywords = {a.name: None for a in arguments if a.kwarg_only and a.name not in outs}
-    inspect.signature(implementation.function).bind(*positional, **keywords)
+    inspect.signature(implementation.function, follow_wrapped=False).bind(*positional, **keywords)
+    by_name = getattr(implementation.function, "__wrapped__", None)
+    if by_name is not None:
+        assert _taken(by_name) <= {a.name for a in arguments}
+
+
+def _taken(function: Callable[..., object]) -> set[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return {parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD}
 
 
 def _written(name: str) -> tuple[str, ...]:

@@ -7,11 +7,12 @@ AT_FORALL_* name them. Operators in no list fall through.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any, NoReturn
 
 import torch
 
+from jumar.npu.core.overloads import overload_of, tensors_in
 from jumar.operators import listed
 
 Tensor = torch.Tensor
@@ -74,19 +75,6 @@ def _cast_tensor(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return made
 
 
-def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
-
-
-def _operator(name: str) -> Any:
-    base, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, base), overload or "default")
-
-
 def _casting(operator: Any, choose: Callable[[tuple[Any, ...]], torch.dtype]) -> Callable[..., Any]:
     def kernel(*args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(_WITHOUT_AUTOCAST):
@@ -112,7 +100,7 @@ def _has_dtype(args: tuple[Any, ...]) -> bool:
 
 
 def _appending(name: str) -> Callable[..., Any]:
-    plain, with_dtype = _operator(name), _operator(FLOAT32_APPENDED[name])
+    plain, with_dtype = overload_of(name), overload_of(FLOAT32_APPENDED[name])
 
     def kernel(self: Tensor, p: Any = 2, *args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(_WITHOUT_AUTOCAST):
@@ -137,7 +125,7 @@ def _widest(args: tuple[Any, ...]) -> torch.dtype:
     """Return the type to promote to. Raises RuntimeError when float16 meets bfloat16."""
     lower = torch.get_autocast_dtype("npu")
     current = lower
-    for tensor in _tensors(args):
+    for tensor in tensors_in(args):
         if not _eligible(tensor):
             continue
         if torch.float32 in (current, tensor.dtype):
@@ -160,11 +148,11 @@ def _banned(*_: Any, **__: Any) -> NoReturn:
 def kernels() -> dict[str, Callable[..., Any]]:
     """Return the autocast kernel of every operator in a list, by name without `aten::`."""
     policies: tuple[tuple[Iterable[str], Callable[[str], Callable[..., Any]]], ...] = (
-        (listed("autocast_lower_precision"), lambda name: _casting(_operator(name), _autocast_dtype)),
-        (listed("autocast_float32"), lambda name: _casting(_operator(name), _float32)),
-        (FLOAT32_RESULT, lambda name: _with_result_dtype(_operator(name))),
+        (listed("autocast_lower_precision"), lambda name: _casting(overload_of(name), _autocast_dtype)),
+        (listed("autocast_float32"), lambda name: _casting(overload_of(name), _float32)),
+        (FLOAT32_RESULT, lambda name: _with_result_dtype(overload_of(name))),
         (FLOAT32_APPENDED, _appending),
-        (listed("autocast_promote"), lambda name: _casting(_operator(name), _widest)),
+        (listed("autocast_promote"), lambda name: _casting(overload_of(name), _widest)),
     )
     found = {name: make(name) for names, make in policies for name in names if _exists(name)}
     return {**found, "binary_cross_entropy": _banned}

@@ -20,7 +20,7 @@ def user_frame() -> int:
 
 
 def is_printing() -> bool:
-    """Return whether PyTorch is making the text of a tensor, whose own arithmetic says nothing of the user's code."""
+    """Return whether PyTorch is making the text of a tensor: that arithmetic is not the user's."""
     frame = sys._getframe(1)
     while frame.f_back is not None:
         if frame.f_code.co_filename == _PRINTING:

@@ -28,6 +28,16 @@ Args = Sequence[Any]
 Keywords = Mapping[str, Any]
 
 
+def careful(plan: Plan, general: Kernel) -> Kernel:
+    """Return the kernel that always takes the general form, and let the plan know this form."""
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        return detour.run(plan, args, kwargs) if STATE.detour else general(args, kwargs)
+
+    plan.general = general
+    return kernel
+
+
 def fresh(plan: Plan) -> Kernel:
     """Kernel of an operator whose results are all new."""
     if plan.device_at is not None:
@@ -63,12 +73,9 @@ def fresh(plan: Plan) -> Kernel:
             return result
         return wrap(result)
 
-    def careful(*args: Any, **kwargs: Any) -> Any:
-        return detour.run(plan, args, kwargs) if STATE.detour else general(args, kwargs)
-
-    plan.general = general
+    general_only = careful(plan, general)
     plain = not (plan.sees_conj or plan.lists or plan.cpu_ok or plan.generator_at is not None)
-    return fast if plain else careful
+    return fast if plain else general_only
 
 
 def factory(plan: Plan) -> Kernel:
@@ -106,11 +113,7 @@ def inplace(plan: Plan) -> Kernel:
         plan.call(CPU_KEYS, *cpu, **keywords)
         return args[0] if returns_first else written(plan, args, kwargs)
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        return detour.run(plan, args, kwargs) if STATE.detour else general(args, kwargs)
-
-    plan.general = general
-    return kernel
+    return careful(plan, general)
 
 
 def view(plan: Plan) -> Kernel:
@@ -135,11 +138,7 @@ def mixed(plan: Plan) -> Kernel:
         cpu, keywords = unwrap(plan, args, kwargs)
         return rewrap(plan, plan.call(CPU_KEYS, *cpu, **keywords), args, kwargs, index)
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        return detour.run(plan, args, kwargs) if STATE.detour else general(args, kwargs)
-
-    plan.general = general
-    return kernel
+    return careful(plan, general)
 
 
 def out(plan: Plan) -> Kernel:
@@ -149,11 +148,7 @@ def out(plan: Plan) -> Kernel:
         _call_with_outputs(plan, args, kwargs)
         return written(plan, args, kwargs)
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        return detour.run(plan, args, kwargs) if STATE.detour else general(args, kwargs)
-
-    plan.general = general
-    return kernel
+    return careful(plan, general)
 
 
 def _call_with_outputs(plan: Plan, args: Any, kwargs: dict[str, Any]) -> None:

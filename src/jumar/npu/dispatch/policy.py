@@ -15,7 +15,6 @@ import functools
 import os
 import time
 import warnings
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
@@ -23,6 +22,7 @@ import torch
 
 from jumar.npu.core import events
 from jumar.npu.core.callers import user_frame
+from jumar.npu.core.overloads import tensors_in
 from jumar.npu.core.plans import Call, Plan
 from jumar.npu.core.retag import to_npu
 from jumar.npu.core.state import STATE
@@ -121,9 +121,9 @@ def layer(plan: Plan, call: Call) -> Call:
             _warn(found)
         if found.action == "doubtful":
             return call(keys, *args, **kwargs)
-        _tell("aten::_to_cpu", list(_tensors((*args, *kwargs.values()))), "device-to-host")
+        _tell("aten::_to_cpu", list(tensors_in((*args, *kwargs.values()))), "device-to-host")
         result = call(keys, *args, **kwargs)
-        _tell("aten::_to_copy", list(_tensors((result,))), "host-to-device")
+        _tell("aten::_to_copy", list(tensors_in((result,))), "host-to-device")
         return result
 
     return run
@@ -177,11 +177,3 @@ def _tell(operator: str, tensors: list[torch.Tensor], transfer: events.Transfer)
     event = events.OperatorEvent(operator, args, {}, result, now, now, transfer, size)
     for listener in tuple(STATE.listeners):
         listener(event)
-
-
-def _tensors(values: Iterable[Any]) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from jumar.npu.core.overloads import overload_of
 from jumar.npu.core.plans import CPU_KEYS, PLANS, Plan
 from jumar.npu.dispatch import detour
 from jumar.npu.dispatch import forms as dispatch
@@ -30,7 +31,10 @@ LEFT_COMPOSED = frozenset(
         "aten::sym_constrain_range_for_size",
     }
 )
-"""Operators that PyTorch composes and that must stay so: their composition is right for any device."""
+"""Operators that PyTorch composes and that must stay so, because their composition is right for any device.
+
+The list is a judgement: nothing in PyTorch's schemas or tags says that a composition is right on every device.
+"""
 
 
 def own_operators() -> Iterator[str]:
@@ -48,7 +52,7 @@ def own_operators() -> Iterator[str]:
 
 def make_kernel(plan: Plan) -> Callable[..., Any] | None:
     """Return the kernel for this plan, or None when the operator is better left composed."""
-    if plan.composed and (plan.form in ("view", "mixed") or _changes_geometry(plan.name)):
+    if plan.composed and (plan.form in ("view", "mixed") or torch.Tag.inplace_view in overload_of(plan.name).tags):
         return None
     makers: dict[str, Callable[[Plan], Callable[..., Any]]] = {
         "fresh": dispatch.fresh,
@@ -71,12 +75,6 @@ def _composing(plan: Plan, kernel: Callable[..., Any]) -> Callable[..., Any]:
             return torch.library.get_kernel(plan.name, "CPU").call_boxed(CPU_KEYS, *args, **kwargs)
 
     return call
-
-
-def _changes_geometry(name: str) -> bool:
-    base, _, overload = name.removeprefix("aten::").partition(".")
-    operator = getattr(getattr(torch.ops.aten, base), overload or "default")
-    return torch.Tag.inplace_view in operator.tags
 
 
 def register_all(

@@ -17,6 +17,7 @@ import torch
 
 from jumar.npu.core import plans
 from jumar.npu.core.events import OperatorEvent, listen
+from jumar.npu.core.overloads import written_by
 from jumar.npu.core.plans import Call, Plan
 from jumar.npu.core.retag import to_cpu
 from jumar.npu.formats.ledger.ledger import runs
@@ -121,17 +122,7 @@ def layer(plan: Plan, call: Call) -> Call:
 
 def _written(plan: Plan) -> frozenset[str]:
     """Return positions and names of the arguments that an operator writes, as texts."""
-    base, _, overload = plan.name.partition(".")
-    try:
-        schema = torch._C._get_schema(base, overload)
-    except RuntimeError:  # the backward of a custom operator: it writes nothing
-        return frozenset()
-    found = [
-        (str(position), argument.name)
-        for position, argument in enumerate(schema.arguments)
-        if argument.alias_info is not None and argument.alias_info.is_write
-    ]
-    return frozenset(part for pair in found for part in pair)
+    return frozenset(part for position, name in written_by(plan.name).items() for part in (str(position), name))
 
 
 def to_array(tensor: Tensor) -> np.ndarray:

@@ -166,7 +166,7 @@ def unsafe_empty_with_format(
 def copy_memory_(tensor: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """Copy memory as it lies, whatever the formats. Both must be npu tensors of one device and dtype.
 
-    Where the formats differ a real device leaves the items in another order; here they keep theirs.
+    Where the formats differ, a real device leaves the items in another order. Here their order stays.
     """
     del non_blocking  # every copy of the emulated device is finished when it returns
     if src.is_cpu:

@@ -2,7 +2,7 @@
 
 A cast to float64 gives float32, with one warning, on every chip (torch_npu's `_to_copy`): tensors are float64
 only if they were made so, or came so from the host. An NPU also warns when a tensor is printed, because PyTorch
-prints by way of float64; that is left out, for it says nothing of the program.
+prints by way of float64. That warning is left out: it is not about the program.
 
 Casts saturate where the chip does, and one to or from bfloat16 is refused where there is none.
 """

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 import torch
 
+from jumar.npu.core.overloads import arguments_of
 from jumar.npu.core.plans import Call, Plan
 from jumar.npu.core.state import STATE
 from jumar.npu.dispatch import policy
@@ -112,17 +113,11 @@ def _checks(plan: Plan, profile: SocProfile) -> tuple[Sequence[Check], Sequence[
 
 
 def _always_tensors(plan: Plan) -> frozenset[str]:
-    return frozenset(item.name for item in _arguments(plan) if str(item.type) == "Tensor")
+    return frozenset(item.name for item in arguments_of(plan.name) if str(item.type) == "Tensor")
 
 
 def _has_keywords(plan: Plan) -> bool:
-    return any(item.kwarg_only for item in _arguments(plan))
-
-
-def _arguments(plan: Plan) -> Sequence[Any]:
-    base, _, overload = plan.name.partition(".")
-    found: Sequence[Any] = torch._C._get_schema(base, overload).arguments
-    return found
+    return any(item.kwarg_only for item in arguments_of(plan.name))
 
 
 def _without_bfloat16(plan: Plan, argument: str) -> DtypeLimit:

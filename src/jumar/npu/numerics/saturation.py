@@ -9,11 +9,12 @@ stays one until something computes with it.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import torch
 
+from jumar.npu.core.overloads import tensors_in, written_by
 from jumar.npu.core.plans import Call, Plan
 from jumar.npu.core.state import STATE
 from jumar.npu.dispatch import policy
@@ -64,7 +65,7 @@ def layer(plan: Plan, call: Call) -> Call:
     is_copy = plan.name == "aten::copy_"
     if plan.form == "view" or policy.runs_on_host(plan.name) or not (is_copy or operators.computes(plan.name)):
         return call
-    writes = _written_names(plan)
+    writes = frozenset(written_by(plan.name).values())
     gives_new = plan.form == "fresh"
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
@@ -74,7 +75,7 @@ def layer(plan: Plan, call: Call) -> Call:
         if gives_new and type(result) is Tensor and is_finite(result):
             return result
         written, read = _parted(plan, writes, args, kwargs)
-        fresh = () if plan.form in ("inplace", "out") else _tensors((result,))
+        fresh = () if plan.form in ("inplace", "out") else tensors_in((result,))
         for tensor in (*written, *fresh):
             if saturating:
                 settle(tensor, read, plan.name)
@@ -90,12 +91,6 @@ def _kind(operator: str) -> overflow.Kind:
     return "atomic" if has(operator, "atomic_adds") else "aicore"
 
 
-def _written_names(plan: Plan) -> frozenset[str]:
-    base, _, overload = plan.name.partition(".")
-    schema = torch._C._get_schema(base, overload)
-    return frozenset(item.name for item in schema.arguments if item.alias_info and item.alias_info.is_write)
-
-
 def _parted(
     plan: Plan, writes: frozenset[str], args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[list[Tensor], list[Tensor]]:
@@ -106,16 +101,8 @@ def _parted(
     written: list[Tensor] = []
     read: list[Tensor] = []
     for name, value in (*zip(plan.names, args, strict=False), *kwargs.items()):
-        (written if name in writes else read).extend(_tensors((value,)))
+        (written if name in writes else read).extend(tensors_in((value,)))
     return written, read
-
-
-def _tensors(values: Iterable[Any]) -> Iterator[Tensor]:
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from _tensors(value)
 
 
 def loss_scale_layer(plan: Plan, call: Call) -> Call:

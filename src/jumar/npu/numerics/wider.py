@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from jumar.npu.core.overloads import written_by
 from jumar.npu.core.plans import Call, Plan
 from jumar.npu.dispatch import policy
 from jumar.operators import base_name, has
@@ -43,8 +44,7 @@ def layer(plan: Plan, call: Call) -> Call:
     widths = _widths(plan.name)
     if widths is None or policy.runs_on_host(plan.name):
         return call
-    schema = torch._C._get_schema(*plan.name.partition(".")[::2])
-    written = [i for i, item in enumerate(schema.arguments) if item.alias_info and item.alias_info.is_write]
+    written = tuple(written_by(plan.name))
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
         narrow = next((a.dtype for a in args if isinstance(a, Tensor) and a.dtype in widths), None)

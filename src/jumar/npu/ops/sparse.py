@@ -51,7 +51,11 @@ PARTS = (
     "sparse_resize_and_clear_",
     "zero_",
 )
-"""Functions of the sparse object itself."""
+"""Functions of the sparse object itself.
+
+The list is a judgement: the schemas and tags of PyTorch do not tell a function that handles the two parts of a sparse
+tensor from one that computes with their values.
+"""
 
 
 def wrap(result: Tensor, index: int) -> Tensor:

@@ -30,34 +30,11 @@ _METRICS = ("self_cpu_time_total", "self_npu_time_total")
 
 
 class _KinetoProfile:
-    """A profile that records from `start` to `stop`."""
+    """A profile that records from `start` to `stop`, with the options of `profile` that say what to record."""
 
-    def __init__(
-        self,
-        *,
-        activities: Iterable[ProfilerActivity] | None = None,
-        record_shapes: bool = False,
-        profile_memory: bool = False,
-        with_stack: bool = False,
-        with_flops: bool = False,
-        with_modules: bool = False,
-        experimental_config: _ExperimentalConfig | None = None,
-        custom_trace_id_callback: Callable[[], str] | None = None,
-        schedule: Callable[[int], Any] | None = None,
-    ) -> None:
+    def __init__(self, **options: Any) -> None:
         self.metadata: dict[str, Any] = {}
-        self.prof_if = _ProfInterface(
-            activities=activities,
-            record_shapes=record_shapes,
-            profile_memory=profile_memory,
-            with_stack=with_stack,
-            with_flops=with_flops,
-            with_modules=with_modules,
-            schedule=schedule,
-            metadata=self.metadata,
-            experimental_config=experimental_config,
-            custom_trace_id_callback=custom_trace_id_callback,
-        )
+        self.prof_if = _ProfInterface(metadata=self.metadata, **options)
 
     @never_raises
     def start(self) -> None:

@@ -66,7 +66,7 @@ def get_device_properties(device_name: Any = None) -> NPUDeviceProperties:
 def get_device_capability(device: Any = None) -> tuple[int, int] | None:
     """Return what the variable TORCH_NPU_DEVICE_CAPABILITY (`9.0`) says, else None: an NPU has no such number.
 
-    The vendor's function also warns that the number says nothing of the device, and takes anything for `device`.
+    The vendor's function also takes any `device`, and warns that the number does not describe the device.
     """
     del device
     match = re.fullmatch(r"(\d+)\.(\d+)", os.environ.get(CAPABILITY, ""))

@@ -28,9 +28,7 @@ def manual_seed(seed: int) -> None:
     torch.default_generator.manual_seed(int(seed))
 
 
-def manual_seed_all(seed: int) -> None:
-    """Seed the generator that npu operators draw from."""
-    torch.default_generator.manual_seed(int(seed))
+manual_seed_all = manual_seed
 
 
 def seed() -> None:
@@ -38,9 +36,7 @@ def seed() -> None:
     torch.default_generator.seed()
 
 
-def seed_all() -> None:
-    """Seed with a random number."""
-    torch.default_generator.seed()
+seed_all = seed
 
 
 def initial_seed() -> int:

@@ -10,7 +10,7 @@ from torch import serialization
 from jumar.device.cuda_stand_in.names import redirected, to_cuda, to_npu
 
 _PRIORITY = 5
-"""Before PyTorch's own packages, which begin at 10: theirs would write `npu:N` and refuse `cuda:N`."""
+"""Before PyTorch's own packages, which begin at 10: those would write `npu:N` and refuse `cuda:N`."""
 
 
 def _tag(storage: Any) -> str | None:

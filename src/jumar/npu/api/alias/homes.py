@@ -78,7 +78,7 @@ def home(name: str) -> str | None:
 
 
 def is_module(name: str) -> bool:
-    """Return whether `import name` works: the vendor has this module, and be it only with refused names in it."""
+    """Return whether `import name` works: the vendor has this module, even if all names in it are refused."""
     return name in module_names() or name == TRANSFER or home(name) is not None
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.backends import cuda
 
 __all__ = [
     "enable_flash_sdp",
@@ -21,34 +22,9 @@ __all__ = [
 ]
 
 
-def flash_sdp_enabled() -> bool:
-    """Return whether flash attention may be used."""
-    return torch._C._get_flash_sdp_enabled()
-
-
-def enable_flash_sdp(enabled: bool) -> None:
-    """Allow flash attention or not."""
-    torch._C._set_sdp_use_flash(enabled)
-
-
-def mem_efficient_sdp_enabled() -> bool:
-    """Return whether memory-efficient attention may be used."""
-    return torch._C._get_mem_efficient_sdp_enabled()
-
-
-def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """Allow memory-efficient attention or not."""
-    torch._C._set_sdp_use_mem_efficient(enabled)
-
-
-def math_sdp_enabled() -> bool:
-    """Return whether the plain composition may be used."""
-    return torch._C._get_math_sdp_enabled()
-
-
-def enable_math_sdp(enabled: bool) -> None:
-    """Allow the plain composition or not."""
-    torch._C._set_sdp_use_math(enabled)
+flash_sdp_enabled, enable_flash_sdp = cuda.flash_sdp_enabled, cuda.enable_flash_sdp
+mem_efficient_sdp_enabled, enable_mem_efficient_sdp = cuda.mem_efficient_sdp_enabled, cuda.enable_mem_efficient_sdp
+math_sdp_enabled, enable_math_sdp = cuda.math_sdp_enabled, cuda.enable_math_sdp
 
 
 @contextlib.contextmanager

@@ -7,28 +7,18 @@ from typing import Any
 import torch
 from torch.storage import _LegacyStorage
 
-__all__ = [
-    "BFloat16Storage",
-    "BFloat16Tensor",
-    "BoolStorage",
-    "BoolTensor",
-    "ByteStorage",
-    "ByteTensor",
-    "CharStorage",
-    "CharTensor",
-    "DoubleStorage",
-    "DoubleTensor",
-    "FloatStorage",
-    "FloatTensor",
-    "HalfStorage",
-    "HalfTensor",
-    "IntStorage",
-    "IntTensor",
-    "LongStorage",
-    "LongTensor",
-    "ShortStorage",
-    "ShortTensor",
-]
+_KINDS = {
+    "BFloat16": torch.bfloat16,
+    "Bool": torch.bool,
+    "Byte": torch.uint8,
+    "Char": torch.int8,
+    "Double": torch.float64,
+    "Float": torch.float32,
+    "Half": torch.float16,
+    "Int": torch.int32,
+    "Long": torch.int64,
+    "Short": torch.int16,
+}
 
 
 class _TypedMeta(type):
@@ -58,18 +48,6 @@ def _make(name: str, dtype: torch.dtype) -> Any:
     return _TypedMeta(f"torch.npu.{name}", (_Typed,), {**contents, "__qualname__": name})
 
 
-BFloat16Tensor = _make("BFloat16Tensor", torch.bfloat16)
-BoolTensor = _make("BoolTensor", torch.bool)
-ByteTensor = _make("ByteTensor", torch.uint8)
-CharTensor = _make("CharTensor", torch.int8)
-DoubleTensor = _make("DoubleTensor", torch.float64)
-FloatTensor = _make("FloatTensor", torch.float32)
-HalfTensor = _make("HalfTensor", torch.float16)
-IntTensor = _make("IntTensor", torch.int32)
-LongTensor = _make("LongTensor", torch.int64)
-ShortTensor = _make("ShortTensor", torch.int16)
-
-
 def _storage(name: str, dtype: torch.dtype) -> Any:
     """Return the class of typed storages of a dtype; PyTorch has deprecated these and warns when one is made."""
     contents = {
@@ -82,13 +60,7 @@ def _storage(name: str, dtype: torch.dtype) -> Any:
     return make(name, (_LegacyStorage,), contents)
 
 
-BFloat16Storage = _storage("BFloat16Storage", torch.bfloat16)
-BoolStorage = _storage("BoolStorage", torch.bool)
-ByteStorage = _storage("ByteStorage", torch.uint8)
-CharStorage = _storage("CharStorage", torch.int8)
-DoubleStorage = _storage("DoubleStorage", torch.float64)
-FloatStorage = _storage("FloatStorage", torch.float32)
-HalfStorage = _storage("HalfStorage", torch.float16)
-IntStorage = _storage("IntStorage", torch.int32)
-LongStorage = _storage("LongStorage", torch.int64)
-ShortStorage = _storage("ShortStorage", torch.int16)
+_FOUND = {f"{kind}Tensor": _make(f"{kind}Tensor", dtype) for kind, dtype in _KINDS.items()}
+_FOUND |= {f"{kind}Storage": _storage(f"{kind}Storage", dtype) for kind, dtype in _KINDS.items()}
+globals().update(_FOUND)
+__all__ = list(_FOUND)

@@ -13,8 +13,7 @@ def check_learning_rate(value: float) -> None:
 
 def check_epsilon(value: float) -> None:
     """Raise ValueError for a negative epsilon."""
-    if value < 0.0:
-        raise ValueError(f"Invalid epsilon value: {value}")
+    check_not_negative("epsilon", value)
 
 
 def check_betas(values: Sequence[float]) -> None:

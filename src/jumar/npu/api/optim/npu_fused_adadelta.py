@@ -20,6 +20,8 @@ class NpuFusedAdadelta(NpuFusedOptimizerBase):
     Zeiler, "ADADELTA: An Adaptive Learning Rate Method". Raises ValueError for options out of range.
     """
 
+    _state_names = ("square_avg", "acc_delta")
+
     def __init__(
         self, params: Any, lr: float = 1.0, rho: float = 0.9, eps: float = 1e-6, weight_decay: float = 0
     ) -> None:
@@ -30,15 +32,10 @@ class NpuFusedAdadelta(NpuFusedOptimizerBase):
         check_not_negative("weight_decay", weight_decay)
         super().__init__(params, {"lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay})
 
-    def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
-        return {name: torch.zeros_like(parameter) for name in ("square_avg", "acc_delta")}
-
     def _update(self, part: Part, group: Group) -> None:
         rho, eps = group["rho"], group["eps"]
         squares, deltas = part.state["square_avg"], part.state["acc_delta"]
-        gradient = part.gradient
-        if group["weight_decay"] != 0:
-            gradient = gradient.add(part.parameter, alpha=group["weight_decay"])
+        gradient = part.decayed(group["weight_decay"])
         squares.mul_(rho).addcmul_(gradient, gradient, value=1 - rho)
         deviation = squares.add(eps).sqrt_()
         delta = deltas.add(eps).sqrt_().div_(deviation).mul_(gradient)

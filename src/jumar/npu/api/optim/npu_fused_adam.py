@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 
@@ -22,6 +23,8 @@ class NpuFusedAdam(NpuFusedOptimizerBase):
     Convergence of Adam and Beyond". Raises ValueError for options out of range.
     """
 
+    _late_options: ClassVar[Mapping[str, Any]] = {"amsgrad": False}
+
     def __init__(
         self,
         params: Any,
@@ -38,20 +41,12 @@ class NpuFusedAdam(NpuFusedOptimizerBase):
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("amsgrad", False)
-
     def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
         names = ("exp_avg", "exp_avg_sq", *(["max_exp_avg_sq"] if group["amsgrad"] else []))
         return {name: torch.zeros_like(parameter) for name in names}
 
     def _update(self, part: Part, group: Group) -> None:
-        gradient = part.gradient
-        if group["weight_decay"] != 0:
-            gradient = gradient.add(part.parameter, alpha=group["weight_decay"])
-        adam_update(part, gradient, group)
+        adam_update(part, part.decayed(group["weight_decay"]), group)
 
 
 def adam_update(part: Part, gradient: Tensor, group: Group) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -25,6 +24,8 @@ class NpuFusedAdamP(NpuFusedOptimizerBase):
     multiplied by `wd_ratio`. Options are not checked, as the vendor does not.
     """
 
+    _combines_first = True
+    _state_names = ("exp_avg", "exp_avg_sq")
     _work_names = ("perturb", "wd_ratio")
 
     def __init__(
@@ -48,23 +49,6 @@ class NpuFusedAdamP(NpuFusedOptimizerBase):
             "nesterov": nesterov,
         }
         super().__init__(params, defaults)
-
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all parameters; return what `closure` returned, which may call `backward`.
-
-        Gradients are combined before the closure runs, so the first call needs some from before.
-        """
-        self._prepare()
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
-        self._step_groups()
-        return loss
-
-    def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
-        return {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
 
     def _update(self, part: Part, group: Group) -> None:
         beta1, decay = group["betas"][0], group["weight_decay"]

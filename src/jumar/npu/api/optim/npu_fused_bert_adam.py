@@ -44,6 +44,7 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
     """
 
     _counts_steps = False
+    _state_names = ("exp_avg", "exp_avg_sq")
 
     def __init__(
         self,
@@ -92,9 +93,6 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
             )
         state.setdefault("step", 0)
         return super()._init_state(parameter, group)
-
-    def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
-        return {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
 
     def _update(self, part: Part, group: Group) -> None:
         gradient = part.gradient

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -23,10 +22,12 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
 
     You et al., "Large Batch Optimization for Deep Learning: Training BERT in 76 minutes", the first
     version. `adam=True` leaves the trust ratio at 1. `use_global_grad_norm=True` needs an optimizer that
-    Apex has prepared: the vendor's class asks it for `get_optimizer_combined_grads`, and so does this one
-    (AttributeError without). Raises ValueError for options out of range.
+    Apex has prepared: like the vendor's class, this one asks it for `get_optimizer_combined_grads` (AttributeError
+    without). Raises ValueError for options out of range.
     """
 
+    _combines_first = True
+    _state_names = ("exp_avg", "exp_avg_sq")
     _work_names = ("trust_ratio", "param_pow", "adam_step_pow")
 
     def __init__(
@@ -47,30 +48,16 @@ class NpuFusedLamb(NpuFusedOptimizerBase):
         self.global_grad_norm = torch.ones(1, device="npu")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay})
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update all parameters; return what `closure` returned, which may call `backward`.
-
-        Gradients are combined before the closure runs, so the first call needs some from before.
-        """
-        self._prepare()
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+    def _step_groups(self) -> None:
         if self.use_global_grad_norm:
             self.global_grad_norm = self._get_global_grad_norm()
-        self._step_groups()
-        return loss
+        super()._step_groups()
 
     def _get_global_grad_norm(self) -> Tensor:
         prepared: Any = self  # Apex adds both functions
         pairs = zip(prepared.get_optimizer_combined_grads(), prepared.get_optimizer_combined_grad_masks(), strict=True)
         total: Tensor = sum(gradient.pow(2).mul_(mask).sum() for gradient, mask in pairs if gradient is not None)
         return total.sqrt_()
-
-    def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
-        return {name: torch.zeros_like(parameter) for name in ("exp_avg", "exp_avg_sq")}
 
     def _update(self, part: Part, group: Group) -> None:
         gradient = part.gradient

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -53,6 +53,10 @@ class Part:
     num_steps: int = 0
     has_state: bool = False
 
+    def decayed(self, weight_decay: float) -> Tensor:
+        """Return the gradient with L2 weight decay; the gradient itself where there is none."""
+        return self.gradient if weight_decay == 0 else self.gradient.add(self.parameter, alpha=weight_decay)
+
     def split(self, flat: Tensor) -> list[Tensor]:
         """Return the piece of a flat tensor that belongs to each parameter, in the parameter's shape."""
         pieces = torch.split(flat, [parameter.numel() for parameter in self.parameters])
@@ -64,11 +68,17 @@ class NpuFusedOptimizerBase(Optimizer):
 
     Parameters must be contiguous npu tensors of dtype float32 or float16, checked when they are combined:
     RuntimeError for another device or layout, TypeError for another dtype. A subclass says which buffers
-    it keeps (`_new_state`) and how one part is updated (`_update`).
+    it keeps (`_state_names`, or `_new_state`) and how one part is updated (`_update`).
     """
 
     _counts_steps: ClassVar[bool] = True
     """Whether `state[parameter]["step"]` counts the steps of each parameter."""
+    _state_names: ClassVar[tuple[str, ...]] = ()
+    """Buffers that a parameter with a gradient starts with, all zero."""
+    _late_options: ClassVar[Mapping[str, Any]] = {}
+    """Options that came in later versions, with the values that groups of older checkpoints get."""
+    _combines_first: ClassVar[bool] = False
+    """Whether `step` combines the gradients before its closure runs, which then records gradients."""
     _work_names: ClassVar[tuple[str, ...]] = ()
     """Buffers of a parameter's size that are kept from step to step but hold nothing between them."""
 
@@ -88,7 +98,7 @@ class NpuFusedOptimizerBase(Optimizer):
 
     def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
         """Return the buffers that a parameter with a gradient starts with, each of its shape and dtype."""
-        raise NotImplementedError(f"{type(self).__name__} must say what state a parameter starts with in _new_state")
+        return {name: torch.zeros_like(parameter) for name in self._state_names}
 
     def _update(self, part: Part, group: Group) -> None:
         """Update the flat parameter of a part from its flat gradient and state, in place."""
@@ -100,14 +110,25 @@ class NpuFusedOptimizerBase(Optimizer):
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters; return what `closure` returned.
 
-        The closure runs without recording of gradients, as the vendor's does: one that calls `backward`
-        has to turn it on itself (`torch.enable_grad`). Raises KeyError for a parameter that got its first
-        gradient after the others.
+        As with the vendor's, the closure runs without recording of gradients: one that calls `backward` has to turn
+        it on itself (`torch.enable_grad`). AdamP and Lamb turn it on, and combine gradients before the closure runs,
+        so their first call needs some from before. Raises KeyError for a parameter that got its first gradient
+        after the others.
         """
-        loss = None if closure is None else closure()
-        self._prepare()
+        if self._combines_first:
+            self._prepare()
+        with torch.set_grad_enabled(self._combines_first):
+            loss = None if closure is None else closure()
+        if not self._combines_first:
+            self._prepare()
         self._step_groups()
         return loss
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        for group in self.param_groups:
+            for name, value in self._late_options.items():
+                group.setdefault(name, value)
 
     @torch.no_grad()
     def zero_grad(self, set_to_none: bool = False) -> None:

@@ -13,6 +13,8 @@ Tensor = torch.Tensor
 
 __all__ = ["NpuFusedRMSprop"]
 
+RMSPROP_LATE_OPTIONS = {"momentum": 0, "centered": False}
+
 
 class NpuFusedRMSprop(NpuFusedOptimizerBase):
     """RMSprop with L2 weight decay, as `torch.optim.RMSprop` computes it.
@@ -20,6 +22,8 @@ class NpuFusedRMSprop(NpuFusedOptimizerBase):
     `centered` divides by an estimate of the gradient's deviation (Graves, arXiv:1308.0850). Raises
     ValueError for options out of range.
     """
+
+    _late_options = RMSPROP_LATE_OPTIONS
 
     def __init__(
         self,
@@ -42,18 +46,12 @@ class NpuFusedRMSprop(NpuFusedOptimizerBase):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        set_rmsprop_defaults(self.param_groups)
-
     def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
         return {"square_avg": torch.zeros_like(parameter), **rmsprop_extras(parameter, group)}
 
     def _update(self, part: Part, group: Group) -> None:
         alpha, eps = group["alpha"], group["eps"]
-        gradient, squares = part.gradient, part.state["square_avg"]
-        if group["weight_decay"] != 0:
-            gradient = gradient.add(part.parameter, alpha=group["weight_decay"])
+        gradient, squares = part.decayed(group["weight_decay"]), part.state["square_avg"]
         squares.mul_(alpha).addcmul_(gradient, gradient, value=1 - alpha)
         if group["centered"]:
             mean = part.state["grad_avg"]
@@ -76,13 +74,6 @@ def check_rmsprop(lr: float, eps: float, momentum: float, weight_decay: float, a
     check_not_negative("momentum", momentum)
     check_not_negative("weight_decay", weight_decay)
     check_not_negative("alpha", alpha)
-
-
-def set_rmsprop_defaults(groups: list[Group]) -> None:
-    """Give groups of old checkpoints the options that came later."""
-    for group in groups:
-        group.setdefault("momentum", 0)
-        group.setdefault("centered", False)
 
 
 def rmsprop_extras(parameter: Tensor, group: Group) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from jumar.npu.api.optim.npu_fused_optim_base import Group, NpuFusedOptimizerBase, Part
-from jumar.npu.api.optim.npu_fused_rmsprop import check_rmsprop, rmsprop_extras, set_rmsprop_defaults
+from jumar.npu.api.optim.npu_fused_rmsprop import RMSPROP_LATE_OPTIONS, check_rmsprop, rmsprop_extras
 
 Tensor = torch.Tensor
 
@@ -21,6 +21,8 @@ class NpuFusedRMSpropTF(NpuFusedOptimizerBase):
     inside the momentum unless `lr_in_momentum=False`. `decoupled_decay` shrinks the parameters by
     `weight_decay` itself, without the learning rate. Raises ValueError for options out of range.
     """
+
+    _late_options = RMSPROP_LATE_OPTIONS
 
     def __init__(
         self,
@@ -47,10 +49,6 @@ class NpuFusedRMSpropTF(NpuFusedOptimizerBase):
         }
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        set_rmsprop_defaults(self.param_groups)
-
     def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
         return {"square_avg": torch.ones_like(parameter), **rmsprop_extras(parameter, group)}
 
@@ -67,12 +65,10 @@ class NpuFusedRMSpropTF(NpuFusedOptimizerBase):
 
     def _decayed(self, part: Part, group: Group) -> Tensor:
         """Apply the weight decay; return the gradient to use."""
-        if group["weight_decay"] == 0:
-            return part.gradient
-        if group.get("decoupled_decay"):
+        if group["weight_decay"] != 0 and group.get("decoupled_decay"):
             part.parameter.add_(part.parameter, alpha=-group["weight_decay"])
             return part.gradient
-        return part.gradient.add(part.parameter, alpha=group["weight_decay"])
+        return part.decayed(group["weight_decay"])
 
     def _move(self, part: Part, gradient: Tensor, deviation: Tensor, group: Group) -> None:
         if group["momentum"] <= 0:

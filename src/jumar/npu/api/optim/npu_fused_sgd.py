@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch.optim.optimizer import required
@@ -25,6 +25,7 @@ class NpuFusedSGD(NpuFusedOptimizerBase):
     """
 
     _counts_steps = False
+    _late_options: ClassVar[Mapping[str, Any]] = {"nesterov": False}
 
     def __init__(
         self,
@@ -51,11 +52,6 @@ class NpuFusedSGD(NpuFusedOptimizerBase):
         self._has_momentum = False
         super().__init__(params, defaults)
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        for group in self.param_groups:
-            group.setdefault("nesterov", False)
-
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update all parameters; see `NpuFusedOptimizerBase.step`."""
         loss = super().step(closure)
@@ -76,9 +72,7 @@ class NpuFusedSGD(NpuFusedOptimizerBase):
         return {"momentum_buffer": gradient.detach().clone()}
 
     def _update(self, part: Part, group: Group) -> None:
-        gradient = part.gradient
-        if group["weight_decay"] != 0:
-            gradient = gradient.add(part.parameter, alpha=group["weight_decay"])
+        gradient = part.decayed(group["weight_decay"])
         if group["momentum"] != 0:
             buffer = part.state["momentum_buffer"]
             if self._has_momentum:

@@ -23,6 +23,7 @@ from jumar.base.errors import OutputError
 from jumar.base.files import explained, write_bytes
 from jumar.base.text import counted
 from jumar.npu.core.events import OperatorEvent
+from jumar.npu.core.overloads import arguments_of
 from jumar.npu.core.state import STATE
 from jumar.npu.formats.rules import Call
 
@@ -92,15 +93,10 @@ def key_of(event: OperatorEvent, call: Call) -> Key:
 @functools.cache
 def _inputs(operator: str) -> frozenset[int | str]:
     """Return positions and names of the arguments that are no attributes: tensors, numbers, where and how."""
-    base, _, overload = operator.partition(".")
-    try:
-        schema = torch._C._get_schema(base, overload)
-    except RuntimeError:  # an operator of Python's, such as the backward of a custom one
-        return frozenset()
     kinds = ("Tensor", "number", "Device", "Generator", "Layout", "MemoryFormat")
     chosen = [
         (position, argument.name)
-        for position, argument in enumerate(schema.arguments)
+        for position, argument in enumerate(arguments_of(operator))
         if any(kind in str(argument.real_type) for kind in kinds)
     ]
     return frozenset(part for pair in chosen for part in pair)
@@ -198,8 +194,5 @@ def _list(values: list[Any]) -> str:
 
 def argument_name(operator: str, position: int) -> str:
     """Return the name of an operator's argument; its position where the operator has no schema."""
-    base, _, overload = operator.partition(".")
-    try:
-        return str(torch._C._get_schema(base, overload).arguments[position].name)
-    except (RuntimeError, IndexError):
-        return f"argument {position}"
+    known = arguments_of(operator)
+    return str(known[position].name) if position < len(known) else f"argument {position}"

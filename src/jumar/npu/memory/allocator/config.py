@@ -105,20 +105,20 @@ def _whole(key: str, value: str) -> int:
     return int(value)
 
 
+def _large(key: str, value: str, config: AllocatorConfig) -> int:
+    """Return a size in bytes that must be at least that of a large segment."""
+    size, least = _whole(key, value) * MIB, config.large_segment_bytes
+    if size < least:
+        raise RuntimeError(f"CachingAllocator option {key} too small, must be >= {least // MIB}")
+    return size
+
+
 def _max_split(config: AllocatorConfig, value: str) -> AllocatorConfig:
-    size = _whole("max_split_size_mb", value) * MIB
-    if size < config.large_segment_bytes:
-        least = config.large_segment_bytes // MIB
-        raise RuntimeError(f"CachingAllocator option max_split_size_mb too small, must be >= {least}")
-    return replace(config, max_split_bytes=size)
+    return replace(config, max_split_bytes=_large("max_split_size_mb", value, config))
 
 
 def _max_rounding(config: AllocatorConfig, value: str) -> AllocatorConfig:
-    size = _whole("max_non_split_rounding_mb", value) * MIB
-    if size < config.large_segment_bytes:
-        least = config.large_segment_bytes // MIB
-        raise RuntimeError(f"CachingAllocator option max_non_split_rounding_mb too small, must be >= {least}")
-    return replace(config, max_non_split_rounding_bytes=size)
+    return replace(config, max_non_split_rounding_bytes=_large("max_non_split_rounding_mb", value, config))
 
 
 def _threshold(config: AllocatorConfig, value: str) -> AllocatorConfig:

@@ -229,31 +229,6 @@ def _arranged(parts: list[Tensor], missing: int, num_heads: int, layout: str) ->
     return torch.cat([*(part.flatten() for part in parts), rest.flatten()]).reshape(-1, num_heads, 1)
 
 
-def make(
-    operator: str,
-    head_num: int,
-    layout: str,
-    *,
-    scale: float,
-    keep_prob: float,
-    sparsity: core.Sparsity,
-    ends: tuple[Lengths, Lengths],
-    **rest: Any,
-) -> Call:
-    """Return a call; `ends` are actual_seq_qlen and actual_seq_kvlen."""
-    return Call(
-        operator=operator,
-        head_num=head_num,
-        layout=layout,
-        scale=scale,
-        keep_prob=keep_prob,
-        sparsity=sparsity,
-        query_lengths=lengths(ends[0]),
-        key_lengths=lengths(ends[1]),
-        **rest,
-    )
-
-
 def run(call: Call, query: Tensor, key: Tensor, value: Tensor, pse: Tensor | None) -> tuple[Any, ...]:
     """Return the seven results of the forward operators."""
     if call.keep_prob != 1 and not call.seed and not query.is_meta:

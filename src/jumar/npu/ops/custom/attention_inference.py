@@ -6,7 +6,7 @@ npu_prompt_flash_attention, npu_incre_flash_attention and npu_fused_infer_attent
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,23 @@ from jumar.npu.ops.custom.attention_call import lengths
 from jumar.npu.ops.helpers import attention_core as core
 from jumar.npu.ops.helpers.checks import HALF, expect, refuse, refuse_given, require_dtype
 from jumar.npu.ops.mechanism.implement import implements
+from jumar.npu.ops.mechanism.schemas import schemas
 
 Tensor = torch.Tensor
 Lengths = Sequence[int] | None
 
 _ADVICE = "leave it out, or dequantise first"
+_TAKEN = (
+    "pse_shift",
+    "atten_mask",
+    "actual_seq_lengths",
+    "actual_seq_lengths_kv",
+    "actual_seq_qlen",
+    "actual_seq_kvlen",
+    "block_table",
+    "workspace",
+)
+"""Optional arguments that are emulated; any other that is given is refused."""
 _LAYOUTS = {"BSH": "BSH", "BSND": "BSND", "BNSD": "BNSD", "BNSD_BSND": "BNSD", "TND": "TND"}
 """Layout of the query by input_layout. BNSD_BSND gives the result in BSND."""
 
@@ -145,180 +157,85 @@ def _mask_of(mask: Tensor, batch: int, num_queries: int, num_keys: int) -> Tenso
     return mask[..., :num_queries, :num_keys]
 
 
-@implements("npu_prompt_flash_attention", differentiable=False)
-def prompt_flash_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    padding_mask: Tensor | None,
-    atten_mask: Tensor | None,
-    pse_shift: Tensor | None,
-    actual_seq_lengths: Lengths,
-    num_heads: int,
-    scale_value: float,
-    pre_tokens: int,
-    next_tokens: int,
-    input_layout: str,
-    num_key_value_heads: int,
-    actual_seq_lengths_kv: Lengths,
-    sparse_mode: int,
-    **quantisation: Any,
-) -> Tensor:
+def _call(operator: str, given: Mapping[str, Any], **different: Any) -> Inference:
+    """Return the call that these arguments ask for, by the names that most of the operators have."""
+    return Inference(
+        **{
+            "operator": operator,
+            "layout": given["input_layout"],
+            "num_heads": given.get("num_heads", 0),
+            "num_key_heads": given["num_key_value_heads"],
+            "scale": given.get("scale_value", 1.0),
+            "sparsity": core.Sparsity(
+                mask=given["atten_mask"],
+                mode=given.get("sparse_mode", 0),
+                before=given.get("pre_tokens", core.UNLIMITED),
+                after=given.get("next_tokens", core.UNLIMITED),
+            ),
+            "bias": given["pse_shift"],
+            "block_table": given.get("block_table"),
+            "block_size": given.get("block_size", 0),
+            **different,
+        }
+    )
+
+
+def _refuse_others(operator: str, given: Mapping[str, Any]) -> None:
+    """Raise NotImplementedError for an optional argument, such as a quantisation scale, that is not emulated."""
+    optional = (argument.name for argument in schemas()[operator].parsed.arguments if argument.default_value is None)
+    refuse_given(operator, _ADVICE, **{name: given[name] for name in optional if name in given and name not in _TAKEN})
+
+
+@implements("npu_prompt_flash_attention", differentiable=False, by_name=True)
+def prompt_flash_attention(query: Tensor, key: Tensor, value: Tensor, **given: Any) -> Tensor:
     """`softmax(scale_value * query @ key^T + pse_shift, masked) @ value`; rows beyond a length are 0."""
     operator = "npu_prompt_flash_attention"
-    refuse_given(operator, _ADVICE, padding_mask=padding_mask, **quantisation)
-    sparsity = core.Sparsity(mask=atten_mask, mode=sparse_mode, before=pre_tokens, after=next_tokens)
-    call = Inference(
-        operator=operator,
-        layout=input_layout,
-        num_heads=num_heads,
-        num_key_heads=num_key_value_heads,
-        scale=scale_value,
-        sparsity=sparsity,
-        query_lengths=actual_seq_lengths,
-        key_lengths=actual_seq_lengths_kv,
-        bias=pse_shift,
-    )
-    return infer(call, query, key, value)[0]
+    _refuse_others(operator, given)
+    lengths_of = {"query_lengths": given["actual_seq_lengths"], "key_lengths": given["actual_seq_lengths_kv"]}
+    return infer(_call(operator, given, **lengths_of), query, key, value)[0]
 
 
-@implements("npu_incre_flash_attention", differentiable=False)
-def incre_flash_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    padding_mask: Tensor | None,
-    atten_mask: Tensor | None,
-    pse_shift: Tensor | None,
-    actual_seq_lengths: Lengths,
-    block_table: Tensor | None,
-    num_heads: int,
-    scale_value: float,
-    input_layout: str,
-    num_key_value_heads: int,
-    block_size: int,
-    inner_precise: int,
-    **others: Any,
-) -> Tensor:
+@implements("npu_incre_flash_attention", differentiable=False, by_name=True)
+def incre_flash_attention(query: Tensor, key: Tensor, value: Tensor, **given: Any) -> Tensor:
     """Attention of one new query a sequence; `actual_seq_lengths` are those of the keys."""
     operator = "npu_incre_flash_attention"
-    del inner_precise
-    refuse_given(operator, _ADVICE, padding_mask=padding_mask, **others)
-    sequence = input_layout.index("S") if input_layout in ("BSH", "BNSD", "BSND") else 0
-    expect(sequence > 0, operator, "input_layout must be BSH, BNSD or BSND", repr(input_layout))
+    _refuse_others(operator, given)
+    layout = given["input_layout"]
+    sequence = layout.index("S") if layout in ("BSH", "BNSD", "BSND") else 0
+    expect(sequence > 0, operator, "input_layout must be BSH, BNSD or BSND", repr(layout))
     expect(query.shape[sequence] == 1, operator, "the query must have one position", query.shape[sequence])
-    call = Inference(
-        operator=operator,
-        layout=input_layout,
-        num_heads=num_heads,
-        num_key_heads=num_key_value_heads,
-        scale=scale_value,
-        sparsity=core.Sparsity(mask=atten_mask),
-        key_lengths=actual_seq_lengths,
-        bias=pse_shift,
-        block_table=block_table,
-        block_size=block_size,
-    )
-    return infer(call, query, key, value)[0]
+    return infer(_call(operator, given, key_lengths=given["actual_seq_lengths"]), query, key, value)[0]
 
 
-def _no_lse(query: Tensor) -> Tensor:
-    return query.new_empty(0, dtype=torch.float32)
-
-
-@implements("npu_fused_infer_attention_score", differentiable=False)
-def fused_infer_attention_score(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    pse_shift: Tensor | None,
-    atten_mask: Tensor | None,
-    actual_seq_lengths: Lengths,
-    actual_seq_lengths_kv: Lengths,
-    block_table: Tensor | None,
-    num_heads: int,
-    scale: float,
-    pre_tokens: int,
-    next_tokens: int,
-    input_layout: str,
-    num_key_value_heads: int,
-    sparse_mode: int,
-    block_size: int,
-    softmax_lse_flag: bool,
-    inner_precise: int,
-    antiquant_mode: int,
-    key_antiquant_mode: int,
-    value_antiquant_mode: int,
-    workspace: Tensor | None = None,
-    **others: Any,
-) -> tuple[Tensor, Tensor]:
+@implements("npu_fused_infer_attention_score", differentiable=False, by_name=True)
+def fused_infer_attention_score(query: Tensor, key: Tensor, value: Tensor, **given: Any) -> tuple[Tensor, Tensor]:
     """`softmax(scale * query @ key^T + pse_shift, masked) @ value` and, if asked for, the log-sum-exp."""
     operator = "npu_fused_infer_attention_score"
-    del inner_precise, antiquant_mode, key_antiquant_mode, value_antiquant_mode, workspace
-    refuse_given(operator, _ADVICE, **others)
-    call = Inference(
-        operator=operator,
-        layout=input_layout,
-        num_heads=num_heads,
-        num_key_heads=num_key_value_heads,
-        scale=scale,
-        sparsity=core.Sparsity(mask=atten_mask, mode=sparse_mode, before=pre_tokens, after=next_tokens),
-        query_lengths=actual_seq_lengths if input_layout == "TND" or query.shape[-2] > 1 else None,
-        key_lengths=actual_seq_lengths_kv,
-        bias=pse_shift,
-        block_table=block_table,
-        block_size=block_size,
+    _refuse_others(operator, given)
+    packed_or_long = given["input_layout"] == "TND" or query.shape[-2] > 1
+    call = _call(
+        operator,
+        given,
+        scale=given["scale"],
+        query_lengths=given["actual_seq_lengths"] if packed_or_long else None,
+        key_lengths=given["actual_seq_lengths_kv"],
     )
     result, lse = infer(call, query, key, value)
-    return result, lse if softmax_lse_flag else _no_lse(query)
+    return result, lse if given["softmax_lse_flag"] else query.new_empty(0, dtype=torch.float32)
 
 
-@implements("npu_fused_infer_attention_score_v2", differentiable=False)
-def fused_infer_attention_score_v2(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    *,
-    pse_shift: Tensor | None,
-    atten_mask: Tensor | None,
-    actual_seq_qlen: Lengths,
-    actual_seq_kvlen: Lengths,
-    block_table: Tensor | None,
-    num_query_heads: int,
-    num_key_value_heads: int,
-    softmax_scale: float,
-    pre_tokens: int,
-    next_tokens: int,
-    input_layout: str,
-    sparse_mode: int,
-    block_size: int,
-    query_quant_mode: int,
-    key_quant_mode: int,
-    value_quant_mode: int,
-    inner_precise: int,
-    return_softmax_lse: bool,
-    workspace: Tensor | None = None,
-    **others: Any,
-) -> tuple[Tensor, Tensor]:
+@implements("npu_fused_infer_attention_score_v2", differentiable=False, by_name=True)
+def fused_infer_attention_score_v2(query: Tensor, key: Tensor, value: Tensor, **given: Any) -> tuple[Tensor, Tensor]:
     """`npu_fused_infer_attention_score` under the names of its second version."""
     operator = "npu_fused_infer_attention_score_v2"
-    del query_quant_mode, key_quant_mode, value_quant_mode, inner_precise, workspace
-    refuse_given(operator, _ADVICE, **others)
-    call = Inference(
-        operator=operator,
-        layout=input_layout,
-        num_heads=num_query_heads,
-        num_key_heads=num_key_value_heads,
-        scale=softmax_scale,
-        sparsity=core.Sparsity(mask=atten_mask, mode=sparse_mode, before=pre_tokens, after=next_tokens),
-        query_lengths=actual_seq_qlen,
-        key_lengths=actual_seq_kvlen,
-        bias=pse_shift,
-        block_table=block_table,
-        block_size=block_size,
+    _refuse_others(operator, given)
+    call = _call(
+        operator,
+        given,
+        num_heads=given["num_query_heads"],
+        scale=given["softmax_scale"],
+        query_lengths=given["actual_seq_qlen"],
+        key_lengths=given["actual_seq_kvlen"],
     )
     result, lse = infer(call, query, key, value)
-    return result, lse if return_softmax_lse else _no_lse(query)
+    return result, lse if given["return_softmax_lse"] else query.new_empty(0, dtype=torch.float32)

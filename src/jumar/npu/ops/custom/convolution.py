@@ -18,34 +18,21 @@ Tensor = torch.Tensor
 Sizes = Sequence[int]
 
 
-def _convolve(
-    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
-) -> Tensor:
-    zeros = [0] * len(stride)
-    return torch.ops.aten.convolution(  # type: ignore[no-any-return]
-        x, weight, bias, stride, padding, dilation, False, zeros, groups
-    )
-
-
 @implements("npu_conv2d", differentiable=False)
-def conv2d(
-    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
-) -> Tensor:
+def conv2d(x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, padding: Sizes, *rest: Any) -> Tensor:
     """As `torch.nn.functional.conv2d`; padding is (h, w), or top, bottom, left, right."""
     expect(x.dim() == 4, "npu_conv2d", "the input must have 4 dimensions", x.dim())
     if len(padding) == 4:
         top, bottom, left, right = padding
         x, padding = torch.nn.functional.pad(x, [left, right, top, bottom]), (0, 0)
-    return _convolve(x, weight, bias, stride, padding, dilation, groups)
+    return convolution(x, weight, bias, stride, padding, *rest)
 
 
 @implements("npu_conv3d", differentiable=False)
-def conv3d(
-    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
-) -> Tensor:
+def conv3d(x: Tensor, *rest: Any) -> Tensor:
     """As `torch.nn.functional.conv3d`."""
     expect(x.dim() == 5, "npu_conv3d", "the input must have 5 dimensions", x.dim())
-    return _convolve(x, weight, bias, stride, padding, dilation, groups)
+    return convolution(x, *rest)
 
 
 @implements("npu_convolution")
@@ -54,23 +41,17 @@ def convolution(
 ) -> Tensor:
     """`npu_conv2d` or `npu_conv3d`, by the dimensions of the input."""
     expect(x.dim() in (4, 5), "npu_convolution", "the input must have 4 or 5 dimensions", x.dim())
-    return _convolve(x, weight, bias, stride, padding, dilation, groups)
+    zeros = [0] * len(stride)
+    return torch.ops.aten.convolution(  # type: ignore[no-any-return]
+        x, weight, bias, stride, padding, dilation, False, zeros, groups
+    )
 
 
 @implements("npu_conv_transpose2d", differentiable=False)
-def conv_transpose2d(
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor | None,
-    padding: Sizes,
-    output_padding: Sizes,
-    stride: Sizes,
-    dilation: Sizes,
-    groups: int,
-) -> Tensor:
+def conv_transpose2d(x: Tensor, *rest: Any) -> Tensor:
     """As `torch.nn.functional.conv_transpose2d`, with the arguments in the vendor's order."""
     expect(x.dim() == 4, "npu_conv_transpose2d", "the input must have 4 dimensions", x.dim())
-    return convolution_transpose(x, weight, bias, padding, output_padding, stride, dilation, groups)
+    return convolution_transpose(x, *rest)
 
 
 @implements("npu_convolution_transpose")
@@ -111,18 +92,9 @@ def _backward(
 
 
 @implements("npu_conv2d_backward", "npu_conv3d_backward", "npu_convolution_backward", differentiable=False)
-def convolution_backward(
-    x: Tensor,
-    grad: Tensor,
-    weight: Tensor,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    groups: int,
-    output_mask: Sequence[bool],
-) -> Any:
-    """Gradients of input, weight and bias; None where `output_mask` does not ask."""
-    return _backward(x, grad, weight, stride, padding, dilation, groups, output_mask)
+def convolution_backward(*given: Any) -> Any:
+    """Gradients of input, weight and bias; None where the mask, which comes last, does not ask."""
+    return _backward(*given)
 
 
 @implements(
@@ -132,68 +104,33 @@ def convolution_backward(
     differentiable=False,
 )
 def convolution_transpose_backward(
-    x: Tensor,
-    grad: Tensor,
-    weight: Tensor,
-    padding: Sizes,
-    output_padding: Sizes,
-    stride: Sizes,
-    dilation: Sizes,
-    groups: int,
-    output_mask: Sequence[bool],
+    x: Tensor, grad: Tensor, weight: Tensor, padding: Sizes, output_padding: Sizes, stride: Sizes, *rest: Any
 ) -> Any:
     """Gradients of input, weight and bias of a transposed convolution."""
-    return _backward(x, grad, weight, stride, padding, dilation, groups, output_mask, output_padding)
+    return _backward(x, grad, weight, stride, padding, *rest, output_padding)
 
 
 @implements("_conv_depthwise2d_backward", differentiable=False)
 def depthwise_backward(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    output_mask: Sequence[bool],
+    grad: Tensor, x: Tensor, weight: Tensor, _size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, mask: Any
 ) -> Any:
     """Gradients of input and weight of a convolution of each channel by itself."""
-    del kernel_size
-    by_x, by_weight, _ = _backward(x, grad, weight, stride, padding, dilation, x.shape[1], [*output_mask, False])
-    return by_x, by_weight
+    return _backward(x, grad, weight, stride, padding, dilation, x.shape[1], [*mask, False])[:2]
 
 
 @implements("slow_conv_dilated2d_backward", differentiable=False)
 def dilated_backward(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    dilation: Sizes,
-    output_mask: Sequence[bool],
+    grad: Tensor, x: Tensor, weight: Tensor, _size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, mask: Any
 ) -> Any:
     """Gradients of input, weight and bias of a dilated convolution."""
-    del kernel_size
-    return _backward(x, grad, weight, stride, padding, dilation, 1, output_mask)
+    return _backward(x, grad, weight, stride, padding, dilation, 1, mask)
 
 
 @implements("slow_conv_transpose2d_backward", differentiable=False)
-def slow_transpose_backward(
-    grad: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    kernel_size: Sizes,
-    stride: Sizes,
-    padding: Sizes,
-    output_padding: Sizes,
-    dilation: Sizes,
-    output_mask: Sequence[bool],
-) -> Any:
+def slow_transpose_backward(grad: Tensor, x: Tensor, weight: Tensor, _size: Sizes, *given: Any) -> Any:
     """Gradients of input, weight and bias of a transposed convolution."""
-    del kernel_size
-    return _backward(x, grad, weight, stride, padding, dilation, 1, output_mask, output_padding)
+    stride, padding, output_padding, dilation, mask = given
+    return _backward(x, grad, weight, stride, padding, dilation, 1, mask, output_padding)
 
 
 @derivative("npu_convolution")

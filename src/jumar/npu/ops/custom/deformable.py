@@ -9,7 +9,7 @@ import torch
 
 from jumar.npu.ops.helpers.checks import expect
 from jumar.npu.ops.mechanism.gradients import differentiate, like
-from jumar.npu.ops.mechanism.implement import Step, derivative, implements
+from jumar.npu.ops.mechanism.implement import Step, derivative, implements, shared
 
 Tensor = torch.Tensor
 _NAME = "npu_deformable_conv2d"
@@ -159,15 +159,6 @@ def deformable_conv2d_backward(
 
 @derivative(_NAME)
 def _gradients(step: Step) -> dict[str, Tensor]:
-    values = step.arguments
-    order = ("kernel_size", "stride", "padding", "dilation", "groups", "deformable_groups", "modulated")
-    by_input, by_weight, by_offset, by_bias = torch.ops.npu.npu_deformable_conv2dbk(
-        values["input"],
-        step.gradients[0],
-        step.results[1],
-        values["weight"],
-        values["offset"],
-        *(values[name] for name in order),
-    )
-    found = {"input": by_input, "weight": by_weight, "offset": by_offset, "bias": by_bias}
-    return {name: gradient.to(values[name].dtype) for name, gradient in found.items() if name in step.needs}
+    more = {"grad_output": step.gradients[0], "offset_out": step.results[1]}
+    found = zip(("input", "weight", "offset", "bias"), shared(step, "npu_deformable_conv2dbk", **more), strict=True)
+    return {name: gradient.to(step.arguments[name].dtype) for name, gradient in found if name in step.needs}

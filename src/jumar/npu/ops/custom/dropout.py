@@ -14,7 +14,7 @@ import torch
 
 from jumar.npu.ops.helpers.checks import expect
 from jumar.npu.ops.mechanism.composite import call, composite
-from jumar.npu.ops.mechanism.implement import Step, derivative, implements
+from jumar.npu.ops.mechanism.implement import Step, derivative, implements, shared
 
 Tensor = torch.Tensor
 _ALIGNED_TO = 128
@@ -108,7 +108,7 @@ def dropout_gen_mask(
 def dropout_gen_mask_seeded(
     x: Tensor, size: Sequence[int], p: float, seed: int, offset: int, *, parallel: bool | None, sync: bool | None
 ) -> Tensor:
-    """Draw the bit mask that this seed and offset stand for. Other bits than the device draws, as random as they."""
+    """Draw the bit mask of a seed and an offset. A device draws other bits from them."""
     del parallel, sync
     num = math.prod(size)
     if x.is_meta:
@@ -175,8 +175,7 @@ def dropout_with_add_softmax_backward(
 
 @derivative("npu_dropout_with_add_softmax")
 def _add_softmax_gradients(step: Step) -> Mapping[str, Any]:
-    rest = (step.arguments[name] for name in ("alpha", "prob", "dim"))
     mask, softmax, _ = step.results
-    operator = torch.ops.npu.npu_dropout_with_add_softmax_backward
-    by_x, by_x1 = operator(step.gradients[2], mask, softmax, *rest)
-    return {"self": by_x, "x1": by_x1}
+    name = "npu_dropout_with_add_softmax_backward"
+    found = shared(step, name, grad=step.gradients[2], mask=mask, softmax_out=softmax)
+    return dict(zip(("self", "x1"), found, strict=True))

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from jumar.npu.core.overloads import overload_of
 from jumar.npu.formats import cast, methods, state
 from jumar.npu.formats.names import base_of_rank
 from jumar.npu.ops.mechanism.implement import FUNCTIONS, OWN, Own
@@ -34,10 +35,8 @@ class _Identity(torch.autograd.Function):
 
 
 def _recording(name: str) -> Callable[..., Any]:
-    base, _, overload = name.partition(".")
-
     def kernel(keyset: Any, tensor: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-        operator = getattr(getattr(torch.ops.npu, base), overload or "default")
+        operator = overload_of(f"npu::{name}")
         with torch._C._AutoDispatchBelowAutograd():
             result: Tensor = operator.redispatch(keyset & torch._C._after_autograd_keyset, tensor, *args, **kwargs)
         if result is tensor or not (torch.is_grad_enabled() and tensor.requires_grad):
@@ -50,10 +49,9 @@ def _recording(name: str) -> Callable[..., Any]:
 
 def _below(name: str) -> Callable[..., Any]:
     """Autograd kernel of a change of format in place: values stay, so there is nothing to record."""
-    base, _, overload = name.partition(".")
 
     def kernel(keyset: Any, *args: Any, **kwargs: Any) -> Any:
-        operator = getattr(getattr(torch.ops.npu, base), overload or "default")
+        operator = overload_of(f"npu::{name}")
         with torch._C._AutoDispatchBelowAutograd():
             return operator.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
 

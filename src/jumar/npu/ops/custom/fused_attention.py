@@ -13,7 +13,7 @@ import torch
 from jumar.npu.ops.custom.dropout import keep, random_bits, random_bytes, unpack_bits
 from jumar.npu.ops.helpers.checks import expect, refuse
 from jumar.npu.ops.mechanism.composite import call, composite
-from jumar.npu.ops.mechanism.implement import Step, derivative, implements
+from jumar.npu.ops.mechanism.implement import Step, derivative, implements, shared
 
 Tensor = torch.Tensor
 _ALIGNED_TO = 16
@@ -92,13 +92,10 @@ def attention_score_grad(*args: Any) -> tuple[Tensor, ...]:
 
 @derivative("npu_fused_attention_score_fwd")
 def _attention_score_gradients(step: Step) -> dict[str, Tensor]:
-    values, (_, softmax, mask) = step.arguments, step.results
-    operator = torch.ops.npu.npu_fused_attention_score_backward
-    names = ("query_layer", "key_layer", "value_layer")
-    flags = ("query_transpose", "key_transpose", "value_transpose", "dx_transpose")
-    rest = [values[name] for name in ("scale", "keep_prob", *flags)]
-    found = operator(step.gradients[0], softmax, *(values[name] for name in names), mask, *rest)
-    return dict(zip(names, found, strict=True))
+    _, softmax, mask = step.results
+    name = "npu_fused_attention_score_backward"
+    found = shared(step, name, grad_output=step.gradients[0], softmax_output=softmax, mask=mask)
+    return dict(zip(("query_layer", "key_layer", "value_layer"), found, strict=True))
 
 
 @implements("npu_fused_attention_layernorm_qkv_fwd", differentiable=False)
@@ -167,14 +164,13 @@ def layernorm_grad(
     mean: Tensor,
     variance: Tensor,
     weight: Tensor | None,
-    bias: Tensor | None,
+    _bias: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Gradients of input, weight and bias of a layer normalisation.
 
     The argument the vendor calls `rstd` is the variance, as its forward operators of this generation return it;
     1e-5 is added to it.
     """
-    del bias
     dims = tuple(range(x.dim() - len(normalized_shape), x.dim()))
     rows = tuple(range(dims[0]))
     shape = (*x.shape[: dims[0]], *(1 for _ in dims))
@@ -253,7 +249,7 @@ def _layer_mask(name: str, softmax: Tensor, p: float, given: Tensor | None) -> T
     return given.flatten()[:num_bytes].clone()
 
 
-@implements("npu_multi_head_attention_backward", differentiable=False)
+@implements("npu_multi_head_attention_backward", differentiable=False, by_name=True)
 def multi_head_attention_backward(
     query: Tensor,
     key: Tensor,
@@ -262,52 +258,41 @@ def multi_head_attention_backward(
     key_weight: Tensor,
     value_weight: Tensor,
     out_proj_weight: Tensor,
-    query_bias: Tensor | None,
-    key_bias: Tensor | None,
-    value_bias: Tensor | None,
-    out_proj_bias: Tensor | None,
     query_res: Tensor,
     key_res: Tensor,
     value_res: Tensor,
     attn_scores: Tensor,
     attn_res: Tensor,
     context: Tensor,
-    grad: Tensor,
+    y_grad: Tensor,
     dropout_mask: Tensor,
-    num_heads: int,
-    head_dim: int,
-    src_len: int,
-    tgt_len: int,
+    attn_head_num: int,
+    attn_dim_per_head: int,
     dropout_prob: float,
-    softmax_use_float: bool,
 ) -> tuple[Tensor, ...]:
     """Gradients of the four weights, of query, key and value, and of the four biases, (1, c) each."""
-    del query_bias, key_bias, value_bias, out_proj_bias, src_len, tgt_len, softmax_use_float
-    batch = query_res.shape[0]
-    by_context = _heads_first(grad @ out_proj_weight, batch, num_heads)
+    by_context = _heads_first(y_grad @ out_proj_weight, query_res.shape[0], attn_head_num)
     kept = unpack_bits(dropout_mask, attn_scores.numel()).reshape(attn_scores.shape)
     by_weights = keep(by_context @ value_res.transpose(-1, -2), kept, dropout_prob)
     by_scores = _by_softmax(by_weights.to(attn_scores.dtype), attn_scores).to(query.dtype)
-    by_query = _heads_last(by_scores @ key_res) * head_dim**-0.5
+    by_query = _heads_last(by_scores @ key_res) * attn_dim_per_head**-0.5
     by_key = _heads_last(by_scores.transpose(-1, -2) @ query_res)
     by_value = _heads_last(attn_res.transpose(-1, -2) @ by_context)
     parts = ((by_query, query, query_weight), (by_key, key, key_weight), (by_value, value, value_weight))
     by_weight = [by.t() @ x for by, x, _ in parts]
     by_inputs = [by @ weight for by, _, weight in parts]
-    biases = [by.sum(0, keepdim=True) for by in (by_query, by_key, by_value, grad)]
-    return *by_weight, grad.t() @ context, *by_inputs, *biases
+    biases = [by.sum(0, keepdim=True) for by in (by_query, by_key, by_value, y_grad)]
+    return *by_weight, y_grad.t() @ context, *by_inputs, *biases
 
 
 @derivative("npu_multi_head_attention")
 def _layer_gradients(step: Step) -> dict[str, Tensor]:
-    values = step.arguments
-    _, mask, *saved = step.results
+    values, (_, mask, *results) = step.arguments, step.results
     inputs = ("query", "key", "value")
     weights = (*(f"{name}_weight" for name in inputs), "out_proj_weight")
     biases = (*(f"{name}_bias" for name in inputs), "out_proj_bias")
-    sizes = ("attn_head_num", "attn_dim_per_head", "src_len", "tgt_len", "dropout_prob", "softmax_use_float")
-    given = [values[name] for name in (*inputs, *weights, *biases)]
-    rest = [values[name] for name in sizes]
-    found = torch.ops.npu.npu_multi_head_attention_backward(*given, *saved, step.gradients[0], mask, *rest)
+    names = (*(f"{name}_res" for name in inputs), "attn_scores", "attn_res", "context")
+    saved = {**dict(zip(names, results, strict=True)), "y_grad": step.gradients[0], "dropout_mask": mask}
+    found = shared(step, "npu_multi_head_attention_backward", **saved)
     by_name = dict(zip((*weights, *inputs, *biases), found, strict=True))
     return {name: by.reshape(values[name].shape) for name, by in by_name.items() if name in step.needs}

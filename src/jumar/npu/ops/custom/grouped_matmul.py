@@ -27,10 +27,8 @@ def shapes(x: Tensors, weight: Tensors, **given: Any) -> list[Tensor]:
     operator = "npu_grouped_matmul"
     kind = _ROWS if given["group_type"] is None else given["group_type"]
     dtype = given["output_dtype"]
-    if x[0].dtype != torch.int8:
-        target = x[0].dtype
-    else:
-        target = dtype if isinstance(dtype, torch.dtype) else low_bits.dtype_of(dtype, torch.int8, operator)
+    own = x[0].dtype
+    target = low_bits.dtype_of(dtype, torch.int8, operator) if own == torch.int8 else own
     num_columns = weight[0].shape[-1]
     if (given["split_item"] or 0) in (2, 3):
         rows = sum(item.shape[0] for item in x)
@@ -153,11 +151,7 @@ def _product(
         require_dtype(operator, (torch.int8,), weight=right)
         expect(scale is not None, operator, "int8 operands need scale", "None")
         assert scale is not None
-        target = (
-            output_dtype
-            if isinstance(output_dtype, torch.dtype)
-            else low_bits.dtype_of(output_dtype, torch.int8, operator)
-        )
+        target = low_bits.dtype_of(output_dtype, torch.int8, operator)
         sums = summed(left, right)
         values = (sums if bias is None else sums + bias).float() * low_bits.scale_of(scale)
         if tokens is not None:

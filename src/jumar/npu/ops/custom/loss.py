@@ -6,7 +6,7 @@ import torch
 
 from jumar.npu.ops.helpers.checks import FLOATING, expect, refuse, require_dtype, wide
 from jumar.npu.ops.mechanism.gradients import gradient as gradient_of
-from jumar.npu.ops.mechanism.implement import Step, derivative, implements
+from jumar.npu.ops.mechanism.implement import Step, derivative, implements, shared
 
 Tensor = torch.Tensor
 _MASKED = -10000.0
@@ -40,9 +40,7 @@ def scaled_masked_softmax_backward(
 
 @derivative("npu_scaled_masked_softmax")
 def _scaled_masked_softmax_derivative(step: Step) -> dict[str, Tensor]:
-    given = step.arguments
-    operator = torch.ops.npu.npu_scaled_masked_softmax_backward
-    found = operator(step.gradients[0], step.results[0], given["mask"], given["scale"], given["fixed_triu_mask"])
+    found = shared(step, "npu_scaled_masked_softmax_backward", y_grad=step.gradients[0], y=step.results[0])
     return {"x": found}
 
 

@@ -58,14 +58,13 @@ def normalize_batch(x: Tensor, seq_len: Tensor, normalize_type: int) -> Tensor:
 
 @implements("npu_masked_softmax_with_rel_pos_bias", differentiable=False)
 def masked_softmax_with_rel_pos_bias(
-    x: Tensor, atten_mask: Tensor | None, bias: Tensor, scale_value: float, inner_precision_mode: int
+    x: Tensor, atten_mask: Tensor | None, bias: Tensor, scale_value: float, _inner_precision_mode: int
 ) -> Tensor:
     """softmax(x * scale + mask + bias) of window attention.
 
     x (b * w, n, s, t) or (b, w, n, s, t); mask (w, s, t), (w, 1, s, t) or (1, w, 1, s, t); bias (n, s, t) with
     leading ones or without.
     """
-    del inner_precision_mode
     name = "npu_masked_softmax_with_rel_pos_bias"
     expect(x.dim() in (4, 5), name, "x must have 4 or 5 dimensions", x.dim())
     windows = 1 if atten_mask is None else atten_mask.numel() // (x.shape[-1] * x.shape[-2])

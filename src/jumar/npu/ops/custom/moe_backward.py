@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from jumar.npu.ops.custom.moe_tokens import token_unpermute
+from jumar.npu.ops.custom.moe_tokens import taken, token_unpermute
 from jumar.npu.ops.helpers.checks import expect, wide
 from jumar.npu.ops.mechanism.implement import implements
 
@@ -28,9 +28,7 @@ def token_permute_grad(
         f"sorted_indices must have {num_tokens * choices} elements",
         places.numel(),
     )
-    beyond = places >= wider.shape[0]
-    found = wider.index_select(0, places.masked_fill(beyond, 0).long()).masked_fill(beyond.unsqueeze(-1), 0.0)
-    return found.reshape(num_tokens, choices, -1).sum(1).to(dtype)
+    return taken(wider, places).reshape(num_tokens, choices, -1).sum(1).to(dtype)
 
 
 @implements("npu_moe_token_permute_grad", differentiable=False)
@@ -49,10 +47,9 @@ def token_unpermute_grad(
     places: Tensor,
     probs: Tensor | None,
     padded_mode: bool,
-    restore_shape: Sequence[int] | None,
+    _restore_shape: Sequence[int] | None,
 ) -> tuple[Tensor, Tensor | None]:
     """Gradients of the permuted tokens and of the probabilities (undefined without them)."""
-    del restore_shape
     wider, flat = wide(gradient), places.reshape(-1).long()
     if padded_mode:
         by_choice = wider.index_select(0, flat)

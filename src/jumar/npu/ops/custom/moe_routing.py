@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import torch
 
+from jumar.npu.ops.custom.quantisation import by_token
 from jumar.npu.ops.helpers.checks import expect, refuse, refuse_given, wide
 from jumar.npu.ops.mechanism.implement import implements
 
@@ -79,10 +80,7 @@ def init_routing_v2(
     expanded = x.index_select(0, order[:limit] // k).masked_fill(behind[:limit].unsqueeze(-1), 0)
     scales = torch.zeros(limit, dtype=torch.float32, device=x.device)
     if quant_mode == 1:
-        scales = wide(expanded).abs().amax(-1) / 127.0
-        expanded = (
-            (wide(expanded) / scales.unsqueeze(-1)).masked_fill(scales.unsqueeze(-1) == 0, 0.0).round().to(torch.int8)
-        )
+        expanded, scales = by_token(wide(expanded))
     tokens = counts.cumsum(0) if expert_tokens_num_type == 0 else counts
     return expanded, rows.int(), tokens if expert_tokens_num_flag else tokens.new_empty(0), scales
 

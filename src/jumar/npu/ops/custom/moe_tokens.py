@@ -67,13 +67,13 @@ def token_unpermute(
         empty = torch.zeros(shape, dtype=weighted.dtype, device=permuted.device)
         return empty.index_add(0, places.reshape(-1).long(), weighted).to(permuted.dtype)
     choices = 1 if probs is None else probs.shape[1]
-    found = _taken(wider, places).reshape(-1, choices, permuted.shape[1])
+    found = taken(wider, places).reshape(-1, choices, permuted.shape[1])
     if probs is not None:
         found = found * wide(probs).unsqueeze(-1)
     return found.sum(1).to(permuted.dtype)
 
 
-def _taken(rows: Tensor, places: Tensor) -> Tensor:
+def taken(rows: Tensor, places: Tensor) -> Tensor:
     """Return the rows at these places, zeros for places beyond the last."""
     beyond = places >= rows.shape[0]
     found = rows.index_select(0, places.masked_fill(beyond, 0).long())

@@ -222,13 +222,12 @@ def group_norm_swish_grad(
     num_groups: int,
     weight: Tensor,
     bias: Tensor,
-    mean: Tensor,
+    _mean: Tensor,
     rstd: Tensor,
     grad_input_mask: list[bool],
     swish_scale: float | None,
 ) -> tuple[Tensor | None, ...]:
     """Gradients of x, weight and bias, as far as the mask asks for them."""
-    del mean
     scale = 1.0 if swish_scale is None else swish_scale
 
     def forward(value: Tensor, gamma: Tensor, beta: Tensor) -> Tensor:

@@ -26,7 +26,7 @@ def apply_adam(
     beta2: float,
     epsilon: float,
     grad: Tensor,
-    use_locking: bool | None,
+    _use_locking: bool | None,
     use_nesterov: bool | None,
     *,
     var: Tensor,
@@ -34,7 +34,6 @@ def apply_adam(
     v: Tensor,
 ) -> Moments:
     """One step of Adam, whose bias corrections come as powers of the betas."""
-    del use_locking
     first, second = _moments(m, v, grad, beta1, beta2)
     rate = lr * math.sqrt(max(1 - beta2_power, 0.0)) / (1 - beta1_power) if beta1_power != 1 else math.nan
     numerator = first * beta1 + (1 - beta1) * grad if use_nesterov else first
@@ -82,7 +81,7 @@ def bert_apply_adam(
     epsilon: float,
     grad: Tensor,
     max_grad_norm: float,
-    global_grad_norm: float,
+    _global_grad_norm: float,
     weight_decay: float,
     step_size: float | None,
     adam_mode: int,
@@ -93,7 +92,6 @@ def bert_apply_adam(
 ) -> Moments:
     """One step of BertAdam: no bias correction, and weight decay beside the gradient."""
     operator = "npu_bert_apply_adam"
-    del global_grad_norm
     if max_grad_norm > 0:
         refuse(operator, "clipping by max_grad_norm", "clip the gradients before and pass -1")
     if adam_mode or step_size is not None:

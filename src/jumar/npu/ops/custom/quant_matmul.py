@@ -90,7 +90,7 @@ def weight_quant_batchmatmul(
     quant_offset: Tensor | None,
     bias: Tensor | None,
     antiquant_group_size: int,
-    inner_precise: int,
+    _inner_precise: int,
     weight_dtype: int | None,
 ) -> Tensor:
     """`x @ ((weight + antiquant_offset) * antiquant_scale) + bias`, quantised to int8 by `quant_scale` if given.
@@ -98,7 +98,6 @@ def weight_quant_batchmatmul(
     `x` is (M, K) in float16 or bfloat16; the weight is rounded to that type before the product.
     """
     operator = "npu_weight_quant_batchmatmul"
-    del inner_precise
     require_dtype(operator, HALF, x=x, antiquant_scale=antiquant_scale, antiquant_offset=antiquant_offset)
     refuse_given(operator, "leave it out", weight_dtype=weight_dtype)
     full = dequantised(weight, antiquant_scale, antiquant_offset, antiquant_group_size, operator).to(x.dtype)

@@ -61,6 +61,12 @@ def smoothed(x: Tensor, smooth: Tensor | None, group_index: Tensor | None) -> Te
     return (rows * padded.index_select(0, groups)).reshape(x.shape)
 
 
+def by_token(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Return int8 values and their scales, one a token: the greatest magnitude of a row becomes 127."""
+    scale = values.abs().amax(-1, keepdim=True) / 127.0
+    return low_bits.to_int8((values / scale).masked_fill(scale == 0, 0.0)), scale.squeeze(-1)
+
+
 def _dims(operator: str, mode: str, x: Tensor) -> list[int]:
     """Return the dimensions that share a scale."""
     expect(mode in ("pertoken", "perchannel", "pertensor"), operator, "quant_mode must be a known one", mode)
@@ -172,9 +178,8 @@ def trans_quant_param(scale: Tensor, offset: Tensor | None, round_mode: int | No
 
 
 @implements("npu_convert_weight_to_int4pack", differentiable=False)
-def convert_weight_to_int4pack(weight: Tensor, inner_k_tiles: int) -> Tensor:
+def convert_weight_to_int4pack(weight: Tensor, _inner_k_tiles: int) -> Tensor:
     """Int32 values from -8 to 7 packed eight to a word along the last dimension."""
-    del inner_k_tiles
     operator = "npu_convert_weight_to_int4pack"
     require_dtype(operator, (torch.int32,), weight=weight)
     return low_bits.pack_int4(weight, operator)

@@ -28,7 +28,7 @@ def quant_conv2d(
     dilations: Sequence[int],
     groups: int,
     offset_x: int,
-    round_mode: str,
+    _round_mode: str,
     output_dtype: int | None,
     bias: Tensor | None,
     offset: Tensor | None,
@@ -50,7 +50,6 @@ def quant_conv2d(
     expect(0 not in strides, operator, "stride cannot contain 0", list(strides))
     dtype = dtype_of(output_dtype, torch.float16, operator)
     expect(dtype in _RESULTS, operator, "output_dtype must be float16, bfloat16 or float32", dtype)
-    del round_mode
     padded = functional.pad(input.double(), (pads[1], pads[1], pads[0], pads[0]), value=float(offset_x))
     sums = functional.conv2d(padded, weight.double(), None, list(strides), 0, list(dilations), groups)
     if bias is not None:

@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from jumar.npu.ops.custom.norm import rms_scaled
-from jumar.npu.ops.custom.quantisation import smoothed, stored, target_of
-from jumar.npu.ops.helpers import low_bits
+from jumar.npu.ops.custom.quantisation import by_token, smoothed, stored, target_of
 from jumar.npu.ops.helpers.checks import expect, refuse, refuse_given, wide
 from jumar.npu.ops.mechanism.implement import implements
 
@@ -89,9 +88,7 @@ def add_rms_norm_dynamic_quant(
     y = scaled * wide(gamma) if beta is None else scaled * wide(gamma) + wide(beta)
 
     def quantised(smooth: Tensor | None) -> tuple[Tensor, Tensor]:
-        values = y if smooth is None else y * wide(smooth)
-        scale = values.abs().amax(-1, keepdim=True) / 127.0
-        return low_bits.to_int8((values / scale).masked_fill(scale == 0, 0.0)), scale.squeeze(-1)
+        return by_token(y if smooth is None else y * wide(smooth))
 
     first, scale1 = quantised(smooth_scale1)
     if smooth_scale2 is None:
@@ -126,5 +123,4 @@ def swiglu_quant(
     values = torch.nn.functional.silu(active) * other
     ends = group_index.cumsum(0) if group_index is not None and group_list_type == 1 else group_index
     values = smoothed(values, smooth_scales if ends is not None or smooth_scales is None else smooth_scales[0], ends)
-    scale = values.abs().amax(-1, keepdim=True) / 127.0
-    return low_bits.to_int8((values / scale).masked_fill(scale == 0, 0.0)), scale.squeeze(-1)
+    return by_token(values)

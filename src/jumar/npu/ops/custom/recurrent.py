@@ -73,10 +73,10 @@ def lstm(
     seq_mask: Tensor,
     h: Tensor,
     c: Tensor,
-    has_biases: bool,
+    _has_biases: bool,
     num_layers: int,
     dropout: float,
-    train: bool,
+    _train: bool,
     bidirectional: bool,
     batch_first: bool,
     flag_seq: bool,
@@ -87,7 +87,6 @@ def lstm(
     x (time, batch, inputs), weight (inputs + hidden, 4 * hidden), bias (4 * hidden,), h and c (1, batch, hidden).
     seq_mask (time, batch, hidden) is read with `flag_seq`: 1 where a sequence has a step.
     """
-    del has_biases, train
     _check_lstm("npu_lstm", num_layers, dropout, bidirectional, batch_first)
     if direction:
         refuse("npu_lstm", "direction=True", "which end its states start from is not documented; flip the input")
@@ -96,14 +95,20 @@ def lstm(
 
 
 @implements("npu_lstm_data", outputs=(0, 1, 2))
-def lstm_data(x: Tensor, batch_sizes: Tensor, *rest: Any) -> Steps:
+def lstm_data(x: Tensor, _batch_sizes: Tensor, *rest: Any) -> Steps:
     """`npu_lstm` of padded sequences; the mask says which steps there are, as in `npu_lstm`."""
-    del batch_sizes
     return lstm(x, *rest)
 
 
 def _zeros(gradient: Tensor | None, shape: Sequence[int], like_: Tensor) -> Tensor:
     return like_.new_zeros(tuple(shape)) if gradient is None else gradient
+
+
+def _lstm_gradients(inputs: Steps, mask: Tensor | None, seeds: Sequence[Tensor | None]) -> Steps:
+    def forward(x: Tensor, weight: Tensor, bias: Tensor, h: Tensor, c: Tensor) -> Steps:
+        return _lstm(x, weight, bias, _state(h), _state(c), mask)[:3]
+
+    return tuple(differentiate(forward, inputs, seeds))
 
 
 def _lstm_shapes(
@@ -126,11 +131,7 @@ def lstm_backward(
 ) -> Steps:
     """Gradients of input, weight, bias and both first states. Of those of the states only the last step counts."""
 
-    def forward(*inputs: Tensor) -> Steps:
-        *given, first_h, first_c = inputs
-        return _lstm(given[0], given[1], given[2], _state(first_h), _state(first_c), None)[:3]
-
-    return tuple(differentiate(forward, (x, weight, bias, h, c), (grad_y, grad_h, grad_c)))
+    return _lstm_gradients((x, weight, bias, h, c), None, (grad_y, grad_h, grad_c))
 
 
 def _data_shapes(_y: Any, _h: Any, _c: Any, x: Tensor, _sizes: Tensor, *rest: Tensor) -> Steps:
@@ -157,11 +158,7 @@ def lstm_data_backward(
     batch = torch.arange(x.shape[1]).view(1, -1, 1)
     mask = (batch < batch_sizes.view(-1, 1, 1).to(batch.device)).to(x.dtype).expand(-1, -1, y.shape[2])
 
-    def forward(*inputs: Tensor) -> Steps:
-        *given, first_h, first_c = inputs
-        return _lstm(given[0], given[1], given[2], _state(first_h), _state(first_c), mask)[:3]
-
-    return tuple(differentiate(forward, (x, weight, bias, h, c), (grad_y, grad_h, grad_c)))
+    return _lstm_gradients((x, weight, bias, h, c), mask, (grad_y, grad_h, grad_c))
 
 
 @implements("npu_lstm_cell", outputs=(0, 1, 2))
@@ -244,11 +241,11 @@ def gru(
     weight_hidden: Tensor,
     bias_input: Tensor,
     bias_hidden: Tensor,
-    seq_length: Tensor,
-    has_biases: bool,
+    _seq_length: Tensor,
+    _has_biases: bool,
     num_layers: int,
     dropout: float,
-    train: bool,
+    _train: bool,
     bidirectional: bool,
     batch_first: bool,
 ) -> Steps:
@@ -258,7 +255,6 @@ def gru(
     order reset, update, new. The device runs one layer forwards whatever the last arguments say, and reads
     neither `seq_length` nor `has_biases`.
     """
-    del seq_length, has_biases, train
     _check_lstm("npu_gru", num_layers, dropout, bidirectional, batch_first)
     expect(x.dim() == 3, "npu_gru", "the input must have 3 dimensions", x.dim())
     return _gru(x, weight_input, weight_hidden, bias_input, bias_hidden, _state(h))
@@ -278,12 +274,11 @@ def gru_backward(
     weight_hidden: Tensor,
     bias_input: Tensor,
     bias_hidden: Tensor,
-    seq_length: Tensor,
+    _seq_length: Tensor,
     h: Tensor,
     *_saved: Tensor,
 ) -> Steps:
     """Gradients of both weights, the input, both biases and the first state."""
-    del seq_length
 
     def forward(w: Tensor, u: Tensor, values: Tensor, b: Tensor, d: Tensor, state: Tensor) -> Steps:
         return _gru(values, w, u, b, d, _state(state))[:2]

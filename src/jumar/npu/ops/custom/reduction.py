@@ -62,9 +62,8 @@ def sort(x: Tensor, dim: int, descending: bool) -> Tensor:
 
 
 @implements("batch_norm_reduce", differentiable=False)
-def batch_norm_reduce(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+def batch_norm_reduce(x: Tensor, _eps: float) -> tuple[Tensor, Tensor]:
     """Sums of x (n, c, ...) and of its squares by channel, (c,), float32."""
-    del eps
     dims = [dim for dim in range(x.dim()) if dim != 1]
     wide = x.float()
     return wide.sum(dims), wide.square().sum(dims)
@@ -72,7 +71,7 @@ def batch_norm_reduce(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
 
 @implements("batch_norm_gather_stats_update", differentiable=False)
 def batch_norm_gather_stats_update(
-    x: Tensor,
+    _x: Tensor,
     sums: Tensor,
     squares: Tensor,
     running_mean: Tensor | None,
@@ -85,7 +84,6 @@ def batch_norm_gather_stats_update(
 
     The running statistics are updated in place, the variance as that of a sample.
     """
-    del x
     num = counts.sum().to(sums.dtype)
     mean = sums.reshape(-1, sums.shape[-1]).sum(0) / num
     variance = squares.reshape(-1, squares.shape[-1]).sum(0) / num - mean.square()

@@ -15,9 +15,8 @@ Sizes = Sequence[int]
 
 
 @implements("npu_transpose", "npu_transpose_trans_contiguous.out", differentiable=False)
-def transpose(x: Tensor, perm: Sizes, require_contiguous: bool) -> Tensor:
+def transpose(x: Tensor, perm: Sizes, _require_contiguous: bool) -> Tensor:
     """The dimensions in the order `perm`, contiguous."""
-    del require_contiguous
     return x.permute(tuple(perm)).contiguous()
 
 
@@ -145,9 +144,8 @@ def fill_with_ones(x: Tensor) -> Tensor:
 
 
 @implements("npu_view_copy")
-def view_copy(x: Tensor, other: Tensor, non_blocking: bool) -> Tensor:
+def view_copy(x: Tensor, other: Tensor, _non_blocking: bool) -> Tensor:
     """Copy into x, which may be a view."""
-    del non_blocking
     return x.copy_(other)
 
 
@@ -186,9 +184,8 @@ def dtype_cast_(x: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 @implements("npu_dtype_cast_backward", differentiable=False)
-def dtype_cast_backward(grad: Tensor, dtype: torch.dtype, grad_dtype: int | None, input_dtype: int | None) -> Tensor:
+def dtype_cast_backward(grad: Tensor, dtype: torch.dtype, _grad_dtype: int | None, input_dtype: int | None) -> Tensor:
     """The gradient in the input's dtype."""
-    del grad_dtype
     _no_source_type(input_dtype)
     return grad.to(_dtype(dtype), copy=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -46,31 +47,20 @@ def bounding_box_encode(anchors: Tensor, gt_boxes: Tensor, *coefficients: float)
 
 
 @implements("npu_bounding_box_decode", differentiable=False)
-def bounding_box_decode(
-    rois: Tensor,
-    deltas: Tensor,
-    mean0: float,
-    mean1: float,
-    mean2: float,
-    mean3: float,
-    std0: float,
-    std1: float,
-    std2: float,
-    std3: float,
-    max_shape: Sequence[int],
-    wh_ratio_clip: float,
-) -> Tensor:
+def bounding_box_decode(rois: Tensor, deltas: Tensor, *given: Any) -> Tensor:
     """Corner boxes (n, 4) from anchors and offsets, within an image of `max_shape` = (height, width).
 
-    The logarithms of the size ratios are first limited to +-|log(wh_ratio_clip)|.
+    `given` are four means, four deviations, `max_shape` and `wh_ratio_clip`. The logarithms of the size ratios are
+    first limited to +-|log(wh_ratio_clip)|.
     """
     name = "npu_bounding_box_decode"
+    *coefficients, max_shape, wh_ratio_clip = given
     _boxes(name, rois=rois, deltas=deltas)
     expect(len(max_shape) == 2, name, "max_shape must be (height, width)", list(max_shape))
     expect(wh_ratio_clip > 0, name, "wh_ratio_clip must be positive", wh_ratio_clip)
     centre, size = _centres(wide(rois))
     plain = wide(deltas)
-    plain = plain * plain.new_tensor([std0, std1, std2, std3]) + plain.new_tensor([mean0, mean1, mean2, mean3])
+    plain = plain * plain.new_tensor(coefficients[4:]) + plain.new_tensor(coefficients[:4])
     limit = abs(math.log(wh_ratio_clip))
     new_size = size * torch.exp(plain[:, 2:].clamp(-limit, limit))
     new_centre = centre + size * plain[:, :2]
@@ -82,13 +72,12 @@ def bounding_box_decode(
 
 
 @implements("npu_yolo_boxes_encode", differentiable=False)
-def yolo_boxes_encode(anchors: Tensor, gt_boxes: Tensor, stride: Tensor, performance_mode: bool) -> Tensor:
+def yolo_boxes_encode(anchors: Tensor, gt_boxes: Tensor, stride: Tensor, _performance_mode: bool) -> Tensor:
     """Training targets of YOLO for (n, 4) corner boxes.
 
     Centres in cells of `stride` pixels, moved by half a cell and kept within (1e-6, 1 - 1e-6); logarithms of
     the size ratios, which are kept above 1e-6. `performance_mode` only says how precise the device is.
     """
-    del performance_mode
     name = "npu_yolo_boxes_encode"
     _boxes(name, anchor_boxes=anchors, gt_bboxes=gt_boxes)
     expect(anchors.shape[0] <= _MAX_YOLO_BOXES, name, "there must be at most 20480 boxes", anchors.shape[0])

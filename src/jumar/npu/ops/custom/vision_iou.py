@@ -15,7 +15,7 @@ import torch
 
 from jumar.npu.ops.helpers.checks import expect, refuse
 from jumar.npu.ops.mechanism.gradients import differentiate, like
-from jumar.npu.ops.mechanism.implement import Step, derivative, implements
+from jumar.npu.ops.mechanism.implement import Step, derivative, implements, shared
 
 Tensor = torch.Tensor
 _SIDE = 0.01
@@ -116,10 +116,9 @@ def diou(boxes: Tensor, gt_boxes: Tensor, trans: bool, is_cross: bool, mode: int
 
 @implements("_npu_ciou", outputs=(0,), backward="npu_ciou_backward")
 def ciou_and_angle(
-    boxes: Tensor, gt_boxes: Tensor, trans: bool, is_cross: bool, mode: int, atan_sub_flag: bool
+    boxes: Tensor, gt_boxes: Tensor, trans: bool, is_cross: bool, mode: int, _atan_sub_flag: bool
 ) -> tuple[Tensor, Tensor]:
     """Complete IoU, shaped as for `npu_diou`, and the difference of the boxes' angles atan(width / height)."""
-    del atan_sub_flag
     _check("npu_ciou", boxes, gt_boxes, is_cross, mode)
     found, angle = _ciou(boxes, gt_boxes, trans, is_cross)
     if not is_cross:
@@ -172,35 +171,28 @@ def diou_backward(
 
 @implements("npu_ciou_backward", differentiable=False, meta=_shaped)
 def ciou_backward(
-    grad: Tensor, boxes: Tensor, gt_boxes: Tensor, atan_sub: Tensor | None, trans: bool, is_cross: bool, mode: int
+    grad: Tensor, boxes: Tensor, gt_boxes: Tensor, _atan_sub: Tensor | None, trans: bool, is_cross: bool, mode: int
 ) -> tuple[Tensor, Tensor]:
     """Gradients of both kinds of boxes. The angles are computed again, whether `atan_sub` is given or not."""
-    del atan_sub
     _trainable("npu_ciou", trans, is_cross, mode)
     return _pulled(lambda a, b: _ciou(a, b, True, False)[0], grad, boxes, gt_boxes)
 
 
+def _by_operator(step: Step, operator: str, **more: Any) -> Mapping[str, Any]:
+    found = shared(step, operator, grad=step.gradients[0], bboxes=step.arguments["self"], **more)
+    return dict(zip(("self", "gtboxes"), found, strict=True))
+
+
 @derivative("npu_giou")
 def _giou_gradients(step: Step) -> Mapping[str, Any]:
-    return _by_operator(torch.ops.npu.npu_giou_backward, step)
+    return _by_operator(step, "npu_giou_backward")
 
 
 @derivative("npu_diou")
 def _diou_gradients(step: Step) -> Mapping[str, Any]:
-    return _by_operator(torch.ops.npu.npu_diou_backward, step)
-
-
-def _by_operator(operator: Callable[..., Any], step: Step) -> Mapping[str, Any]:
-    by_boxes, by_gt = operator(step.gradients[0], *step.arguments.values())
-    return {"self": by_boxes, "gtboxes": by_gt}
+    return _by_operator(step, "npu_diou_backward")
 
 
 @derivative("npu_ciou", "_npu_ciou")
 def _ciou_gradients(step: Step) -> Mapping[str, Any]:
-    arguments = step.arguments
-    angle = step.results[1] if len(step.results) > 1 else None
-    rest = (arguments["trans"], arguments["is_cross"], arguments["mode"])
-    by_boxes, by_gt = torch.ops.npu.npu_ciou_backward(
-        step.gradients[0], arguments["self"], arguments["gtboxes"], angle, *rest
-    )
-    return {"self": by_boxes, "gtboxes": by_gt}
+    return _by_operator(step, "npu_ciou_backward", atan_sub=step.results[1] if len(step.results) > 1 else None)

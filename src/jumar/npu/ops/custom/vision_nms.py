@@ -57,13 +57,12 @@ def _no_v4(boxes: Tensor, _scores: Tensor, limit: float, *_: object) -> tuple[Te
 
 @implements("npu_nms_v4", differentiable=False, meta=_no_v4)
 def nms_v4(
-    boxes: Tensor, scores: Tensor, limit: float, iou_threshold: Tensor, scores_threshold: Tensor, pad: bool
+    boxes: Tensor, scores: Tensor, limit: float, iou_threshold: Tensor, scores_threshold: Tensor, _pad: bool
 ) -> tuple[Tensor, Tensor]:
     """Indices (limit,), int32, of the boxes (n, 4) taken, and how many: those after are 0, with `pad` or without.
 
     Any two opposite corners name a box. Only scores above the threshold count.
     """
-    del pad
     name = "npu_nms_v4"
     expect(boxes.dim() == 2 and boxes.shape[1] == 4, name, "boxes must be of shape (n, 4)", tuple(boxes.shape))
     expect(scores.shape == boxes.shape[:1], name, "there must be one score a box", tuple(scores.shape))

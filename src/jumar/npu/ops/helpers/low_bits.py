@@ -29,10 +29,10 @@ _IS_SCALE = 1 << 46
 _OFFSET_BIT = 37
 
 
-def dtype_of(number: int | None, default: torch.dtype, operator: str) -> torch.dtype:
-    """Return the dtype that an integer argument names. Raises NotImplementedError for 8-bit floats and the like."""
-    if number is None:
-        return default
+def dtype_of(number: int | torch.dtype | None, default: torch.dtype, operator: str) -> torch.dtype:
+    """Return the dtype that an argument is, or names by a number. Raises NotImplementedError for 8-bit floats."""
+    if number is None or isinstance(number, torch.dtype):
+        return number or default
     if number not in _DTYPES:
         refuse(operator, f"the dtype number {number}", "use an integer or a 16- or 32-bit float")
     return _DTYPES[number]

@@ -12,13 +12,10 @@ from typing import Any
 import torch
 
 from jumar.npu.dispatch.arguments import composed
+from jumar.npu.ops.helpers.checks import wide
 
 Tensor = torch.Tensor
 Maybe = Tensor | None
-
-
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
 
 
 def _others(tensor: Tensor) -> list[int]:
@@ -31,9 +28,7 @@ def _per_channel(values: Tensor, like: Tensor) -> Tensor:
 
 def stats(input: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """`batch_norm_stats`: mean and 1 / sqrt(variance + eps) of each channel."""
-    x = input
-    x = _wide(x)
-    variance, mean = torch.var_mean(x, _others(x), correction=0)
+    variance, mean = torch.var_mean(wide(input), _others(input), correction=0)
     return mean, (variance + eps).rsqrt()
 
 
@@ -48,29 +43,26 @@ def gather_stats_with_counts(
     counts: Tensor,
 ) -> tuple[Tensor, Tensor]:
     """`batch_norm_gather_stats_with_counts`: statistics over all devices; `mean` is (devices, C)."""
-    means, invstds, running, running_square, weights = mean, invstd, running_mean, running_var, counts
-    weights = weights.to(means.dtype).view(-1, 1)
+    weights = counts.to(mean.dtype).view(-1, 1)
     total = weights.sum()
-    joined = (means * weights).sum(0) / total
-    squares = (invstds.pow(-2) - eps + (means - joined).square()) * weights
-    variance = squares.sum(0) / total
-    if running is not None:
-        running.mul_(1 - momentum).add_(joined.to(running.dtype), alpha=momentum)
-    if running_square is not None:
-        unbiased = squares.sum(0) / (total - 1).clamp(min=1)
-        running_square.mul_(1 - momentum).add_(unbiased.to(running_square.dtype), alpha=momentum)
-    return joined, (variance + eps).rsqrt()
+    joined = (mean * weights).sum(0) / total
+    squares = ((invstd.pow(-2) - eps + (mean - joined).square()) * weights).sum(0)
+    if running_mean is not None:
+        running_mean.mul_(1 - momentum).add_(joined.to(running_mean.dtype), alpha=momentum)
+    if running_var is not None:
+        unbiased = squares / (total - 1).clamp(min=1)
+        running_var.mul_(1 - momentum).add_(unbiased.to(running_var.dtype), alpha=momentum)
+    return joined, (squares / total + eps).rsqrt()
 
 
 def elemt(input: Tensor, weight: Maybe, bias: Maybe, mean: Tensor, invstd: Tensor, _eps: float) -> Tensor:
     """`batch_norm_elemt`: (input - mean) * invstd * weight + bias."""
-    x, scale, shift, centre, inverse = input, weight, bias, mean, invstd
-    result = (_wide(x) - _per_channel(centre, x)) * _per_channel(inverse, x)
-    if scale is not None:
-        result = result * _per_channel(_wide(scale), x)
-    if shift is not None:
-        result = result + _per_channel(_wide(shift), x)
-    return result.to(x.dtype)
+    result = (wide(input) - _per_channel(mean, input)) * _per_channel(invstd, input)
+    if weight is not None:
+        result = result * _per_channel(wide(weight), input)
+    if bias is not None:
+        result = result + _per_channel(wide(bias), input)
+    return result.to(input.dtype)
 
 
 def backward_reduce(
@@ -84,15 +76,14 @@ def backward_reduce(
     bias_g: bool,
 ) -> tuple[Maybe, Maybe, Maybe, Maybe]:
     """`batch_norm_backward_reduce`: sums of dy and dy * (x - mean), gradients of weight and bias."""
-    gradient, x, centre, inverse, scale = grad_out, input, mean, invstd, weight
-    gradient, x = _wide(gradient), _wide(x)
-    sum_dy = gradient.sum(_others(x))
-    sum_dy_xmu = (gradient * (x - _per_channel(centre, x))).sum(_others(x))
-    dtype = sum_dy.dtype if scale is None else scale.dtype
+    gradient = wide(grad_out)
+    sum_dy = gradient.sum(_others(input))
+    sum_dy_xmu = (gradient * (wide(input) - _per_channel(mean, input))).sum(_others(input))
+    dtype = sum_dy.dtype if weight is None else weight.dtype
     return (
         sum_dy if input_g else None,
         sum_dy_xmu if input_g else None,
-        (sum_dy_xmu * inverse).to(dtype) if weight_g else None,
+        (sum_dy_xmu * invstd).to(dtype) if weight_g else None,
         sum_dy.to(dtype, copy=True) if bias_g else None,
     )
 
@@ -108,22 +99,11 @@ def backward_elemt(
     count: Tensor,
 ) -> Tensor:
     """`batch_norm_backward_elemt`: the gradient of the input, from sums over all devices."""
-    gradient, x, centre, inverse, scale, sums, sums_xmu, counts = (
-        grad_out,
-        input,
-        mean,
-        invstd,
-        weight,
-        sum_dy,
-        sum_dy_xmu,
-        count,
-    )
-    total = counts.sum()
-    wide = _wide(x)
-    slope = _per_channel(inverse if scale is None else inverse * _wide(scale), x)
-    projection = (wide - _per_channel(centre, x)) * _per_channel(inverse.square() * sums_xmu / total, x)
-    result = (_wide(gradient) - _per_channel(sums / total, x) - projection) * slope
-    return result.to(x.dtype)
+    total = count.sum()
+    slope = _per_channel(invstd if weight is None else invstd * wide(weight), input)
+    projection = (wide(input) - _per_channel(mean, input)) * _per_channel(invstd.square() * sum_dy_xmu / total, input)
+    result = (wide(grad_out) - _per_channel(sum_dy / total, input) - projection) * slope
+    return result.to(input.dtype)
 
 
 _PARTS = (stats, gather_stats_with_counts, elemt, backward_reduce, backward_elemt)

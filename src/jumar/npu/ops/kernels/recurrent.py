@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from jumar.npu.core.overloads import overload_of
 from jumar.npu.core.plans import CPU_KEYS
 from jumar.npu.core.state import STATE
 from jumar.npu.dispatch.arguments import alias, composed, wrap
@@ -37,10 +38,9 @@ def lstm_cell(
     input_gates: Tensor, hidden_gates: Tensor, cx: Tensor, input_bias: Maybe = None, hidden_bias: Maybe = None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """`_thnn_fused_lstm_cell`: new hidden state, new cell state, workspace."""
-    x, h, cell, bias_x, bias_h = input_gates, hidden_gates, cx, input_bias, hidden_bias
-    i, f, g, o = (_plus(x, bias_x) + _plus(h, bias_h)).chunk(4, 1)
+    i, f, g, o = (_plus(input_gates, input_bias) + _plus(hidden_gates, hidden_bias)).chunk(4, 1)
     i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
-    new = f * cell + i * g
+    new = f * cx + i * g
     return o * new.tanh(), new, torch.cat([i, f, g, o], 1)
 
 
@@ -50,15 +50,14 @@ def lstm_cell_backward(
     """`_thnn_fused_lstm_cell_backward_impl`: gradients of the gates, of the cell state and of a bias."""
     if grad_hy is None and grad_cy is None:
         return None, None, None
-    by_h, by_c, old, new, saved = grad_hy, grad_cy, cx, cy, workspace
-    i, f, g, o = saved.chunk(4, 1)
-    tanh = new.tanh()
-    by_cell = torch.zeros_like(new, device="cpu") if by_c is None else by_c
+    i, f, g, o = workspace.chunk(4, 1)
+    tanh = cy.tanh()
+    by_cell = torch.zeros_like(cy, device="cpu") if grad_cy is None else grad_cy
     by_o = torch.zeros_like(o, device="cpu")
-    if by_h is not None:
-        by_cell = by_cell + by_h * o * (1 - tanh * tanh)
-        by_o = by_h * tanh * o * (1 - o)
-    by_gates = torch.cat([by_cell * g * i * (1 - i), by_cell * old * f * (1 - f), by_cell * i * (1 - g * g), by_o], 1)
+    if grad_hy is not None:
+        by_cell = by_cell + grad_hy * o * (1 - tanh * tanh)
+        by_o = grad_hy * tanh * o * (1 - o)
+    by_gates = torch.cat([by_cell * g * i * (1 - i), by_cell * cx * f * (1 - f), by_cell * i * (1 - g * g), by_o], 1)
     return by_gates, by_cell * f, by_gates.sum(0) if has_bias else None
 
 
@@ -66,27 +65,25 @@ def gru_cell(
     input_gates: Tensor, hidden_gates: Tensor, hx: Tensor, input_bias: Maybe = None, hidden_bias: Maybe = None
 ) -> tuple[Tensor, Tensor]:
     """`_thnn_fused_gru_cell`: new hidden state, workspace."""
-    x, h, state, bias_x, bias_h = input_gates, hidden_gates, hx, input_bias, hidden_bias
-    reset_x, update_x, new_x = _plus(x, bias_x).chunk(3, 1)
-    reset_h, update_h, new_h = _plus(h, bias_h).chunk(3, 1)
+    reset_x, update_x, new_x = _plus(input_gates, input_bias).chunk(3, 1)
+    reset_h, update_h, new_h = _plus(hidden_gates, hidden_bias).chunk(3, 1)
     reset, update = (reset_x + reset_h).sigmoid(), (update_x + update_h).sigmoid()
     new = (new_x + reset * new_h).tanh()
-    return (state - new) * update + new, torch.cat([reset, update, new, state, new_h], 1)
+    return (hx - new) * update + new, torch.cat([reset, update, new, hx, new_h], 1)
 
 
 def gru_cell_backward(
     grad_hy: Tensor, workspace: Tensor, has_bias: bool
 ) -> tuple[Tensor, Tensor, Tensor, Maybe, Maybe]:
     """`_thnn_fused_gru_cell_backward`: gradients of both gates, of the state and of both biases."""
-    by_h, saved = grad_hy, workspace
-    reset, update, new, state, new_h = saved.chunk(5, 1)
-    by_new = by_h * (1 - update) * (1 - new * new)
-    by_update = by_h * (state - new) * update * (1 - update)
+    reset, update, new, state, new_h = workspace.chunk(5, 1)
+    by_new = grad_hy * (1 - update) * (1 - new * new)
+    by_update = grad_hy * (state - new) * update * (1 - update)
     by_reset = by_new * new_h * reset * (1 - reset)
     by_x = torch.cat([by_reset, by_update, by_new], 1)
     by_hidden = torch.cat([by_reset, by_update, by_new * reset], 1)
     biases = (by_x.sum(0), by_hidden.sum(0)) if has_bias else (None, None)
-    return by_x, by_hidden, by_h * update, *biases
+    return by_x, by_hidden, grad_hy * update, *biases
 
 
 KERNELS: dict[str, Callable[..., Any]] = {
@@ -151,8 +148,7 @@ def _results(value: Any, index: int) -> Any:
 def _kernel(name: str) -> Callable[..., Any]:
     # What is registered for the CPU is the composition, which serves any device.
     composed = torch.library.get_kernel(name, "CPU").call_boxed
-    base, _, overload = name.removeprefix("aten::").partition(".")
-    operator = getattr(getattr(torch.ops.aten, base), overload or "default")
+    operator = overload_of(name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if STATE.settings.numerics != "exact" or torch.is_autocast_enabled("npu"):

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from jumar.npu.core.overloads import overload_of, tensors_in
 from jumar.npu.ops.mechanism.implement import DERIVATIVES, Implementation, Step, arguments
 
 Tensor = torch.Tensor
@@ -44,24 +45,22 @@ def differentiate(
     with autograd():
         leaves = [None if tensor is None else tensor.detach().requires_grad_() for tensor in inputs]
         results = flat_results(function(*leaves))
-        pairs = [
-            (result, seed)
-            for result, seed in zip(results, seeds, strict=False)
-            if seed is not None and result.requires_grad
-        ]
-        if not pairs:
-            return [None if leaf is None else torch.zeros_like(leaf) for leaf in leaves]
-        wanted = [leaf for leaf in leaves if leaf is not None]
-        found = iter(
-            torch.autograd.grad(
-                [result for result, _ in pairs],
-                wanted,
-                [seed for _, seed in pairs],
-                allow_unused=True,
-                materialize_grads=True,
-            )
-        )
-    return [None if leaf is None else next(found).contiguous() for leaf in leaves]
+        found = iter(_pulled(results, seeds, [leaf for leaf in leaves if leaf is not None]))
+    return [None if leaf is None else next(found) for leaf in leaves]
+
+
+def _pulled(results: Sequence[Any], seeds: Sequence[Tensor | None], wanted: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients of `wanted` for the gradients `seeds` of the results; zeros where none depends on one."""
+    flowing = [
+        (result, seed)
+        for result, seed in zip(results, seeds, strict=False)
+        if seed is not None and isinstance(result, Tensor) and result.requires_grad
+    ]
+    if not flowing:
+        return [torch.zeros_like(leaf) for leaf in wanted]
+    values, given = zip(*flowing, strict=True)
+    found = torch.autograd.grad(values, wanted, given, allow_unused=True, materialize_grads=True)
+    return [gradient.contiguous() for gradient in found]
 
 
 def gradient(function: Callable[[Tensor], Any], x: Tensor, seed: Tensor) -> Tensor:
@@ -94,17 +93,8 @@ def _type(argument: Any) -> str:
     return text
 
 
-def flat(values: Sequence[Any]) -> Iterator[Tensor]:
-    """Yield the tensors in a list of arguments, those in lists too."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from (item for item in value if isinstance(item, Tensor))
-
-
 def replaced(values: Sequence[Any], tensors: Iterator[Tensor]) -> list[Any]:
-    """Return the arguments with other tensors in the places of theirs."""
+    """Return the arguments with their tensors replaced, in order, by other ones."""
     found: list[Any] = []
     for value in values:
         if isinstance(value, Tensor):
@@ -131,28 +121,19 @@ def vector_jacobian(implementation: Implementation) -> Callable[..., Any]:
 
     def call(_keys: Any, gradients: Sequence[Tensor | None], needs: Sequence[bool], *args: Any) -> list[Tensor]:
         with autograd(), torch._C.DisableTorchFunction():
-            leaves = [tensor.detach().requires_grad_(need) for tensor, need in zip(flat(args), needs, strict=True)]
+            pairs = zip(tensors_in(args), needs, strict=True)
+            leaves = [tensor.detach().requires_grad_(need) for tensor, need in pairs]
             full = replaced(args, iter(leaves))
             split = len(full) - len(keyword_only)
             result = implementation.function(*full[:split], **dict(zip(keyword_only, full[split:], strict=True)))
-            flowing = [
-                (value, gradient)
-                for value, gradient in zip(flat_results(result), gradients, strict=True)
-                if gradient is not None and isinstance(value, Tensor) and value.requires_grad
-            ]
-            wanted = [leaf for leaf, need in zip(leaves, needs, strict=True) if need]
-            if not flowing:
-                return [torch.zeros_like(leaf) for leaf in wanted]
-            values, seeds = zip(*flowing, strict=True)
-            found = torch.autograd.grad(values, wanted, seeds, allow_unused=True, materialize_grads=True)
-        return [gradient.contiguous() for gradient in found]
+            return _pulled(flat_results(result), gradients, [leaf for leaf in leaves if leaf.requires_grad])
 
     return call
 
 
 def backward_shapes(_gradients: Any, needs: Sequence[bool], *args: Any) -> list[Tensor]:
     """Shape function of every backward operator: gradients are contiguous and shaped like their arguments."""
-    tensors = zip(flat(args), needs, strict=True)
+    tensors = zip(tensors_in(args), needs, strict=True)
     return [torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device) for tensor, need in tensors if need]
 
 
@@ -209,13 +190,13 @@ class Node(torch.autograd.Function):
         needs = list(ctx.needs_input_grad[1:])
         formula = DERIVATIVES.get(call.implementation.schema.name)
         if formula is None:
-            operator = backward_operator(call.implementation)
+            operator = overload_of(f"{NAMESPACE}::{call.implementation.schema.backward}")
             found = iter(operator(list(gradients), needs, *args))
             return (None, *(next(found) if need else None for need in needs))
         results = iter(saved[call.num_tensors :])
         names = [argument.name for argument in call.implementation.schema.parsed.arguments]
         by_name = dict(zip(names, args, strict=True))
-        owners = [name for name, value in by_name.items() for _ in flat([value])]
+        owners = [name for name, value in by_name.items() for _ in tensors_in([value])]
         needed = frozenset(name for name, need in zip(owners, needs, strict=True) if need)
         step = Step(by_name, [next(results) if value is None else value for value in call.results], gradients, needed)
         given = formula(step)
@@ -236,12 +217,6 @@ def _spread(by_name: dict[str, Any], given: Any) -> Iterator[Tensor | None]:
             yield from given.get(name) or [None] * num
 
 
-def backward_operator(implementation: Implementation) -> Any:
-    """Return the operator overload that computes the gradients."""
-    base, _, overload = implementation.schema.backward.partition(".")
-    return getattr(getattr(getattr(torch.ops, NAMESPACE), base), overload or "default")
-
-
 def recording(implementation: Implementation, operator: Any) -> Callable[..., Any]:
     """Return the kernel on the autograd key."""
     schema = implementation.schema
@@ -255,7 +230,7 @@ def recording(implementation: Implementation, operator: Any) -> Callable[..., An
             return run()
         positional, keywords = arguments(schema, args, kwargs)
         call = _Call(implementation, [*positional, *keywords.values()], run)
-        found = iter(Node.apply(call, *flat(call.args)))  # type: ignore[no-untyped-call]
+        found = iter(Node.apply(call, *tensors_in(call.args)))  # type: ignore[no-untyped-call]
         packed = [next(found) if num is None else [next(found) for _ in range(num)] for num in call.pack]
         return packed[0] if call.single else tuple(packed)
 

@@ -5,16 +5,19 @@
         ...
 
 The function is called with all arguments of the schema, in its order, defaults filled in and keyword-only
-ones by keyword. It must make new tensors on the device of its arguments (`device=x.device`), so that it
-runs on meta tensors too, and be composed of differentiable operators unless it says otherwise. From it
-`registration` makes the kernel on the npu, the backward, the shape function, and the in-place and `out`
-overloads that the vendor has of the same name. An operator is differentiable where the vendor's is. Under
-`torch.autocast` nothing is cast: the vendor's lists name aten operators only.
+ones by keyword; with `by_name` it is called by keywords alone, and gets those that it names. It must make
+new tensors on the device of its arguments (`device=x.device`), so that it runs on meta tensors too, and be
+composed of differentiable operators unless it says otherwise. From it `registration` makes the kernel on
+the npu, the backward, the shape function, and the in-place and `out` overloads that the vendor has of the
+same name. An operator is differentiable where the vendor's is. Under `torch.autocast` nothing is cast: the
+vendor's lists name aten operators only.
 """
 
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -93,9 +96,11 @@ def implements(
     meta: Function | None = None,
     backward: str = "",
     reads_out: bool = False,
+    by_name: bool = False,
 ) -> Callable[[F], F]:
     """Register the decorated function as the implementation of these overloads: see `Implementation`.
 
+    With `by_name` it takes its arguments by their names in the schema, and those only that it names.
     Raises LookupError for a name that the vendor does not have, ValueError for one that is taken.
     """
 
@@ -106,7 +111,7 @@ def implements(
             schema = _schema(name)
             IMPLEMENTATIONS[name] = Implementation(
                 schema=schema,
-                function=function,
+                function=_by_name(schema, function) if by_name else function,
                 differentiable=differentiable and not schema.written,
                 outputs=outputs,
                 meta=meta,
@@ -116,6 +121,20 @@ def implements(
         return function
 
     return register
+
+
+def _by_name(schema: Schema, function: Function) -> Function:
+    """Return a function of all arguments of the schema that passes on those which `function` names."""
+    parameters = inspect.signature(function).parameters
+    takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        names = (argument.name for argument in schema.parsed.arguments)
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        return function(**{name: value for name, value in given.items() if takes_all or name in parameters})
+
+    return call
 
 
 def derivative(*names: str) -> Callable[[Derivative], Derivative]:
@@ -132,6 +151,13 @@ def derivative(*names: str) -> Callable[[Derivative], Derivative]:
         return function
 
     return register
+
+
+def shared(step: Step, name: str, **others: Any) -> Any:
+    """Call the operator `name` with the arguments that it has in common with the call, by name, and with `others`."""
+    names = {argument.name for argument in _schema(name).parsed.arguments}
+    given = {key: value for key, value in step.arguments.items() if key in names}
+    return getattr(torch.ops.npu, name)(**(given | others))
 
 
 def instead(advice: str, *names: str) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from jumar.npu.core.overloads import overload_of, tensors_in
 from jumar.npu.core.plans import CPU_KEYS, PLANS, Plan
 from jumar.npu.core.retag import to_cpu
-from jumar.npu.core.state import STATE
 from jumar.npu.dispatch import detour, policy, register
 from jumar.npu.dispatch.arguments import unwrap
+from jumar.npu.dispatch.forms import careful
 from jumar.npu.memory.memory import index_of
 from jumar.npu.memory.storage import repoint
 from jumar.npu.ops.mechanism import gradients
@@ -144,7 +145,7 @@ def provide(library: Any, backward: Any, implementation: Implementation) -> None
     backward_plan = _plan(qualified, _shown_backward(implementation), formula)
     backward.impl(schema.backward, "PrivateUse1", register.make_kernel(backward_plan), False)
     backward.impl(schema.backward, "Meta", gradients.backward_shapes, False)
-    operator = _overload(schema.namespace, name)
+    operator = overload_of(schema.qualified)
     library.impl(name, "AutogradPrivateUse1", gradients.recording(implementation, operator), True)
 
 
@@ -153,11 +154,6 @@ def _shown_backward(implementation: Implementation) -> str:
     schema = implementation.schema
     is_vendors = schema.namespace == NAMESPACE
     return f"{NAMESPACE}::{implementation.backward}" if is_vendors else f"{gradients.NAMESPACE}::{schema.backward}"
-
-
-def _overload(namespace: str, name: str) -> Any:
-    base, _, overload = name.partition(".")
-    return getattr(getattr(getattr(torch.ops, namespace), base), overload or "default")
 
 
 def _plan(qualified: str, shown: str, call: Callable[..., Any]) -> Plan:
@@ -181,9 +177,7 @@ def computing(implementation: Implementation) -> Callable[..., Any]:
             del keywords[name]
         with torch._C.DisableTorchFunction():
             result = function(*positional, **keywords)
-            taken = {
-                tensor.untyped_storage().data_ptr() for tensor in gradients.flat([*positional, *keywords.values()])
-            }
+            taken = {tensor.untyped_storage().data_ptr() for tensor in tensors_in([*positional, *keywords.values()])}
             if outs or not any(is_new):
                 return result
             if not isinstance(result, tuple):
@@ -262,7 +256,7 @@ def _counting(kernel: Callable[..., Any], schema: Schema) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         result = kernel(*args, **kwargs)
         found = [args[position] if position < len(args) else kwargs[names[position]] for position in positions]
-        changed(gradients.flat(found))
+        changed(tensors_in(found))
         return result
 
     return call
@@ -286,11 +280,7 @@ def writing_out(plan: Plan, schema: Schema) -> Callable[..., Any]:
         changed(targets)
         return targets[0] if len(targets) == 1 else tuple(targets)
 
-    def kernel(*args: Any, **kwargs: Any) -> Any:
-        return detour.run(plan, args, kwargs) if STATE.detour else general(args, kwargs)
-
-    plan.general = general
-    return kernel
+    return careful(plan, general)
 
 
 def _write(target: Tensor, result: Tensor) -> None:

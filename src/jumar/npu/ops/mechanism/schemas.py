@@ -69,8 +69,8 @@ def schemas() -> dict[str, Schema]:
     file = resources.files("jumar.soc") / "data" / "npu_custom_operators.json"
     found = {}
     for text in json.loads(file.read_text(encoding="utf-8"))["schemas"]:
-        for theirs, ours in _WRITTEN.items():
-            text = text.replace(theirs, ours)  # noqa: PLW2901  # the line is made readable, then used once
+        for named, written in _WRITTEN.items():
+            text = text.replace(named, written)  # noqa: PLW2901  # the line is made readable, then used once
         name = re.match(r"[\w.]+", text)
         assert name is not None, f"the packaged table holds a line that is no schema: {text!r}"
         found[name[0]] = Schema(name[0], text)

@@ -14,11 +14,12 @@ import torch
 import torch.distributed as dist
 
 from jumar.npu.core import events
+from jumar.npu.core.overloads import tensors_in
 from jumar.npu.core.retag import to_cpu
 from jumar.npu.core.state import STATE
 from jumar.npu.dispatch.arguments import alias
 from jumar.npu.parallel.hccl.limits import check_dtype, check_ranks
-from jumar.npu.parallel.hccl.work import Collective, Together, Transfer, tensors_in
+from jumar.npu.parallel.hccl.work import Collective, Together, Transfer
 
 Tensor = torch.Tensor
 c10d: Any = torch._C._distributed_c10d
@@ -42,7 +43,7 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
 
     def _run(self, name: str, results: Any, *args: Any) -> Any:
         start_ns = time.perf_counter_ns()
-        given = tensors_in(results)
+        given = list(tensors_in((results,)))
         if given:
             check_dtype(name, given[0].dtype, reduces=name in REDUCTIONS)
         return self._told(name, results, start_ns, Collective(getattr(self._gloo, name)(*args), results))

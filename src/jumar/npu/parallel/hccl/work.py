@@ -8,15 +8,10 @@ from typing import Any
 
 import torch
 
+from jumar.npu.core.overloads import tensors_in
+
 Tensor = torch.Tensor
 _Work: Any = torch._C._distributed_c10d.Work
-
-
-def tensors_in(value: Any) -> list[Tensor]:
-    """Return the tensors of nested lists, in order."""
-    if isinstance(value, Tensor):
-        return [value]
-    return [tensor for item in value for tensor in tensors_in(item)]
 
 
 class Collective(_Work):  # type: ignore[misc]
@@ -50,7 +45,7 @@ class Collective(_Work):  # type: ignore[misc]
         except RuntimeError:
             return self._inner.get_future()
         future: Any = torch.futures.Future(devices=[torch.device("npu", 0)])
-        future.set_result(tensors_in(self._results))
+        future.set_result(list(tensors_in((self._results,))))
         return future
 
 

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from jumar.npu.core.overloads import tensors_in
 from jumar.npu.formats.ledger import ledger
 from jumar.npu.formats.ledger.operands import outputs_of
 from jumar.npu.profiler.collect.executions import operator_shape
@@ -153,7 +154,8 @@ class Collector:
 
     def _allocations(self, watched: Watched, execution: ledger.Execution) -> None:
         event = execution.event
-        known = {item.untyped_storage()._cdata for item in _tensors(event.args)}
+        strided = (item for item in tensors_in(event.args) if item.layout is torch.strided)
+        known = {item.untyped_storage()._cdata for item in strided}
         for _, tensor in outputs_of(event):
             if tensor.is_cpu or tensor.layout is not torch.strided:
                 continue
@@ -193,17 +195,6 @@ def _releaser(allocation: Allocation) -> Callable[[Any], None]:
         allocation.end_reserved = memory_reserved(allocation.device)
 
     return released
-
-
-def _tensors(values: Any) -> list[torch.Tensor]:
-    found: list[torch.Tensor] = []
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            if value.layout is torch.strided:
-                found.append(value)
-        elif isinstance(value, (list, tuple)):
-            found.extend(_tensors(value))
-    return found
 
 
 def _host_profile(options: Options) -> Any:

@@ -11,6 +11,7 @@ import torch
 
 from jumar.base.errors import DeviceError
 from jumar.npu.core.events import OperatorEvent
+from jumar.npu.core.overloads import arguments_of
 from jumar.npu.core.state import STATE
 from jumar.npu.formats.ledger.ledger import Execution, runs
 from jumar.npu.formats.ledger.operands import inputs_of, outputs_of
@@ -32,7 +33,7 @@ Layout = tuple[int, bool]
 
 class _Schema(NamedTuple):
     wanted: tuple[tuple[int, str], ...]
-    lists: int
+    lists: bool
 
 
 def operator_shape(execution: Execution) -> OperatorShape:
@@ -153,13 +154,9 @@ def _is_tensor_list(value: Any) -> bool:
 
 @functools.cache
 def _schema(operator: str) -> _Schema:
-    base, _, overload = operator.partition(".")
-    try:
-        arguments = torch._C._get_schema(base, overload).arguments
-    except RuntimeError:
-        return _Schema((), 0)
-    wanted = tuple((position, item.name) for position, item in enumerate(arguments) if item.name in _WANTED)
-    return _Schema(wanted, int("_foreach_" in base or "_fused_" in base))
+    arguments = enumerate(arguments_of(operator))
+    wanted = tuple((position, item.name) for position, item in arguments if item.name in _WANTED)
+    return _Schema(wanted, "_foreach_" in operator or "_fused_" in operator)
 
 
 @functools.cache

@@ -55,6 +55,22 @@ def _nz(tensor: Tensor) -> Tensor:
     return result
 
 
+def _attend(
+    ctx: Any,
+    kernels: tuple[Tensor, ...],
+    layers: list[Tensor],
+    mask: Tensor,
+    options: tuple[float, float],
+    *more: Tensor,
+) -> Tensor:
+    """Return the attention of the projected layers, and keep for the backward what it needs, `more` last."""
+    context, softmax, dropout_mask = torch.ops.npu.npu_fused_attention_score_fwd(*layers, mask, *options)
+    ctx.options = options
+    ctx.save_for_backward(*kernels, *layers, softmax, dropout_mask, *more)
+    result: Tensor = context
+    return result
+
+
 class _FusedAttention(torch.autograd.Function):
     """The projections are three linear operators, the attention itself is one."""
 
@@ -78,13 +94,7 @@ class _FusedAttention(torch.autograd.Function):
             _split_heads(torch.ops.npu.npu_linear(hidden_states, kernel.t(), bias), attention_mask)
             for kernel, bias in zip(kernels, biases, strict=True)
         ]
-        context, softmax, dropout_mask = torch.ops.npu.npu_fused_attention_score_fwd(
-            *layers, attention_mask, scale, keep_prob
-        )
-        ctx.options = scale, keep_prob
-        ctx.save_for_backward(*kernels, *layers, softmax, dropout_mask, hidden_states)
-        result: Tensor = context
-        return result
+        return _attend(ctx, kernels, layers, attention_mask, (scale, keep_prob), hidden_states)
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor) -> tuple[Tensor | None, ...]:
@@ -125,14 +135,8 @@ class _FusedAttentionWithLayerNorm(torch.autograd.Function):
             rows // attention_mask.shape[0],
             hidden_size // _HEAD_SIZE,
         )
-        context, softmax, dropout_mask = torch.ops.npu.npu_fused_attention_score_fwd(
-            *layers, attention_mask, scale, keep_prob
-        )
-        ctx.options = scale, keep_prob
-        ctx.save_for_backward(
-            *kernels, *layers, softmax, dropout_mask, norm, hidden_states, mean, variance, gamma, beta
-        )
-        return context, norm
+        more = (norm, hidden_states, mean, variance, gamma, beta)
+        return _attend(ctx, kernels, layers, attention_mask, (scale, keep_prob), *more), norm
 
     @staticmethod
     def backward(ctx: Any, grad_output: Tensor, grad_norm: Tensor) -> tuple[Tensor | None, ...]:

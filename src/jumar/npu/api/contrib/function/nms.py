@@ -22,14 +22,9 @@ def npu_multiclass_nms(
     `multi_bboxes` is (n, 4) or (n, num_classes * 4), `multi_scores` (n, num_classes + 1), the last column
     the background, which is left out; `score_factors` (n,) multiply the scores.
     """
-    boxes, classes = npu_batched_multiclass_nms(
-        multi_bboxes.unsqueeze(0),
-        multi_scores.unsqueeze(0),
-        score_thr,
-        nms_thr,
-        max_num,
-        None if score_factors is None else score_factors.unsqueeze(0),
-    )
+    factors = None if score_factors is None else score_factors.unsqueeze(0)
+    batch = multi_bboxes.unsqueeze(0), multi_scores.unsqueeze(0)
+    boxes, classes = npu_batched_multiclass_nms(*batch, score_thr, nms_thr, max_num, factors)
     return boxes.squeeze(0), classes.squeeze(0)
 
 

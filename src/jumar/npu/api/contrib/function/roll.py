@@ -17,8 +17,8 @@ __all__ = ["roll"]
 def roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int]) -> Tensor:
     """Return `x`, (batch, height, width, channels), rolled by `shifts` over height and width.
 
-    The vendor's function rolls dimensions 1 and 2 whatever `dims` are; so does this one, with a warning
-    where that matters. Raises ValueError for another number of dimensions, shifts or dims.
+    Like the vendor's, this function rolls dimensions 1 and 2 whatever `dims` are. It warns where that makes a
+    difference. Raises ValueError for another number of dimensions, shifts or dims.
     """
     if x.dim() != 4:
         raise ValueError("Expected x.dim() == 4")

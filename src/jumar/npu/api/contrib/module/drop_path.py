@@ -16,8 +16,8 @@ _Key = tuple[torch.Size, torch.device, torch.dtype, int]
 
 
 @dataclass(slots=True)
-class _Requests:
-    """How many random tensors of one kind a step has asked for, and those drawn for the next ones."""
+class Requests:
+    """How many random tensors or masks of one kind a step has asked for, and those drawn for the next ones."""
 
     num: int = 0
     drawn: list[Tensor] = field(default_factory=list)
@@ -31,7 +31,7 @@ class NpuDropPath(nn.Module):
     requests are kept for all layers of the process together.
     """
 
-    task_dict: ClassVar[dict[_Key, _Requests]] = {}
+    task_dict: ClassVar[dict[_Key, Requests]] = {}
     droppath_stream: ClassVar[Any] = None
 
     def __init__(self, drop_prob: Any = None) -> None:
@@ -45,7 +45,7 @@ class NpuDropPath(nn.Module):
             return x
         if not isinstance(x, Tensor):
             raise RuntimeError("input type error!")
-        requests = self.task_dict.setdefault((x.shape, x.device, x.dtype, x.ndim), _Requests())
+        requests = self.task_dict.setdefault((x.shape, x.device, x.dtype, x.ndim), Requests())
         if not requests.drawn:
             requests.num += 1
             return x

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import torch
 from torch import nn
+
+from jumar.npu.api.contrib.module.drop_path import Requests
 
 Tensor = torch.Tensor
 
 __all__ = ["NpuCachedDropout", "NpuFairseqDropout"]
 
 _Key = tuple[Any, torch.dtype, torch.device, float]
-
-
-@dataclass(slots=True)
-class _Requests:
-    """How many masks of one kind a step has asked for, and those drawn for the next ones."""
-
-    num: int = 0
-    drawn: list[Tensor] = field(default_factory=list)
 
 
 class NpuCachedDropout(nn.Dropout):
@@ -32,7 +25,7 @@ class NpuCachedDropout(nn.Dropout):
     stock is one for all layers of the process.
     """
 
-    task_dict: ClassVar[dict[_Key, _Requests]] = {}
+    task_dict: ClassVar[dict[_Key, Requests]] = {}
     dropout_stream: ClassVar[Any] = None
 
     def __init__(self, p: float, module_name: str | None = None) -> None:
@@ -53,7 +46,7 @@ class NpuCachedDropout(nn.Dropout):
         unchanged = x if isinstance(x, Tensor) else None
         if self.p == 0:
             return unchanged
-        requests = self.task_dict.setdefault((shape, dtype, device, self.p), _Requests())
+        requests = self.task_dict.setdefault((shape, dtype, device, self.p), Requests())
         if not requests.drawn:
             requests.num += 1
             return unchanged

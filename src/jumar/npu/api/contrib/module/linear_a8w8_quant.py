@@ -17,26 +17,8 @@ __all__ = ["LinearA8W8Quant"]
 class LinearA8W8Quant(LinearQuant):
     """`LinearQuant` that checks the dtypes of its parameters; deprecated."""
 
-    def __init__(
-        self,
-        in_features: int,
-        out_features: int,
-        *,
-        bias: bool = True,
-        offset: bool = False,
-        pertoken_scale: bool = False,
-        device: Any = None,
-        dtype: Any = None,
-        output_dtype: torch.dtype | None = None,
-    ) -> None:
-        super().__init__(
-            in_features,
-            out_features,
-            bias=bias,
-            offset=offset,
-            pertoken_scale=pertoken_scale,
-            output_dtype=output_dtype,
-        )
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         warn_deprecated("module.LinearA8W8Quant", "torch_npu.contrib.module.LinearQuant")
 
     def forward(self, linear_quant_input: Tensor) -> Tensor:
