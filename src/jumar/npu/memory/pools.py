@@ -17,16 +17,6 @@ from jumar.npu.memory.allocator import PoolId
 from jumar.npu.memory.snapshot import memory_snapshot
 from jumar.npu.memory.storage import new_storage
 
-__all__ = [
-    "MemPool",
-    "NPUPluggableAllocator",
-    "caching_allocator_alloc",
-    "caching_allocator_delete",
-    "change_current_allocator",
-    "get_allocator_backend",
-    "use_mem_pool",
-]
-
 _numbers = itertools.count(1)
 _raw: dict[int, torch.UntypedStorage] = {}
 """Memory of `caching_allocator_alloc` by its address."""

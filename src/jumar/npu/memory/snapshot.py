@@ -7,8 +7,6 @@ from typing import Any
 from jumar.npu.memory import memory
 from jumar.npu.memory.allocator import Chunk, PoolId
 
-__all__ = ["memory_snapshot"]
-
 
 def memory_snapshot(mempool_id: PoolId | None = None) -> list[dict[str, Any]]:
     """Return the segments of all devices with their blocks, or those of one memory pool."""

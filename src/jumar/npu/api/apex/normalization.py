@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
 
-__all__ = ["FusedLayerNorm", "FusedRMSNorm", "MixedFusedLayerNorm", "MixedFusedRMSNorm"]
+from jumar.npu.api.apex.cuda_only import stand_ins
 
-
-class _NeedsCuda:
-    instead = "torch.nn.LayerNorm"
-
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
-        raise ModuleNotFoundError(
-            f"apex.normalization.{type(self).__name__} needs fused_layer_norm_cuda, which an NPU does not have; "
-            f"use {self.instead}.",
-            name="fused_layer_norm_cuda",
-        )
-
-
-class FusedLayerNorm(_NeedsCuda):
-    """NVIDIA's layer norm; raises ModuleNotFoundError."""
-
-
-class MixedFusedLayerNorm(_NeedsCuda):
-    """NVIDIA's layer norm in mixed precision; raises ModuleNotFoundError."""
-
-
-class FusedRMSNorm(_NeedsCuda):
-    """NVIDIA's RMS norm; raises ModuleNotFoundError."""
-
-    instead = "torch.nn.RMSNorm or torch_npu.npu_rms_norm"
-
-
-class MixedFusedRMSNorm(FusedRMSNorm):
-    """NVIDIA's RMS norm in mixed precision; raises ModuleNotFoundError."""
+_LAYER, _RMS = "torch.nn.LayerNorm", "torch.nn.RMSNorm or torch_npu.npu_rms_norm"
+_FOUND = stand_ins(
+    "apex.normalization",
+    {"FusedLayerNorm": _LAYER, "MixedFusedLayerNorm": _LAYER, "FusedRMSNorm": _RMS, "MixedFusedRMSNorm": _RMS},
+    functools.partial(ModuleNotFoundError, name="fused_layer_norm_cuda"),
+)
+globals().update(_FOUND)
+__all__ = list(_FOUND)

@@ -6,80 +6,10 @@ uses, so that a recording shows what an NPU would run. `docs/emulator-contrib.md
 
 from __future__ import annotations
 
-from jumar.npu.api.contrib.function import (
-    matmul_transpose,
-    npu_batched_multiclass_nms,
-    npu_bbox_coder_decode_xywh2xyxy,
-    npu_bbox_coder_encode_xyxy2xywh,
-    npu_bbox_coder_encode_yolo,
-    npu_ciou,
-    npu_diou,
-    npu_fast_condition_index_put,
-    npu_fused_attention,
-    npu_fused_attention_with_layernorm,
-    npu_giou,
-    npu_iou,
-    npu_multiclass_nms,
-    npu_ptiou,
-    npu_single_level_responsible_flags,
-    roll,
-)
-from jumar.npu.api.contrib.module import (
-    BiLSTM,
-    ChannelShuffle,
-    DCNv2,
-    Focus,
-    LabelSmoothingCrossEntropy,
-    LinearA8W8Quant,
-    LinearQuant,
-    LinearWeightQuant,
-    Mish,
-    ModulatedDeformConv,
-    MultiheadAttention,
-    NpuCachedDropout,
-    NpuDropPath,
-    NpuFairseqDropout,
-    Prefetcher,
-    PSROIPool,
-    ROIAlign,
-    SiLU,
-    Swish,
-)
+from jumar.npu.api.contrib import function, module
 
-__all__ = [
-    "BiLSTM",
-    "ChannelShuffle",
-    "DCNv2",
-    "Focus",
-    "LabelSmoothingCrossEntropy",
-    "LinearA8W8Quant",
-    "LinearQuant",
-    "LinearWeightQuant",
-    "Mish",
-    "ModulatedDeformConv",
-    "MultiheadAttention",
-    "NpuCachedDropout",
-    "NpuDropPath",
-    "NpuFairseqDropout",
-    "PSROIPool",
-    "Prefetcher",
-    "ROIAlign",
-    "SiLU",
-    "Swish",
-    "matmul_transpose",
-    "npu_batched_multiclass_nms",
-    "npu_bbox_coder_decode_xywh2xyxy",
-    "npu_bbox_coder_encode_xyxy2xywh",
-    "npu_bbox_coder_encode_yolo",
-    "npu_ciou",
-    "npu_diou",
-    "npu_fast_condition_index_put",
-    "npu_fused_attention",
-    "npu_fused_attention_with_layernorm",
-    "npu_giou",
-    "npu_iou",
-    "npu_multiclass_nms",
-    "npu_ptiou",
-    "npu_single_level_responsible_flags",
-    "roll",
-]
+_BELOW_ONLY = ("DropoutWithByteMask", "QuantConv2d", "dropout_with_byte_mask", "fuse_add_softmax_dropout")
+"""Names that the vendor has in `function` and `module`, and not here."""
+_FOUND = {name: getattr(part, name) for part in (module, function) for name in part.__all__ if name not in _BELOW_ONLY}
+globals().update(_FOUND)
+__all__ = list(_FOUND)

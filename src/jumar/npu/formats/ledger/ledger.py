@@ -28,20 +28,6 @@ from jumar.npu.formats import mode
 from jumar.npu.formats.ledger import account, compile_cache
 from jumar.npu.formats.ledger.account import TransData, signature_of
 
-__all__ = [
-    "Counts",
-    "Execution",
-    "StepCounts",
-    "TransData",
-    "counts",
-    "follow",
-    "forget_compiled",
-    "is_on",
-    "mark_step",
-    "recompiling",
-    "reset_counts",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Execution:

@@ -88,6 +88,15 @@ def stored(values: Tensor, four_bits: bool, operator: str) -> Tensor:
     return low_bits.pack_int4(values.clamp(-8, 7), operator) if four_bits else low_bits.to_int8(values)
 
 
+def _smoothed_input(
+    operator: str, x: Tensor, smooth: Tensor | None, group_index: Tensor | None, dst_type_max: float
+) -> Tensor:
+    require_dtype(operator, HALF, input=x, smooth_scales=smooth)
+    if dst_type_max:
+        refuse(operator, "dst_type_max", "leave it at 0")
+    return smoothed(x, smooth, group_index)
+
+
 @implements("npu_dynamic_quant", differentiable=False)
 def dynamic_quant(
     x: Tensor,
@@ -103,11 +112,8 @@ def dynamic_quant(
     Results: the integers and the scales (float32), one a token, channel or tensor by `quant_mode`.
     """
     operator = "npu_dynamic_quant"
-    require_dtype(operator, HALF, input=x, smooth_scales=smooth_scales)
-    if dst_type_max:
-        refuse(operator, "dst_type_max", "leave it at 0")
     four_bits, greatest, _ = target_of(operator, dst_type)
-    values = smoothed(x, smooth_scales, group_index)
+    values = _smoothed_input(operator, x, smooth_scales, group_index, dst_type_max)
     dims = _dims(operator, quant_mode, x)
     scale = values.abs().amax(dims, keepdim=True) / greatest
     result = (values / scale).masked_fill(scale == 0, 0.0).round()
@@ -133,11 +139,8 @@ def dynamic_quant_asymmetric(
     Results: the integers, the scales and the offsets (float32); `x = (integer - offset) * scale`.
     """
     operator = "npu_dynamic_quant_asymmetric"
-    require_dtype(operator, HALF, input=x, smooth_scales=smooth_scales)
-    if dst_type_max:
-        refuse(operator, "dst_type_max", "leave it at 0")
     four_bits, greatest, num_steps = target_of(operator, dst_type)
-    values = smoothed(x, smooth_scales, group_index)
+    values = _smoothed_input(operator, x, smooth_scales, group_index, dst_type_max)
     dims = _dims(operator, quant_mode, x)
     top = values.amax(dims, keepdim=True)
     scale = (top - values.amin(dims, keepdim=True)) / num_steps
