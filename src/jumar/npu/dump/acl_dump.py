@@ -16,7 +16,7 @@ from jumar.npu.core.state import STATE, set_options
 from jumar.npu.dump import config
 from jumar.npu.dump.calls import OperatorCall, observe
 from jumar.npu.dump.config import SIDES, DumpSettings
-from jumar.npu.dump.debug import DumpConfig
+from jumar.npu.dump.debug import DumpConfig, exclusive
 from jumar.npu.dump.folder import DumpFolder
 from jumar.npu.numerics import overflow
 
@@ -65,13 +65,3 @@ def dumping(settings: DumpSettings) -> Iterator[None]:
             stack.enter_context(exclusive())
             stack.enter_context(observe(write))
         yield
-
-
-@contextlib.contextmanager
-def exclusive() -> Iterator[None]:
-    """Hold the device's dump: it collects data or overflows, not both. Raises DeviceError while it does the other."""
-    overflow.set_dumping(True)
-    try:
-        yield
-    finally:
-        overflow.set_dumping(False)

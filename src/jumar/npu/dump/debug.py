@@ -78,7 +78,7 @@ class DumpConfig:
             stack.enter_context(overflowing(self.dump_debug_mode, found))
         else:
             sides = SIDES[self.dump_mode]
-            stack.enter_context(_dumping())
+            stack.enter_context(exclusive())
             stack.enter_context(observe(lambda call: _drop(folder.write(call, sides))))
         self._stack = stack
         return self
@@ -95,7 +95,8 @@ def _drop(_: Any) -> None:
 
 
 @contextlib.contextmanager
-def _dumping() -> Iterator[None]:
+def exclusive() -> Iterator[None]:
+    """Hold the device's dump: it collects data or overflows, not both. Raises DeviceError while it does the other."""
     overflow.set_dumping(True)
     try:
         yield
