@@ -15,7 +15,6 @@ MODULES = {
     "attention",
     "attention_inference",
     "attention_update",
-    "attention_v2",
     "caches",
     "grouped_matmul",
     "loss",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, TypeVar
 
 from jumar.soc.estimate.cost import Cost, Kernel
 from jumar.soc.estimate.prices import Prices
@@ -164,8 +164,8 @@ class Timeline:
         for step in self._steps:
             own = self.device[step.first : step.last]
             start = max(step.start_us, done_us)
-            computing = _union((span.start_us, span.end_us) for span in own if span.stream == "compute")
-            links = _union((span.start_us, span.end_us) for span in own if span.stream == "communication")
+            computing = union((span.start_us, span.end_us) for span in own if span.stream == "compute")
+            links = union((span.start_us, span.end_us) for span in own if span.stream == "communication")
             uncovered = _length(links) - _overlap(links, computing)
             first = min((span.start_us for span in own), default=start)
             found.append(
@@ -214,8 +214,12 @@ class Timeline:
 Spans = Sequence[tuple[float, float]]
 
 
-def _union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    merged: list[tuple[float, float]] = []
+Number = TypeVar("Number", int, float)
+
+
+def union(spans: Iterable[tuple[Number, Number]]) -> list[tuple[Number, Number]]:
+    """Return the spans merged where they touch, in order."""
+    merged: list[tuple[Number, Number]] = []
     for start, end in sorted(spans):
         if merged and start <= merged[-1][1]:
             merged[-1] = (merged[-1][0], max(merged[-1][1], end))

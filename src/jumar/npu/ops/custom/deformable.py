@@ -24,6 +24,7 @@ class _Geometry:
         stride: Sequence[int],
         padding: Sequence[int],
         dilation: Sequence[int],
+        weight_groups: int,
         deformable_groups: int,
         modulated: bool,
     ) -> None:
@@ -32,7 +33,7 @@ class _Geometry:
         self.kernel = tuple(kernel_size)
         self.stride, self.dilation = tuple(stride[2:]), tuple(dilation[2:])
         self.before, self.after = (padding[0], padding[2]), (padding[1], padding[3])
-        self.groups, self.modulated = deformable_groups, modulated
+        self.weight_groups, self.groups, self.modulated = weight_groups, deformable_groups, modulated
 
     def out_size(self, size: Sequence[int]) -> tuple[int, int]:
         """Return the height and width of the output."""
@@ -89,8 +90,8 @@ def _sampled(x: Tensor, offset: Tensor, geometry: _Geometry) -> Tensor:
     return total.permute(0, 1, 2, 5, 3, 6, 4).reshape(n, channels, out_height * kh, out_width * kw)
 
 
-def _convolved(samples: Tensor, weight: Tensor, bias: Tensor | None, geometry: _Geometry, groups: int) -> Tensor:
-    return torch.nn.functional.conv2d(samples, weight, bias, stride=geometry.kernel, groups=groups)
+def _convolved(samples: Tensor, weight: Tensor, bias: Tensor | None, geometry: _Geometry) -> Tensor:
+    return torch.nn.functional.conv2d(samples, weight, bias, stride=geometry.kernel, groups=geometry.weight_groups)
 
 
 def _float(tensor: Tensor | None) -> Tensor | None:
@@ -99,29 +100,19 @@ def _float(tensor: Tensor | None) -> Tensor | None:
 
 @implements(_NAME, outputs=(0,), backward="npu_deformable_conv2dbk")
 def deformable_conv2d(
-    x: Tensor,
-    weight: Tensor,
-    offset: Tensor,
-    bias: Tensor | None,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    deformable_groups: int,
-    modulated: bool,
+    x: Tensor, weight: Tensor, offset: Tensor, bias: Tensor | None, *given: Any
 ) -> tuple[Tensor, Tensor]:
     """The convolution (n, c_out, oh, ow) and the samples it was of (n, c, oh * kh, ow * kw), in float32.
 
     x (n, c, h, w), weight (c_out, c / groups, kh, kw), offset (n, 3 * deformable_groups * kh * kw, oh, ow), or 2
-    instead of 3 when not `modulated`.
+    instead of 3 when not modulated. `given` are the arguments of `_Geometry`.
     """
     expect(x.dim() == 4 and offset.dim() == 4, _NAME, "input and offset must have 4 dimensions", x.dim())
-    geometry = _Geometry(kernel_size, stride, padding, dilation, deformable_groups, modulated)
+    geometry = _Geometry(*given)
     size = geometry.out_size(x.shape[2:])
     expect(tuple(offset.shape[2:]) == size, _NAME, f"offset must be of the output's size {size}", tuple(offset.shape))
     samples = _sampled(x.float(), offset.float(), geometry)
-    return _convolved(samples, weight.float(), _float(bias), geometry, groups), samples
+    return _convolved(samples, weight.float(), _float(bias), geometry), samples
 
 
 def _shaped(x: Tensor, _grad: Tensor, _samples: Tensor, weight: Tensor, offset: Tensor, *_: Any) -> tuple[Tensor, ...]:
@@ -130,24 +121,13 @@ def _shaped(x: Tensor, _grad: Tensor, _samples: Tensor, weight: Tensor, offset: 
 
 @implements("npu_deformable_conv2dbk", differentiable=False, meta=_shaped)
 def deformable_conv2d_backward(
-    x: Tensor,
-    grad: Tensor,
-    samples: Tensor,
-    weight: Tensor,
-    offset: Tensor,
-    kernel_size: Sequence[int],
-    stride: Sequence[int],
-    padding: Sequence[int],
-    dilation: Sequence[int],
-    groups: int,
-    deformable_groups: int,
-    modulated: bool,
+    x: Tensor, grad: Tensor, samples: Tensor, weight: Tensor, offset: Tensor, *given: Any
 ) -> tuple[Tensor, ...]:
     """Gradients of the input, the weight, the offsets and the bias, in float32."""
-    geometry = _Geometry(kernel_size, stride, padding, dilation, deformable_groups, modulated)
+    geometry = _Geometry(*given)
     seed = grad.float()
     by_samples, by_weight = differentiate(
-        lambda values, kernel: _convolved(values, kernel, None, geometry, groups),
+        lambda values, kernel: _convolved(values, kernel, None, geometry),
         (samples.float(), weight.float()),
         (seed,),
     )

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from jumar.npu.profiler.collect.collected import KernelRow, Profile
-from jumar.npu.profiler.files.tables import Span, difference, gaps, length, union, us, write_csv
+from jumar.npu.profiler.files.tables import Span, difference, gaps, length, us, write_csv
+from jumar.soc.estimate.timeline import union
 
 HEADERS = (
     "Device_id", "Step", "Computing", "Communication(Not Overlapped)", "Overlapped", "Communication", "Free", "Stage",

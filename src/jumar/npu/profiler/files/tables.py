@@ -30,17 +30,6 @@ def write_csv(path: Path, headers: Sequence[str], rows: Iterable[Sequence[Any]])
         writer.writerows(rows)
 
 
-def union(spans: Iterable[Span]) -> list[Span]:
-    """Return the spans merged where they touch, in order."""
-    merged: list[Span] = []
-    for start, end in sorted(spans):
-        if merged and start <= merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
-        else:
-            merged.append((start, end))
-    return merged
-
-
 def difference(spans: Sequence[Span], taken: Sequence[Span]) -> list[Span]:
     """Return the parts of the union `spans` that are not in the union `taken`."""
     left: list[Span] = []
