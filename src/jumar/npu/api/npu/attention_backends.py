@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.backends import cuda
 
 __all__ = [
     "enable_flash_sdp",
@@ -22,6 +21,7 @@ __all__ = [
 ]
 
 
+cuda: Any = torch.backends.cuda
 flash_sdp_enabled, enable_flash_sdp = cuda.flash_sdp_enabled, cuda.enable_flash_sdp
 mem_efficient_sdp_enabled, enable_mem_efficient_sdp = cuda.mem_efficient_sdp_enabled, cuda.enable_mem_efficient_sdp
 math_sdp_enabled, enable_math_sdp = cuda.math_sdp_enabled, cuda.enable_math_sdp

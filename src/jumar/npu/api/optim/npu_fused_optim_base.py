@@ -73,7 +73,7 @@ class NpuFusedOptimizerBase(Optimizer):
 
     _counts_steps: ClassVar[bool] = True
     """Whether `state[parameter]["step"]` counts the steps of each parameter."""
-    _state_names: ClassVar[tuple[str, ...]] = ()
+    _state_names: ClassVar[tuple[str, ...] | None] = None
     """Buffers that a parameter with a gradient starts with, all zero."""
     _late_options: ClassVar[Mapping[str, Any]] = {}
     """Options that came in later versions, with the values that groups of older checkpoints get."""
@@ -98,6 +98,11 @@ class NpuFusedOptimizerBase(Optimizer):
 
     def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
         """Return the buffers that a parameter with a gradient starts with, each of its shape and dtype."""
+        if self._state_names is None:
+            name = type(self).__name__
+            raise NotImplementedError(
+                f"{name} must say what state a parameter starts with in _state_names or _new_state"
+            )
         return {name: torch.zeros_like(parameter) for name in self._state_names}
 
     def _update(self, part: Part, group: Group) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ __all__ = ["LinearA8W8Quant"]
 class LinearA8W8Quant(LinearQuant):
     """`LinearQuant` that checks the dtypes of its parameters; deprecated."""
 
+    @functools.wraps(LinearQuant.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         warn_deprecated("module.LinearA8W8Quant", "torch_npu.contrib.module.LinearQuant")
