@@ -107,7 +107,8 @@ def convolution_transpose_backward(
     x: Tensor, grad: Tensor, weight: Tensor, padding: Sizes, output_padding: Sizes, stride: Sizes, *rest: Any
 ) -> Any:
     """Gradients of input, weight and bias of a transposed convolution."""
-    return _backward(x, grad, weight, stride, padding, *rest, output_padding=output_padding)
+    dilation, groups, mask = rest
+    return _backward(x, grad, weight, stride, padding, dilation, groups, mask, output_padding)
 
 
 @implements("_conv_depthwise2d_backward", differentiable=False)

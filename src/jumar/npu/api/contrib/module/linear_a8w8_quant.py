@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import inspect
 from typing import Any
 
 import torch
@@ -18,7 +18,8 @@ __all__ = ["LinearA8W8Quant"]
 class LinearA8W8Quant(LinearQuant):
     """`LinearQuant` that checks the dtypes of its parameters; deprecated."""
 
-    @functools.wraps(LinearQuant.__init__)
+    __signature__ = inspect.signature(LinearQuant)
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         warn_deprecated("module.LinearA8W8Quant", "torch_npu.contrib.module.LinearQuant")
