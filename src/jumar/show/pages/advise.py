@@ -121,12 +121,12 @@ def _operators(advice: Advice) -> Section | None:
         return None
     columns = [
         Column(title="operator", code=True),
+        Column(title=f"on {advice.soc}"),
         Column(title="calls", unit="a step", number=True),
         Column(title="host time", unit="%", number=True, bar=True),
         Column(title="bytes", unit="MiB a step", number=True, bar=True),
         Column(title="FLOPs", unit="M a step", number=True, bar=True),
         Column(title="dtypes"),
-        Column(title=f"on {advice.soc}"),
     ]
     shown = launched[:MAX_OPERATORS]
     marked = [row for row, operator in enumerate(shown) if operator.support in {"fallback", "unsupported"}]
@@ -139,12 +139,12 @@ def _operator_cells(operator: OperatorSummary) -> list[str | float | None]:
     flops = operator.flops_per_step
     return [
         operator.name,
+        operator.support,
         round(operator.calls_per_step, 2),
         round(100 * operator.host_time_share, 1),
         round(operator.bytes_per_step / 2**20, 3),
         None if flops is None else round(flops / 1e6, 3),
         ", ".join(operator.dtypes),
-        operator.support,
     ]
 
 
