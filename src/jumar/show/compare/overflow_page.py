@@ -10,7 +10,7 @@ from jumar.base.text.digits import Cell
 from jumar.comparison.overflow import Frame, Origin, OverflowReport, Saturation, Skip
 from jumar.comparison.overflow.skips import step_info_of
 from jumar.recording.reader import RecordingLike
-from jumar.show.blocks.findings import finding_list
+from jumar.show.blocks.findings import finding_list, status_of
 from jumar.show.blocks.page import (
     Action,
     Block,
@@ -20,7 +20,6 @@ from jumar.show.blocks.page import (
     Page,
     Section,
     Series,
-    Status,
     Table,
     Text,
     Verdict,
@@ -59,15 +58,10 @@ def overflow_page(report: OverflowReport, recording: RecordingLike | None = None
     ]
     return Page(
         title="Overflow, NaN and Inf",
-        verdict=Verdict(status=_status(report), headline=report.headline, details=_details(report)),
+        verdict=Verdict(status=status_of(report.findings), headline=report.headline, details=_details(report)),
         actions=_actions(report, recording),
         sections=[section for section in sections if section is not None],
     )
-
-
-def _status(report: OverflowReport) -> Status:
-    worst = max((finding.severity for finding in report.findings), default=Severity.INFO)
-    return "failed" if worst >= Severity.ERROR else "attention" if worst >= Severity.WARNING else "fine"
 
 
 def _details(report: OverflowReport) -> list[str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.base.findings import Finding, Severity
-from jumar.base.text import listing
+from jumar.base.text import counted, listing
 
 if TYPE_CHECKING:
     from jumar.convert.assess import Assessment, EmulatorCoverage, GroupCoverage
@@ -78,7 +78,7 @@ def print_assessment(assessment: Assessment) -> None:
         click.echo(f"{INDENT}→ {finding.action}")
     hidden = len(assessment.findings) - MAX_FINDINGS
     if hidden > 0:
-        click.echo(f"\n{hidden} more finding{'' if hidden == 1 else 's'}: --json prints all of them.")
+        click.echo(f"\n{counted(hidden, 'more finding')}: --json prints all of them.")
     click.echo()
     for note in assessment.notes:
         click.secho(note, dim=True)

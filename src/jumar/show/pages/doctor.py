@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jumar.advise.doctor import Examination, Incident, LogDiagnosis
-from jumar.base.findings import Finding, Severity, worst
-from jumar.show.blocks.findings import finding_list
-from jumar.show.blocks.page import Action, Column, KeyValues, Page, Section, Status, Table, Text, Verdict
+from jumar.base.findings import Finding, Severity
+from jumar.base.text import counted
+from jumar.show.blocks.findings import finding_list, status_of
+from jumar.show.blocks.page import Action, Column, KeyValues, Page, Section, Table, Text, Verdict
 
 _MOST_ACTIONS = 3
 
 
 def environment_page(examination: Examination) -> Page:
     """Return the page of an examined environment."""
-    severity = worst(examination.findings)
     serious = [finding for finding in examination.findings if finding.severity >= Severity.WARNING]
     num_skipped = len(examination.not_checked)
-    details = [f"{examination.num_checked} checks were made, {num_skipped} could not be made here."]
+    details = [f"{counted(examination.num_checked, 'check')} made, {num_skipped} could not be made here."]
     sections = [
         Section(title="Findings", blocks=[finding_list(examination.findings, empty="Nothing to mend.")]),
         Section(title="This machine", blocks=[KeyValues(items=examination.facts)]),
@@ -28,7 +28,7 @@ def environment_page(examination: Examination) -> Page:
         sections.append(Section(title="Not checked", blocks=[Table(columns=columns, rows=rows)]))
     return Page(
         title="Environment",
-        verdict=Verdict(status=_status(severity), headline=examination.device, details=details),
+        verdict=Verdict(status=status_of(examination.findings), headline=examination.device, details=details),
         actions=[_action(finding) for finding in serious[:_MOST_ACTIONS]],
         sections=sections,
     )
@@ -38,11 +38,10 @@ def logs_page(diagnosis: LogDiagnosis) -> Page:
     """Return the page of a job's logs: the first error, then the others in the order of time."""
     first = diagnosis.first
     lines = sum(report.num_lines for report in diagnosis.files)
-    files = f"{len(diagnosis.files)} file{'s' if len(diagnosis.files) != 1 else ''}"
-    read = f"{lines:,} lines of {files} were read."
-    sections = [Section(title="In the order of time", blocks=[_table(diagnosis.incidents)])]
-    if not diagnosis.incidents:
-        sections = []
+    read = f"{counted(lines, 'line')} of {counted(len(diagnosis.files), 'file')} read."
+    sections = []
+    if diagnosis.incidents:
+        sections.append(Section(title="In the order of time", blocks=[_table(diagnosis.incidents)]))
     if diagnosis.notes:
         sections.append(Section(title="Notes", blocks=[Text(text=" ".join(diagnosis.notes))]))
     return Page(
@@ -102,9 +101,3 @@ def _table(incidents: Sequence[Incident]) -> Table:
 
 def _action(finding: Finding) -> Action:
     return Action(title=finding.action or finding.message, detail=finding.message if finding.action else "")
-
-
-def _status(severity: Severity | None) -> Status:
-    if severity is None or severity < Severity.WARNING:
-        return "fine"
-    return "failed" if severity is Severity.ERROR else "attention"
