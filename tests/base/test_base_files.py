@@ -102,3 +102,15 @@ def test_a_folder_is_locked_by_one_process_at_a_time(tmp_path: Path) -> None:
     os.close(handle)
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
     assert files.lock_folder(tmp_path / "absent") is None
+
+
+def test_what_is_appended_is_on_the_disk_though_the_system_takes_it_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, flushed = os.write, []
+    monkeypatch.setattr(os, "write", lambda handle, data: real(handle, data[:3]))
+    monkeypatch.setattr(os, "fsync", flushed.append)
+    with (tmp_path / "log").open("xb", buffering=0) as file:
+        files.append(file.fileno(), b"one line\n")
+        assert flushed == [file.fileno()]
+    assert (tmp_path / "log").read_bytes() == b"one line\n"

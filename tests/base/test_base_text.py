@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.base.errors import UsageError
-from jumar.base.text import counted, parse_size, size_text
+from jumar.base.text import counted, listing, parse_size, size_text
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,11 @@ def test_nouns_are_counted() -> None:
         "2,000 rows",
         "2 policies",
     ]
+
+
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [([], ""), (["a"], "a"), (["a", "b", "c"], "a, b, c"), ([*"abcde"], "a, b, c and 2 more")],
+)
+def test_a_list_names_the_first_and_counts_the_rest(names: list[str], text: str) -> None:
+    assert listing(iter(names)) == text
