@@ -252,7 +252,7 @@ def test_a_warning_is_no_error(tmp_path):
 def test_a_collectives_code_below_an_exception_tells_that_it_is_a_consequence(tmp_path):
     text = KEY_ERROR.replace("KeyError: 'lr'", "RuntimeError: ACL stream synchronize failed") + EI0002
     (finding,) = diagnose_logs([write(tmp_path, a=text)]).findings
-    assert finding.message == "A collective waited in vain for another rank (EI0002)."
+    assert finding.message == "A collective waited too long for another rank (EI0002)."
     assert "look for an earlier error in the logs of the other ranks" in finding.why
 
 

@@ -46,7 +46,7 @@ class Summary:
     recompiling: Sequence[str]
     """Sentences on what is compiled again after the first step."""
     host_operators: Mapping[str, int]
-    """Calls by operator that the host carried out for want of an NPU kernel."""
+    """Calls by operator that the host carried out without an NPU kernel."""
     step_us: float | None
     """Estimated time of a step, the median of all but the first; None without a complete step."""
     assumed: Sequence[str]

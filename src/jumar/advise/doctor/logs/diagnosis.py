@@ -187,7 +187,7 @@ def _rule_of(hit: Hit) -> Rule:
 
 
 def _message_of(hit: Hit) -> str:
-    """Return one sentence: `A collective waited in vain for another rank (EI0002).`"""
+    """Return one sentence: `A collective waited too long for another rank (EI0002).`"""
     if hit.signature is not None:
         return f"{hit.signature.title}{f' ({hit.code})' if hit.code else ''}."
     if hit.traceback is not None:
