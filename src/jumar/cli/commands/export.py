@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -47,11 +47,9 @@ def checkpoint(
     output: Path,
     prefixes: tuple[str, ...],
     keep_prefix: bool,
-    dtype: str | None,
-    only: str | None,
-    force: bool,
     as_json: bool,
     fail_on: str,
+    **given: Any,
 ) -> int:
     """Write the model's weights in the checkpoint IN to OUT, as CPU tensors under bare keys.
 
@@ -67,8 +65,7 @@ def checkpoint(
     if keep_prefix and prefixes:
         raise UsageError("--keep-prefix and --strip-prefix exclude each other; leave one out.")
     chosen = () if keep_prefix else (prefixes or PREFIXES)
-    options = CheckpointOptions(prefixes=chosen, dtype=dtype, only=only, force=force)
-    report = export_checkpoint(source, output, options)
+    report = export_checkpoint(source, output, CheckpointOptions(prefixes=chosen, **given))
     _show(report, as_json)
     return exit_code(report.findings, fail_on)
 
@@ -78,23 +75,12 @@ def checkpoint(
 @click.argument("output", type=click.Path(path_type=Path), metavar="OUT")
 @click.option("--opset", type=int, metavar="N", help="Version of ONNX's operator set.  [default: the exporter's]")
 @click.option("--dynamic-batch", is_flag=True, help="Leave the first dimension of every input open.")
-@click.option("--rtol", default=1e-3, show_default=True, help="Relative tolerance of the check.")
-@click.option("--atol", default=1e-4, show_default=True, help="Absolute tolerance of the check.")
+@click.option("--rtol", "relative_tolerance", default=1e-3, show_default=True, help="Relative tolerance of the check.")
+@click.option("--atol", "absolute_tolerance", default=1e-4, show_default=True, help="Absolute tolerance of the check.")
 @FORCE
 @json_option
 @fail_on_option
-def onnx(
-    *,
-    factory: str,
-    output: Path,
-    opset: int | None,
-    dynamic_batch: bool,
-    rtol: float,
-    atol: float,
-    force: bool,
-    as_json: bool,
-    fail_on: str,
-) -> int:
+def onnx(*, factory: str, output: Path, as_json: bool, fail_on: str, **given: Any) -> int:
     """Export a model to the ONNX file OUT and compare it with PyTorch.
 
     MODULE:CALLABLE returns (model, example_inputs). Needs: pip install 'jumar[export]'.
@@ -103,10 +89,7 @@ def onnx(
     """
     from jumar.export import OnnxOptions, export_onnx
 
-    options = OnnxOptions(
-        opset=opset, dynamic_batch=dynamic_batch, relative_tolerance=rtol, absolute_tolerance=atol, force=force
-    )
-    report = export_onnx(factory, output, options)
+    report = export_onnx(factory, output, OnnxOptions(**given))
     _show(report, as_json)
     return exit_code(report.findings, fail_on)
 

@@ -54,9 +54,9 @@ def find(result: TuneResult) -> Iterator[Finding]:
         f"{num_lost} of {counted(num_tried, 'measurement')} could not be judged, first on {groups[0].first_name}: "
         f"{groups[0].detail}.",
         evidence={"num_not_judged": num_lost, "num_tried": num_tried, "load_average": result.load_average},
-        why="An operator that waits for cores that others hold looks many times slower than it is."
+        why="An operator that waits for busy cores looks many times slower than it is."
         if has_room
-        else "What cannot be built for want of room says nothing of how fast it is.",
+        else "There was no room to build these candidates, so their speed is unknown.",
         action=f"{'Tune again on a quiet machine' if has_room else 'Free space, then tune again'}; only what was not "
         "judged is measured again.",
     )
