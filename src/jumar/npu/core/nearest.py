@@ -31,7 +31,7 @@ _BY_PREFIX = {
 
 
 def nearest_by_hand(name: str) -> str | None:
-    """Return what to use in the place of `name`, or None when none is listed here."""
+    """Return what to use in place of `name`, or None when none is listed here."""
     if name in _BY_NAME:
         return _BY_NAME[name]
     return next((nearest for prefix, nearest in _BY_PREFIX.items() if name.startswith(prefix)), None)

@@ -73,7 +73,7 @@ class Plan:
         self.call: Call = functools.partial(_resolve, self)
         """Runs the operator on CPU tensors: call(CPU_KEYS, *args, **kwargs)."""
         self.kernel: Call | None = None
-        """What to run in the place of PyTorch's CPU kernel: an operator that the CPU does not have."""
+        """What to run in place of PyTorch's CPU kernel: an operator that the CPU does not have."""
         self.composed = not torch._C._dispatch_has_kernel_for_dispatch_key(name, "CPU")
         """Whether PyTorch composes the operator of others on every device."""
         self.general: Callable[..., Any] = functools.partial(_not_made, self)

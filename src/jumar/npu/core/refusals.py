@@ -1,4 +1,4 @@
-"""Objects in the place of names of torch_npu that are not emulated: using one raises NotImplementedError.
+"""Objects in place of names of torch_npu that are not emulated: using one raises NotImplementedError.
 
 A name the vendor does not have at all is not made here: asking for it stays an AttributeError.
 """

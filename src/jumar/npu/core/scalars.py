@@ -1,4 +1,4 @@
-"""Python numbers in the place of tensors.
+"""Python numbers in place of tensors.
 
 PyTorch passes `2` in `x + 2` as a tensor marked as a wrapped number, which counts less in type
 promotion than a tensor the user made, and hands it to Python kernels as `2` again. Calling on into C++

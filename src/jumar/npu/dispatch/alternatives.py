@@ -1,4 +1,4 @@
-"""What to use in the place of an operator that has no kernel on an NPU."""
+"""What to use in place of an operator that has no kernel on an NPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Put another function in the place of an operator's CPU kernel: fault injection and experiments."""
+"""Put another function in place of an operator's CPU kernel: fault injection and experiments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def override(operator: str, replacement: Replacement) -> Iterator[None]:
     and results must have its form. Overrides nest. Raises DeviceError for an operator that the device
     does not run itself, because PyTorch composes it of others (`aten::linear`, views).
     """
-    # NOTE: a layer, because kernels are put together anew whenever settings change or somebody observes.
+    # NOTE: a layer, because kernels are put together again whenever settings change or an observer comes.
     chosen = set(map(id, _plans(operator)))
 
     def layer(plan: Plan, call: Call) -> Call:

@@ -44,8 +44,8 @@ class MixedDevicesError(Exception):
 def misplaced(plan: Plan, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:
     """Raise the RuntimeError for this call, which mixes devices. At least two tensors must differ.
 
-    PyTorch generates the check for operators with a kernel for the device only; a composed one raises
-    `MixedDevicesError`, upon which it is run as the composition it is.
+    PyTorch generates the check only for operators with a kernel for the device. A composed operator raises
+    `MixedDevicesError`, and is then run as its composition.
     """
     if plan.composed:
         raise MixedDevicesError

@@ -1,6 +1,6 @@
 """Write inputs and outputs of operators to disk, in the forms that the vendor's documents describe.
 
-`acl_dump`: `torch.npu.init_dump` and its like, a file an argument. `dumper`: `torch.utils.dumper`, one HDF5
+`acl_dump`: `torch.npu.init_dump` and the calls beside it, a file an argument. `dumper`: `torch.utils.dumper`, one HDF5
 file. `debug`: `DumpConfig`, operators that overflow. `aoe`: `torch.npu.set_aoe`, descriptions for tuning.
 `calls` observes, through the device's listeners, for all of them. Dumps follow the options of the vendor's runtime:
 `refresh` begins and ends them as the options say.

@@ -1,7 +1,7 @@
 """`OperatorCall`: an operator call with the values that its arguments had before, for the writers of dumps.
 
-Listeners hear of an operator when it has ended; what it wrote into an argument has then replaced the value
-that came in. A layer around the kernels keeps a copy of such arguments, while somebody observes.
+Listeners are told of an operator when it has ended. By then, what it wrote into an argument has replaced the value
+that came in. A layer around the kernels keeps a copy of such arguments while there is an observer.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _on_cpu(tensor: Tensor) -> Tensor:
 
 
 def layer(plan: Plan, call: Call) -> Call:
-    """Keep what a kernel overwrites, and let feeds replace what it reads, while somebody observes."""
+    """Keep what a kernel overwrites, and let feeds replace what it reads, while there is an observer."""
     if not _num_observers or plan.form == "view":
         return call
     written = _written(plan)

@@ -91,7 +91,7 @@ class DumpConfig:
 
 
 def _drop(_: Any) -> None:
-    """Take a result nobody wants."""
+    """Ignore a result."""
 
 
 @contextlib.contextmanager

@@ -67,7 +67,7 @@ class DumpFolder:
 
 
 def _free_folder(path: Path, device: int) -> Path:
-    """Make `path/TIME/device`, of a time at which nobody else has made one."""
+    """Make `path/TIME/device`, of a time that no other run has taken."""
     seconds = time.time()
     while True:
         stamp = time.strftime("%Y%m%d%H%M%S", time.localtime(seconds))

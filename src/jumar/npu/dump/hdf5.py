@@ -83,7 +83,7 @@ class Recorded:
         self._file.close()
 
     def feed(self, plan: Plan, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Tensor]:
-        """Put the recorded inputs of the operator's next call in the place of its arguments, and return them.
+        """Put the recorded inputs of the operator's next call in place of its arguments, and return them.
 
         An argument that the operator writes is overwritten with its recorded value first. Raises InputError
         where a recorded tensor has another shape than the argument.

@@ -1,4 +1,4 @@
-"""The vendor's functions about formats: `npu_format_cast`, `get_npu_format`, `empty_with_format` and their like.
+"""The vendor's functions about formats: `npu_format_cast`, `get_npu_format`, `empty_with_format` and others.
 
 They change the state of a tensor's memory (and what it is counted as), never its values.
 """

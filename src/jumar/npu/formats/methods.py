@@ -103,7 +103,7 @@ def _copy_memory_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tens
 
 
 def _storage_format(self: Any) -> int:
-    """Return the number of the format of an npu storage; ND for one that nobody has cast."""
+    """Return the number of the format of an npu storage; ND for one that was not cast."""
     layout = state.layout_of_storage(self)
     return int(Format.ND if layout is None else layout.format)
 

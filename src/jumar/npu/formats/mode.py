@@ -15,12 +15,12 @@ MATMUL_ND = "MM_BMM_ND_ENABLE"
 
 
 def compiles_by_default(profile: SocProfile) -> bool:
-    """Return whether `jit_compile` is on where nobody has set it."""
+    """Return whether `jit_compile` is on where it is not set."""
     return not profile.is_aclnn_default
 
 
 def allows_by_default(profile: SocProfile) -> bool:
-    """Return whether private formats are allowed where nobody has set it: not on A2, A3 and 950 chips."""
+    """Return whether private formats are allowed where it is not set: not on A2, A3 and 950 chips."""
     order, first, last = profile.torch_npu_order, SOCS["Ascend910B1"], SOCS["Ascend310B1"]
     return not (
         first.torch_npu_order <= order < last.torch_npu_order or order >= SOCS["Ascend910_9391"].torch_npu_order

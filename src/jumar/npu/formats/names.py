@@ -70,7 +70,7 @@ def base_of(format: Format) -> Format:
 
 
 def base_of_rank(rank: int) -> Format:
-    """Return the format of a tensor of this rank that nobody has cast: NCHW of 4, NCDHW of 5, else ND."""
+    """Return the format of a tensor of this rank that was not cast: NCHW of 4, NCDHW of 5, else ND."""
     if rank == 4:
         return Format.NCHW
     return Format.NCDHW if rank == 5 else Format.ND

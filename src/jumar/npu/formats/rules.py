@@ -254,7 +254,7 @@ def _general(call: Call) -> Choice:
 
 
 def _concatenation(call: Call) -> Choice:
-    """ConcatD reads NC1HWC0 only where every C is whole blocks; else it is dense and so is its result."""
+    """ConcatD reads NC1HWC0 only where every C is whole blocks; else it is dense, as is its result."""
     first = _first(call)
     if first is None or first.format is not Format.NC1HWC0:
         return _uniform(call, None)

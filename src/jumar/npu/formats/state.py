@@ -26,14 +26,14 @@ class Layout(NamedTuple):
 
 
 def layout_of(tensor: torch.Tensor) -> Layout | None:
-    """Return what the storage of this npu tensor holds; None for a dense one that nobody has cast."""
+    """Return what the storage of this npu tensor holds; None for a dense one that was not cast."""
     if tensor.layout is not torch.strided:
         return None  # a sparse tensor has no storage
     return getattr(tensor.untyped_storage(), _ATTRIBUTE, None)
 
 
 def layout_of_storage(storage: torch.UntypedStorage | torch.TypedStorage) -> Layout | None:
-    """Return what this storage holds; None for a dense one that nobody has cast."""
+    """Return what this storage holds; None for a dense one that was not cast."""
     untyped = storage._untyped_storage if isinstance(storage, torch.TypedStorage) else storage
     return getattr(untyped, _ATTRIBUTE, None)
 

@@ -31,7 +31,7 @@ _KNOWN = (
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64",
     "complex128",
 )  # fmt: skip
-"""Dtypes that are judged; others have no kernel on most chips and are nobody's surprise."""
+"""Dtypes that are judged; other ones have no kernel on most chips, so that they are not reported."""
 
 _WITHOUT_BFLOAT16 = tuple(dtype for dtype in _KNOWN if dtype != "bfloat16")
 

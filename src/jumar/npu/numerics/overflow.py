@@ -5,7 +5,7 @@ NaN raises it, and it stays up until it is cleared; training with a dynamic loss
 backward. Under IEEE arithmetic nothing raises it: Inf and NaN are in the results for all to see.
 
 Collection. `set_mode` names what is collected, on any chip: overflows of AI Core operators, of atomic additions,
-or both. Each is told to those who `watch`. While nobody has set a mode on a chip without saturation, no operator
+or both. Each is told to those who `watch`. While no mode is set on a chip without saturation, no operator
 is looked at and none pays.
 """
 

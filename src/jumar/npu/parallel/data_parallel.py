@@ -1,6 +1,6 @@
 """What `torch.nn.DataParallel` and `torch.nn.parallel.comm` call: copies among several devices of one process.
 
-A PyTorch without CUDA has no such functions; torch_npu brings its own, and so does this. Device numbers are
+A PyTorch without CUDA has no such functions; torch_npu brings its own, and these are the emulator's. Device numbers are
 logical npu devices, and -1 is the CPU.
 """
 

@@ -1,6 +1,6 @@
 """`set_sync_debug_mode`: warn or raise where the host would wait for the device.
 
-On the emulated device nothing waits; what counts as waiting is what makes an NPU's host wait: copies between
+On the emulated device nothing waits. What makes an NPU's host wait counts as waiting: copies between
 host and device that are not `non_blocking`, reading a value (`item()`), operators whose result's shape depends on
 values (`nonzero`), and the `synchronize` of a stream.
 """

@@ -111,7 +111,7 @@ def _cast(model: Model, source: TensorShape, target: TensorShape) -> Kernel:
 
 
 def matmul(model: Model, kernel_type: str, shape: OperatorShape) -> list[Kernel]:
-    """Return the kernels of `mm`, `addmm`, `bmm`, `linear` and their like."""
+    """Return the kernels of `mm`, `addmm`, `bmm`, `linear` and similar operators."""
     product, operands = matmul_product(shape)
     if product is None:
         return [vector_kernel(model, kernel_type, shape.inputs, shape.outputs)]
@@ -124,7 +124,7 @@ def matmul_product(shape: OperatorShape) -> tuple[Product | None, list[TensorSha
     found = flops.product(shape.name, [tensor.shape for tensor in tensors])
     if found is None:
         return None, tensors
-    if "add" in base_name(shape.name) and len(tensors) > 2:  # `addmm` and its like: the summand is no operand
+    if "add" in base_name(shape.name) and len(tensors) > 2:  # `addmm` and similar: the summand is no operand
         tensors = [*tensors[1:3], tensors[0], *tensors[3:]]
     return Product(found.m, found.k, found.n, found.batch), tensors
 

@@ -70,7 +70,7 @@ class Software:
     strided_copy: StridedCopy = "AI_CORE"
     """How a strided tensor is made contiguous: a strided copy, element by element on the AI CPU, or GatherV2."""
     scatter_add: Literal["AI_CORE", "AI_CPU"] = "AI_CORE"
-    """Where `index_add` and its like run."""
+    """Where `index_add` and similar operators run."""
     unaligned_gather: Literal["vector", "scalar"] = "vector"
     """How `index_select` moves rows whose bytes are no multiple of 32."""
     gathers_waste_bursts: bool = True

@@ -65,7 +65,7 @@ class ApiSupport:
 
     @property
     def supported(self) -> bool | None:
-        """True where it works in some way, False where it does not, None where nobody has verified it."""
+        """True where it works in some way, False where it does not, None where it was not verified."""
         return None if self.status == "unverified" else self.status != "unsupported"
 
     def excludes(self, dtype: str) -> bool | None:

@@ -136,7 +136,7 @@ def install() -> None:
 
 
 def _markers() -> None:
-    """NVTX ranges mark a profile that nobody takes: they are accepted and do nothing."""
+    """NVTX ranges do nothing: there is no profile that they could mark."""
     nvtx: Any = torch.cuda.nvtx
     for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
         setattr(nvtx, name, _answer(0))

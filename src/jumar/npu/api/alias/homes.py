@@ -50,7 +50,7 @@ _BY_PREFIX = {
 """Packages that have the vendor's tree below them."""
 
 TRANSFER = "torch_npu.contrib.transfer_to_npu"
-"""Importing it is what it is for: see `transfer_to_npu`."""
+"""The import itself does the work: see `transfer_to_npu`."""
 
 ROOT_NAMES = {
     "_ShardedGradScaler": f"{_EMULATOR}.amp.sharded_grad_scaler",

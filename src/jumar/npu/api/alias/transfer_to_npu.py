@@ -79,7 +79,7 @@ class _Proxy(type):
 
 
 def proxy(real: Any) -> Any:
-    """Return a class to put in the place of `torch.Generator` or `torch.Event`, which takes cuda devices."""
+    """Return a class to put in place of `torch.Generator` or `torch.Event`, which takes cuda devices."""
 
     def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
         return real.__new__(cls, *map(renamed, args), **{name: renamed(value) for name, value in kwargs.items()})

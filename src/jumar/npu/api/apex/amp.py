@@ -79,7 +79,7 @@ def initialize(
 ) -> Any:
     """Prepare models and optimizers for a level; return them as they came (one, a list, or with None).
 
-    `combine_ddp` averages gradients over the ranks in the place of DistributedDataParallel. `combine_grad`
+    `combine_ddp` averages gradients over the ranks in place of DistributedDataParallel. `combine_grad`
     and `check_combined_tensors` change how fast a chip works, not the result. Raises RuntimeError for a
     model that is not on the npu, has float16 weights already or is wrapped for several devices too early,
     and for options that contradict the level.

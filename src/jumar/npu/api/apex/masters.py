@@ -101,7 +101,7 @@ class AmpState:
         self.scaled = False
 
     def _average(self) -> None:
-        """Average gradients over the ranks, in the place of DistributedDataParallel."""
+        """Average gradients over the ranks, in place of DistributedDataParallel."""
         from torch import distributed
 
         if distributed.is_available() and distributed.is_initialized() and distributed.get_world_size() > 1:

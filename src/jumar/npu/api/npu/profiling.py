@@ -228,5 +228,5 @@ def _empty(epoch_ns: int, *, has_memory: bool) -> Any:
 
 
 def install() -> None:
-    """Put `AutogradProfile` in the place of PyTorch's class. Called once, when the backend comes up."""
+    """Put `AutogradProfile` in place of PyTorch's class. Called once, when the backend comes up."""
     torch.autograd.profiler.profile = AutogradProfile  # type: ignore[misc]

@@ -27,7 +27,7 @@ from jumar.npu.api.testing.comparisons import Comparisons
 __all__ = ["TestCase", "run_tests"]
 
 _SLOWER, _FASTER = 1.2, 0.9
-"""A test fails above the first part of its recorded time, and below the second its time is recorded anew."""
+"""A test fails above the first share of its recorded time. Below the second share its time is recorded again."""
 
 
 def run_tests() -> None:
@@ -69,7 +69,7 @@ class TestCase(Comparisons, _base()):  # type: ignore[misc]
             raise AssertionError("object not found in iterable")
 
     def assertExpectedRaises(self, exc_type: Any, call_fn: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        """Hold the message of the error a call raises against the expected text (needs the package expecttest)."""
+        """Compare the message of the error a call raises with the expected text (needs the package expecttest)."""
         subname = kwargs.pop("subname", None)
         try:
             call_fn(*args, **kwargs)
@@ -79,7 +79,7 @@ class TestCase(Comparisons, _base()):  # type: ignore[misc]
         self.fail(msg="Did not raise when expected to")
 
     def assertExpectedStripMangled(self, s: str, subname: str | None = None) -> None:
-        """Hold a text without TorchScript's made-up names against the expected one (needs the package expecttest)."""
+        """Compare a text, without TorchScript's made-up names, with the expected one (needs the package expecttest)."""
         self._expected(re.sub(r"__torch__[^ ]+", "", s), subname)
 
     def _expected(self, text: str, subname: str | None) -> None:
@@ -89,7 +89,7 @@ class TestCase(Comparisons, _base()):  # type: ignore[misc]
         compare(text, subname)
 
     def assertWarns(self, call_fn: Any, msg: str = "", *args: Any, **kwargs: Any) -> Any:
-        """Fail unless the call warns; with a class of warnings in the place of the call, unittest's own method."""
+        """Fail unless the call warns; with a class of warnings in place of the call, unittest's own method."""
         if isinstance(call_fn, type):
             return super().assertWarns(call_fn, *([msg] if msg else []), *args, **kwargs)
         super().assertTrue(_warnings_of(call_fn), msg)

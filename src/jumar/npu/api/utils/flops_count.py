@@ -20,7 +20,7 @@ __all__ = ["FlopsCounter"]
 
 
 class _Count:
-    """The process has one count, whichever counter object is used; so has the vendor's."""
+    """The one count of the process. As with the vendor's, all counter objects share it."""
 
     def __init__(self) -> None:
         self.recorded = self.traversed = 0

@@ -4,7 +4,7 @@
         ...
 
 The ledger is on where operators are compiled online or private formats are allowed (by default: on the first
-generation), and else only while somebody follows it: the formats of results are kept only while it is on.
+generation), and else only while it is followed: the formats of results are kept only while it is on.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class _Books:
     known: dict[Any, _Entry] = field(default_factory=dict)
     """What has been worked out about calls, by their signature."""
     marks_itself: bool = True
-    """Whether optimizer steps end steps: until somebody marks them."""
+    """Whether optimizer steps end steps: until `mark_step` is called."""
     leader: weakref.ref[torch.optim.Optimizer] | None = None
     """The optimizer whose steps end steps: the first that stepped."""
     held: contextlib.ExitStack | None = None
@@ -267,7 +267,7 @@ def refresh() -> None:
 
 
 def _optimizer_stepped(optimizer: torch.optim.Optimizer, *_: Any) -> None:
-    """End a step where nobody marks them: at every step of the optimizer that stepped first."""
+    """End a step where `mark_step` is not used: at every step of the optimizer that stepped first."""
     books = _BOOKS
     if books.held is None or not books.marks_itself:
         return

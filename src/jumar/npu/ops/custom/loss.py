@@ -10,7 +10,7 @@ from jumar.npu.ops.mechanism.implement import Step, derivative, implements, shar
 
 Tensor = torch.Tensor
 _MASKED = -10000.0
-"""What the kernel writes in the place of masked scores."""
+"""What the kernel writes in place of masked scores."""
 
 
 @implements("npu_scaled_masked_softmax")
@@ -52,7 +52,7 @@ def attn_softmax(x: Tensor) -> Tensor:
 
 @implements("npu_attn_softmax_backward_")
 def attn_softmax_backward(x: Tensor, gradient: Tensor, values: Tensor) -> Tensor:
-    """Gradient of the scores of `softmax(scores) @ values`, in the place of the probabilities `x`."""
+    """Gradient of the scores of `softmax(scores) @ values`, in place of the probabilities `x`."""
     probabilities = wide(x)
     seed = wide(gradient) @ wide(values).transpose(-1, -2)
     return x.copy_(probabilities * (seed - (seed * probabilities).sum(-1, keepdim=True)))

@@ -28,7 +28,7 @@ def rotated(x: Tensor, mode: str) -> Tensor:
 def rotary_mul(x: Tensor, r1: Tensor, r2: Tensor, rotary_mode: str, rotate: Tensor | None) -> Tensor:
     """`x * r1 + rotated(x) * r2`; r1 (cosines) and r2 (sines) broadcast to `x`, whose last dimension is even.
 
-    `rotate` is a matrix that makes the rotation, `x @ rotate`, in the place of the mode.
+    `rotate` is a matrix that makes the rotation, `x @ rotate`, in place of the mode.
     """
     require_dtype("npu_rotary_mul", FLOATING, input=x, r1=r1, r2=r2)
     expect(rotary_mode in _MODES, "npu_rotary_mul", "rotary_mode must be 'half' or 'interleave'", rotary_mode)

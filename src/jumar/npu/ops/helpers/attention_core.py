@@ -18,7 +18,7 @@ from jumar.npu.ops.helpers.checks import expect
 Tensor = torch.Tensor
 
 COMPRESSED = 2048
-"""Rows and columns of the mask that the modes 2, 3 and 4 (and 6 to 8) take in the place of the whole one."""
+"""Rows and columns of the mask that the modes 2, 3 and 4 (and 6 to 8) take in place of the whole one."""
 UNLIMITED = 2147483647
 
 

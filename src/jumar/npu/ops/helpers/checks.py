@@ -1,4 +1,4 @@
-"""Checks of the arguments of operators: `expect` and its like raise for what an operator refuses."""
+"""Checks of the arguments of operators: `expect` and the other functions raise for what an operator refuses."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def shared(step: Step, name: str, **others: Any) -> Any:
 
 
 def instead(advice: str, *names: str) -> None:
-    """Name what works in the place of operators that are not implemented."""
+    """Name what works in place of operators that are not implemented."""
     for name in names:
         NEAREST[_schema(name).name] = advice
 

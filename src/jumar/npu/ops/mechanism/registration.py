@@ -56,7 +56,7 @@ def _plain(value: Any) -> Any:
 
 
 def _replacing(twin: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel that computes the new value with `twin` and puts it in the place of the first argument."""
+    """Return a kernel that computes the new value with `twin` and puts it in place of the first argument."""
 
     def kernel(target: Any, *args: Any, **kwargs: Any) -> Any:
         given, named = tree_map(_plain, ((target, *args), kwargs))

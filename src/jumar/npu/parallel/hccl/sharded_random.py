@@ -52,7 +52,7 @@ def _steer(module: Any) -> None:
 
 
 class _Finder:
-    """Steers the module when somebody imports it: DTensor takes more than a second to import."""
+    """Steers the module when it is imported: DTensor takes more than a second to import."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, _target: ModuleType | None = None) -> Any:

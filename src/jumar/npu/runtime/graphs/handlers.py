@@ -32,7 +32,7 @@ class NpuGraphOpHandler:
 
     @classmethod
     def prepare_capture(cls, func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
-        """Return the operator and arguments to record in the place of these: the same ones."""
+        """Return the operator and arguments to record in place of these: the same ones."""
         return func, args, kwargs
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Task groups: operators of a graph that are recorded together and later recorded anew with other arguments."""
+"""Task groups: operators of a graph that are recorded together, and can be recorded again with other arguments."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def graph_task_group_end(stream: Any) -> TaskGroup:
 
 
 def graph_task_update_begin(stream: Any, handle: TaskGroup) -> None:
-    """Begin to record the operators of a group anew; they change no memory. Raises RuntimeError within an update."""
+    """Begin to record the operators of a group again; they change no memory. Raises RuntimeError within an update."""
     if _updates:
         raise RuntimeError("another task group is being updated; end that update first.")
     update = _Update(handle, Recorder(Recording()))

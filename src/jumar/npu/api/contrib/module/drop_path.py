@@ -26,8 +26,8 @@ class Requests:
 class NpuDropPath(nn.Module):
     """Drops whole samples with probability `drop_prob` while training, and divides the others by 1 - drop_prob.
 
-    Random numbers are drawn when a model starts its next forward, as many as were asked for before: call
-    `enable_droppath_ensemble(model)`, and nothing is dropped in the first step, nor ever without it. The
+    Random numbers are drawn when a model starts its next forward, as many as were asked for before. Call
+    `enable_droppath_ensemble(model)`: without it nothing is dropped, and with it nothing in the first step. The
     requests are kept for all layers of the process together.
     """
 
