@@ -62,6 +62,10 @@ TEMPLATE: dict[str, Any] = {
 """What the vendor's `init` writes; the default `start_step` 0 collects nothing."""
 
 
+FLAGS = ("record_shapes", "profile_memory", "with_stack", "with_flops", "with_modules")
+"""Options of `profile` that are on or off."""
+
+
 @dataclass(slots=True)
 class _State:
     file: Path | None = None
@@ -184,12 +188,8 @@ def _begin(config: dict[str, Any]) -> None:
             analyse_flag=bool(config.get("analyse", False)),
             async_mode=bool(config.get("async_mode", False)),
         ),
-        record_shapes=bool(config.get("record_shapes")),
-        profile_memory=bool(config.get("profile_memory")),
-        with_stack=bool(config.get("with_stack")),
-        with_flops=bool(config.get("with_flops")),
-        with_modules=bool(config.get("with_modules")),
         experimental_config=_experimental(config.get("experimental_config") or {}),
+        **{name: bool(config.get(name)) for name in FLAGS},
     )
     running._set_step_num_offset_for_dynamic_prof(_STATE.current_step)
     _STATE.running, _STATE.steps_left = running, warmup + active

@@ -35,16 +35,7 @@ class NpuFusedRMSprop(NpuFusedOptimizerBase):
         momentum: float = 0,
         centered: bool = False,
     ) -> None:
-        check_rmsprop(lr, eps, momentum, weight_decay, alpha)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-        }
-        super().__init__(params, defaults)
+        super().__init__(params, rmsprop_defaults(lr, alpha, eps, weight_decay, momentum, centered))
 
     def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
         return {"square_avg": torch.zeros_like(parameter), **rmsprop_extras(parameter, group)}
@@ -67,13 +58,17 @@ class NpuFusedRMSprop(NpuFusedOptimizerBase):
             part.parameter.addcdiv_(gradient, deviation, value=-group["lr"])
 
 
-def check_rmsprop(lr: float, eps: float, momentum: float, weight_decay: float, alpha: float) -> None:
-    """Raise ValueError for an option of RMSprop that is negative."""
+def rmsprop_defaults(
+    lr: float, alpha: float, eps: float, weight_decay: float, momentum: float, centered: bool
+) -> dict[str, Any]:
+    """Return the options of RMSprop by name. Raises ValueError for one that is negative."""
     check_learning_rate(lr)
     check_epsilon(eps)
     check_not_negative("momentum", momentum)
     check_not_negative("weight_decay", weight_decay)
     check_not_negative("alpha", alpha)
+    given = {"lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered}
+    return {**given, "weight_decay": weight_decay}
 
 
 def rmsprop_extras(parameter: Tensor, group: Group) -> dict[str, Tensor]:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from jumar.npu.api.optim.npu_fused_optim_base import Group, NpuFusedOptimizerBase, Part
-from jumar.npu.api.optim.npu_fused_rmsprop import RMSPROP_LATE_OPTIONS, check_rmsprop, rmsprop_extras
+from jumar.npu.api.optim.npu_fused_rmsprop import RMSPROP_LATE_OPTIONS, rmsprop_defaults, rmsprop_extras
 
 Tensor = torch.Tensor
 
@@ -36,18 +36,8 @@ class NpuFusedRMSpropTF(NpuFusedOptimizerBase):
         decoupled_decay: bool = False,
         lr_in_momentum: bool = True,
     ) -> None:
-        check_rmsprop(lr, eps, momentum, weight_decay, alpha)
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "decoupled_decay": decoupled_decay,
-            "lr_in_momentum": lr_in_momentum,
-        }
-        super().__init__(params, defaults)
+        more = {"decoupled_decay": decoupled_decay, "lr_in_momentum": lr_in_momentum}
+        super().__init__(params, rmsprop_defaults(lr, alpha, eps, weight_decay, momentum, centered) | more)
 
     def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
         return {"square_avg": torch.ones_like(parameter), **rmsprop_extras(parameter, group)}

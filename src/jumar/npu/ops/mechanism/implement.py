@@ -130,8 +130,7 @@ def _by_name(schema: Schema, function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        names = (argument.name for argument in schema.parsed.arguments)
-        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        given = {**dict(zip(schema.arguments, args, strict=False)), **kwargs}
         return function(**{name: value for name, value in given.items() if takes_all or name in parameters})
 
     return call
@@ -155,8 +154,8 @@ def derivative(*names: str) -> Callable[[Derivative], Derivative]:
 
 def shared(step: Step, name: str, **others: Any) -> Any:
     """Call the operator `name` with the arguments that it has in common with the call, by name, and with `others`."""
-    names = {argument.name for argument in _schema(name).parsed.arguments}
-    given = {key: value for key, value in step.arguments.items() if key in names}
+    known = _schema(name).arguments
+    given = {key: value for key, value in step.arguments.items() if key in known}
     return getattr(torch.ops.npu, name)(**(given | others))
 
 
@@ -205,11 +204,11 @@ def _writing(function: Function) -> Function:
 def arguments(schema: Schema, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """Return all arguments, in the order of the schema: the dispatcher leaves out what is at its default."""
     positional, keywords = list(args), {}
-    for position, argument in enumerate(schema.parsed.arguments):
-        if argument.kwarg_only:
-            keywords[argument.name] = kwargs.get(argument.name, argument.default_value)
+    for position, (name, (keyword_only, default)) in enumerate(schema.arguments.items()):
+        if keyword_only:
+            keywords[name] = kwargs.get(name, default)
         elif position >= len(positional):
-            positional.append(kwargs.get(argument.name, argument.default_value))
+            positional.append(kwargs.get(name, default))
     return positional, keywords
 
 

@@ -7,6 +7,7 @@ import json
 import re
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 import torch
 
@@ -47,6 +48,12 @@ class Schema:
     def parsed(self) -> torch.FunctionSchema:
         """The schema as PyTorch reads it."""
         return torch._C.parse_schema(f"{self.namespace}::{self.text}")
+
+    @functools.cached_property
+    def arguments(self) -> dict[str, tuple[bool, Any]]:
+        """Name of each argument → whether it is keyword-only, and its default."""
+        # NOTE: kept, because looking at the arguments of `parsed` calls into C++, and every call of an operator looks.
+        return {item.name: (item.kwarg_only, item.default_value) for item in self.parsed.arguments}
 
     @property
     def written(self) -> tuple[str, ...]:
