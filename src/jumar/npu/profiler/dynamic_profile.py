@@ -180,6 +180,7 @@ def _begin(config: dict[str, Any]) -> None:
         return
     warmup, active = _number(config, "warmup", 0), max(1, _number(config, "active", 1))
     names = config.get("activities") or ["CPU", "NPU"]
+    flags: dict[str, Any] = {name: bool(config.get(name)) for name in FLAGS}
     running = profile(
         activities=[ProfilerActivity[name] for name in names if name in ProfilerActivity.__members__],
         schedule=Schedule(wait=0, warmup=warmup, active=active, repeat=1),
@@ -189,7 +190,7 @@ def _begin(config: dict[str, Any]) -> None:
             async_mode=bool(config.get("async_mode", False)),
         ),
         experimental_config=_experimental(config.get("experimental_config") or {}),
-        **{name: bool(config.get(name)) for name in FLAGS},
+        **flags,
     )
     running._set_step_num_offset_for_dynamic_prof(_STATE.current_step)
     _STATE.running, _STATE.steps_left = running, warmup + active
