@@ -26,7 +26,7 @@ from jumar.tune import Bank, TuneResult, this_machine
 from jumar.tune.bank.entry import Tried
 from jumar.tune.graph.operators import task_of
 from jumar.tune.measure.worker.messages import Limits, Outcome
-from jumar.tune.model.ending import Terminated
+from jumar.tune.model.process import Terminated
 from jumar.tune.model.task import Policy
 from jumar.tune.providers.pytorch import Native
 from jumar.tune.search.outcome import SlotOutcome, TaskOutcome

@@ -17,7 +17,7 @@ from jumar.base.errors import OutputError
 from jumar.cli.commands.tune.setting import check_report, setting_of
 from jumar.cli.main import main
 from jumar.tune import TuneOptions
-from jumar.tune.search.tasks.selection import read_selection
+from jumar.tune.search.tasks.extract import read_selection
 
 DOCUMENTED = ("TE_PARALLEL_COMPILER", "TUNING_PARALLEL_NUM", "RUN_LOOP", "AOE_MODE", "REPEAT_TUNE", "ASCEND_DEVICE_ID")
 

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import torch
 from torch import nn
@@ -86,3 +88,26 @@ def test_comparing_one_step_of_two_runs_that_agree_stays_small(tmp_path: Path) -
     assert cost["files"] <= 64
     assert cost["hops"] <= 950
     assert cost["modules"] <= 92
+
+
+LINEAR = """
+import torch
+
+
+def make():
+    return torch.nn.Linear(8, 8).eval(), (torch.randn(2, 8),)
+"""
+
+
+@pytest.mark.parametrize("job", ["1", "2"])
+def test_tuning_one_linear_loads_only_what_the_job_needs(
+    job: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The budget is over at once: everything is prepared and told, and nothing is measured."""
+    (tmp_path / "model.py").write_text(LINEAR, "utf-8")
+    (tmp_path / "bank").mkdir()
+    monkeypatch.chdir(tmp_path)
+    given = ["tune", "model.py:make", "--bank", "bank", "--time-budget", "0.001s", "--job-type", job]
+    modules = of_jumar(loaded(given))
+    assert len(modules) <= 200
+    assert not {"jumar.tune.search.precision.search", "jumar.capture.process", "jumar.tune.bank.exchange"} & modules

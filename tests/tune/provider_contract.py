@@ -11,7 +11,7 @@ import pytest
 import torch
 from tune_builders import MACHINE
 
-from jumar.tune.measure.worker.case import Case
+from jumar.tune.measure.worker.trial import Case
 from jumar.tune.model.task import KINDS, Policy
 from jumar.tune.providers import import_path, load_provider
 

@@ -28,7 +28,7 @@ from jumar.tune.providers.operators import settings_of
 
 HERE = Path(__file__).parents[1]
 FORMAT = Policy(kind="Format", provider="channels_last")
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HERE)}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE / "bank")])}
 EAGER = next(engine for engine in ENGINES if engine.name == "eager")
 
 

@@ -19,7 +19,7 @@ from jumar.tune.engines.eager import Eager
 from jumar.tune.engines.inductor.engine import Inductor
 from jumar.tune.engines.onnxruntime.engine import OnnxRuntime
 from jumar.tune.engines.openvino.engine import OpenVino
-from jumar.tune.engines.shared.concurrency import one_a_call
+from jumar.tune.engines.shared.sessions import one_a_call
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import compiler_version
 from jumar.tune.plan.engines import ENGINES

@@ -21,9 +21,8 @@ from jumar.tune.graph.graph import Node
 from jumar.tune.graph.inputs import make_inputs
 from jumar.tune.graph.operators import draws
 from jumar.tune.graph.steps import as_step, stepped
-from jumar.tune.measure.worker.case import Case
 from jumar.tune.measure.worker.messages import Effort, Outcome, Trial
-from jumar.tune.measure.worker.trial import run_trial
+from jumar.tune.measure.worker.trial import Case, run_trial
 from jumar.tune.model.task import TensorSpec, contiguous_stride
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.provider import PlanProvider

@@ -17,8 +17,7 @@ from jumar.tune.engines.base import Site
 from jumar.tune.engines.eager import Eager
 from jumar.tune.engines.inductor.engine import Inductor
 from jumar.tune.engines.training.batch_norm import batch_norm
-from jumar.tune.engines.training.step_forms import in_form
-from jumar.tune.engines.training.step_writes import name_of
+from jumar.tune.engines.training.step_forms import in_form, name_of
 from jumar.tune.graph import Graph
 from jumar.tune.graph.fx import with_values
 from jumar.tune.graph.graph import Node

@@ -15,8 +15,8 @@ from tune_builders import mm_task, spec
 
 from jumar.tune.graph import Graph, Node
 from jumar.tune.graph.fx import annotated, from_fx, to_fx, with_values
+from jumar.tune.graph.graph import distance, structure_of
 from jumar.tune.graph.reading.normal import in_order
-from jumar.tune.graph.work import distance, structure_of
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import TensorSpec, contiguous_stride
 

@@ -222,7 +222,7 @@ def test_a_recording_without_operators_is_one_sentence_or_an_empty_answer(tmp_pa
 SCRIPT = """
 import sys, os
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 import odd_providers as odd
 from test_tune_run import run
 result = run(Path(sys.argv[1]), [odd.Separable(), odd.ReportsForMatrices()])
@@ -234,7 +234,7 @@ def started(folder: Path) -> tuple[subprocess.Popen, int]:
     """Start a run that finds the pool's policy on the way to a candidate that hangs; return it when it hangs."""
     pid_file = folder / "pid"
     environment = {**os.environ, "JUMAR_TEST_PID": str(pid_file)}
-    command = [sys.executable, "-c", SCRIPT, str(folder), str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", SCRIPT, str(folder), *map(str, Path(__file__).parents[:2])]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     deadline = time.monotonic() + 90
     while not (pid_file.exists() and pid_file.read_text()):
@@ -317,7 +317,7 @@ def test_every_rule_is_documented_under_its_code_and_name(rule):
 
 def test_every_rule_of_a_run_is_asked():
     asked = {*rules._OF_RUNS, *rules._OF_TASKS, *rules._OF_GRAPHS, *rules._OF_PRECISIONS, "machine_busy"}
-    assert {path.stem for path in Path(rules.__file__).parent.glob("*.py")} - {"__init__", "grouping"} == asked
+    assert {path.stem for path in Path(rules.__file__).parent.glob("*.py")} - {"__init__"} == asked
     conditions = Path(rules.__file__).parents[1] / "measure" / "conditions" / "rules"
     assert {path.stem for path in conditions.glob("*.py")} - {"__init__"} == set(rules._OF_CONDITIONS)
 

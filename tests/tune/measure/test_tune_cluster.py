@@ -17,12 +17,11 @@ import pytest
 from tune_builders import MACHINE, QUICK, measured, mm_task, pool_task
 
 from jumar.base.errors import UsageError
-from jumar.tune.measure.cluster.address import parse_address
+from jumar.tune.measure.cluster.runner import parse_address
 from jumar.tune.measure.worker.messages import Limits, Outcome, Trial
-from jumar.tune.model.ending import Terminated, ending_in_order
 from jumar.tune.model.errors import TuneError
-from jumar.tune.model.folders import OwnFolder
 from jumar.tune.model.machine import this_machine
+from jumar.tune.model.process import OwnFolder, Terminated, ending_in_order
 from jumar.tune.model.task import Policy
 
 LIMITS = Limits(time_s=60, memory_bytes=2 << 30)
@@ -322,7 +321,7 @@ RUN_AND_GO = """
 import signal, tempfile
 from pathlib import Path
 from jumar.tune.measure.cluster import Cluster
-from jumar.tune.model.ending import ending_in_order
+from jumar.tune.model.process import ending_in_order
 from jumar.tune.model.machine import this_machine
 
 def left():

@@ -21,7 +21,7 @@ from jumar.tune.graph.operators import graph_of
 from jumar.tune.measure.resume import FOLDER
 from jumar.tune.measure.worker.client import Worker
 from jumar.tune.measure.worker.messages import Limits, Trial
-from jumar.tune.model.ending import Terminated, ending_in_order, reason
+from jumar.tune.model.process import Terminated, ending_in_order, reason
 from jumar.tune.plan import Plan, Region
 
 LIMITS = Limits(time_s=60, memory_bytes=1 << 30)
@@ -98,9 +98,9 @@ def test_sigterm_is_an_interruption_with_a_name_and_the_handler_is_put_back():
 SCRIPT = """
 import sys
 from pathlib import Path
-sys.path.insert(0, sys.argv[2])
+sys.path[:0] = sys.argv[2:]
 import odd_providers as odd
-from jumar.tune.model.ending import ending_in_order
+from jumar.tune.model.process import ending_in_order
 from test_tune_faults import run
 with ending_in_order():
     result = run(Path(sys.argv[1]), [odd.Same(), odd.ReportsForMatrices()])
@@ -130,7 +130,7 @@ def folder(tmp_path):
 def interrupted(folder: Path, how: int) -> str:
     """Run until a candidate for matrices hangs, then send a signal; return what the run printed."""
     pid_file = folder / "pid"
-    command = [sys.executable, "-c", SCRIPT, str(folder), str(Path(__file__).parents[1])]
+    command = [sys.executable, "-c", SCRIPT, str(folder), *map(str, Path(__file__).parents[:2])]
     environment = {**os.environ, "JUMAR_TEST_PID": str(pid_file)}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     deadline = time.monotonic() + 120

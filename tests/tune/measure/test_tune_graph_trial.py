@@ -16,9 +16,9 @@ from jumar.tune.graph.capture.data import load, save
 from jumar.tune.graph.inputs import make_constants, make_inputs, refill
 from jumar.tune.graph.operators import function_of, graph_of
 from jumar.tune.measure.worker.agreement import Judge, Rule, compare
-from jumar.tune.measure.worker.case import Case, size_bytes, written_inputs
 from jumar.tune.measure.worker.client import Worker
 from jumar.tune.measure.worker.messages import Limits, Outcome, Trial
+from jumar.tune.measure.worker.trial import Case, size_bytes, written_inputs
 from jumar.tune.model.task import Policy, Task, TensorSpec
 
 LIMITS = Limits(time_s=60, memory_bytes=2 << 30)

@@ -23,9 +23,8 @@ from jumar.tune.graph.steps import as_step
 from jumar.tune.model.errors import TuneError
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.lowering.lowering import PRECISIONS, Lowering, LowPrecision, kind_of
-from jumar.tune.plan.lowering.observe import extremes, observe, run_watched
+from jumar.tune.plan.lowering.observe import channel_scales, extremes, lowered_site, observe, run_watched
 from jumar.tune.plan.lowering.rewrite import effective, lowered, rounded, steps_of
-from jumar.tune.plan.lowering.site import channel_scales, lowered_site
 
 HELD_TO = {"bf16": 2e-2, "fp16": 3e-3, "int8": 4e-2}
 """Of the greatest output, for these few layers: 8, 11 and 8 bits for each value, a few times over."""

@@ -20,9 +20,8 @@ from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import this_machine
 from jumar.tune.plan.lowering.lowering import Lowering
 from jumar.tune.plan.lowering.movers import Groups, shuffle_of
-from jumar.tune.plan.lowering.observe import observe, run_watched
+from jumar.tune.plan.lowering.observe import lowered_site, observe, run_watched
 from jumar.tune.plan.lowering.rewrite import effective, lowered, rounded
-from jumar.tune.plan.lowering.site import lowered_site
 from jumar.tune.search.precision.ways import has_moved, ways_of
 
 ROUND = "aten::fake_quantize_per_tensor_affine"

@@ -10,7 +10,7 @@ import pytest
 from provider_contract import ProviderContract
 from tune_builders import MACHINE, mm_task, needs_openvino, spec
 
-from jumar.tune.measure.worker.case import Case
+from jumar.tune.measure.worker.trial import Case
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import Task
 from jumar.tune.providers.base import Provider

@@ -12,7 +12,7 @@ from odd_providers import Separable
 from provider_contract import ProviderContract
 from tune_builders import MACHINE, mm_task, pool_task, spec
 
-from jumar.tune.measure.worker.case import Case
+from jumar.tune.measure.worker.trial import Case
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import compiler_version
 from jumar.tune.model.task import Policy, Task, describe, replace_in

@@ -10,7 +10,7 @@ from provider_contract import ProviderContract
 from tune_builders import MACHINE, mm_task, spec
 
 from jumar.tune.graph.operators import task_from
-from jumar.tune.measure.worker.case import Case
+from jumar.tune.measure.worker.trial import Case
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import Task
 from jumar.tune.providers.reused import GREATEST_BUFFERS, Reused, greatest_output_bytes

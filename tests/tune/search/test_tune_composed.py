@@ -28,8 +28,8 @@ from jumar.tune.plan.plan import KIND
 from jumar.tune.providers.formats import ChannelsLast
 from jumar.tune.providers.operators import Operators, settings_of
 from jumar.tune.providers.pytorch import Threads
-from jumar.tune.search.composed import ComposedOutcome, Composer, composed_times_us
-from jumar.tune.search.outcome import TuneResult
+from jumar.tune.search.composed import Composer
+from jumar.tune.search.outcome import ComposedOutcome, TuneResult, together_us
 from jumar.tune.search.subgraph.trials import SLOW
 from jumar.tune.search.tasks.source import extract_graphs
 
@@ -222,4 +222,4 @@ def test_the_result_file_has_the_model_before_and_after(tmp_path: Path) -> None:
     same = opat_of([replace(faster, is_faster=False)], tmp_path)
     assert same["model_baseline_performance(ms)"] == same["model_result_performance(ms)"]
     assert not any(name.startswith("model_") for name in opat_of([replace(faster, gain=None)], tmp_path))
-    assert composed_times_us([]) is None
+    assert together_us([]) is None

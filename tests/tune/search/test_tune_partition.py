@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from plan_models import Convolutions, exported
 
 from jumar.tune.plan import Region
-from jumar.tune.plan.resize import splits
+from jumar.tune.plan.respecialise import splits
 from jumar.tune.search.subgraph.cuts import blocks_of, borders
 from jumar.tune.search.subgraph.outcome import Block
-from jumar.tune.search.subgraph.regions import Choice, Costs, cheapest, costs_of, runs
+from jumar.tune.search.subgraph.stitching import Choice, Costs, cheapest, costs_of, runs
 
 TIMES = st.integers(1, 1000).map(float)
 

@@ -26,7 +26,6 @@ from jumar.tune.graph.capture.capture import graph_of_module
 from jumar.tune.graph.capture.captured import Captured
 from jumar.tune.graph.capture.data import load
 from jumar.tune.graph.steps import as_step
-from jumar.tune.job import graphs as precision_job
 from jumar.tune.job.graphs import OF_A_PIECE, STEPS_KEEP, PrecisionJob
 from jumar.tune.measure.measuring import Measurer
 from jumar.tune.measure.options import ERROR_BUDGET, PrecisionOptions, TuneOptions, parse_error
@@ -160,7 +159,7 @@ def tuned(job: PrecisionJob, captured: Captured, monkeypatch: pytest.MonkeyPatch
         for name, value in found.items():
             setattr(outcome, name, value)
 
-    monkeypatch.setattr(precision_job, "tune_precision", search)
+    monkeypatch.setattr("jumar.tune.search.precision.search.tune_precision", search)
     job.tune(captured, GraphOutcome(name=captured.name, graph=captured.graph), None, lambda what: None)
 
 
@@ -241,7 +240,7 @@ def test_what_was_chosen_before_an_interruption_is_kept(
         outcome.chosen = POINT
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(precision_job, "tune_precision", interrupted)
+    monkeypatch.setattr("jumar.tune.search.precision.search.tune_precision", interrupted)
     job = job_of(bank, tmp_path)
     with pytest.raises(KeyboardInterrupt):
         job.tune(captured, GraphOutcome(name=captured.name, graph=captured.graph), None, lambda what: None)

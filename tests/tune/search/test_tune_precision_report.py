@@ -10,9 +10,9 @@ import pytest
 from tune_builders import MACHINE
 
 from jumar.base.errors import InputError, UsageError
-from jumar.cli.commands.tune.precision import precision_of
+from jumar.cli.commands.tune.request import precision_of
 from jumar.show.blocks.page import Table
-from jumar.show.tuning.graphs import precision_sections
+from jumar.show.tuning.summary import precision_sections
 from jumar.tune import Bank, tune
 from jumar.tune.measure.options import PrecisionOptions
 from jumar.tune.model.gate import gain_of

@@ -27,8 +27,7 @@ from jumar.tune.model.gate import gain_of
 from jumar.tune.model.machine import Machine
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.lowering.lowering import Lowering, LowPrecision, Range
-from jumar.tune.plan.lowering.observe import run_watched
-from jumar.tune.plan.lowering.site import lowered_site
+from jumar.tune.plan.lowering.observe import lowered_site, run_watched
 from jumar.tune.search.precision import search, ways
 from jumar.tune.search.precision.examine import Examination
 from jumar.tune.search.precision.examiner import SEEDS, Errors, _bounds, _errors

@@ -17,7 +17,7 @@ from jumar.tune.bank.entry import Tried
 from jumar.tune.model.task import Policy, Task
 from jumar.tune.rules import findings_of
 from jumar.tune.search.outcome import SlotOutcome, TaskOutcome, TuneResult
-from jumar.tune.search.tasks.selection import read_selection
+from jumar.tune.search.tasks.extract import read_selection
 from jumar.tune.search.tasks.source import open_source
 
 SCRIPT = """

@@ -15,7 +15,7 @@ from jumar.tune.plan.plan import worded
 
 if TYPE_CHECKING:
     from jumar.tune.bank.precisions import Known
-    from jumar.tune.graph.work import Work
+    from jumar.tune.graph.graph import Work
 
 PIPE_WIDTH = 160
 """Columns of a table that goes to a file or another program."""

@@ -1,17 +1,164 @@
-"""What `jumar tune` says on the terminal: the answer first, then the policies with their intervals."""
+"""What `jumar tune` says on the terminal: the answer, then policies with intervals, plans and precisions."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jumar.base.text import counted
 from jumar.base.text.digits import Cell
 from jumar.show.blocks.findings import finding_list
 from jumar.show.blocks.page import Column, KeyValues, Page, Section, Table, Verdict
-from jumar.show.tuning.graphs import graph_sections, graph_verdict, precision_sections
 
 if TYPE_CHECKING:
     from jumar.tune import TuneResult
+    from jumar.tune.model.gate import Gain
+    from jumar.tune.search.precision.outcome import Point, PrecisionOutcome
+    from jumar.tune.search.subgraph.outcome import GraphOutcome
+
+_MAX_NOTES = 3
+
+
+def graph_verdict(result: TuneResult) -> Verdict:
+    """Return the answer: before, after, interval, what was chosen, what was tried."""
+    counters, num_open = result.counters(), result.num_not_judged()
+    details = [
+        f"{counted(counters.add, 'plan')} added to the bank, {counters.update} updated, {counters.reserved} kept, "
+        f"{counted(counters.unsatisfied - num_open, 'graph')} without a faster plan, {num_open} not judged to the end; "
+        f"{counted(result.num_trials, 'candidate')} "
+        f"{'estimated' if result.machine.is_estimate else 'measured'} in {result.wall_s:.0f} s.",
+    ]
+    details += [note for graph in result.graphs for note in graph.notes][:_MAX_NOTES]
+    if result.stopped_by:
+        details.append(f"Stopped by {result.stopped_by}; the same command goes on from there.")
+    attention = bool(result.failed_graphs()) or bool(result.stopped_by)
+    return Verdict(status="attention" if attention else "fine", headline=_headline(result), details=details)
+
+
+def _headline(result: TuneResult) -> str:
+    found = [graph for graph in result.graphs if graph.plan is not None and graph.gain is not None]
+    if not result.graphs:
+        return "No graph was tuned before the run was stopped."
+    if len(result.failed_graphs()) == len(result.graphs):
+        return f"{result.graphs[0].name} was not tuned: {result.graphs[0].failure.rstrip('.')}."
+    if not found and all(graph.is_open for graph in result.graphs):
+        what = result.graphs[0].name if len(result.graphs) == 1 else f"{len(result.graphs)} graphs"
+        return f"{what} could not be judged in this run: no answer yet; nothing was changed."
+    if not found:
+        some = result.graphs[0].name if len(result.graphs) == 1 else f"None of {len(result.graphs)} graphs"
+        verb = "is not faster" if len(result.graphs) == 1 else "is faster"
+        return (
+            f"{some} {verb} under any plan that was tried, by {result.min_gain * 100:g} % or more; it stays as it was."
+        )
+    if len(result.graphs) == 1:
+        return f"{found[0].name} is faster under `{found[0].plan}`: {_times(found[0].gain)}."
+    times = result.model_us()
+    total = "" if times is None else f": {times[0] / 1000:.4g} → {times[1] / 1000:.4g} ms for all together"
+    return f"{len(found)} of {len(result.graphs)} graphs have a faster plan{total}."
+
+
+def _times(gain: Gain | None) -> str:
+    assert gain is not None
+    return gain.told("ms", 1000.0)
+
+
+def graph_sections(result: TuneResult) -> list[Section]:
+    """Return the plans that were chosen, and what was tried for each graph."""
+    if not result.graphs:
+        return []
+    columns = [
+        Column(title="Graph", code=True),
+        Column(title="Plan", code=True),
+        Column(title="Instead of", code=True),
+        Column(title="Before", unit="us", number=True),
+        Column(title="After", unit="us", number=True),
+        Column(title="Faster", unit="%", number=True),
+        Column(title="95 % interval", unit="%"),
+        Column(title="Bank"),
+    ]
+    rows = [_row(graph) for graph in result.graphs]
+    chosen = Section(title="Graphs", blocks=[Table(columns=columns, rows=rows)])
+    return [chosen, *(_tried(graph) for graph in result.graphs if graph.attempts)]
+
+
+def _row(graph: GraphOutcome) -> list[Cell]:
+    baseline = graph.instead_of
+    gain = graph.gain
+    if graph.plan is None or gain is None:
+        times = graph.times_us()
+        before = None if times is None else times[0]
+        return [
+            graph.name,
+            "as it was",
+            baseline,
+            before,
+            before,
+            None,
+            "",
+            "failed" if graph.failure else graph.action,
+        ]
+    numbers: list[Cell] = [gain.before_us, gain.after_us, (gain.ratio - 1) * 100, gain.interval]
+    return [graph.name, str(graph.plan), baseline, *numbers, graph.action]
+
+
+def _tried(graph: GraphOutcome) -> Section:
+    """Return every measurement of a graph, the fastest against eager first."""
+    columns = [
+        Column(title="Plan", code=True),
+        Column(title="Against", code=True),
+        Column(title="Stage"),
+        Column(title="Times faster", number=True),
+        Column(title="What became of it"),
+    ]
+    rows: list[list[Cell]] = []
+    for one in sorted(
+        graph.attempts, key=lambda one: one.outcome.gain.ratio if one.outcome.gain else 0.0, reverse=True
+    ):
+        gain = one.outcome.gain
+        status = "" if one.is_left_out else f"{one.outcome.status}: "
+        told = str(gain) if gain is not None else f"{status}{one.outcome.detail}"
+        against = "eager" if one.against is None else str(one.against)
+        rows.append([str(one.plan), against, one.stage, None if gain is None else gain.ratio, told])
+    return Section(title=f"Tried for {graph.name}", blocks=[Table(columns=columns, rows=rows)], collapsed=True)
+
+
+def precision_sections(result: TuneResult) -> list[Section]:
+    """Return, for each graph whose precision was searched, its measured points of latency and error."""
+    return [Section(title=f"Precision of {one.name}", blocks=_blocks(one)) for one in result.precisions if one.points]
+
+
+def _blocks(one: PrecisionOutcome) -> list[Any]:
+    front = one.front()
+    columns = [
+        Column(title="Point", code=True),
+        Column(title=""),
+        Column(title="Error", number=True),
+        Column(title="Time", unit="us", number=True),
+        Column(title="Times as fast", number=True),
+        Column(title="95 % interval"),
+        Column(title="Pairs", number=True),
+    ]
+    rows = [_point_row(point, one, front) for point in sorted(one.points, key=lambda point: point.gain.ratio)]
+    facts: list[tuple[str, Cell]] = [("Budget", f"{one.budget:g} by {one.metric or 'the greatest output error'}")]
+    facts += [("File", str(path)) for path in one.files]
+    facts += [("Note", note) for note in one.notes]
+    if one.stopped_by:
+        facts.append(("Stopped by", one.stopped_by))
+    return [Table(columns=columns, rows=rows), KeyValues(items=facts)]
+
+
+def _point_row(point: Point, one: PrecisionOutcome, front: list[Point]) -> list[Cell]:
+    gain = point.gain
+    interval = "" if point.is_reference else f"{gain.ratio_low:.2f} to {gain.ratio_high:.2f}"
+    name = point.name if point.plan.regions else "eager"
+    return [name, _standing(point, one, front), point.error, point.time_us, gain.ratio, interval, gain.num_pairs]
+
+
+def _standing(point: Point, one: PrecisionOutcome, front: list[Point]) -> str:
+    if point is one.chosen:
+        return "chosen"
+    words = "reference" if point.is_reference else "" if any(point is other for other in front) else "beaten"
+    over = "" if point.fits(one.budget) else "over budget"
+    return ", ".join(filter(None, (words, over)))
 
 
 def tune_page(result: TuneResult) -> Page:

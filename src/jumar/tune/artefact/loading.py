@@ -4,10 +4,9 @@ What is in an artefact besides data is machine code that its engines compiled. C
 checksums the manifest names, but the manifest comes with the file: load artefacts from people you would run a
 program from.
 
-What a frozen model is loaded and computed under, whatever its caller has set: no autocast, the CPU, float32.
-
-Engines make memory by PyTorch's functions: on a default device other than the CPU they would be handed addresses that
-are none of the CPU's. What computes in the default dtype (`x / 2` of integers) was frozen under float32.
+A frozen model is loaded and computed without autocast, on the CPU and in float32, whatever its caller has set. Engines
+make memory by PyTorch's functions: on another default device they would be handed addresses of that device. What
+computes in the default dtype (`x / 2` of integers) was frozen under float32.
 """
 
 from __future__ import annotations

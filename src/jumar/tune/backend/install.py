@@ -1,4 +1,4 @@
-"""Puts the back end under a script that knows nothing of it.
+"""Puts the back end under a script that does not name it.
 
 Scripts that call `torch.compile` get Jumar's back end in the place of TorchInductor (other back ends stay as the
 script chose them). In scripts that do not, the outermost call of a module with parameters is compiled, in training and

@@ -22,8 +22,7 @@ from jumar.base.findings import Json
 from jumar.tune.backend.capture import NotTunable, take
 from jumar.tune.backend.compilation import Compilation, Compiled
 from jumar.tune.engines.training.batch_norm import check_library
-from jumar.tune.engines.training.step_forms import in_form
-from jumar.tune.engines.training.step_writes import name_of, why_layout_stays
+from jumar.tune.engines.training.step_forms import in_form, name_of, why_layout_stays
 from jumar.tune.graph.graph import Graph, Reference
 from jumar.tune.graph.steps import as_step
 from jumar.tune.model.errors import TuneError

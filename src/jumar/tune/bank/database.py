@@ -7,10 +7,9 @@ server's when it is `REPEATABLE READ`. SQLite's journal is its rollback journal 
 write-ahead log: the log needs shared memory, which network file systems lack, and a bank may be shared over one (the
 vendor's ASCEND_CACHE_PATH rule).
 
-JSON as its standard has it, for servers: they refuse the `NaN` and `Infinity` that Python writes.
-
-A float that JSON has not (the error of a candidate that returned NaN, the least value of a mask) is an object with
-one key, `{"not finite": "inf"}`.
+Values are JSON as its standard has it: servers refuse the `NaN` and `Infinity` that Python writes. A float that JSON
+does not have (the error of a candidate that returned NaN, the least value of a mask) is an object with one key,
+`{"not finite": "inf"}`.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from sqlalchemy.orm import Session
 from jumar import __version__
 from jumar.tune.bank.location import FILE_NAME, Place
 from jumar.tune.bank.rows import SCHEMA_VERSION, Base, MetaRow, TaskRow, UnreadableRowError
-from jumar.tune.graph.work import structure_of, work_from_json
+from jumar.tune.graph.graph import structure_of, work_from_json
 from jumar.tune.model.errors import BankError, NoBankError
 
 _MARK = "not finite"
@@ -111,7 +110,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
-        """Yield a session in which nobody else writes; whatever is raised in it, nothing of it is written."""
+        """Yield a session during which no other process writes; when anything is raised in it, it writes nothing."""
         with self._transaction("BEGIN IMMEDIATE") as session:
             lock = sa.select(MetaRow).where(MetaRow.name == _SCHEMA)
             version = self._version(session.scalar(lock if self._is_file else lock.with_for_update()))

@@ -1,12 +1,11 @@
-"""What the bank hands out: plain values, apart from the database.
+"""What the bank hands out: plain values, apart from the database; and how two banks are merged.
 
-What is kept when two banks know the same task: the better stack, whole.
-
-The policies of one task were measured on top of each other, so that stacks are never mixed. A stack is
-worth what it gains over the operator as PyTorch runs it: the product over its policies, and those that they replaced,
-of the *lower* bounds of their gains (a policy's gain is measured over the stack that was there; after an update of a
-lower kind the product is an estimate). Where one stack was measured over the other, that decides. Of the vendor's tool
-comes the rule that a stack which is not better than the built-in layer's is left out.
+Where two banks know the same task, the better stack is kept, whole: the policies of one task were measured on top of
+each other, so that stacks are never mixed. A stack is worth what it gains over the operator as PyTorch runs it: the
+product over its policies, and those that they replaced, of the *lower* bounds of their gains (a policy's gain is
+measured over the stack that was there; after an update of a lower kind the product is an estimate). Where one stack was
+measured over the other, that decides. A stack that is not better than the built-in layer's is left out, as the vendor's
+tool does.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from jumar.base.findings import Json
-from jumar.tune.graph.work import Work
+from jumar.tune.graph.graph import Work
 from jumar.tune.measure.worker.messages import Outcome
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine

@@ -18,7 +18,7 @@ from jumar.base.findings import Json
 from jumar.tune.bank.entry import Entry, Tried, policy_from_json, time_from
 from jumar.tune.bank.precisions import Known, KnownPrecision, question_of
 from jumar.tune.bank.rows import UNREADABLE
-from jumar.tune.graph.work import work_from_json
+from jumar.tune.graph.graph import work_from_json
 from jumar.tune.model.errors import BankError
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from jumar.base.home import home_folder
 from jumar.tune.model.errors import BankError
-from jumar.tune.model.folders import expanded
+from jumar.tune.model.process import expanded
 
 FILE_NAME = "jumar_tune_bank.sqlite3"
 Place = Path | str

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from jumar.base.findings import Json
 from jumar.tune.bank.entry import Entry, by_task, stack_of
 from jumar.tune.graph import Graph, Node
-from jumar.tune.graph.work import Work, distance
+from jumar.tune.graph.graph import Work, distance
 from jumar.tune.model.machine import Machine
 from jumar.tune.model.task import Stack
 

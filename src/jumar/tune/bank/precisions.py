@@ -16,7 +16,7 @@ from jumar.base.findings import Json
 from jumar.tune.bank import rows
 from jumar.tune.bank.entry import Entry, Merged, Tried, time_from
 from jumar.tune.bank.rows import MachineRow, PrecisionRow, TaskRow
-from jumar.tune.graph.work import Work, work_from_json
+from jumar.tune.graph.graph import Work, work_from_json
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
 from jumar.tune.model.task import Policy

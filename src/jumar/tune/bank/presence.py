@@ -1,6 +1,7 @@
-"""Whether what a policy of the bank needs is here: its provider, and engines of the version it was measured with.
+"""Whether a policy of the bank can be used here, and why the bank has or has not a policy for a task or graph.
 
-Why the bank has, or has not, a policy for a task or graph: the property that differs, by name and values.
+A policy needs its provider, and engines of the version it was measured with. `Lookup` names each property that
+differs, with both values.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from jumar.tune.bank.entry import Entry
 from jumar.tune.bank.neighbours import Difference, differences
 from jumar.tune.bank.precisions import AskedPrecision, KnownPrecision
-from jumar.tune.graph.work import Work, structure_of
+from jumar.tune.graph.graph import Work, structure_of
 from jumar.tune.model.machine import Machine
 from jumar.tune.model.task import Policy
 from jumar.tune.plan.plan import PROVIDER as PLAN
@@ -43,7 +44,7 @@ def missing(policies: Iterable[Policy], machine: Machine, providers: Sequence[Pr
 def usable(entries: Iterable[Entry], machine: Machine, providers: Sequence[Provider] = ()) -> list[Entry]:
     """Return the entries without those whose policy needs what is not here, or was measured together with such a one.
 
-    Threads that were measured on top of another engine say nothing of the operator without it.
+    Threads that were measured on top of another engine do not hold for the operator without that engine.
     """
     return [one for one in entries if not missing(_measured_together(one), machine, providers)]
 

@@ -1,6 +1,6 @@
-"""Entries as rows of the tables, and back.
+"""The bank's tables (SQLAlchemy ORM), entries as their rows, and back.
 
-The bank's tables (SQLAlchemy ORM). `SCHEMA_VERSION` rises when an old reader would misread a new bank.
+`SCHEMA_VERSION` rises when an old reader would misread a new bank.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import JSON, ForeignKey, UniqueConstraint
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column, relationship
 
 from jumar.tune.bank.entry import Entry, Tried, policy_from_json, time_from
-from jumar.tune.graph.work import Work, structure_of, work_from_json
+from jumar.tune.graph.graph import Work, structure_of, work_from_json
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine

@@ -22,7 +22,7 @@ from jumar.tune.bank.location import Place
 from jumar.tune.bank.neighbours import Neighbour, neighbours
 from jumar.tune.bank.precisions import AskedPrecision, Known, KnownPrecision
 from jumar.tune.bank.rows import SlotRow, TaskRow
-from jumar.tune.graph.work import Work
+from jumar.tune.graph.graph import Work
 from jumar.tune.model.errors import NoBankError
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from jumar.tune.graph import Graph
-from jumar.tune.graph.work import Work
+from jumar.tune.graph.graph import Work
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import Function, TensorSpec
 

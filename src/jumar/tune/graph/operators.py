@@ -12,8 +12,7 @@ from torch import fx
 
 from jumar.base.findings import Json
 from jumar.tune.graph.fx import overload, spec_of, to_fx, with_values
-from jumar.tune.graph.graph import GETITEM, Graph, Node, Reference
-from jumar.tune.graph.work import Work
+from jumar.tune.graph.graph import GETITEM, Graph, Node, Reference, Work
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import Function, Task, TensorSpec
 

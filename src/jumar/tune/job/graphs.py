@@ -13,11 +13,9 @@ from jumar.tune.bank.store import Bank
 from jumar.tune.graph import Graph
 from jumar.tune.measure.measuring import Measurer, OutOfBudget
 from jumar.tune.measure.options import PrecisionOptions, Space, TuneOptions
-from jumar.tune.model.ending import reason
 from jumar.tune.model.machine import Machine
+from jumar.tune.model.process import reason
 from jumar.tune.search.precision.outcome import Point, PrecisionOutcome
-from jumar.tune.search.precision.request.files import write_files
-from jumar.tune.search.precision.search import tune_precision
 from jumar.tune.search.subgraph.cuts import work_of
 from jumar.tune.search.subgraph.outcome import GraphOutcome
 from jumar.tune.search.subgraph.trials import Measures
@@ -86,6 +84,8 @@ class PrecisionJob:
         self.result.precisions.append(outcome)
         on_step("precision")
         try:
+            from jumar.tune.search.precision.search import tune_precision
+
             tune_precision(
                 captured.graph, str(captured.data), outcome=outcome, reference=tuned.plan or tuned.baseline,
                 machine=self.machine, options=self.options, precision=self.precision, measures=self.measures,
@@ -102,6 +102,8 @@ class PrecisionJob:
         if outcome.chosen is not None:
             outcome.notes += [OF_A_PIECE] if captured.is_piece else []
             self._keep(captured, outcome.chosen)
+            from jumar.tune.search.precision.request.files import write_files
+
             outcome.files = write_files(captured.graph, outcome.chosen, self.folder, captured.name, taken=self._taken())
         elif self.precision.file is None and outcome.points and not outcome.is_open:
             self._forget(captured)

@@ -13,7 +13,7 @@ from typing import Literal
 from jumar.base.findings import Json
 from jumar.tune.bank.entry import Entry, by_task, stack_of
 from jumar.tune.graph import Graph
-from jumar.tune.graph.work import Work
+from jumar.tune.graph.graph import Work
 from jumar.tune.measure.options import TuneOptions
 from jumar.tune.measure.worker.client import Turns, Worker
 from jumar.tune.measure.worker.messages import Outcome, Trial

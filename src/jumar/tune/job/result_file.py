@@ -29,8 +29,7 @@ from jumar.base.errors import OutputError
 from jumar.base.files import write_text
 from jumar.tune.measure.options import JOB_OPERATORS, JOB_SUBGRAPHS
 from jumar.tune.model.gate import improvement_percent
-from jumar.tune.search.composed import composed_times_us
-from jumar.tune.search.outcome import SlotOutcome, TaskOutcome, TuneResult
+from jumar.tune.search.outcome import SlotOutcome, TaskOutcome, TuneResult, together_us
 
 if TYPE_CHECKING:
     from jumar.tune.search.outcome import Counters
@@ -81,7 +80,7 @@ def _opat(result: TuneResult) -> dict[str, Any]:
         "repo_modified_operators": [entry for task in result.tasks if (entry := _modified(task)) is not None],
         "repo_summary": summary(result.counters()),
     }
-    if (times := composed_times_us(result.composed)) is not None:
+    if (times := together_us([one.times_us() for one in result.composed])) is not None:
         opat |= model_times(*times)
     if result.status == "failed":
         opat["tuning_failed_operators"] = [task.use.name for task in result.failed()]

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jumar.base.errors import InputError
-from jumar.tune.model.folders import OwnFolder
-from jumar.tune.search.tasks.selection import Selection
+from jumar.tune.model.process import OwnFolder
+from jumar.tune.search.tasks.extract import Selection
 from jumar.tune.search.tasks.source import Source, graphs_source, open_source
 
 if TYPE_CHECKING:

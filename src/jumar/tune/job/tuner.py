@@ -17,15 +17,13 @@ from jumar.tune.measure.options import JOB_SUBGRAPHS, PrecisionOptions, Space, T
 from jumar.tune.measure.parallel import ParallelBuilders
 from jumar.tune.measure.resume import JobFile
 from jumar.tune.measure.worker.client import Turns, Worker
-from jumar.tune.model.ending import INTERRUPTIONS, reason
 from jumar.tune.model.machine import Machine, this_machine
+from jumar.tune.model.process import INTERRUPTIONS, reason
 from jumar.tune.model.task import PolicyKind, Task
 from jumar.tune.plan.plan import KIND
 from jumar.tune.providers import Provider, providers_on
-from jumar.tune.search.operators import Search
 from jumar.tune.search.outcome import TaskOutcome, TuneResult
-from jumar.tune.search.tasks.extract import Extraction
-from jumar.tune.search.tasks.selection import Selection
+from jumar.tune.search.tasks.extract import Extraction, Selection
 from jumar.tune.search.tasks.source import Source, open_source
 
 _WORTH_SAYING_S = 1.0
@@ -56,7 +54,7 @@ def tune(
     """Tune the operators of a recording, or of a folder that `torch.npu.set_aoe` filled, on `machine` (this one).
 
     A `Source` of a model (`jumar.tune.search.tasks.source.model_source`) has operators and graphs: `options.job_type`
-    says which are tuned, `space` what is searched for graphs. `selection` leaves out what it does not mean.
+    says which are tuned, `space` what is searched for graphs. `selection` names the operators that are tuned.
     `conditions` is the machine as it was found, which findings judge and which says how many candidates are compiled at
     once (one, when None). `make_runner` makes what measures instead of a worker process of this machine
     (`jumar.tune.measure.cluster.Cluster`). `precision` searches fewer bits for graphs under an error budget, and writes
@@ -239,6 +237,8 @@ class _Run:
         )
 
     def _tune_all(self, extraction: Extraction) -> None:
+        from jumar.tune.search.operators import Search
+
         total, measurer = len(extraction.tasks), self._measurer
         search = Search(
             bank=self.bank,

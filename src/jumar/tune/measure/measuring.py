@@ -5,7 +5,7 @@ limits of time and number, and notes what was measured when. What carries trials
 process of this machine, several of them that compile at once (`jumar.tune.measure.parallel`), or a cluster
 (`jumar.tune.measure.cluster`).
 
-What a run measured, in the order of time: where the time went, and how the search went on.
+`Measurement` is one entry of the run's history: where the time went, and how the search went on.
 """
 
 from __future__ import annotations
@@ -186,7 +186,7 @@ class Measurer:
             outcome = unless_cut_short(found, limits.time_s, self._full_s(full_s))
             given.add(trial_key(trial))
             if is_lost(outcome) or outcome.status == "unfinished":
-                continue  # it says nothing of the candidate, which is taken again
+                continue  # it does not judge the candidate, which is measured again
             self._judged[trial_key(trial)] = outcome
             self._note(trial, outcome, "screening", (self.elapsed_s() - begun) / len(given))
             if self._job is not None:

@@ -192,7 +192,7 @@ def _begin(handle: int, head: Mapping[str, Any]) -> tuple[dict[str, Outcome], li
 
 
 def _read(data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, Outcome], int]:
-    """Return the outcomes by key and where the last whole line ends; nothing of a file with another first line."""
+    """Return the outcomes by key and where the last whole line ends; none of a file with another first line."""
     known: dict[str, Outcome] = {}
     end = 0
     for number, line in enumerate(data.splitlines(keepends=True)):

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 import torch
 
 from jumar.tune.engines.base import GraphFunction
-from jumar.tune.engines.shared.concurrency import num_forks
+from jumar.tune.engines.shared.sessions import num_forks
 from jumar.tune.graph import Graph
 from jumar.tune.graph.fx import to_fx
 from jumar.tune.graph.inputs import overwrite
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.task import TensorSpec
-from jumar.tune.plan.resize import Scale, batch_of
-from jumar.tune.plan.respecialise import respecialise
+from jumar.tune.plan.respecialise import Scale, batch_of, respecialise
 
 AGREEMENT = 1e-3
 """Greatest difference of a piece from the whole, of the greatest value. Rounding is far below, statistics over the

@@ -21,7 +21,7 @@ from jumar.tune.graph.graph import Part
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.malloc import can_keep, give_back, kept
 from jumar.tune.plan.batch import at_once, cut_batch, in_pieces, one_after_the_other, prove
-from jumar.tune.plan.lowering.site import lowered_site
+from jumar.tune.plan.lowering.observe import lowered_site
 from jumar.tune.plan.plan import Plan, Region
 from jumar.tune.plan.respecialise import CHANNELS_LAST, in_layout
 

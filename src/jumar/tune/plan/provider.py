@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 
 from jumar.base.files import new_folder
 from jumar.tune.engines.base import Engine, GraphFunction, Site
-from jumar.tune.model.ending import variable
-from jumar.tune.model.folders import OwnFolder
 from jumar.tune.model.machine import Machine
+from jumar.tune.model.process import OwnFolder, variable
 from jumar.tune.model.task import Function, Policy, Task, digest
 from jumar.tune.plan.engines import ENGINES
 from jumar.tune.plan.plan import KIND, PROVIDER, Plan

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import counted
-from jumar.tune.rules.grouping import by_provider
+from jumar.tune.rules import by_provider
 from jumar.tune.search.outcome import TuneResult
 
 RULE = Rule(

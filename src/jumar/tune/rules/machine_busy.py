@@ -30,7 +30,7 @@ from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import counted
 from jumar.tune.measure.worker.messages import NO_ROOM
-from jumar.tune.rules.grouping import by_provider, num_candidates
+from jumar.tune.rules import by_provider, num_candidates
 from jumar.tune.search.outcome import TuneResult
 
 RULE = Rule(

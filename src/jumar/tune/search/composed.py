@@ -21,55 +21,20 @@ from jumar.tune.engines.inductor.engine import Inductor
 from jumar.tune.measure.measuring import Measurer, OutOfBudget
 from jumar.tune.measure.options import TuneOptions
 from jumar.tune.measure.worker.messages import Outcome, Trial
-from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
 from jumar.tune.model.task import Stack, Task, describe
 from jumar.tune.plan import Plan, Region
 from jumar.tune.plan.plan import KIND
 from jumar.tune.providers.operators import Operators, settings_of
+from jumar.tune.search.outcome import ComposedOutcome
 from jumar.tune.search.subgraph.trials import SLOW
 from jumar.tune.search.tasks.source import extract_graphs
 
 if TYPE_CHECKING:
-    from jumar.base.findings import Json
     from jumar.tune.graph.capture.captured import Captured
 
 SEED = 3000
 """Added to the seed, so that these measurements have inputs of their own."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ComposedOutcome:
-    """One graph with its operators' policies."""
-
-    name: str
-    num_policies: int
-    """Operators of the graph that have policies."""
-    gain: Gain | None = None
-    """Against eager; None when it was not measured."""
-    is_faster: bool = False
-    """Whether the gain clears the gate."""
-    is_written: bool = False
-    """Whether it became the graph's plan in the bank."""
-    told: str = ""
-    """What came of it, in a sentence; empty for a graph without an operator that can be tuned."""
-
-    def times_us(self) -> tuple[float, float] | None:
-        """Return microseconds a call before and after: the same twice when the model is left as it was."""
-        if self.gain is None:
-            return None
-        return self.gain.before_us, self.gain.after_us if self.is_faster else self.gain.before_us
-
-    def to_json(self) -> dict[str, Json]:
-        """Return everything as JSON values."""
-        return {
-            "name": self.name,
-            "num_policies": self.num_policies,
-            "gain": None if self.gain is None else self.gain.to_json(),
-            "is_faster": self.is_faster,
-            "is_written": self.is_written,
-            "told": self.told,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,12 +132,3 @@ class Composer:
 def describe_of(stack: Stack) -> str:
     """Return a graph's stack in words: its plan, `eager`."""
     return str(Plan.of(stack[0])) if stack and stack[0].kind == KIND else "eager" if not stack else describe(stack)
-
-
-def composed_times_us(outcomes: Sequence[ComposedOutcome]) -> tuple[float, float] | None:
-    """Return what the graphs take together, each called once, before and after; None when one has no time."""
-    times = [one.times_us() for one in outcomes]
-    known = [pair for pair in times if pair is not None]
-    if not times or len(known) < len(times):
-        return None
-    return sum(before for before, _ in known), sum(after for _, after in known)

@@ -19,7 +19,6 @@ from jumar.tune.search.tasks.extract import NotTuned, TaskUse
 
 if TYPE_CHECKING:
     from jumar.tune.measure.conditions.preconditions import Conditions
-    from jumar.tune.search.composed import ComposedOutcome
     from jumar.tune.search.precision.outcome import PrecisionOutcome
 
 Action = Literal["add", "update", "reserved", "unsatisfied"]
@@ -71,6 +70,40 @@ class TaskOutcome:
     def to_json(self) -> dict[str, Json]:
         """Return the task's outcome as JSON values."""
         return self.use.to_json() | {"slots": [slot.to_json() for slot in self.slots], "failure": self.failure}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComposedOutcome:
+    """One graph with its operators' policies."""
+
+    name: str
+    num_policies: int
+    """Operators of the graph that have policies."""
+    gain: Gain | None = None
+    """Against eager; None when it was not measured."""
+    is_faster: bool = False
+    """Whether the gain clears the gate."""
+    is_written: bool = False
+    """Whether it became the graph's plan in the bank."""
+    told: str = ""
+    """What came of it, in a sentence; empty for a graph without an operator that can be tuned."""
+
+    def times_us(self) -> tuple[float, float] | None:
+        """Return microseconds a call before and after: the same twice when the model is left as it was."""
+        if self.gain is None:
+            return None
+        return self.gain.before_us, self.gain.after_us if self.is_faster else self.gain.before_us
+
+    def to_json(self) -> dict[str, Json]:
+        """Return everything as JSON values."""
+        return {
+            "name": self.name,
+            "num_policies": self.num_policies,
+            "gain": None if self.gain is None else self.gain.to_json(),
+            "is_faster": self.is_faster,
+            "is_written": self.is_written,
+            "told": self.told,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,11 +213,7 @@ class TuneResult:
 
     def model_us(self) -> tuple[float, float] | None:
         """Return what the graphs take together, each called once, before and after; None when one has no time."""
-        times = [graph.times_us() for graph in self.graphs if not graph.failure]
-        if not times or None in times:
-            return None
-        known = [pair for pair in times if pair is not None]
-        return sum(before for before, _ in known), sum(after for _, after in known)
+        return together_us([graph.times_us() for graph in self.graphs if not graph.failure])
 
     def to_json(self) -> dict[str, Any]:
         """Return all but the findings as plain values, for `findings_document(findings, **…)`."""
@@ -224,3 +253,11 @@ class TuneResult:
 def improvement_percent_of(gain: Gain) -> float:
     """Return the vendor's improvement of a gain's medians, in percent."""
     return improvement_percent(gain.before_us, gain.after_us)
+
+
+def together_us(times: Sequence[tuple[float, float] | None]) -> tuple[float, float] | None:
+    """Return the sums of the times before and after; None when there is none or one is not known."""
+    known = [pair for pair in times if pair is not None]
+    if not times or len(known) < len(times):
+        return None
+    return sum(before for before, _ in known), sum(after for _, after in known)

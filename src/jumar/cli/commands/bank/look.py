@@ -16,7 +16,7 @@ from jumar.show.tuning.bank import described, known_table, make_table, measured,
 if TYPE_CHECKING:
     from jumar.tune.bank.precisions import Known
     from jumar.tune.bank.store import Bank
-    from jumar.tune.graph.work import Work
+    from jumar.tune.graph.graph import Work
 
 
 @click.command("list")
@@ -110,7 +110,7 @@ def why_miss(
 def _works(source: str, input_shape: str) -> list[tuple[str, Work]]:
     """Return the operators of a recording, or the graphs of a model, by name."""
     from jumar.tune.graph.capture.source import is_graph_source, load_graphs
-    from jumar.tune.model.folders import temporary_folder
+    from jumar.tune.model.process import temporary_folder
     from jumar.tune.search.tasks.source import open_source
 
     if not Path(source).is_dir() and is_graph_source(source):

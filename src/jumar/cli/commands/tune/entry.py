@@ -20,8 +20,7 @@ from jumar.cli.commands.tune.model import (
     space_of,
     write_artefact,
 )
-from jumar.cli.commands.tune.precision import precision_of, precision_options
-from jumar.cli.commands.tune.request import Request, search_options
+from jumar.cli.commands.tune.request import Request, precision_of, precision_options, search_options
 from jumar.cli.commands.tune.setting import (
     EXIT_TERMINATED,
     check_report,
@@ -35,7 +34,7 @@ from jumar.cli.options import bank_option, exit_code, fail_on_option, json_optio
 
 if TYPE_CHECKING:
     from jumar.tune import Machine, TuneResult
-    from jumar.tune.search.tasks.selection import Selection
+    from jumar.tune.search.tasks.extract import Selection
     from jumar.tune.search.tasks.source import Source
 
 
@@ -71,7 +70,7 @@ def command(**given: Any) -> int:
 
     Example: jumar tune train.py --job-type 1 -- --epochs 1
     """
-    from jumar.tune.model.ending import Terminated
+    from jumar.tune.model.process import Terminated
 
     request = Request(**given)
     try:
@@ -87,7 +86,7 @@ def _tuned(request: Request, began: float) -> tuple[TuneResult, JumarError | Non
     from jumar.show import progress
     from jumar.tune import this_machine, tune
     from jumar.tune.measure.worker.client import Turns
-    from jumar.tune.model.ending import ending_in_order
+    from jumar.tune.model.process import ending_in_order
 
     path, job_type = request.path(), request.job()
     machine = this_machine(request.device)
@@ -135,7 +134,7 @@ def _write_output(request: Request, source: Source | Path, result: TuneResult, m
 
     Returns why it could not be written; the answer is printed in any case.
     """
-    from jumar.tune.model.ending import reason
+    from jumar.tune.model.process import reason
 
     if request.output is None or result.stopped_by in INTERRUPTED:
         return None
@@ -187,10 +186,13 @@ def _write_page(request: Request, result: TuneResult) -> JumarError | None:
 @contextlib.contextmanager
 def _opened(request: Request, job_type: int, selection: Selection | None) -> Iterator[Source | Path]:
     """Yield what is tuned: a script is run for its first step, a model captured, a recording opened by `tune`."""
+    path, arguments = request.path(), request.arguments
+    if path.is_dir() and not (request.input_shape or arguments):
+        yield path
+        return
     from jumar.tune.graph.capture.source import is_graph_source
     from jumar.tune.job.script import ScriptRun, is_script, script_source
 
-    path, arguments = request.path(), request.arguments
     is_model = is_graph_source(str(path)) and not path.is_dir()
     if request.rank is not None and (is_model or is_script(str(path))):
         raise UsageError(f"--rank is for a recording of several processes, and {path} is not one. Leave it out.")

@@ -1,24 +1,68 @@
-"""`jumar tune MODEL`: its options, the model's graphs, and the artefact."""
+"""`jumar tune MODEL`: its options, the model's graphs, and the artefact.
+
+An artefact or a page replaces only what an interrupted run left at its place. Such a run says that the same command
+goes on, so its artefact and its page name what was tuned; the command that tunes the same replaces them.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from jumar.base.errors import UsageError
-from jumar.cli.commands.tune.files import check_place, is_open_artefact
+from jumar.base.errors import InputError, OutputError, UsageError
 from jumar.cli.options import with_options
 
 if TYPE_CHECKING:
     from jumar.tune import Machine, TuneResult
     from jumar.tune.measure.conditions.settings import AoeConfig
     from jumar.tune.measure.options import Space
-    from jumar.tune.search.tasks.selection import Selection
+    from jumar.tune.search.tasks.extract import Selection
     from jumar.tune.search.tasks.source import Source
+
+GENERATOR = '<meta name="generator" content="Jumar '
+
+
+def check_place(path: Path, option: str, is_own: Callable[[Path], bool]) -> None:
+    """Refuse, before an hour of tuning, a file that could not be written after it. Raises OutputError.
+
+    `is_own` says whether an existing file may be replaced.
+    """
+    if path.is_symlink() or (path.exists() and not is_own(path)):
+        raise OutputError(f"{path} exists and is not replaced; choose another name for {option}.")
+    if not os.access(path.absolute().parent, os.W_OK | os.X_OK):
+        raise OutputError(f"{path.absolute().parent} must be a folder that can be written to; choose another {option}.")
+
+
+def is_open_artefact(path: Path, source: str) -> bool:
+    """Tell whether a file is an artefact that was written when the tuning of `source` was cut short."""
+    from jumar.tune.artefact.loading import read_manifest
+
+    try:
+        return read_manifest(path).open_for == source
+    except (InputError, OSError):
+        return False
+
+
+def is_open_page(path: Path, source: str) -> bool:
+    """Tell whether a file is a page that was written when the tuning of `source` was cut short."""
+    from markupsafe import escape
+
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+    return GENERATOR in text and str(escape(open_footer(source))) in text
+
+
+def open_footer(source: str) -> str:
+    """Return the last sentence of a page of a run that was cut short."""
+    return f"The tuning of {source} was cut short: the same command goes on, and replaces this page."
+
 
 _OPTIONS = (
     click.option(
@@ -61,7 +105,7 @@ def space_of(config: AoeConfig | None, *, is_deep: bool, is_uneven: bool) -> Spa
 @contextlib.contextmanager
 def opened_model(where: str, input_shape: str, selection: Selection | None) -> Iterator[Source]:
     """Yield the graphs and operators of a model; their weights lie in a folder that goes at the end."""
-    from jumar.tune.model.folders import OwnFolder
+    from jumar.tune.model.process import OwnFolder
     from jumar.tune.search.tasks.source import model_source
 
     with OwnFolder("jumar-model-") as folder:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.base.errors import UsageError
-from jumar.cli.commands.tune.files import check_place, is_open_page, open_footer
+from jumar.cli.commands.tune.model import check_place, is_open_page, open_footer
 from jumar.cli.options import with_options
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jumar.tune.measure.conditions.preconditions import Conditions
     from jumar.tune.measure.conditions.settings import AoeConfig, TuneEnvironment
     from jumar.tune.measure.worker.messages import Effort
-    from jumar.tune.search.tasks.selection import Selection
+    from jumar.tune.search.tasks.extract import Selection
     from jumar.tune.search.tasks.source import Source
 
 EXIT_TERMINATED = 143
@@ -69,7 +69,7 @@ class Setting:
 
         Raises UsageError where both name some.
         """
-        from jumar.tune.search.tasks.selection import Selection
+        from jumar.tune.search.tasks.extract import Selection
 
         config = self.config
         if config is None or not (config.names or config.types):

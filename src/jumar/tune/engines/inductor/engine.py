@@ -13,8 +13,8 @@ from jumar.operators import has, has_any
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
 from jumar.tune.engines.eager import CHANNELS_LAST, MKL, has_channels, mkl_may_pay, step_settings
 from jumar.tune.graph import Graph
-from jumar.tune.model.ending import variable
 from jumar.tune.model.machine import Machine
+from jumar.tune.model.process import variable
 
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
 

@@ -10,7 +10,6 @@ from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, 
 from jumar.tune.engines.kernels.library import build_library, source_digest, widths
 from jumar.tune.engines.kernels.recognise.recognise import recognise
 from jumar.tune.engines.kernels.recognise.steps import Aten, Conv, Gelu
-from jumar.tune.engines.shared.concurrency import one_a_call
 from jumar.tune.graph import Graph
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import Machine
@@ -93,6 +92,7 @@ class Kernels(Engine):
 
 def _runner(program: Any, library: Any, site: Site, settings: Settings) -> GraphFunction:
     from jumar.tune.engines.kernels.runner import Runner
+    from jumar.tune.engines.shared.sessions import one_a_call
 
     graph, num_threads, reuse = site.graph, site.num_threads, bool(settings.get("reuse", False))
     first = Runner(program, library, graph, site.constants, num_threads, reuse=reuse)

@@ -1,15 +1,20 @@
-"""A graph as an ONNX model."""
+"""A graph as an ONNX model, in memory and on disk.
+
+On disk it borrows the weights that it is given: the file holds only what was made from them.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
-from onnx import ModelProto, helper
+from onnx import ModelProto, TensorProto, helper
 from torch import fx
 
 from jumar.operators import base_name
@@ -19,6 +24,66 @@ from jumar.tune.engines.shared.cut import is_fill
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.fx import annotated
 from jumar.tune.model.errors import TuneError
+
+MODEL = "graph.onnx"
+WEIGHTS = "weights.json"
+BORROWED = "weights"
+LARGEST_MODEL_BYTES = 1_900_000_000
+"""A protobuf message ends at 2 GiB."""
+
+
+def save(written: Written, constants: Mapping[Reference, torch.Tensor], folder: Path) -> None:
+    """Leave model and list of borrowed weights in `folder`."""
+    places = {id(tensor): place for place, tensor in constants.items()}
+    borrowed = {
+        name: places[id(tensor)]
+        for name, tensor in written.initialisers.items()
+        if id(tensor) in places and tensor.dtype is not torch.bfloat16  # which NumPy, and so the session, has not
+    }
+    (folder / MODEL).write_bytes(_with_initialisers(written, set(borrowed)).SerializeToString())
+    (folder / WEIGHTS).write_text(json.dumps(borrowed), "utf-8")
+
+
+def borrowed(folder: Path, constants: Mapping[Reference, torch.Tensor]) -> dict[str, torch.Tensor]:
+    """Return the borrowed weights by their name in the model."""
+    places: dict[str, int] = json.loads((folder / WEIGHTS).read_text("utf-8"))
+    return {name: constants[place] for name, place in places.items()}
+
+
+def whole(written: Written) -> bytes:
+    """Return the model with all its weights."""
+    model: bytes = _with_initialisers(written, set()).SerializeToString()
+    return model
+
+
+def size_bytes(written: Written) -> int:
+    """Return how much memory the initialisers take."""
+    return sum(tensor.nbytes for tensor in written.initialisers.values())
+
+
+def _with_initialisers(written: Written, outside: set[str]) -> ModelProto:
+    model = ModelProto()
+    model.CopyFrom(written.model)
+    model.graph.initializer.extend(
+        _external(name, tensor) if name in outside else _raw(name, tensor)
+        for name, tensor in written.initialisers.items()
+    )
+    return model
+
+
+def _raw(name: str, tensor: torch.Tensor) -> TensorProto:
+    values = tensor.detach().contiguous()
+    raw = values.reshape(-1).view(torch.uint8).numpy().tobytes() if values.numel() else b""
+    return helper.make_tensor(name, dtype_of(tensor.dtype), list(tensor.shape), raw, raw=True)
+
+
+def _external(name: str, tensor: torch.Tensor) -> TensorProto:
+    made = TensorProto(name=name, data_type=dtype_of(tensor.dtype), dims=list(tensor.shape))
+    made.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", BORROWED), ("offset", "0"), ("length", str(tensor.nbytes))):
+        made.external_data.add(key=key, value=value)
+    return made
+
 
 OPSET = 20
 IR_VERSION = 10

@@ -53,8 +53,7 @@ class OnnxRuntime(Engine):
 
     def build(self, site: Site, settings: Settings) -> GraphFunction:
         """Write the graph as ONNX and open a session. Raises TuneError for what cannot be written or run."""
-        from jumar.tune.engines.onnx.file import save
-        from jumar.tune.engines.onnx.model import to_onnx
+        from jumar.tune.engines.onnx.model import save, to_onnx
         from jumar.tune.engines.shared.borders import inside_constants, with_borders
         from jumar.tune.engines.shared.cut import cut
 

@@ -10,11 +10,9 @@ import torch
 
 from jumar.tune.engines.base import Site
 from jumar.tune.engines.onnx.draft import DTYPES
-from jumar.tune.engines.onnx.file import BORROWED, MODEL, borrowed
-from jumar.tune.engines.onnx.model import name_of
+from jumar.tune.engines.onnx.model import BORROWED, MODEL, borrowed, name_of
 from jumar.tune.engines.shared.borders import Inside
-from jumar.tune.engines.shared.concurrency import one_a_call
-from jumar.tune.engines.shared.ports import Port, run_through
+from jumar.tune.engines.shared.sessions import Port, one_a_call, run_through
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.model.errors import TuneError
 

@@ -19,11 +19,9 @@ from typing import Any, cast
 import numpy as np
 import torch
 
-from jumar.tune.engines.onnx.file import LARGEST_MODEL_BYTES, size_bytes, whole
-from jumar.tune.engines.onnx.model import name_of, to_onnx
+from jumar.tune.engines.onnx.model import LARGEST_MODEL_BYTES, name_of, size_bytes, to_onnx, whole
 from jumar.tune.engines.shared.borders import Inside
-from jumar.tune.engines.shared.concurrency import at_home, num_forks, one_a_call
-from jumar.tune.engines.shared.ports import Port, run_through
+from jumar.tune.engines.shared.sessions import Port, at_home, num_forks, one_a_call, run_through
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.model.errors import TuneError
 

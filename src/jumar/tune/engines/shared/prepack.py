@@ -1,9 +1,8 @@
 """Weights of convolutions and linear layers in oneDNN's own blocks, or those of linear layers in MKL's.
 
-Linear layers whose weights MKL has packed: on many x86 processors faster than oneDNN's blocks.
-
-MKL's packed weights cannot be written to a file or copied to another address, so a compiled library cannot hold them:
-it holds the plain weights and calls the operator `jumar_tune::packed_linear`, which packs a weight at the first call.
+On many x86 processors MKL's packed linear layers are faster than oneDNN's blocks. MKL's packed weights cannot be
+written to a file or copied to another address, so a compiled library cannot hold them: it holds the plain weights and
+calls the operator `jumar_tune::packed_linear`, which packs a weight at the first call.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from jumar.tune.graph.capture.examples import positional, resized
 from jumar.tune.graph.capture.untouched import untouched
 from jumar.tune.graph.rules import Observed, graph_break
 from jumar.tune.model.errors import TuneError
-from jumar.tune.model.folders import from_here, named
+from jumar.tune.model.process import from_here, named
 
 
 @dataclass(frozen=True, slots=True)

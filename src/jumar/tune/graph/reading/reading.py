@@ -1,8 +1,7 @@
 """From an exported program to a graph: one form, weights beside it, writes as effects.
 
-Operators that compute in PyTorch's default dtype, which no graph says: `x / 2` of integers.
-
-A graph is computed in other processes, where the default is float32, and has the key that it has there.
+`x / 2` of integers computes in PyTorch's default dtype, which no graph states. A graph is computed in other processes,
+where the default is float32, so that its key must be the key that it has there.
 """
 
 from __future__ import annotations

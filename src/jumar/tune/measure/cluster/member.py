@@ -16,8 +16,8 @@ from jumar.base.files import write_bytes
 from jumar.base.host import usable_cores
 from jumar.tune.measure.worker.client import Turns, Worker
 from jumar.tune.measure.worker.messages import Limits, Trial
-from jumar.tune.model.folders import OwnFolder
 from jumar.tune.model.machine import this_machine
+from jumar.tune.model.process import OwnFolder
 from jumar.tune.providers import load_provider
 
 

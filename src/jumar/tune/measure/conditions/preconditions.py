@@ -18,7 +18,7 @@ from jumar.base.home import home_folder
 from jumar.base.text import GIB, size_text
 from jumar.tune.measure.conditions.settings import Lanes, TuneEnvironment
 from jumar.tune.model.errors import TuneError
-from jumar.tune.model.folders import temporary_folder
+from jumar.tune.model.process import temporary_folder
 
 LEAST_SHARE = 0.2
 """A process that takes less of one core than this is not named."""

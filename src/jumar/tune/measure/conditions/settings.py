@@ -12,8 +12,8 @@
 | REPEAT_TUNE | True or False | False |
 | ASCEND_WORK_PATH, WORK_PATH (aoe.ini) | an existing folder | the working folder |
 
-`TUNE_BANK_PATH` and `ASCEND_CACHE_PATH` are `jumar.tune.bank.location`'s, the file `aoe.ini` is
-`jumar.tune.measure.conditions.settings`'s. Source: the manual's pages on environment variables and on aoe.ini.
+`jumar.tune.bank.location` reads `TUNE_BANK_PATH` and `ASCEND_CACHE_PATH`. Source: the manual's pages on environment
+variables and on aoe.ini.
 
 The vendor's two configuration files: `aoe_config_file` (JSON) and `aoe.ini`.
 
@@ -42,7 +42,7 @@ from typing import Any
 from jumar.base.errors import InputError, OutputError, UsageError
 from jumar.base.host import usable_cores
 from jumar.base.text import size_text
-from jumar.tune.model.folders import expanded
+from jumar.tune.model.process import expanded
 
 JOB_SUBGRAPHS, JOB_OPERATORS = 1, 2
 FEATURES = {"deeper_opat": JOB_OPERATORS, "nonhomo_split": JOB_SUBGRAPHS}

@@ -22,7 +22,7 @@ from typing import Any
 from jumar.base.files import try_lock
 from jumar.tune.measure.worker.messages import Limits, Outcome, Trial, answer_in
 from jumar.tune.model.errors import TuneError
-from jumar.tune.model.folders import temporary_folder
+from jumar.tune.model.process import temporary_folder
 from jumar.tune.providers import import_path
 from jumar.tune.providers.base import Provider
 

@@ -13,8 +13,8 @@ import torch
 from jumar.base.findings import Json
 from jumar.tune.engines.base import Site
 from jumar.tune.graph import Graph
+from jumar.tune.graph.graph import Work
 from jumar.tune.graph.inputs import overwrite
-from jumar.tune.graph.work import Work
 from jumar.tune.measure.worker.messages import Trial
 from jumar.tune.measure.worker.pairs import REST_S, Pairs, measure_pairs
 from jumar.tune.model.errors import TuneError
@@ -132,7 +132,7 @@ class EmulatedNpu(Accelerator):
         """Return what `after` gains by the analytic model. Raises TuneError for work that costs nothing by it."""
         times = [self._estimated_us(call, is_whole=isinstance(trial.task, Graph)) for call in (before, after)]
         if min(times) <= 0:
-            raise TuneError("the analytic model gives it no time: nothing of it runs on the device.")
+            raise TuneError("the analytic model gives it no time: no part of it runs on the device.")
         return estimated_gain(*times)
 
     def _estimated_us(self, call: Call, *, is_whole: bool) -> float:

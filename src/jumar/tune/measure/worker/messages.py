@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from jumar.base.findings import Json
-from jumar.tune.graph.work import Work, work_from_json
+from jumar.tune.graph.graph import Work, work_from_json
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.task import Stack, stack_from_json, stack_to_json
 

@@ -106,9 +106,8 @@ def _be_child(request: dict[str, Any], providers: Sequence[Any], pipe: int, log:
     code = 1
     try:
         become_child(log)
-        from jumar.tune.measure.worker.case import size_bytes
         from jumar.tune.measure.worker.devices import device_of
-        from jumar.tune.measure.worker.trial import run_trial
+        from jumar.tune.measure.worker.trial import run_trial, size_bytes
 
         trial = Trial.from_json(request["trial"])
         device = device_of(request["device"])

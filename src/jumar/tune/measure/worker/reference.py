@@ -11,8 +11,8 @@ import torch
 
 from jumar.base.findings import Json
 from jumar.tune.graph import Graph
+from jumar.tune.graph.graph import Work
 from jumar.tune.graph.operators import function_of
-from jumar.tune.graph.work import Work
 from jumar.tune.model.task import Function
 
 Exact = Callable[[list[torch.Tensor], Sequence[int]], "list[Any] | None"]

@@ -1,6 +1,6 @@
 """A lowering: which operators of a graph are computed in fewer bits, as plain data.
 
-What an operator may be computed in: the vendor's white, gray and black lists, for aten.
+`kind_of` says what an operator may be computed in: the vendor's white, gray and black lists, for aten.
 
 - *white*: products and convolutions. They sum in 32 bits inside and are where the time goes;
 - *gray*: cheap operators that only move or scale values: lowered where their neighbours are, so that no cast

@@ -9,9 +9,8 @@ to the predicted one corrects the next predictions. From the fastest assignment,
 away for each bit of time given up come first (the greedy rule of the knapsack problem); then units are put back
 where the error still allows it.
 
-What is lowered as one: blocks of a graph between places where a single value passes, and what they cost.
-
-Inside such a block no cast is needed; at its border one is. Values that hang on no variable input (masks, positions)
+A `Unit` is lowered as one: a block of the graph between places where a single value passes. Inside such a block no
+cast is needed; at its border one is. Values that hang on no variable input (masks, positions)
 may pass as well: they are computed once or are small.
 """
 

@@ -32,14 +32,13 @@ from jumar.tune.engines.base import Site
 from jumar.tune.graph import Graph
 from jumar.tune.graph.operators import function_of
 from jumar.tune.measure.worker.agreement import outputs_of
-from jumar.tune.measure.worker.case import Case, size_bytes, written_inputs
 from jumar.tune.measure.worker.nursery import COPIES_OF_WORK, limit_memory
 from jumar.tune.measure.worker.reference import widening_of
+from jumar.tune.measure.worker.trial import Case, size_bytes, written_inputs
 from jumar.tune.plan import Plan
 from jumar.tune.plan.build import build
 from jumar.tune.plan.lowering.lowering import Lowering
-from jumar.tune.plan.lowering.observe import extremes, observe
-from jumar.tune.plan.lowering.site import lowered_site
+from jumar.tune.plan.lowering.observe import extremes, lowered_site, observe
 from jumar.tune.search.precision.request.error import Metric, errors_of, load_metric, number_of
 
 Answer = dict[str, Any]

@@ -1,7 +1,4 @@
-"""What a search for precision found.
-
-Points of latency and error, and which of them are not beaten by another.
-"""
+"""What a search for precision found: points of latency and error, and which points no other point beats."""
 
 from __future__ import annotations
 

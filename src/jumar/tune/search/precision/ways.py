@@ -102,7 +102,7 @@ class Model:
         return self._plans_by_setting(way.engine, assignment)
 
     def plans_in_graph(self, engine: Engine, lowering: Lowering) -> list[Plan]:
-        """Return the plans of one engine for the lowered graph; none where nothing of it is really lowered."""
+        """Return the plans of one engine for the lowered graph; none where no operator is really lowered."""
         if not effective(self.graph, lowering):
             return []
         made = lowered(self.graph, lowering).graph

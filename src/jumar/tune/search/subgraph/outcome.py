@@ -24,7 +24,7 @@ inputs; `model`: before and after once more."""
 
 
 NOT_JUDGED = frozenset({"busy", "unfinished"})
-"""Outcomes that say nothing of a candidate: it is taken up again."""
+"""Outcomes that do not judge a candidate: it is measured again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,8 @@
 
 Nothing enters the bank that did not clear the gate twice, against the baseline, end to end.
 
-The leaders against each other: quick looks against eager say who may be the fastest, meetings say who is.
+The leaders against each other: quick looks against eager name the plans that may be the fastest; direct meetings
+decide.
 
 On a machine whose speed changes from second to second, a fifth up and down on shared hosts, two ratios to eager say
 little about each other. Two plans that are called in turn see the same speed.
@@ -25,8 +26,7 @@ from jumar.tune.measure.options import Space
 from jumar.tune.model.gate import Gain
 from jumar.tune.plan import Plan, Region
 from jumar.tune.search.subgraph.outcome import Cutting, GraphOutcome, Stage, plan_id
-from jumar.tune.search.subgraph.regions import Choice
-from jumar.tune.search.subgraph.stitching import Stitcher
+from jumar.tune.search.subgraph.stitching import Choice, Stitcher
 from jumar.tune.search.subgraph.trials import Standings, Trials, duel, same
 from jumar.tune.search.subgraph.whole import INDUCTOR, MOST_LOOKS, Step, WholePlans
 
@@ -66,7 +66,7 @@ class GraphSearch:
         """Return the plan that cleared the gate twice, with its last measurement; None when there is none.
 
         What ends the search before its own end is in `outcome.stopped_by`. Raises GraphFailed, and OutOfBudget when
-        nothing of what was found could be measured to its end.
+        no plan that was found could be measured to its end.
         """
         try:
             self._whole.explore()

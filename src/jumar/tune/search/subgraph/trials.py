@@ -1,6 +1,6 @@
 """The measurements of one graph: plans as trials, within the run's budget, with time kept back for the end.
 
-Where the plans of one graph stand: each one's gain against eager, by paired measurement.
+`Standings` holds where the plans stand: the gain of each against eager, by paired measurement.
 """
 
 from __future__ import annotations

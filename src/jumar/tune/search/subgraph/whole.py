@@ -12,7 +12,7 @@ What is expected to be fast and is quick to try comes first, so that a search th
 Every quick look is a paired measurement against eager, which needs no building, so that drifts of the machine's
 speed do not decide.
 
-The plans worth a measurement for a whole graph: engines and their settings, then what else can be varied.
+`whole_plans`, `variants` and `forms` offer the plans that are worth a measurement.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from jumar.tune.model.errors import TuneError
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
 from jumar.tune.plan import Plan, Region
-from jumar.tune.plan.resize import batch_of, splits
+from jumar.tune.plan.respecialise import batch_of, splits
 from jumar.tune.search.subgraph.outcome import GraphOutcome, Stage, plan_id
 from jumar.tune.search.subgraph.trials import FAR_BEHIND, Standings, Trials, same
 

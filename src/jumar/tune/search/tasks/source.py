@@ -1,6 +1,6 @@
 """What a tuning run starts from: a recording, the descriptions that `torch.npu.set_aoe` left, or a model's graphs.
 
-From graphs to tasks: the operators of a model, for job 2, without running it.
+For job 2 the operators of a model's graphs are its tasks; the model is not run.
 """
 
 from __future__ import annotations
@@ -15,8 +15,16 @@ from jumar.recording import Recording
 from jumar.recording.documents import is_recording
 from jumar.tune.graph.graph import GETITEM
 from jumar.tune.search.subgraph.cuts import work_of
-from jumar.tune.search.tasks.extract import Extraction, LeftOut, TaskUse, classify, extract, name_tasks
-from jumar.tune.search.tasks.selection import Selection, select
+from jumar.tune.search.tasks.extract import (
+    Extraction,
+    LeftOut,
+    Selection,
+    TaskUse,
+    classify,
+    extract,
+    name_tasks,
+    select,
+)
 
 if TYPE_CHECKING:
     from jumar.tune.graph.capture.captured import Captured
@@ -88,7 +96,7 @@ def open_source(
 ) -> Source:
     """Return the operators of a recording (of one rank, the lowest when None) or of a folder of descriptions.
 
-    Raises InputError or RecordingError in one sentence when it is neither, or holds nothing of what is asked for.
+    Raises InputError or RecordingError in one sentence when it is neither, or has no operator that was asked for.
     """
     found = _opened(source, rank)
     return found if selection is None else replace(found, extraction=select(found.extraction, selection))

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from jumar.base.errors import UsageError
-from jumar.tune.model.folders import from_here, named
+from jumar.tune.model.process import from_here, named
 
 Metric = Callable[[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]], float]
 """From outputs and reference outputs to an error: 0 is none, and the budget is how far from it is allowed."""

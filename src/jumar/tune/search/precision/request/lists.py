@@ -28,7 +28,7 @@ from jumar.tune.graph import Graph, Node, Reference
 from jumar.tune.graph.graph import GETITEM
 from jumar.tune.plan.lowering.lowering import Kind, Lowering, LowPrecision, base_of, kind_of
 from jumar.tune.plan.lowering.rewrite import effective
-from jumar.tune.search.tasks.selection import vendor_types
+from jumar.tune.search.tasks.extract import vendor_types
 
 Mode = Literal[
     "high_precision", "high_performance", "super_performance", "enable_float_32_execution",
