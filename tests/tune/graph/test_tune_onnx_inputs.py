@@ -98,7 +98,7 @@ def test_weights_of_four_bits_are_refused_in_one_sentence(tmp_path: Path, kind: 
     nodes = [helper.make_node("DequantizeLinear", ["w", "s"], ["d"]), helper.make_node("MatMul", ["x", "d"], ["y"])]
     path = tmp_path / "net.onnx"
     onnx.save(model_of(nodes, [1, 2], weights, opset=21), path)
-    with pytest.raises(TuneError, match=f"has a tensor of {kind}, which PyTorch has not"):
+    with pytest.raises(TuneError, match=f"has a tensor of {kind}, which PyTorch does not have"):
         load_graphs(str(path), folder=tmp_path)
 
 

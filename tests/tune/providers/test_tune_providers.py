@@ -166,7 +166,7 @@ def test_policies_of_one_stack_leave_each_others_files_alone(tmp_path):
 
 def test_a_policy_of_an_unknown_provider_is_named(tmp_path):
     unknown = Policy(kind="Impl", provider="tvm")
-    with pytest.raises(TuneError, match="tvm, which this Jumar has not"):
+    with pytest.raises(TuneError, match="tvm, which this Jumar does not have"):
         apply_stack((unknown,), lambda: None, Case(mm_task()).site(tmp_path, 1), PROVIDERS)
 
 

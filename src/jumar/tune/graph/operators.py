@@ -57,7 +57,7 @@ def function_of(work: Work, constants: Mapping[int, torch.Tensor] | None = None)
     """Return an operator or a graph, run by PyTorch operator by operator, as a function of its variable inputs.
 
     `constants` are the weights by their place among all inputs; every weight must be there. An operator returns
-    what it returns, a graph the tuple of its outputs. Raises TuneError for an operator that this PyTorch has not.
+    what it returns, a graph the tuple of its outputs. Raises TuneError for an operator that this PyTorch does not have.
     """
     call = _function_of_graph(work) if isinstance(work, Graph) else _function_of_task(work)
     return of_variables(call, list(work.tensors.values()), constants or {})

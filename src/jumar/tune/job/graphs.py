@@ -46,7 +46,7 @@ class PrecisionJob:
     folder: Path
     """Where precision files are written."""
     bank: Bank | None = None
-    """Keeps what was chosen for who asks for that budget; None: nobody does."""
+    """Keeps what was chosen, for runs that ask for that budget; None: nothing is kept."""
 
     def first_deadline_s(self, graph: Graph, deadline_s: float | None) -> float | None:
         """Return until when a graph may be tuned in its own precision, of a deadline for both."""

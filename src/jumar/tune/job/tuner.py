@@ -73,8 +73,8 @@ def tune(
     options = options or TuneOptions()
     if options.job_type == JOB_SUBGRAPHS and not opened.graphs:
         raise UsageError(
-            f"--job-type 1 tunes the graphs of a model, which {opened.path} has not. Give it an .onnx or .pt2 file, "
-            "module:callable, or a script; or use --job-type 2."
+            f"--job-type 1 tunes the graphs of a model, which {opened.path} does not have. Give it an .onnx or .pt2 "
+            "file, module:callable, or a script; or use --job-type 2."
         )
     if precision.is_asked and options.job_type != JOB_SUBGRAPHS:
         raise UsageError("--precision lowers the graphs of a model, which are tuned by --job-type 1; add it.")

@@ -111,7 +111,7 @@ def variable(name: str, value: str) -> Iterator[None]:
 def expanded(text: str, source: str, error: type[JumarError]) -> Path:
     """Return the path that `source` names, with `~` and `~user` replaced.
 
-    Raises `error` where nobody knows that home folder.
+    Raises `error` where that home folder is not known.
     """
     try:
         return Path(text).expanduser()

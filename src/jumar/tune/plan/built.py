@@ -99,7 +99,7 @@ def unusable(plan: Plan, machine: Machine, engines: Sequence[Engine] | None = No
             return f"the plan was made with {one.engine} {one.needed}, and {one.here} is here; tune again."
         if not one.here:
             return f"the plan needs the engine {one.engine}" + (
-                f": {one.reason}" if one.reason else ", which this Jumar has not; tune again."
+                f": {one.reason}" if one.reason else ", which this Jumar does not have; tune again."
             )
     return ""
 

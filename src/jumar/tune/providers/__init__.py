@@ -76,4 +76,4 @@ def _provider_of(policy: Policy, providers: Sequence[Provider]) -> Provider:
     for provider in (*providers, *PROVIDERS):
         if provider.name == policy.provider:
             return provider
-    raise TuneError(f"the bank holds a policy of {policy.provider}, which this Jumar has not; tune again.")
+    raise TuneError(f"the bank holds a policy of {policy.provider}, which this Jumar does not have; tune again.")

@@ -1,4 +1,4 @@
-"""Impl: ATen writing into memory that nobody reads any more, in the place of fresh memory in every call."""
+"""Impl: ATen writing into memory that is no longer read, instead of fresh memory in every call."""
 
 from __future__ import annotations
 

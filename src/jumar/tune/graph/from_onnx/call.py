@@ -101,7 +101,7 @@ def computes(*names: str) -> Callable[[Handler], Handler]:
 
 
 def as_tensor(value: torch.Tensor | np.ndarray) -> torch.Tensor:
-    """Return a value as a tensor. Raises TuneError for a dtype that PyTorch has not."""
+    """Return a value as a tensor. Raises TuneError for a dtype that PyTorch does not have."""
     if isinstance(value, torch.Tensor):
         return value
     name = value.dtype.name
@@ -113,7 +113,7 @@ def as_tensor(value: torch.Tensor | np.ndarray) -> torch.Tensor:
 
 
 def dtype_of(code: int) -> torch.dtype:
-    """Return PyTorch's dtype of an ONNX one. Raises TuneError for one that PyTorch has not."""
+    """Return PyTorch's dtype of an ONNX one. Raises TuneError for one that PyTorch does not have."""
     from onnx import TensorProto, helper
 
     if code == TensorProto.BFLOAT16:
@@ -124,5 +124,5 @@ def dtype_of(code: int) -> torch.dtype:
 def _dtype(name: str, shown: str) -> torch.dtype:
     found = getattr(torch, name, None)
     if not isinstance(found, torch.dtype) or name in _UNDER_A_BYTE:
-        raise TuneError(f"the model has a tensor of {shown}, which PyTorch has not.")
+        raise TuneError(f"the model has a tensor of {shown}, which PyTorch does not have.")
     return found

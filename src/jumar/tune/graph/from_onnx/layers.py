@@ -235,5 +235,7 @@ def _pads(
 
 def _of(table: dict[int, Callable[..., torch.Tensor]], rank: int, call: Call) -> Callable[..., torch.Tensor]:
     if rank not in table:
-        raise TuneError(f"{call} works on {rank} spatial dimensions, which PyTorch has not; 1 to 3 are converted.")
+        raise TuneError(
+            f"{call} works on {rank} spatial dimensions, which PyTorch does not have; 1 to 3 are converted."
+        )
     return table[rank]

@@ -105,7 +105,9 @@ def _factor(new: int, old: int, scale: float) -> float:
 
 def _refuse_batch(call: Call, sizes: list[int]) -> None:
     if list(call.tensor(0).shape[:2]) != sizes[:2] or len(sizes) - 2 not in _LINEAR:
-        raise TuneError(f"{call} resizes batch or channels, or {len(sizes) - 2} dimensions, which PyTorch has not.")
+        raise TuneError(
+            f"{call} resizes batch or channels, or {len(sizes) - 2} dimensions, which PyTorch does not have."
+        )
 
 
 def _resized(wanted: _Resizing) -> torch.Tensor:
@@ -116,7 +118,7 @@ def _resized(wanted: _Resizing) -> torch.Tensor:
     if mode == "nearest":
         return _nearest(wanted, source)
     if mode not in {"linear", "cubic"} or (mode == "cubic" and rank != 2):
-        raise TuneError(f"{call} interpolates by {mode} over {rank} dimensions, which PyTorch has not.")
+        raise TuneError(f"{call} interpolates by {mode} over {rank} dimensions, which PyTorch does not have.")
     if mode == "cubic" and call.attribute("cubic_coeff_a", -0.75) != -0.75:
         raise TuneError(f"{call} has cubic_coeff_a {call.attribute('cubic_coeff_a')}, and PyTorch has -0.75 only.")
     name = _LINEAR[rank] if mode == "linear" else "bicubic"
@@ -125,7 +127,7 @@ def _resized(wanted: _Resizing) -> torch.Tensor:
     # `pytorch_half_pixel` differs from half_pixel in dimensions that shrink to one element only.
     known = {"half_pixel"} if 1 in wanted.sizes else {"half_pixel", "pytorch_half_pixel"}
     if wanted.coordinates not in known:
-        raise TuneError(f"{call} takes its coordinates {wanted.coordinates}, which PyTorch has not; {_ADVICE}.")
+        raise TuneError(f"{call} takes its coordinates {wanted.coordinates}, which PyTorch does not have; {_ADVICE}.")
     if wanted.is_exact:
         return functional.interpolate(source, wanted.sizes, mode=name, align_corners=False)
     kept = [at for at, new in enumerate(wanted.sizes) if new == source.shape[at + 2] > 1 and not wanted.is_own(at)]
