@@ -153,12 +153,13 @@ def _plain(value: object) -> object:
 
 @functools.cache
 def program_fingerprint() -> str:
-    """Return a digest of what converts: this package's sources and tables, rules of others, and the versions."""
+    """Return a digest of what converts: sources and tables of this room and those below it, rules of others, versions."""
     import importlib.metadata  # it takes 10 ms to import, and few conversions ask
 
     digest = hashlib.sha256()
     package = Path(__file__).parent.parent
-    for path in [*sorted(package.rglob("*")), *sorted((package.parent / "base").rglob("*"))]:
+    rooms = (package, *(package.parent / name for name in ("base", "operators", "soc")))
+    for path in (path for room in rooms for path in sorted(room.rglob("*"))):
         if path.suffix != ".pyc" and path.is_file():
             digest.update(f"{path.relative_to(package.parent).as_posix()}\0".encode())
             digest.update(hashlib.sha256(path.read_bytes()).digest())

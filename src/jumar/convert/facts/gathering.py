@@ -143,22 +143,10 @@ def _names(
 
 def _is_closed(modules: Modules, module: str) -> bool:
     """Tell whether everything a star import of a module can bring is known: no star of it leads out of the project."""
-    waiting, seen = [module], set[str]()
-    while waiting:
-        current = waiting.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        path = modules.paths[current]
-        summary = modules.summaries[path]
-        for written in summary.stars:
-            inner = modules.module(path, written)
-            if inner is None:
-                return False
-            waiting.append(inner)
-        if not summary.parses:
-            return False
-    return True
+    return all(
+        summary.parses and all(modules.module(path, written) is not None for written in summary.stars)
+        for _, path, summary in modules.starred(module)
+    )
 
 
 def _methods(modules: Modules) -> dict[str, frozenset[str]]:

@@ -111,6 +111,11 @@ class Modules:
 
     def names(self, module: str) -> Iterator[str]:
         """Yield the names that a module has, those of its own star imports included."""
+        for current, _, summary in self.starred(module):
+            yield from (name for name in summary.names if current == module or self.offers(current, name))
+
+    def starred(self, module: str) -> Iterator[tuple[str, str, Summary]]:
+        """Yield a module and those that its star imports lead to: name, path and summary of each."""
         seen: set[str] = set()
         waiting = [module]
         while waiting:
@@ -120,7 +125,7 @@ class Modules:
             seen.add(current)
             path = self.paths[current]
             summary = self.summaries[path]
-            yield from (name for name in summary.names if current == module or self.offers(current, name))
+            yield current, path, summary
             waiting += [star for written in summary.stars if (star := self.module(path, written)) is not None]
 
     def _methods(self, name: str, depth: int = 0) -> frozenset[str]:

@@ -6,13 +6,12 @@ A summary is plain JSON values, so that it can be cached and sent between proces
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jumar.convert.facts.use import Use, uses_of
-from jumar.convert.model.text import SourceError, SourceText
+from jumar.convert.model.text import UNPARSABLE, SourceError, SourceText, parse_python
 
 OWN_METHODS = frozenset({"cuda", "is_cuda", "npu", "is_npu"})
 """Methods and attributes of tensors and modules that a class of the project may define under the same name."""
@@ -64,14 +63,12 @@ class Summary:
 
 def summarise(data: bytes) -> Summary:
     """Read one file."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            if not data.isascii():
-                SourceText.decode(data)
-            tree = ast.parse(data)
-        except (SourceError, SyntaxError, ValueError, RecursionError, MemoryError):
-            return Summary(parses=False)
+    try:
+        if not data.isascii():
+            SourceText.decode(data)
+        tree = parse_python(data)
+    except (SourceError, *UNPARSABLE):
+        return Summary(parses=False)
     found = Summary(parses=True)
     for statement in _statements(tree.body):
         _read(found, statement)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from functools import lru_cache
-from importlib import resources
+from functools import cache, lru_cache
+from pathlib import Path
 from typing import Any, Literal
 
 Kind = Literal["same", "renamed", "moved", "missing"]
@@ -50,12 +50,16 @@ class Counterpart:
     hint: str = ""
 
 
-@lru_cache(maxsize=1)
-def table() -> dict[str, Any]:
-    """Return the packaged table (`convert/model/data/torch_npu_names.json`)."""
-    text = resources.files("jumar.convert.model").joinpath("data/torch_npu_names.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
+@cache
+def packaged(name: str) -> dict[str, Any]:
+    """Return a table of `convert/model/data` by the name of its file, without the ending."""
+    data: dict[str, Any] = json.loads((Path(__file__).parent / "data" / f"{name}.json").read_text("utf-8"))
     return data
+
+
+def table() -> dict[str, Any]:
+    """Return the table of torch_npu's names."""
+    return packaged("torch_npu_names")
 
 
 @lru_cache(maxsize=1)

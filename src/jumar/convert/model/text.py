@@ -6,15 +6,31 @@ edited text back into the bytes of the file's own encoding.
 
 from __future__ import annotations
 
+import ast
 import bisect
 import codecs
 import io
 import re
 import tokenize
+import warnings
 from dataclasses import dataclass, field
 
 _DECLARATION = re.compile(rb"^[ \t\f]*#.*?coding[:=]", re.MULTILINE)  # PEP 263
 _LINE_END = re.compile(r"\r\n|\r|\n")
+
+
+def parse_python(source: str | bytes) -> ast.Module:
+    """Return the tree of Python's own parser, which says nothing of the source's warnings here.
+
+    Raises SyntaxError, or ValueError, RecursionError or MemoryError for a source that the parser cannot take.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(source)
+
+
+UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""What `parse_python` raises."""
 
 
 class SourceError(Exception):

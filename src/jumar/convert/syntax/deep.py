@@ -11,9 +11,10 @@ from __future__ import annotations
 import ast
 import re
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TypeVar
+
+from jumar.convert.model.text import parse_python
 
 MAX_DEPTH = 800
 """Levels of nesting beyond which a file is refused. Python's own parser takes 200 brackets."""
@@ -64,14 +65,12 @@ def is_too_deep(text: str) -> bool:
     """Tell whether a source is nested beyond `MAX_DEPTH`."""
     if not any(_may_be_deep(part) for part in _statements(text)):
         return False
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            tree = ast.parse(text)
-        except (RecursionError, MemoryError):
-            return True
-        except (SyntaxError, ValueError) as error:
-            return "too many nested" in str(error)
+    try:
+        tree = parse_python(text)
+    except (RecursionError, MemoryError):
+        return True
+    except (SyntaxError, ValueError) as error:
+        return "too many nested" in str(error)
     return any(depth > MAX_DEPTH for depth in _depths(tree))
 
 

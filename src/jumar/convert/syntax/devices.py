@@ -14,7 +14,7 @@ import libcst as cst
 
 from jumar.convert.model.words import DEVICE_WORDS, names_device, names_kernel
 from jumar.convert.syntax.literals import literal
-from jumar.convert.syntax.scopes import dotted_name
+from jumar.convert.syntax.scopes import dotted_name, last_name
 from jumar.convert.syntax.source import Source
 
 Certainty = OneOf["device", "unclear", "other"]
@@ -128,7 +128,7 @@ def reads_device(node: cst.BaseExpression) -> bool:
         return len(node.args) == 1 and callee_name(node) == "str" and reads_device(node.args[0].value)
     if isinstance(node, cst.Attribute) and node.attr.value == "type":
         return reads_device(node.value)
-    name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+    name = last_name(node)
     return bool(name) and names_device(name) and not names_kernel(name)
 
 

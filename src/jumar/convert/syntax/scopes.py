@@ -96,7 +96,7 @@ class Scope:
             return (None,)
         found: list[str | None] = []
         for binding in home.bindings.get(name, []):
-            if binding.value is not None and _is_none(binding.value) and len(home.bindings[name]) > 1:
+            if binding.value is not None and is_named(binding.value, "None") and len(home.bindings[name]) > 1:
                 continue
             found.extend(_targets(binding, home, name, depth))
         return tuple(dict.fromkeys(found)) or (None,)
@@ -125,8 +125,16 @@ def _targets(binding: Binding, home: Scope, name: str, depth: int) -> tuple[str 
     )
 
 
-def _is_none(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value == "None"
+def is_named(node: cst.CSTNode, *names: str) -> bool:
+    """Tell whether a node is one of these bare names: a variable, or a constant such as `True` and `None`."""
+    return isinstance(node, cst.Name) and node.value in names
+
+
+def last_name(node: cst.CSTNode) -> str:
+    """Return `loader` for `loader` and `self.loader`, empty for what has no name."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
 
 
 def dotted_name(node: cst.CSTNode) -> str | None:

@@ -7,9 +7,7 @@ of anything that is not an imported name (`x.cuda()`) are method-like uses: thei
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +18,7 @@ import libcst as cst
 from jumar.base.findings import Location
 from jumar.convert.model.project import ALONE, NOTHING, FileFacts, ProjectFacts
 from jumar.convert.model.spans import Span, measure
-from jumar.convert.model.text import SourceError, SourceText
+from jumar.convert.model.text import SourceError, SourceText, parse_python
 from jumar.convert.syntax.deep import is_too_deep, with_large_stack
 from jumar.convert.syntax.scopes import Scope, dotted_name
 from jumar.convert.syntax.tree import Tree, build_tree
@@ -91,15 +89,13 @@ def parse(source: str | bytes, path: str = "<string>", project: ProjectFacts = A
 
 def _syntax_error(error: cst.ParserSyntaxError, text: str) -> SourceError:
     """Return the error in the words of Python's own parser, which names causes, where that refuses the text, too."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            ast.parse(text)
-        except SyntaxError as plain:
-            message = f"it is not valid Python ({plain.msg.rstrip('.')})"
-            return SourceError(message, plain.lineno or error.raw_line, plain.offset or error.raw_column + 1)
-        except (ValueError, RecursionError):
-            pass
+    try:
+        parse_python(text)
+    except SyntaxError as plain:
+        message = f"it is not valid Python ({plain.msg.rstrip('.')})"
+        return SourceError(message, plain.lineno or error.raw_line, plain.offset or error.raw_column + 1)
+    except (ValueError, RecursionError):
+        pass
     return SourceError("it is not valid Python", error.raw_line, error.raw_column + 1)
 
 

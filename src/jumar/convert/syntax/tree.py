@@ -47,6 +47,30 @@ def syntax_children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield from (item for item in value if isinstance(item, cst.CSTNode))
 
 
+def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield `node` and every syntax node in it, in source order."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack.extend(reversed(list(syntax_children(current))))
+
+
+def leaves(body: cst.BaseSuite) -> bool:
+    """Tell whether a suite ends by leaving (return, raise, continue, break)."""
+    last = body.body[-1] if body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
+
+
+def is_docstring(statement: cst.CSTNode) -> bool:
+    """Tell whether a statement is a text and nothing else."""
+    if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Expr):
+        return False
+    return isinstance(statement.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
+
+
 @dataclass(slots=True)
 class Tree:
     """What the walk found. `scopes` gives the scope a name or attribute is read in."""

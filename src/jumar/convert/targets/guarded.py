@@ -7,11 +7,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from jumar.convert.syntax.scopes import is_named
 from jumar.convert.syntax.source import Source
-from jumar.convert.syntax.tree import syntax_children
+from jumar.convert.syntax.tree import descendants, leaves
 
 _ASKS = re.compile(r"cuda|gpu|npu|accelerator|is_available|device_count|device_type", re.IGNORECASE)
-_LEAVES = (cst.Return, cst.Raise, cst.Continue, cst.Break)
 
 
 def is_guarded(source: Source, node: cst.CSTNode) -> bool:
@@ -58,15 +58,13 @@ def _has_constant(test: cst.Comparison) -> bool:
     """Tell whether one side is written out, so that the test says something of the other."""
     constant = (cst.SimpleString, cst.Integer, cst.Tuple, cst.List, cst.Set)
     sides = (test.left, test.comparisons[0].comparator)
-    return any(
-        isinstance(side, constant) or (isinstance(side, cst.Name) and side.value in ("None", "True")) for side in sides
-    )
+    return any(isinstance(side, constant) or (is_named(side, "None", "True")) for side in sides)
 
 
 def _is_negative(test: cst.Comparison) -> bool:
     """Tell whether a comparison is true where the accelerator is not; `is not None` says that it is there."""
     target = test.comparisons[0]
-    none = isinstance(target.comparator, cst.Name) and target.comparator.value == "None"
+    none = is_named(target.comparator, "None")
     zero = isinstance(target.comparator, cst.Integer) and target.comparator.value == "0"
     if none or zero:
         return isinstance(target.operator, (cst.Equal, cst.Is))
@@ -74,14 +72,11 @@ def _is_negative(test: cst.Comparison) -> bool:
 
 
 def _words(node: cst.CSTNode) -> Iterator[str]:
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        if isinstance(current, cst.Name):
-            yield current.value
-        elif isinstance(current, cst.SimpleString):
-            yield current.raw_value
-        stack.extend(syntax_children(current))
+    for found in descendants(node):
+        if isinstance(found, cst.Name):
+            yield found.value
+        elif isinstance(found, cst.SimpleString):
+            yield found.raw_value
 
 
 def _left_before(block: cst.IndentedBlock | cst.Module, child: cst.CSTNode) -> bool:
@@ -89,7 +84,7 @@ def _left_before(block: cst.IndentedBlock | cst.Module, child: cst.CSTNode) -> b
     for statement in block.body:
         if statement is child:
             return False
-        if isinstance(statement, cst.If) and statement.orelse is None and _leaves(statement.body):
+        if isinstance(statement, cst.If) and statement.orelse is None and leaves(statement.body):
             if asks_for_accelerator(statement.test, positive=False):
                 return True
         elif isinstance(statement, cst.SimpleStatementLine):
@@ -97,10 +92,3 @@ def _left_before(block: cst.IndentedBlock | cst.Module, child: cst.CSTNode) -> b
             if isinstance(first, cst.Assert) and asks_for_accelerator(first.test, positive=True):
                 return True
     return False
-
-
-def _leaves(body: cst.BaseSuite) -> bool:
-    last = body.body[-1] if body.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, _LEAVES)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
 import re
 from collections.abc import Mapping
-from importlib import resources
-from typing import Any
 
 from jumar.convert.model import api_map
+from jumar.convert.model.api_map import packaged
 from jumar.convert.verify.signatures import Signature, read_signature
 from jumar.soc.support.data import table
 from jumar.soc.support.public_api import class_names, module_names, public_names, python_names
@@ -32,14 +30,6 @@ def canonical(name: str) -> str:
     return f"{_VENDOR_NPU}{name[len(_NPU) :]}" if name == _NPU or name.startswith(f"{_NPU}.") else name
 
 
-def is_known_area(name: str) -> bool:
-    """Tell whether the tables can say that a name does not exist."""
-    name = canonical(name)
-    return (
-        name.startswith("torch_npu.") or name.rpartition(".")[0] in _torch_modules() or _torch_owner(name) is not None
-    )
-
-
 def exists(name: str) -> bool:
     """Tell whether a qualified name exists. A member of something that is no module counts as existing."""
     name = canonical(name)
@@ -60,7 +50,7 @@ def signature(name: str) -> Signature | None:
         is_method = name.rpartition(".")[0] in class_names()
         plain = entry.signature and not (entry.signature.startswith("()") and name in class_names())
         return read_signature(entry.signature, method=is_method) if plain else None
-    text = _torch()["signatures"].get(name) or _operators().get(name, [""])[0]
+    text = packaged("torch_names")["signatures"].get(name) or _operators().get(name, [""])[0]
     return read_signature(text) if text and len(_operators().get(name, ())) < 2 else None
 
 
@@ -121,15 +111,8 @@ def _vendor_has(name: str) -> bool:
 
 
 @functools.cache
-def _torch() -> Mapping[str, Any]:
-    text = resources.files("jumar.convert.model").joinpath("data/torch_names.json").read_text(encoding="utf-8")
-    data: dict[str, Any] = json.loads(text)
-    return data
-
-
-@functools.cache
 def _torch_modules() -> Mapping[str, frozenset[str]]:
-    return {module: frozenset(names.split()) for module, names in _torch()["modules"].items()}
+    return {module: frozenset(names.split()) for module, names in packaged("torch_names")["modules"].items()}
 
 
 def _torch_owner(name: str) -> str | None:

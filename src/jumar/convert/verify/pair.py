@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import json
 import re
-import warnings
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +13,7 @@ from typing import Any
 from jumar.base.findings import Finding, Location
 from jumar.base.rules import Rule
 from jumar.convert.model.outcome import Success
-from jumar.convert.model.text import SourceText
+from jumar.convert.model.text import SourceText, parse_python
 from jumar.convert.syntax.source import Source, SourceError, parse
 
 PYTHON = (".py", ".pyw")
@@ -32,12 +31,10 @@ class Code:
     @cached_property
     def tree(self) -> ast.Module | None:
         """The syntax tree of Python's own parser."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            try:
-                return ast.parse(self.text)
-            except (SyntaxError, ValueError, RecursionError):
-                return None
+        try:
+            return parse_python(self.text)
+        except (SyntaxError, ValueError, RecursionError):
+            return None
 
     @cached_property
     def nodes(self) -> list[ast.AST]:

@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from jumar.base.findings import Safety, Severity
+from jumar.convert.facts.use import plain_key
 from jumar.convert.model.options import ConvertOptions
 from jumar.convert.model.project import ProjectFacts
 from jumar.convert.model.words import names_device, names_kernel
@@ -32,11 +33,6 @@ class Verdict:
     severity: Severity | None = None
     action: str = ""
     confidence: str = "certain"
-
-
-def plain_key(key: str) -> str:
-    """Return a key or option as files of a project name it to each other (`--dist-backend`: dist_backend)."""
-    return re.split(r"[.@/]", key.lstrip("-+~"))[-1].replace("-", "_")
 
 
 def is_device_value(value: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from jumar.base.findings import Finding
@@ -77,6 +77,11 @@ def outcome_of(
                 findings.append(_apply(kept, edits, text, path, options))
     if not parts:  # the engine of a part reads the comments in it
         findings.extend(ignores.unused(path, options, rules_by_code("files").values()))
+    return edited(text, path, edits, findings)
+
+
+def edited(text: SourceText, path: str, edits: EditSet, findings: Sequence[Finding]) -> Outcome:
+    """Return the outcome of a file with these edits and findings: Skip where there are none."""
     if not findings and not len(edits):
         return Skip(path=path, before=text.data, reason="nothing in it belongs to CUDA")
     after = text.encode(edits.apply(text.text)) if len(edits) else text.data

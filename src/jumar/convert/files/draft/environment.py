@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
-from typing import Any, Literal
+from typing import Literal
 
 from jumar.base.findings import Safety, Severity
+from jumar.convert.model.api_map import packaged
 
 NAME = re.compile(
     r"(?:(?:TORCH_|PYTORCH_(?:NO_)?)?(?:CUDA|NCCL|CUBLAS|CUDNN|NVIDIA|NVTE)_[A-Z0-9_]+|DS_ACCELERATOR"
@@ -51,14 +50,7 @@ class Judgement:
 @cache
 def variables() -> dict[str, Variable]:
     """Return the table of variables by their CUDA or NCCL name."""
-    return {name: Variable(**row) for name, row in _data()["variables"].items()}
-
-
-@cache
-def _data() -> dict[str, Any]:
-    text = resources.files("jumar.convert.model").joinpath("data/npu_environment.json").read_text("utf-8")
-    data: dict[str, Any] = json.loads(text)
-    return data
+    return {name: Variable(**row) for name, row in packaged("npu_environment")["variables"].items()}
 
 
 def counterpart(name: str) -> str | None:
@@ -126,7 +118,7 @@ def _devices(row: Variable, value: str) -> Judgement:
 
 
 def _allocator(row: Variable, value: str) -> Judgement:
-    options = _data()["allocator_options"]
+    options = packaged("npu_environment")["allocator_options"]
     pairs = [(match.group(1), match.group(2)) for match in _OPTION.finditer(value)]
     if not pairs or _OPTION.sub("", value) != "":
         return Judgement(reason=f"is not read on an NPU, and {value!r} is no list of options", note=row.note)

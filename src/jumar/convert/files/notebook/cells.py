@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from jumar.convert.files.draft.differences import differences
 from jumar.convert.model.edits import Replacement
+from jumar.convert.model.text import UNPARSABLE, parse_python
 
 _MARK = "# jumar cell"
 
@@ -67,7 +66,7 @@ class JoinedCells:
 
     def cell_edits(self, start_line: int, before: str, after: str) -> tuple[int, tuple[Replacement, ...]]:
         """Return the cell of an edit of whole lines of the joined source, and the edit as edits of its code."""
-        at = _offset_of_line(self.text, start_line)
+        at = offset_of_line(self.text, start_line)
         index, _ = self.place(at)
         found = []
         for edit in differences(before, after):
@@ -78,7 +77,8 @@ class JoinedCells:
         return index, tuple(found)
 
 
-def _offset_of_line(text: str, line: int) -> int:
+def offset_of_line(text: str, line: int) -> int:
+    """Return where a line (from 1) starts, the end of the text for one behind the last."""
     at = 0
     for _ in range(line - 1):
         at = text.find("\n", at) + 1
@@ -160,12 +160,10 @@ def masked(text: str, start: int, end: int) -> str:
 
 def syntax_error(code: str) -> str | None:
     """Return what Python has against `code`, None where it reads it."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            ast.parse(code)
-        except SyntaxError as error:
-            return f"line {error.lineno}: {error.msg}"
-        except (ValueError, RecursionError, MemoryError) as error:
-            return str(error) or type(error).__name__
+    try:
+        parse_python(code)
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except UNPARSABLE as error:
+        return str(error) or type(error).__name__
     return None

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 from jumar.base.findings import Edit, Finding, Location, Safety
-from jumar.convert.files.draft.drafting import Converted, in_order
+from jumar.convert.files.draft.drafting import Converted, edited
 from jumar.convert.files.draft.kind import FileKind, is_text
 from jumar.convert.files.draft.plain_text import decode
 from jumar.convert.files.draft.python_engine import convert_python
-from jumar.convert.files.notebook.cells import JoinedCells, ReadCell, read_cell
+from jumar.convert.files.notebook.cells import JoinedCells, ReadCell, offset_of_line, read_cell
 from jumar.convert.files.notebook.document import Cell, Notebook, NotebookError, read_notebook
 from jumar.convert.files.shell import environment
 from jumar.convert.files.shell.convert import shell_proposals
@@ -21,7 +21,7 @@ from jumar.convert.files.shell.scope import Scope
 from jumar.convert.files.shell.words import Command, Script, Word
 from jumar.convert.model.edits import EditSet, Proposal, Replacement, apply, to_finding
 from jumar.convert.model.options import ConvertOptions
-from jumar.convert.model.outcome import Failure, Outcome, Skip, Success
+from jumar.convert.model.outcome import Failure, Outcome, Skip
 from jumar.convert.model.project import ProjectFacts
 from jumar.convert.model.text import SourceText
 from jumar.convert.rules.files.unreadable_file import RULE
@@ -70,13 +70,7 @@ class _Conversion:
             if parts.error:
                 self.unreadable(cell, parts.error)
         self.python(read)
-        if not self.findings and not len(self.edits):
-            return Skip(path=self.path, before=self.text.data, reason="nothing in it belongs to CUDA")
-        after = self.text.encode(self.edits.apply(self.text.text)) if len(self.edits) else self.text.data
-        findings = tuple(in_order(self.findings))
-        return Success(
-            path=self.path, before=self.text.data, after=after, findings=findings, num_edits=len(self.edits)
-        )  # fmt: skip
+        return edited(self.text, self.path, self.edits, self.findings)
 
     def unreadable(self, cell: Cell, error: str) -> None:
         if re.search(r"cuda|nccl", cell.text, re.IGNORECASE):
@@ -114,7 +108,7 @@ class _Conversion:
         first = cell.text.count("\n", 0, part.offset)
         for finding in part.findings:
             line = first + (finding.where.line or 1)
-            self.note(cell, replace(finding, edit=None), _line_offset(cell.text, line))
+            self.note(cell, replace(finding, edit=None), offset_of_line(cell.text, line))
 
     def note(self, cell: Cell, finding: Finding, offset: int) -> None:
         """Keep a finding about the character `offset` of a cell, located in the cell and in the file."""
@@ -144,7 +138,7 @@ class _Conversion:
 
     def located(self, finding: Finding, joined: JoinedCells, cells: Sequence[Cell]) -> None:
         line = finding.where.line or 1
-        index, offset = joined.place(_line_offset(joined.text, line) + (finding.where.column or 1) - 1)
+        index, offset = joined.place(offset_of_line(joined.text, line) + (finding.where.column or 1) - 1)
         edit = finding.edit
         if edit is not None:
             owner, edits = joined.cell_edits(edit.start_line, edit.before, edit.after)
@@ -166,16 +160,6 @@ class _Conversion:
             after=apply(before, replacements, start),
             safety=safety,
         )
-
-
-def _line_offset(text: str, line: int) -> int:
-    at = 0
-    for _ in range(line - 1):
-        found = text.find("\n", at)
-        if found < 0:
-            return len(text)
-        at = found + 1
-    return at
 
 
 def _variable(text: str, start: int, end: int) -> Script:

@@ -7,14 +7,8 @@ from collections.abc import Iterator
 
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
-from jumar.convert.files.draft.device_words import (
-    Verdict,
-    is_device_value,
-    judge_name,
-    judge_switch,
-    judge_value,
-    plain_key,
-)
+from jumar.convert.facts.use import plain_key
+from jumar.convert.files.draft.device_words import Verdict, is_device_value, judge_name, judge_switch, judge_value
 from jumar.convert.files.draft.environment import NAME
 from jumar.convert.files.shell.scope import Scope, runs_program, value_proposal
 from jumar.convert.files.shell.words import Command, Word

@@ -38,8 +38,10 @@ from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
 from jumar.convert.rules.subject.context import Context
-from jumar.convert.rules.subject.names import descendants, descendants_here, last_name
+from jumar.convert.rules.subject.names import descendants_here
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import descendants
 
 RULE = Rule(
     code="JM173",

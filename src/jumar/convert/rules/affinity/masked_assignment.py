@@ -43,8 +43,10 @@ from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.rules.subject.context import Context
-from jumar.convert.rules.subject.names import descendants, last_name, peeled, root_name
+from jumar.convert.rules.subject.names import peeled, root_name
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import descendants
 
 RULE = Rule(
     code="JM172",

@@ -55,6 +55,7 @@ from jumar.convert.rules.subject.word_keys import may_change
 from jumar.convert.syntax.devices import is_device_word
 from jumar.convert.syntax.literals import Literal, literal
 from jumar.convert.syntax.receivers import Receivers
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
 
 RULE = Rule(
@@ -210,7 +211,7 @@ def _comparison(context: Context, node: cst.Comparison) -> Iterator[_Guard]:
 
 def _kernel_name(node: cst.BaseExpression) -> str:
     """Return the name of a side that reads as the choice of an implementation (`args.backend`), else nothing."""
-    name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+    name = last_name(node)
     return name if names_kernel(name) else ""
 
 
@@ -242,7 +243,7 @@ def _is_device(context: Context, node: cst.BaseExpression) -> bool:
             for element in node.slice
             if isinstance(element.slice, cst.Index) and (text := literal(context.source, element.slice.value))
         )
-    name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+    name = last_name(node)
     if not name or names_kernel(name):
         return False
     if name == "type":

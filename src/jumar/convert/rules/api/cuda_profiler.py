@@ -41,6 +41,7 @@ from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.rules.subject.context import Context, keyword, renamed, uses_of
 from jumar.convert.syntax.literals import literals
+from jumar.convert.syntax.scopes import is_named
 
 RULE = Rule(
     code="JM117",
@@ -91,7 +92,7 @@ def _use_cuda(context: Context, argument: cst.Arg) -> Proposal:
     assert argument.keyword is not None
     start, _ = source.span(argument.keyword)
     end = source.outer_span(argument.value)[1]
-    on = isinstance(argument.value, cst.Name) and argument.value.value == "True"
+    on = is_named(argument.value, "True")
     edit = Replacement(start, end, f"use_device={context.dialect.device_word(context.quote)}")
     return Proposal(
         rule=RULE,

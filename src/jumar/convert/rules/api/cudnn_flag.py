@@ -37,6 +37,7 @@ from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
 from jumar.convert.rules.subject.context import Context
+from jumar.convert.rules.subject.counterparts import nearest
 
 RULE = Rule(
     code="JM110",
@@ -90,7 +91,7 @@ def find(context: Context) -> Iterator[Proposal]:
         if span in seen or context.within_covered(span):
             continue
         seen.add(span)
-        severity, action = _note(reference.name)
+        severity, action = nearest(_NOTES, reference.name) or (Severity.INFO, "")
         yield Proposal(
             rule=RULE,
             span=span,
@@ -98,12 +99,3 @@ def find(context: Context) -> Iterator[Proposal]:
             message=f"`{reference.name}` has no effect on an NPU and was left.",
             action=action,
         )
-
-
-def _note(name: str) -> tuple[Severity, str]:
-    """Return what is known of a switch, or of the longest prefix of its name."""
-    while name:
-        if name in _NOTES:
-            return _NOTES[name]
-        name = name.rpartition(".")[0]
-    return Severity.INFO, ""

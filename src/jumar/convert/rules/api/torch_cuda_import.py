@@ -49,7 +49,7 @@ from jumar.base.rules import Rule
 from jumar.convert.model.api_map import Counterpart, counterpart
 from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.rules.api.cuda_amp import AmpPlan, amp_name, plan
-from jumar.convert.rules.subject.agnostic_imports import Uses, alias_end, item_name
+from jumar.convert.rules.subject.agnostic_imports import Uses, item_name, item_span
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.syntax.scopes import dotted_name
 from jumar.convert.syntax.source import imported_name
@@ -93,7 +93,7 @@ def _agnostic_import(
     if alias.asname is not None and not uses.vanish(alias):
         return
     source = context.source
-    span = (source.span(alias.name)[0], alias_end(context, alias))
+    span = item_span(source, alias)
     plain = alias.asname is not None or uses.has_plain_torch
     edits = uses.drop(statement) if len(statement.names) == 1 and plain else [Replacement(*span, "torch")]
     if edits:

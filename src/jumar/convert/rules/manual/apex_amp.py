@@ -76,7 +76,8 @@ from jumar.convert.rules.subject.code import (
     wrapped,
 )  # fmt: skip
 from jumar.convert.rules.subject.context import Context, keyword
-from jumar.convert.rules.subject.names import is_none, torch_name
+from jumar.convert.rules.subject.names import torch_name
+from jumar.convert.syntax.scopes import is_named
 from jumar.convert.syntax.source import Source
 
 RULE = Rule(
@@ -259,7 +260,7 @@ def _dropped_scales(context: Context) -> Iterator[Proposal]:
     source = context.source
     for reference in source.references:
         scale = keyword(reference.call, "loss_scale") if reference.call is not None else None
-        if reference.name != "apex.amp.initialize" or scale is None or is_none(scale.value):
+        if reference.name != "apex.amp.initialize" or scale is None or is_named(scale.value, "None"):
             continue
         if not isinstance(scale.value, (cst.Integer, cst.Float, cst.SimpleString)):
             yield Proposal(

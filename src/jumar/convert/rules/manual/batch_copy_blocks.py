@@ -39,12 +39,14 @@ from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
 from jumar.convert.model.words import names_device
-from jumar.convert.rules.manual.program.loaders import is_literal, loaders, option
+from jumar.convert.rules.manual.program.loaders import is_literal, is_off, loaders, option
 from jumar.convert.rules.order import rules_by_code
 from jumar.convert.rules.subject.context import Context, keyword, last_argument
-from jumar.convert.rules.subject.names import descendants, descendants_here, last_name, root_name
+from jumar.convert.rules.subject.names import descendants_here, root_name
 from jumar.convert.syntax.literals import literal
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import descendants
 
 RULE = Rule(
     code="JM153",
@@ -79,9 +81,7 @@ def find(context: Context) -> Iterator[Proposal]:
 def _all_pinned(context: Context) -> bool:
     found = [option(context.source, loader.call, "pin_memory") for loader in loaders(context)]
     will_pin = context.options.checks(rules_by_code()["JM152"])
-    return bool(found) and all(
-        is_literal(given, "True") or (will_pin and (given is False or is_literal(given, "False"))) for given in found
-    )
+    return bool(found) and all(is_literal(given, "True") or (will_pin and is_off(given)) for given in found)
 
 
 def _moves_batch(source: Source, call: cst.Call, names: set[str]) -> bool:

@@ -45,7 +45,8 @@ from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.rules.manual.program.training_step import function_of, is_optimizer
 from jumar.convert.rules.subject.code import default_indent, lines_after
 from jumar.convert.rules.subject.context import Context
-from jumar.convert.rules.subject.names import last_name, pairs, peeled
+from jumar.convert.rules.subject.names import pairs, peeled
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
 
 RULE = Rule(

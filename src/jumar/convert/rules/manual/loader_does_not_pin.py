@@ -38,14 +38,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import libcst as cst
-
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
-from jumar.convert.model.edits import Proposal, Replacement
-from jumar.convert.rules.manual.program.loaders import is_literal, loaders, option
-from jumar.convert.rules.subject.context import Context, last_argument
-from jumar.convert.syntax.source import Source
+from jumar.convert.model.edits import Proposal
+from jumar.convert.rules.manual.program.loaders import is_literal, is_off, loaders, option, switched_on
+from jumar.convert.rules.subject.context import Context
 
 RULE = Rule(
     code="JM152",
@@ -63,12 +60,12 @@ def find(context: Context) -> Iterator[Proposal]:
     source = context.source
     for loader in loaders(context):
         pinned = option(source, loader.call, "pin_memory")
-        if pinned is False or is_literal(pinned, "False"):
+        if is_off(pinned):
             yield Proposal(
                 rule=RULE,
                 span=source.span(loader.call.func),
                 message="The batches of this DataLoader are in pageable memory.",
-                replacements=(_edit(source, loader.call, pinned),),
+                replacements=(switched_on(source, loader.call, "pin_memory", pinned),),
                 safety="unsafe",
             )
         workers = option(source, loader.call, "num_workers")
@@ -79,9 +76,3 @@ def find(context: Context) -> Iterator[Proposal]:
                 message="This DataLoader loads in the training process itself.",
                 action="Give it num_workers, about the cores of the host divided by its devices.",
             )
-
-
-def _edit(source: Source, call: cst.Call, given: cst.BaseExpression | bool | None) -> Replacement:
-    if isinstance(given, cst.Name):
-        return Replacement(*source.span(given), "True")
-    return last_argument(source, call, "pin_memory=True")

@@ -36,9 +36,9 @@ import libcst as cst
 
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
-from jumar.convert.model.edits import Proposal, Replacement
-from jumar.convert.rules.manual.program.loaders import Loader, is_literal, loaders, option
-from jumar.convert.rules.subject.context import Context, last_argument
+from jumar.convert.model.edits import Proposal
+from jumar.convert.rules.manual.program.loaders import Loader, is_literal, is_off, loaders, option, switched_on
+from jumar.convert.rules.subject.context import Context
 
 RULE = Rule(
     code="JM151",
@@ -57,7 +57,7 @@ def find(context: Context) -> Iterator[Proposal]:
     for loader in loaders(context):
         given = option(source, loader.call, "drop_last")
         fixed = option(source, loader.call, "batch_sampler")
-        if loader.purpose == "evaluate" or not (given is False or is_literal(given, "False")):
+        if loader.purpose == "evaluate" or not is_off(given):
             continue
         if is_literal(option(source, loader.call, "batch_size"), "None"):
             continue
@@ -84,15 +84,11 @@ def _report(context: Context, loader: Loader, message: str, action: str) -> Prop
 
 def _edit(context: Context, loader: Loader, given: cst.BaseExpression | bool | None) -> Proposal:
     source = context.source
-    if isinstance(given, cst.Name):
-        edit = Replacement(*source.span(given), "True")
-    else:
-        edit = last_argument(source, loader.call, "drop_last=True")
     return Proposal(
         rule=RULE,
         span=source.span(loader.call.func),
         message="This training DataLoader keeps its last, smaller batch.",
-        replacements=(edit,),
+        replacements=(switched_on(source, loader.call, "drop_last", given),),
         safety="unsafe",
         why="Another shape is compiled again on an NPU.",
         evidence={"signs": list(loader.evidence)},

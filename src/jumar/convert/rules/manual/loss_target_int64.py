@@ -46,6 +46,7 @@ from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.subject.names import pairs, parameter_of, torch_name, words_of
 from jumar.convert.syntax.devices import callee_name
 from jumar.convert.syntax.source import Source
+from jumar.operators import has_any
 
 RULE = Rule(
     code="JM150",
@@ -60,38 +61,10 @@ RULE = Rule(
 
 _MOVES = frozenset({"to", "cuda", "npu"})
 _HARMLESS_METHODS = frozenset(
-    {
-        "size",
-        "eq",
-        "ne",
-        "view",
-        "view_as",
-        "reshape",
-        "dim",
-        "numel",
-        "cpu",
-        "item",
-        "tolist",
-        "data",
-        "shape",
-        "device",
-    }
-    | {
-        "squeeze",
-        "flatten",
-        "contiguous",
-        "t",
-        "float",
-        "detach",
-        "expand_as",
-        "unsqueeze",
-        "ndim",
-        "sum",
-        "max",
-        "min",
-    }
-    | {"numpy", "clone", "requires_grad", "is_cuda", "is_npu", "dtype", *_MOVES}
+    {"data", "shape", "device", "dtype", "ndim", "requires_grad", "is_cuda", "is_npu"}
+    | {"cpu", "float", "numpy", "tolist", *_MOVES}
 )
+"""Attributes and methods of a tensor, beside its operators, that work with int32 as with int64."""
 _HARMLESS_CALLS = frozenset(
     {"accuracy", "len", "print", "isinstance", "zip", "str", "topk_accuracy", "eq", "sum", "Variable"}
 )
@@ -166,7 +139,7 @@ def _needs_int64(source: Source, node: cst.Name, name: str, depth: int) -> str:
     """Say which use of a target may need int64."""
     parent = source.parent(node)
     if isinstance(parent, cst.Attribute):
-        return "" if parent.attr.value in _HARMLESS_METHODS else f"`{name}.{parent.attr.value}` may need int64"
+        return "" if _is_harmless(parent.attr.value) else f"`{name}.{parent.attr.value}` may need int64"
     if isinstance(parent, cst.Arg):
         return _passed(source, parent, depth)
     if isinstance(parent, (cst.Index, cst.SubscriptElement)):
@@ -178,13 +151,21 @@ def _needs_int64(source: Source, node: cst.Name, name: str, depth: int) -> str:
     return "" if isinstance(parent, (cst.AssignTarget, cst.Annotation, cst.Return)) else f"`{name}` is computed with"
 
 
+def _is_harmless(name: str) -> bool:
+    """Tell whether a method takes int32 as it takes int64: it moves, compares or reduces values, or asks for a size."""
+    return name in _HARMLESS_METHODS or has_any(
+        name, "view", "may_copy", "copies", "comparison", "reduction", "query", "to_host"
+    )
+
+
 def _passed(source: Source, given: cst.Arg, depth: int) -> str:
     call = source.parent(given)
     if not isinstance(call, cst.Call):
         return ""
     if (
         any(call is loss.call for loss in loss_calls(source))
-        or callee_name(call) in _HARMLESS_CALLS | _HARMLESS_METHODS
+        or callee_name(call) in _HARMLESS_CALLS
+        or _is_harmless(callee_name(call))
     ):
         return ""
     bound = parameter_of(source, call, given)

@@ -45,8 +45,9 @@ from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.rules.manual.program.training_step import is_optimizer
 from jumar.convert.rules.subject.context import Context, last_argument
-from jumar.convert.rules.subject.names import is_none, last_name, words_of
+from jumar.convert.rules.subject.names import words_of
 from jumar.convert.syntax.devices import callee_name
+from jumar.convert.syntax.scopes import is_named, last_name
 from jumar.convert.syntax.source import Reference, Source
 
 RULE = Rule(
@@ -142,7 +143,7 @@ def _obstacle(context: Context) -> str:
 def _is_cleared(source: Source, node: cst.Attribute) -> bool:
     target = source.parent(node)
     statement = source.parent(target) if isinstance(target, cst.AssignTarget) else None
-    return isinstance(statement, cst.Assign) and is_none(statement.value)
+    return isinstance(statement, cst.Assign) and is_named(statement.value, "None")
 
 
 def _of_call(source: Source, call: cst.Call) -> str:

@@ -34,9 +34,11 @@ from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
 from jumar.convert.rules.subject.context import Context, keyword
-from jumar.convert.rules.subject.names import descendants, last_name, words_of
+from jumar.convert.rules.subject.names import words_of
 from jumar.convert.syntax.devices import callee_name
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import descendants
 
 RULE = Rule(
     code="JM162",

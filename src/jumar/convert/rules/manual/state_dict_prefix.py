@@ -45,8 +45,10 @@ from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.rules.manual.program.training_step import is_optimizer
 from jumar.convert.rules.subject.code import lines_before, statement_of, suite_of
 from jumar.convert.rules.subject.context import Context
-from jumar.convert.rules.subject.names import assigned_values, descendants, last_name, torch_name, words_of
+from jumar.convert.rules.subject.names import assigned_values, torch_name, words_of
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import descendants
 
 RULE = Rule(
     code="JM160",

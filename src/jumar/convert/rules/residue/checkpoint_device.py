@@ -37,7 +37,7 @@ from jumar.convert.model.edits import Proposal
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.syntax.literals import literal
 from jumar.convert.syntax.source import Source
-from jumar.convert.syntax.tree import syntax_children
+from jumar.convert.syntax.tree import descendants
 
 RULE = Rule(
     code="JM139",
@@ -97,14 +97,8 @@ def _function(source: Source, argument: cst.Arg) -> Proposal:
 
 
 def _names_cuda(source: Source, node: cst.CSTNode) -> bool:
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        text = literal(source, current)
-        if text is not None and (text.body == "cuda" or text.body.startswith("cuda:")):
-            return True
-        stack.extend(syntax_children(current))
-    return False
+    texts = (literal(source, found) for found in descendants(node))
+    return any(text is not None and text.body.partition(":")[0] == "cuda" for text in texts)
 
 
 def _moves_to_cuda(source: Source, value: cst.Lambda) -> bool:

@@ -38,10 +38,11 @@ from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
 from jumar.convert.model.spans import Span
 from jumar.convert.rules.subject.context import Context, keyword
-from jumar.convert.rules.subject.places import distinct, is_literal_true, is_optional, lines_of, summary
+from jumar.convert.rules.subject.places import distinct, is_optional, lines_of, summary
 from jumar.convert.syntax.literals import literal
+from jumar.convert.syntax.scopes import is_named
 from jumar.convert.syntax.source import Reference, Source, imported_name
-from jumar.convert.syntax.tree import syntax_children
+from jumar.convert.syntax.tree import descendants
 
 RULE = Rule(
     code="JM131",
@@ -104,7 +105,11 @@ def _build(context: Context, reference: Reference, call: cst.Call, name: str) ->
     source = context.source
     files = [text for text in _texts(source, call) if _CU.search(text)]
     with_cuda = keyword(call, "with_cuda") or keyword(call, "cuda_sources")
-    cuda = bool(files) or name == "CUDAExtension" or (with_cuda is not None and not _is_false(with_cuda.value))
+    cuda = (
+        bool(files)
+        or name == "CUDAExtension"
+        or (with_cuda is not None and not is_named(with_cuda.value, "False", "None"))
+    )
     plain = name == "CppExtension" and not files
     if cuda:
         message = f"`{name}` builds CUDA code" + (f": {', '.join(files[:6])}." if files else ".")
@@ -123,18 +128,11 @@ def _build(context: Context, reference: Reference, call: cst.Call, name: str) ->
     )
 
 
-def _is_false(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Name) and node.value in ("False", "None") and not is_literal_true(node)
-
-
 def _texts(source: Source, node: cst.CSTNode) -> Iterator[str]:
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        text = literal(source, current)
+    for found in descendants(node):
+        text = literal(source, found)
         if text is not None and text.num_fields == 0:
             yield text.body
-        stack.extend(reversed(list(syntax_children(current))))
 
 
 def _cu_files(context: Context, claimed: list[Span]) -> Iterator[Proposal]:

@@ -37,6 +37,7 @@ from jumar.convert.model.spans import Span
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.subject.places import distinct, summary
 from jumar.convert.syntax.devices import target_names
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
 
 RULE = Rule(
@@ -84,7 +85,7 @@ def _names(source: Source, call: cst.Call) -> Iterator[str]:
 def _is_count(node: cst.BaseExpression, counts: list[cst.Call], names: set[str]) -> bool:
     if node in counts:
         return True
-    name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+    name = last_name(node)
     return name in names
 
 

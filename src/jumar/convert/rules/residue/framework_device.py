@@ -35,9 +35,9 @@ from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
 from jumar.convert.rules.subject.context import Context
-from jumar.convert.rules.subject.places import is_literal_true
 from jumar.convert.syntax.devices import callee_name
 from jumar.convert.syntax.literals import literal
+from jumar.convert.syntax.scopes import is_named
 from jumar.convert.syntax.source import Source
 
 RULE = Rule(
@@ -116,13 +116,11 @@ def _lightning(name: str, word: str, code: str) -> tuple[str, str, Severity] | N
 def _other(name: str, argument: cst.Arg, call: cst.Call, code: str) -> tuple[str, str, Severity] | None:
     if name in ("no_cuda", "use_cuda") and "TrainingArguments" in callee_name(call):
         return f"{code} speaks of CUDA; the NPU is found without it.", "Use use_cpu instead.", Severity.ADVICE
-    if name == "use_gpu" and is_literal_true(argument.value):
+    if name == "use_gpu" and is_named(argument.value, "True"):
         return f"{code} asks for a GPU.", "Check what reads it: on an NPU it may mean CUDA.", Severity.ADVICE
     return None
 
 
 def _is_nothing(node: cst.BaseExpression) -> bool:
     """Tell whether a value is 0, None or False."""
-    return (isinstance(node, cst.Integer) and node.value == "0") or (
-        isinstance(node, cst.Name) and node.value in ("None", "False")
-    )
+    return (isinstance(node, cst.Integer) and node.value == "0") or is_named(node, "None", "False")

@@ -51,10 +51,33 @@ RULE = Rule(
 )
 
 
-_SCRIPT = frozenset({"torch.jit.script", "torch.jit.script_method", "torch.jit.script_if_tracing"})
-_TRACE = frozenset({"torch.jit.trace", "torch.jit.trace_module"})
-_FUSERS = re.compile(r"torch\.jit\.fuser|torch\._C\._jit_\w*(set|override|nvfuser|fusion|fuser|texpr)")
-_INDUCTOR = ("torch._inductor.config.triton", "torch._inductor.config.cuda", "torch._inductor.config.max_autotune")
+_KINDS = (
+    (
+        re.compile(r"torch\.jit\.script(_method|_if_tracing)?$"),
+        "Code is scripted with torch.jit; it runs without CUDA's fusers",
+        "Check its results and speed on the NPU; torch.jit.script can be left out.",
+        Severity.ADVICE,
+    ),
+    (
+        re.compile(r"torch\.jit\.trace(_module)?$"),
+        "Code is traced with torch.jit; the vendor verified it for float32 inputs",
+        "Trace on the CPU in float32, or export ONNX.",
+        Severity.ADVICE,
+    ),
+    (
+        re.compile(r"torch\.jit\.fuser|torch\._C\._jit_\w*(set|override|nvfuser|fusion|fuser|texpr)"),
+        "TorchScript's fusers are set; none of them works for an NPU",
+        "Leave the setting out on an NPU.",
+        Severity.ADVICE,
+    ),
+    (
+        re.compile(r"torch\._inductor\.config\.(triton|cuda|max_autotune)"),
+        "Inductor's Triton or CUDA part is set",
+        "Check the setting with triton-ascend.",
+        Severity.INFO,
+    ),
+)
+"""Names that are reported once a file: what is said of them, what to do, and how much it matters."""
 _MODES = frozenset({"default", "reduce-overhead"})
 _BACKENDS = frozenset({"inductor", "npugraphs", "npugraph_ex", "aot_eager", "eager", "jumar", "npu"})
 
@@ -62,41 +85,19 @@ _BACKENDS = frozenset({"inductor", "npugraphs", "npugraph_ex", "aot_eager", "eag
 def find(context: Context) -> Iterator[Proposal]:
     """Report scripting and tracing once a file, and each compilation that asks for CUDA's own."""
     source = context.source
-    scripts: list[Span] = []
-    traces: list[Span] = []
-    fusers: list[Span] = []
-    settings: list[Span] = []
+    kinds: list[list[Span]] = [[] for _ in _KINDS]
     plain: list[Span] = []
     for reference in distinct(source.references):
         span = source.span(reference.node)
-        if reference.name in _SCRIPT:
-            scripts.append(span)
-        elif reference.name in _TRACE:
-            traces.append(span)
-        elif _FUSERS.match(reference.name):
-            fusers.append(span)
-        elif reference.name.startswith(_INDUCTOR):
-            settings.append(span)
-        elif reference.name in ("torch.compile", "torch._dynamo.optimize"):
+        if reference.name in ("torch.compile", "torch._dynamo.optimize"):
             found = list(_compile(source, reference))
             yield from found
             plain += [] if found or not _uses_inductor(source, reference) else [span]
-    yield from summary(
-        source, RULE, scripts, "Code is scripted with torch.jit; it runs without CUDA's fusers",
-        severity=Severity.ADVICE, action="Check its results and speed on the NPU; torch.jit.script can be left out.",
-    )  # fmt: skip
-    yield from summary(
-        source, RULE, traces, "Code is traced with torch.jit; the vendor verified it for float32 inputs",
-        severity=Severity.ADVICE, action="Trace on the CPU in float32, or export ONNX.",
-    )  # fmt: skip
-    yield from summary(
-        source, RULE, fusers, "TorchScript's fusers are set; none of them works for an NPU",
-        severity=Severity.ADVICE, action="Leave the setting out on an NPU.",
-    )  # fmt: skip
-    yield from summary(
-        source, RULE, settings, "Inductor's Triton or CUDA part is set",
-        severity=Severity.INFO, action="Check the setting with triton-ascend.",
-    )  # fmt: skip
+        for spans, (pattern, *_) in zip(kinds, _KINDS, strict=True):
+            if pattern.match(reference.name):
+                spans.append(span)
+    for spans, (_, message, action, severity) in zip(kinds, _KINDS, strict=True):
+        yield from summary(source, RULE, spans, message, severity=severity, action=action)
     yield from summary(
         source, RULE, plain, "torch.compile needs triton-ascend on an NPU",
         severity=Severity.ADVICE, action="Install triton-ascend, or choose another back end (npugraphs, aot_eager).",

@@ -35,9 +35,9 @@ from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
 from jumar.convert.rules.subject.context import Context
-from jumar.convert.rules.subject.places import is_literal_true
 from jumar.convert.syntax.devices import callee_name, target_names
 from jumar.convert.syntax.literals import literals
+from jumar.convert.syntax.scopes import is_named
 from jumar.convert.syntax.source import Source
 
 RULE = Rule(
@@ -127,11 +127,11 @@ def _flags(context: Context) -> Iterator[Proposal]:
         if not (isinstance(call, cst.Call) and callee_name(call) == _CONFIG):
             yield from _flag(context, argument, argument.keyword.value, argument.value, call)
     for element in source.nodes(cst.DictElement):
-        if isinstance(element.key, cst.SimpleString) and is_literal_true(element.value):
+        if isinstance(element.key, cst.SimpleString) and is_named(element.value, "True"):
             yield from _flag(context, element, element.key.raw_value, element.value, None)
     for assign in source.nodes(cst.Assign):
         key = list(target_names(source, assign)) if isinstance(assign.targets[0].target, cst.Subscript) else []
-        if key and is_literal_true(assign.value):
+        if key and is_named(assign.value, "True"):
             yield from _flag(context, assign, key[0], assign.value, None)
 
 
@@ -146,7 +146,7 @@ def _flag(
     context: Context, node: cst.CSTNode, name: str, value: cst.BaseExpression, call: cst.CSTNode | None
 ) -> Iterator[Proposal]:
     source = context.source
-    certain = is_literal_true(value)
+    certain = is_named(value, "True")
     found = _FLAGS.get(name)
     if name == "fused" and isinstance(call, cst.Call) and _OPTIMIZERS.search(source.qualified(call.func) or ""):
         found = _fused(source.qualified(call.func) or "")

@@ -40,6 +40,7 @@ from jumar.convert.rules.subject.places import distinct, summary
 from jumar.convert.syntax.literals import literal
 from jumar.convert.syntax.receivers import Receivers
 from jumar.convert.syntax.source import Source
+from jumar.operators.dtypes import dtype as dtype_of
 from jumar.soc import DEFAULT_SOC
 from jumar.soc.profiles import get_soc
 from jumar.soc.support.data import table
@@ -53,17 +54,13 @@ RULE = Rule(
     doc=__doc__,
 )
 
-
-"""The chip whose table is asked: lists of the older ones are as long or longer."""
-
-_NAMES = {
-    "float64": "float64", "double": "float64", "complex128": "complex128", "cdouble": "complex128",
-    "uint16": "uint16", "uint32": "uint32", "uint64": "uint64",
-    "float8_e4m3fn": "float8_e4m3fn", "float8_e5m2": "float8_e5m2", "float8_e4m3fnuz": "float8_e4m3fnuz",
-    "float8_e5m2fnuz": "float8_e5m2fnuz", "DoubleTensor": "float64",
-}  # fmt: skip
-_METHODS = {"double": "float64", "cdouble": "complex128"}
+_LIMITED = frozenset(
+    {"float64", "complex128", "uint16", "uint32", "uint64"}
+    | {"float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"}
+)
+_METHODS = ("double", "cdouble")
 _COMMON = ("mm", "bmm", "convolution", "native_layer_norm", "_softmax", "mul", "sum", "index_select", "cumsum")
+"""Operators that most programs use: a finding names those of them that refuse the dtype."""
 _DEFAULT = ("torch.set_default_dtype", "torch.set_default_tensor_type")
 
 
@@ -73,15 +70,22 @@ def find(context: Context) -> Iterator[Proposal]:
     spans: dict[str, list[Span]] = {}
     for reference in distinct(source.references):
         parts = reference.name.split(".")
-        if parts[0] == "torch" and parts[-1] in _NAMES and (len(parts) == 2 or parts[-1] == "DoubleTensor"):
+        limited = _limited(parts[-1]) if parts[0] == "torch" else None
+        if limited is not None and (len(parts) == 2 or parts[-1] == "DoubleTensor"):
             if not _stays_on_host(source, reference.node):
-                spans.setdefault(_NAMES[parts[-1]], []).append(source.span(reference.node))
+                spans.setdefault(limited, []).append(source.span(reference.node))
         elif reference.name in _DEFAULT and reference.call is not None and _names_double(source, reference.call):
             yield _default(source, reference.call)
     for dtype, place in (*_methods(source), *_strings(source)):
         spans.setdefault(dtype, []).append(place)
     for dtype, places in spans.items():
         yield from _report(source, dtype, places)
+
+
+def _limited(name: str) -> str | None:
+    """Return the dtype that a name (`double`, `DoubleTensor`) means, where NPUs compute with it in part."""
+    found = dtype_of("float64" if name == "DoubleTensor" else name)
+    return found.name if found is not None and found.name in _LIMITED else None
 
 
 def _names_double(source: Source, call: cst.Call) -> bool:
@@ -122,7 +126,7 @@ def _methods(source: Source) -> Iterator[tuple[str, Span]]:
     """Yield calls of `.double()`, but those of a class of this file that defines it."""
     receivers: dict[str, Receivers] = {}
     for node in source.methods:
-        dtype = _METHODS.get(node.attr.value)
+        dtype = _limited(node.attr.value) if node.attr.value in _METHODS else None
         call = source.called(node)
         if dtype is None or call is None or call.args:
             continue
@@ -141,7 +145,7 @@ def _strings(source: Source) -> Iterator[tuple[str, Span]]:
         owner = source.qualified(call.func) if isinstance(call, cst.Call) else None
         if text is None or text.num_fields or (owner or "").partition(".")[0] in ("numpy", "pandas", "builtins"):
             continue
-        dtype = _NAMES.get(text.body.removeprefix("torch."))
+        dtype = _limited(text.body.removeprefix("torch."))
         if dtype is not None and (owner or "torch").startswith("torch"):
             yield dtype, source.span(text.node)
 

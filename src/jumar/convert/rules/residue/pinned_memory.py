@@ -37,6 +37,7 @@ from jumar.convert.model.edits import Proposal
 from jumar.convert.model.spans import Span
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.subject.places import summary
+from jumar.convert.syntax.scopes import is_named
 from jumar.convert.syntax.source import Source
 
 RULE = Rule(
@@ -71,9 +72,9 @@ def _pinned(source: Source) -> Iterator[Span]:
 
 def _keywords(source: Source, name: str) -> Iterator[Span]:
     for argument in source.nodes(cst.Arg):
-        if argument.keyword is not None and argument.keyword.value == name and _is_on(argument.value):
+        if (
+            argument.keyword is not None
+            and argument.keyword.value == name
+            and not is_named(argument.value, "False", "None")
+        ):
             yield source.span(argument)
-
-
-def _is_on(node: cst.BaseExpression) -> bool:
-    return not (isinstance(node, cst.Name) and node.value in ("False", "None"))

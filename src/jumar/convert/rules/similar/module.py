@@ -34,22 +34,21 @@ or of such keys are left.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import libcst as cst
 
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal, Replacement
+from jumar.convert.rules.similar.replacing.forms import Form, written
 from jumar.convert.rules.similar.replacing.replaced import Replaced, finder, left, named, proposals
 from jumar.convert.rules.similar.replacing.spelling import (
     bound_arguments,
     constant,
     has_comment,
-    without_argument,
     without_statement,
 )
-from jumar.convert.rules.subject.context import Context, last_argument
+from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.subject.places import comes_optionally
 from jumar.convert.syntax.source import Reference, Source
 
@@ -63,46 +62,34 @@ RULE = Rule(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
-    new: str
-    parameters: tuple[str, ...]
-    caveat: str
-    dropped: dict[str, tuple[object, ...]] = field(default_factory=dict)
-    added: dict[str, str] = field(default_factory=dict)
-    as_value: bool = True
-    """Whether the class may also be passed around or derived from: its defaults are those of the new one."""
-    positional: int = 3
-
-
 _NORM = "The same parameters and values up to rounding; under autocast the result is float32. "
-_LAYER_NORM = _Form(
+_LAYER_NORM = Form(
     new="torch.nn.LayerNorm", parameters=("normalized_shape", "eps", "elementwise_affine", "memory_efficient"),
-    dropped={"memory_efficient": ()}, caveat=_NORM,
+    dropped={"memory_efficient": ()}, caveat=_NORM, as_value=True,
 )  # fmt: skip
-_RMS_NORM = _Form(
+_RMS_NORM = Form(
     new="torch.nn.RMSNorm", parameters=("normalized_shape", "eps", "elementwise_affine", "memory_efficient"),
-    dropped={"memory_efficient": ()}, added={"eps": "1e-05"}, as_value=False, caveat=_NORM,
+    dropped={"memory_efficient": ()}, added={"eps": "1e-05"}, caveat=_NORM,
 )  # fmt: skip
-_SYNC = _Form(
+_SYNC = Form(
     new="torch.nn.SyncBatchNorm",
     parameters=("num_features", "eps", "momentum", "affine", "track_running_stats", "process_group",
                 "channel_last", "fuse_relu"),
-    dropped={"channel_last": (False,), "fuse_relu": (False,)}, positional=6,
+    dropped={"channel_last": (False,), "fuse_relu": (False,)}, positional=6, as_value=True,
     caveat="It needs DistributedDataParallel with one device a process. ",
 )  # fmt: skip
-_CONVERT = _Form(
+_CONVERT = Form(
     new="torch.nn.SyncBatchNorm.convert_sync_batchnorm", parameters=("module", "process_group", "channel_last"),
-    dropped={"channel_last": (False,)}, positional=2, as_value=False,
+    dropped={"channel_last": (False,)}, positional=2,
     caveat="It needs DistributedDataParallel with one device a process. ",
 )  # fmt: skip
-_DDP = _Form(
+_DDP = Form(
     new="torch.nn.parallel.DistributedDataParallel", parameters=("module", "message_size", "delay_allreduce"),
-    dropped={"message_size": (), "delay_allreduce": ()}, positional=1, as_value=False,
+    dropped={"message_size": (), "delay_allreduce": ()}, positional=1,
     caveat="The same mean of gradients; parameters without one need find_unused_parameters=True. ",
 )  # fmt: skip
 
-_FORMS: dict[str, _Form] = {
+_FORMS: dict[str, Form] = {
     "apex.normalization.FusedLayerNorm": _LAYER_NORM,
     "apex.normalization.fused_layer_norm.FusedLayerNorm": _LAYER_NORM,
     "apex.normalization.FusedRMSNorm": _RMS_NORM,
@@ -125,30 +112,12 @@ def replaceable(context: Context) -> Iterator[Replaced]:
         if not reference.certain:
             continue
         if form is not None and not comes_optionally(source, reference):
-            yield from _module(context, reference, form)
+            if reference.call is not None:
+                yield written(context, RULE, reference, reference.call, form)
+            elif form.as_value:
+                yield named(context, RULE, reference, form.new, [], form.caveat)
         elif reference.name in _DATA_PARALLEL and reference.call is not None:
             yield _data_parallel(context, reference, reference.call)
-
-
-def _module(context: Context, reference: Reference, form: _Form) -> Iterator[Replaced]:
-    source, call = context.source, reference.call
-    if call is None:
-        if form.as_value:
-            yield named(context, RULE, reference, form.new, [], form.caveat)
-        return
-    given = bound_arguments(call, form.parameters, positional=form.positional)
-    if given is None:
-        yield left(context, RULE, reference, "its arguments cannot be told apart here")
-        return
-    for name, harmless in form.dropped.items():
-        value = constant(given[name].value) if name in given else None
-        if name in given and (isinstance(value, cst.CSTNode) or (harmless and value not in harmless)):
-            yield left(context, RULE, reference, f"`{name}` has no equal")
-            return
-    edits = [without_argument(source, call, given[name]) for name in form.dropped if name in given]
-    missing = [f"{name}={value}" for name, value in form.added.items() if name not in given]
-    edits += [last_argument(source, call, ", ".join(missing))] if missing else []
-    yield named(context, RULE, reference, form.new, edits, form.caveat)
 
 
 def _data_parallel(context: Context, reference: Reference, call: cst.Call) -> Replaced:

@@ -31,19 +31,19 @@ load into the new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
-from jumar.convert.model.edits import Proposal, Replacement
-from jumar.convert.rules.similar.replacing.replaced import Replaced, finder, left, named, proposals
-from jumar.convert.rules.similar.replacing.spelling import Arguments, bound_arguments, constant, without_argument
-from jumar.convert.rules.subject.context import Context, last_argument
+from jumar.convert.model.edits import Proposal
+from jumar.convert.rules.similar.replacing.forms import Form, written
+from jumar.convert.rules.similar.replacing.replaced import Replaced, finder, proposals
+from jumar.convert.rules.similar.replacing.spelling import bound_arguments, constant
+from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.subject.places import comes_optionally
-from jumar.convert.syntax.source import Reference, Source
 
 RULE = Rule(
     code="JM146",
@@ -55,23 +55,8 @@ RULE = Rule(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Form:
-    """How one optimizer is written with PyTorch's."""
-
-    new: str
-    parameters: tuple[str, ...]
-    positional: int
-    """How many parameters have the same place in both."""
-    dropped: Mapping[str, tuple[object, ...]]
-    """Parameter without an equal -> values with which it changes nothing; () for any constant."""
-    added: Mapping[str, str] = field(default_factory=dict)
-    """Parameter -> its default there, written out because PyTorch's is another."""
-    caveat: str = ""
-
-
 _SAME = "The same formula, rounded otherwise; more kernels a step. A saved state of the old optimizer does not load. "
-_ADAM = _Form(
+_ADAM = Form(
     new="torch.optim.AdamW",
     parameters=("params", "lr", "bias_correction", "betas", "eps", "adam_w_mode", "weight_decay", "amsgrad",
                 "set_grad_none", "capturable", "master_weights"),
@@ -81,33 +66,25 @@ _ADAM = _Form(
         "master_weights": (False,), "amsgrad": (False,),
     },
     added={"weight_decay": "0.0"},
-    caveat=_SAME,
+    caveat=_SAME, needed="params",
 )  # fmt: skip
-_SGD = _Form(
+_SGD = Form(
     new="torch.optim.SGD",
-    parameters=(
-        "params",
-        "lr",
-        "momentum",
-        "dampening",
-        "weight_decay",
-        "nesterov",
-        "wd_after_momentum",
-        "materialize_master_grads",
-        "set_grad_none",
-    ),
+    parameters=("params", "lr", "momentum", "dampening", "weight_decay", "nesterov", "wd_after_momentum",
+                "materialize_master_grads", "set_grad_none"),
     positional=6,
     dropped={"wd_after_momentum": (False,), "materialize_master_grads": (), "set_grad_none": ()},
-    caveat=_SAME + "zero_grad sets gradients to None. ",
-)
-_ADAGRAD = _Form(
+    caveat=_SAME + "zero_grad sets gradients to None. ", needed="params",
+)  # fmt: skip
+_ADAGRAD = Form(
     new="torch.optim.Adagrad",
     parameters=("params", "lr", "eps", "weight_decay", "set_grad_none", "adagrad_w_mode"),
     positional=2,
     dropped={"set_grad_none": (), "adagrad_w_mode": (False,)},
     caveat=_SAME,
+    needed="params",
 )
-_BNB = _Form(
+_BNB = Form(
     new="torch.optim.AdamW",
     parameters=("params", "lr", "betas", "eps", "weight_decay", "amsgrad", "optim_bits", "args", "min_8bit_size",
                 "percentile_clipping", "block_wise", "is_paged"),
@@ -118,9 +95,10 @@ _BNB = _Form(
     },
     caveat="States are float32 instead of 8 bits: four times the memory, and results without the error of "
     "quantisation. A saved state of the old optimizer does not load. ",
+    needed="params",
 )  # fmt: skip
 
-_FORMS: dict[str, _Form] = {
+_FORMS: dict[str, Form] = {
     "apex.optimizers.FusedAdam": _ADAM,
     "apex.optimizers.fused_adam.FusedAdam": _ADAM,
     "apex.optimizers.FusedSGD": _SGD,
@@ -140,41 +118,15 @@ def replaceable(context: Context) -> Iterator[Replaced]:
         form = _FORMS.get(reference.name)
         if form is None or reference.call is None or not reference.certain or comes_optionally(source, reference):
             continue
-        yield _replace(context, reference, reference.call, form)
+        yield written(context, RULE, reference, reference.call, _as_called(form, reference.call))
 
 
-def _replace(context: Context, reference: Reference, call: cst.Call, form: _Form) -> Replaced:
-    source = context.source
-    given = bound_arguments(call, form.parameters, positional=form.positional)
-    if given is None or "params" not in given:
-        return left(context, RULE, reference, "its arguments cannot be told apart here")
-    new = form.new
-    if "adam_w_mode" in given and constant(given["adam_w_mode"].value) in (False, 0):
-        new = "torch.optim.Adam"
-    bad = _without_equal(given, form, new)
-    if bad:
-        return left(context, RULE, reference, f"`{bad}` has no equal")
-    edits = _without(source, call, [given[name] for name in form.parameters if name in form.dropped and name in given])
-    if form.added:
-        missing = [f"{name}={value}" for name, value in form.added.items() if name not in given]
-        edits += [last_argument(source, call, ", ".join(missing))] if missing else []
-    return named(context, RULE, reference, new, edits, form.caveat)
-
-
-def _without_equal(given: Arguments, form: _Form, new: str) -> str:
-    """Return the first argument that would change what the optimizer does, or an empty text."""
-    for name, harmless in form.dropped.items():
-        if name not in given or (name == "adam_w_mode" and new == "torch.optim.Adam"):
-            continue
-        value = constant(given[name].value)
-        if isinstance(value, cst.CSTNode) or (harmless and value not in harmless):
-            return name
-    return ""
-
-
-def _without(source: Source, call: cst.Call, gone: list[cst.Arg]) -> list[Replacement]:
-    """Return deletions of arguments; they stand behind `params`, so each takes the comma before it."""
-    return [without_argument(source, call, argument) for argument in gone]
+def _as_called(form: Form, call: cst.Call) -> Form:
+    """Return the form of apex's Adam that the call asks for: with `adam_w_mode=False` it is Adam, not AdamW."""
+    given = bound_arguments(call, form.parameters, positional=form.positional) or {}
+    if "adam_w_mode" not in given or constant(given["adam_w_mode"].value) not in (False, 0):
+        return form
+    return replace(form, new="torch.optim.Adam", dropped={**form.dropped, "adam_w_mode": ()})
 
 
 def find(context: Context) -> Iterator[Proposal]:

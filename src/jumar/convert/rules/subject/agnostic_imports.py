@@ -5,16 +5,17 @@ Not a rule of its own; `torch_cuda_import` asks it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath
 
 import libcst as cst
 
 from jumar.convert.model.edits import Replacement
+from jumar.convert.model.spans import Span
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.syntax.literals import literal
 from jumar.convert.syntax.scopes import dotted_name
-from jumar.convert.syntax.source import Reference, imported_name
+from jumar.convert.syntax.source import Reference, Source, imported_name
 
 IMPORT_TORCH = "import torch"
 
@@ -96,28 +97,28 @@ class Uses:
         names = list(statement.names)
         if len(gone) == len(names):
             return self.drop(statement)
-        edits = list(_cuts(self._context, names, gone))
+        edits = list(without_items(self._source, names, gone))
         whole = self._source.text.text
         return None if any("#" in whole[edit.start : edit.end] for edit in edits) else edits
 
 
-def _cuts(context: Context, names: list[cst.ImportAlias], gone: list[cst.ImportAlias]) -> Iterator[Replacement]:
-    """Cut each item that goes up to the next one; the last ones from the end of the one before."""
-    starts = [context.source.span(alias.name)[0] for alias in names]
-    kept = [index for index, alias in enumerate(names) if alias not in gone]
-    for index, alias in enumerate(names):
-        if alias not in gone:
-            continue
-        if index < kept[-1]:
-            yield Replacement(starts[index], starts[index + 1], "")
-        elif index == kept[-1] + 1:
-            yield Replacement(alias_end(context, names[kept[-1]]), alias_end(context, names[-1]), "")
+def without_items(
+    source: Source, names: Sequence[cst.ImportAlias], gone: Sequence[cst.ImportAlias]
+) -> Iterator[Replacement]:
+    """Yield the deletions of items, each up to the next one; the last ones go from the end of the last one kept."""
+    spans = [item_span(source, alias) for alias in names]
+    kept = max(index for index, alias in enumerate(names) if alias not in gone)
+    for index, alias in enumerate(names[:kept]):
+        if alias in gone:
+            yield Replacement(spans[index][0], spans[index + 1][0], "")
+    if kept + 1 < len(names):
+        yield Replacement(spans[kept][1], spans[-1][1], "")
 
 
-def alias_end(context: Context, alias: cst.ImportAlias) -> int:
-    """Return the offset where an import item ends."""
+def item_span(source: Source, alias: cst.ImportAlias) -> Span:
+    """Return the span of an import item with its new name."""
     node = alias.asname.name if alias.asname is not None else alias.name
-    return context.source.span(node)[1]
+    return source.span(alias.name)[0], source.span(node)[1]
 
 
 def item_name(alias: cst.ImportAlias, statement: cst.ImportFrom) -> str:

@@ -123,11 +123,3 @@ def _strings(source: Source, start: int, end: int) -> Iterator[tuple[int, int]]:
         low, high = source.span(node)
         if start <= low < end and "\n" in source.text.text[low:high]:
             yield low, high
-
-
-def top_level(source: Source, node: cst.CSTNode) -> Statement | None:
-    """Return the statement of the module that `node` stands in."""
-    for around in (node, *source.ancestors(node)):
-        if source.parent(around) is source.module:
-            return around if isinstance(around, (cst.SimpleStatementLine, cst.BaseCompoundStatement)) else None
-    return None

@@ -5,14 +5,22 @@ The facts are a packaged table (`convert/model/data/counterparts.json`), kept by
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
 from jumar.base.findings import Severity
+from jumar.convert.model.api_map import packaged
+
+ValueT = TypeVar("ValueT")
+
+
+def nearest(table: Mapping[str, ValueT], name: str) -> ValueT | None:
+    """Return what a table holds under a dotted name, or under its longest prefix that the table has."""
+    while name and name not in table:
+        name = name.rpartition(".")[0]
+    return table.get(name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,30 +56,18 @@ class Library:
 
     def use(self, rest: str) -> LibraryUse | None:
         """Return what is known of the name `rest` below the library, or of the longest prefix of it."""
-        while rest:
-            if rest in self.uses:
-                return self.uses[rest]
-            rest = rest.rpartition(".")[0]
-        return None
+        return nearest(self.uses, rest)
 
 
 @lru_cache(maxsize=1)
 def libraries() -> Mapping[str, Library]:
     """Return every library of the table by its import name (`nvidia.dali`)."""
-    text = resources.files("jumar.convert.model").joinpath("data/counterparts.json").read_text(encoding="utf-8")
-    rows: list[dict[str, Any]] = json.loads(text)["libraries"]
-    return {row["name"]: _library(row) for row in rows}
+    return {row["name"]: _library(row) for row in packaged("counterparts")["libraries"]}
 
 
 def library_of(name: str) -> Library | None:
     """Return the library that a qualified name (`apex.optimizers.FusedAdam`) belongs to, or None."""
-    known = libraries()
-    prefix = name
-    while prefix:
-        if prefix in known:
-            return known[prefix]
-        prefix = prefix.rpartition(".")[0]
-    return None
+    return nearest(libraries(), name)
 
 
 def use_of(name: str) -> tuple[Library, LibraryUse] | None:

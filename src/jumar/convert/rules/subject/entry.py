@@ -11,6 +11,7 @@ from jumar.convert.rules.subject.code import Statement, lines_before, start_of
 from jumar.convert.rules.subject.names import argument, descendants_here
 from jumar.convert.syntax.literals import literal
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import is_docstring
 
 _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn")
 
@@ -57,18 +58,10 @@ def _guard(source: Source) -> Entry | None:
 
 def _first_of(body: cst.BaseSuite, place: str) -> Entry | None:
     statements = list(body.body) if isinstance(body, cst.IndentedBlock) else []
-    if len(statements) > 1 and _is_docstring(statements[0]):
+    if len(statements) > 1 and is_docstring(statements[0]):
         statements = statements[1:]
     first = statements[0] if statements else None
     return Entry(first, place) if isinstance(first, (cst.SimpleStatementLine, cst.BaseCompoundStatement)) else None
-
-
-def _is_docstring(statement: cst.CSTNode) -> bool:
-    return (
-        isinstance(statement, cst.SimpleStatementLine)
-        and isinstance(statement.body[0], cst.Expr)
-        and isinstance(statement.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
-    )
 
 
 def _first_use(source: Source) -> Entry | None:

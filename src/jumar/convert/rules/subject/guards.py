@@ -19,7 +19,7 @@ from jumar.convert.syntax.alternatives import has_twin
 from jumar.convert.syntax.devices import callee_name, target_names
 from jumar.convert.syntax.literals import literal
 from jumar.convert.syntax.source import Source
-from jumar.convert.syntax.tree import syntax_children
+from jumar.convert.syntax.tree import descendants, leaves
 
 _WORD = re.compile(r"\w+")
 
@@ -103,7 +103,7 @@ def _follow(source: Source, site: _Site, child: cst.CSTNode, parent: cst.CSTNode
     function_name = [function.name.value] if function is not None else []
     if isinstance(parent, (cst.If, cst.While)):
         site.guarded.extend(_branch(source, parent, negative))
-        if negative and _leaves(parent.body):
+        if negative and leaves(parent.body):
             site.near.extend(function_name)
     elif isinstance(parent, cst.IfExp):
         site.guarded.append(parent.orelse if negative else parent.body)
@@ -132,13 +132,13 @@ def _branch(source: Source, node: cst.If | cst.While, negative: bool) -> Iterato
         yield node.orelse
     if _raises(node.body):
         yield from (part for part in _statements_after(source, node) if isinstance(part, cst.SimpleStatementLine))
-    elif _leaves(node.body):
+    elif leaves(node.body):
         yield from _statements_after(source, node)
 
 
 def _message_words(message: cst.CSTNode | None) -> Iterator[str]:
     """Yield the words of an assertion's message, which may name what needs CUDA."""
-    texts = [] if message is None else [part for part in _descendants(message) if isinstance(part, cst.SimpleString)]
+    texts = [] if message is None else [part for part in descendants(message) if isinstance(part, cst.SimpleString)]
     for text in texts:
         yield from _WORD.findall(text.raw_value)
 
@@ -149,30 +149,14 @@ def _raises(body: cst.BaseSuite) -> bool:
     return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Raise)
 
 
-def _leaves(body: cst.BaseSuite) -> bool:
-    """Tell whether a suite ends by leaving (return, raise, continue, break)."""
-    last = body.body[-1] if body.body else None
-    if isinstance(last, cst.SimpleStatementLine):
-        last = last.body[-1]
-    return isinstance(last, (cst.Return, cst.Raise, cst.Continue, cst.Break))
-
-
 def _statements_after(source: Source, node: cst.CSTNode) -> Iterable[cst.CSTNode]:
     parent = source.parent(node)
     body = list(getattr(parent, "body", ())) if isinstance(parent, (cst.IndentedBlock, cst.Module)) else []
     return body[body.index(node) + 1 :] if node in body else []
 
 
-def _descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack.extend(syntax_children(current))
-
-
 def _identifiers(node: cst.CSTNode) -> Iterator[str]:
-    for found in _descendants(node):
+    for found in descendants(node):
         if isinstance(found, cst.Name):
             yield found.value
         elif isinstance(found, cst.Arg) and found.keyword is not None:
@@ -181,7 +165,7 @@ def _identifiers(node: cst.CSTNode) -> Iterator[str]:
 
 def _cuda_only_calls(node: cst.CSTNode, is_edited: Callable[[cst.CSTNode], bool]) -> Iterator[str]:
     """Yield names of CUDA-only things that guarded code calls, or switches on by a keyword."""
-    for found in _descendants(node):
+    for found in descendants(node):
         if isinstance(found, cst.Call) and not is_edited(found.func):
             yield from (name for name in _identifiers(found.func) if calls_cuda_only(name))
             for argument in found.args:
@@ -197,7 +181,7 @@ def _cuda_only_calls(node: cst.CSTNode, is_edited: Callable[[cst.CSTNode], bool]
 
 def _moves_data(source: Source, node: cst.CSTNode) -> bool:
     """Tell whether code names the accelerator itself: a device string, `.cuda()`, or torch.cuda."""
-    for found in _descendants(node):
+    for found in descendants(node):
         if isinstance(found, cst.Attribute) and found.attr.value == "cuda":
             return True
         text = literal(source, found)

@@ -9,9 +9,9 @@ import libcst as cst
 
 from jumar.convert.rules.subject.context import keyword
 from jumar.convert.syntax.devices import callee_name
-from jumar.convert.syntax.scopes import Scope, dotted_name
+from jumar.convert.syntax.scopes import Scope, last_name
 from jumar.convert.syntax.source import Source
-from jumar.convert.syntax.tree import syntax_children
+from jumar.convert.syntax.tree import descendants, syntax_children
 
 FLUENT = frozenset(
     {"to", "cuda", "npu", "cpu", "eval", "train", "half", "float", "double", "bfloat16", "requires_grad_"}
@@ -19,15 +19,6 @@ FLUENT = frozenset(
 """Methods that give back the object, or a copy of it on a device, that they are called on."""
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\d+")
-
-
-def descendants(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """Yield `node` and every syntax node in it, in source order."""
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        yield current
-        stack.extend(reversed(list(syntax_children(current))))
 
 
 def descendants_here(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -99,13 +90,6 @@ def pairs(target: cst.CSTNode, value: cst.BaseExpression) -> Iterator[tuple[str,
         yield name, value
 
 
-def last_name(node: cst.CSTNode) -> str:
-    """Return `loader` for `loader` and `self.loader`, empty for what has no name."""
-    if isinstance(node, cst.Attribute):
-        return node.attr.value
-    return node.value if isinstance(node, cst.Name) else ""
-
-
 def argument(call: cst.Call, index: int, name: str) -> cst.BaseExpression | None:
     """Return the value passed for the parameter `name` at position `index`, or None."""
     named = keyword(call, name)
@@ -156,13 +140,3 @@ def method_calls(node: cst.CSTNode, name: str) -> Iterator[cst.Call]:
     for found in descendants_here(node):
         if isinstance(found, cst.Call) and isinstance(found.func, cst.Attribute) and callee_name(found) == name:
             yield found
-
-
-def dotted(node: cst.CSTNode) -> str:
-    """Return `a.b.c` for a chain of attributes on a name, empty for others."""
-    return dotted_name(node) or ""
-
-
-def is_none(node: cst.BaseExpression) -> bool:
-    """Tell whether an expression is `None`."""
-    return isinstance(node, cst.Name) and node.value == "None"

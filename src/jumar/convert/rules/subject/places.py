@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
 import libcst as cst
 
@@ -12,42 +13,37 @@ from jumar.base.text import listing
 from jumar.convert.model.edits import Proposal
 from jumar.convert.model.project import ProjectFacts
 from jumar.convert.model.spans import Span
+from jumar.convert.syntax.scopes import is_named
 from jumar.convert.syntax.source import Reference, Source
 
 _MAX_LINES = 12
 
 
+_TRIES = (cst.Try, cst.TryStar)
+
+
 def is_optional(source: Source, node: cst.CSTNode) -> bool:
     """Tell whether `node` runs only where asked for: in the body of a `try`, under an `if`, or in a function."""
-    child: cst.CSTNode = node
-    for around in source.ancestors(node):
-        if isinstance(around, (cst.Try, cst.TryStar)) and around.body is child and _catches_imports(around):
-            return True
-        if isinstance(around, cst.If) and child in (around.body, around.orelse) and not _is_main_guard(around):
-            return True
-        if isinstance(around, cst.FunctionDef):
-            return True
-        child = around
-    return False
-
-
-def _catches_imports(node: cst.Try | cst.TryStar) -> bool:
-    return bool(node.handlers)
-
-
-def _is_main_guard(node: cst.If) -> bool:
-    test = node.test
-    return isinstance(test, cst.Comparison) and isinstance(test.left, cst.Name) and test.left.value == "__name__"
+    return any(not isinstance(around, _TRIES) or around.handlers for around in _deciding(source, node))
 
 
 def is_tried(source: Source, node: cst.CSTNode) -> bool:
     """Tell whether `node` stands in the body of a `try` that catches something."""
-    child: cst.CSTNode = node
-    for around in source.ancestors(node):
-        if isinstance(around, (cst.Try, cst.TryStar)) and around.body is child and _catches_imports(around):
-            return True
-        child = around
-    return False
+    return any(isinstance(around, _TRIES) and around.handlers for around in _deciding(source, node))
+
+
+def _deciding(source: Source, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the `try`, the `if` (but the main guard) and the functions around `node`, innermost first."""
+    for child, around in pairwise((node, *source.ancestors(node))):
+        tried = isinstance(around, _TRIES) and around.body is child
+        chosen = isinstance(around, cst.If) and child in (around.body, around.orelse) and not _is_main_guard(around)
+        if tried or chosen or isinstance(around, cst.FunctionDef):
+            yield around
+
+
+def _is_main_guard(node: cst.If) -> bool:
+    test = node.test
+    return isinstance(test, cst.Comparison) and is_named(test.left, "__name__")
 
 
 def comes_optionally(source: Source, reference: Reference) -> bool:
@@ -56,18 +52,9 @@ def comes_optionally(source: Source, reference: Reference) -> bool:
     if not isinstance(root, cst.Name):
         return False
     imports = [binding.node for binding in source.scope(root).bindings_of(root.value) if binding.kind == "import"]
-    return bool(imports) and all(_is_conditional(source, node) for node in imports)
-
-
-def _is_conditional(source: Source, node: cst.CSTNode) -> bool:
-    child: cst.CSTNode = node
-    for around in source.ancestors(node):
-        if isinstance(around, (cst.Try, cst.TryStar)) and around.body is child:
-            return True
-        if isinstance(around, cst.If) and child in (around.body, around.orelse) and not _is_main_guard(around):
-            return True
-        child = around
-    return False
+    return bool(imports) and all(
+        any(not isinstance(around, cst.FunctionDef) for around in _deciding(source, node)) for node in imports
+    )
 
 
 def is_own_module(source: Source, project: ProjectFacts, name: str) -> bool:
@@ -129,8 +116,3 @@ def distinct(references: Iterable[Reference]) -> Iterator[Reference]:
         if reference.node not in seen:
             seen.add(reference.node)
             yield reference
-
-
-def is_literal_true(node: cst.BaseExpression) -> bool:
-    """Tell whether an expression is the constant True."""
-    return isinstance(node, cst.Name) and node.value == "True"

@@ -14,6 +14,7 @@ import libcst as cst
 from jumar.convert.model.edits import Replacement
 from jumar.convert.syntax.scopes import dotted_name
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import is_docstring
 
 ImportNode = cst.Import | cst.ImportFrom
 
@@ -118,7 +119,7 @@ def _above_comments(text: str, start: int) -> int:
 def statements(source: Source) -> Iterator[cst.CSTNode]:
     """Yield the module's statements after its docstring and `__future__` imports."""
     body = list(source.module.body)
-    if body and _is_docstring(body[0]):
+    if body and is_docstring(body[0]):
         body = body[1:]
     for index, statement in enumerate(body):
         if not _is_future(statement):
@@ -152,12 +153,6 @@ def head(source: Source, limit: int, edits: Sequence[Replacement] = ()) -> Place
 
 def _is_free(place: Place, edits: Sequence[Replacement]) -> bool:
     return not any(edit.start < place.offset < edit.end for edit in edits)
-
-
-def _is_docstring(statement: cst.CSTNode) -> bool:
-    if not isinstance(statement, cst.SimpleStatementLine) or not isinstance(statement.body[0], cst.Expr):
-        return False
-    return isinstance(statement.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
 
 
 def _is_future(statement: cst.CSTNode) -> bool:

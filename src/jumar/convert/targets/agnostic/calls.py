@@ -9,6 +9,7 @@ import libcst as cst
 
 from jumar.convert.model.api_map import missing_parameters, renamed_parameters
 from jumar.convert.model.edits import Replacement
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Reference, Source
 from jumar.convert.targets.agnostic.accelerator_names import ANYWHERE, ON_CPU_MODULE, TAKES_DEVICE, Neutral, neutral
 from jumar.convert.targets.base import Edits, Rewrite
@@ -177,5 +178,5 @@ def _takes_index(call: cst.Call | None) -> bool:
     value = call.args[0].value
     if isinstance(value, cst.Integer):
         return True
-    name = value.attr.value if isinstance(value, cst.Attribute) else value.value if isinstance(value, cst.Name) else ""
+    name = last_name(value)
     return _INDEX.search(name) is not None

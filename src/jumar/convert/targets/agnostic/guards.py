@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from jumar.convert.model.edits import Replacement
 from jumar.convert.syntax.literals import Literal, literal
 from jumar.convert.syntax.source import Source
-from jumar.convert.syntax.tree import syntax_children
+from jumar.convert.syntax.tree import descendants
 from jumar.convert.targets.agnostic import strings as agnostic_strings
 from jumar.convert.targets.base import Edits
 from jumar.convert.targets.module_names import ModuleNames
@@ -77,9 +75,7 @@ def chained(source: Source, node: cst.Comparison, text: Literal, word: str, cpu:
 
 def _may_act(node: cst.CSTNode) -> bool:
     """Tell whether evaluating an expression calls something, so that it must not be skipped."""
-    if isinstance(node, (cst.Call, cst.Await, cst.NamedExpr)):
-        return True
-    return any(_may_act(child) for child in syntax_children(node))
+    return any(isinstance(found, (cst.Call, cst.Await, cst.NamedExpr)) for found in descendants(node))
 
 
 def _joined(source: Source, node: cst.Comparison, edits: list[Replacement], tail: str) -> Edits:
@@ -116,16 +112,10 @@ def _handled_elsewhere(source: Source, node: cst.Comparison) -> list[str]:
         branch = source.parent(branch)
     found: set[str] = set()
     while isinstance(branch, cst.If):
-        found |= {word for word in _strings(branch.test) if word in _OTHERS}
+        texts = (node.raw_value for node in descendants(branch.test) if isinstance(node, cst.SimpleString))
+        found |= _OTHERS.intersection(texts)
         branch = branch.orelse
     return sorted(found)
-
-
-def _strings(node: cst.CSTNode) -> Iterator[str]:
-    if isinstance(node, cst.SimpleString):
-        yield node.raw_value
-    for child in syntax_children(node):
-        yield from _strings(child)
 
 
 def _with_ends(source: Source, node: cst.Comparison, edits: list[Replacement], prefix: str, suffix: str) -> Edits:

@@ -12,6 +12,7 @@ import libcst as cst
 from jumar.convert.model.api_map import Counterpart
 from jumar.convert.model.edits import Replacement
 from jumar.convert.syntax.literals import Literal, literal
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Reference, Source
 from jumar.convert.targets.agnostic import guards as agnostic_guards
 from jumar.convert.targets.agnostic import strings as agnostic_strings
@@ -161,7 +162,7 @@ def is_device(source: Source, node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.Call):
         is_format = isinstance(node.func, cst.Attribute) and literal(source, node.func.value) is not None
         return is_format or source.qualified(node.func) in ("torch.device", "builtins.str")
-    name = node.attr.value if isinstance(node, cst.Attribute) else node.value if isinstance(node, cst.Name) else ""
+    name = last_name(node)
     return _DEVICE_NAME.search(name) is not None and _INDEX_NAME.search(name) is None
 
 

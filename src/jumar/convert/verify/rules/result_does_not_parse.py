@@ -25,14 +25,13 @@ No edit is made.
 
 from __future__ import annotations
 
-import ast
 import json
 import sys
-import warnings
 from collections.abc import Iterator
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
+from jumar.convert.model.text import parse_python
 from jumar.convert.verify.pair import NOTEBOOK, PYTHON, Pair, notebook_cells
 
 RULE = Rule(
@@ -59,14 +58,12 @@ def find(pair: Pair) -> Iterator[Finding]:
 
 
 def _python_error(code: bytes | str) -> SyntaxError | None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            ast.parse(code)
-        except SyntaxError as error:
-            return error
-        except (ValueError, RecursionError) as error:
-            return SyntaxError(str(error))
+    try:
+        parse_python(code)
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError) as error:
+        return SyntaxError(str(error))
     return None
 
 

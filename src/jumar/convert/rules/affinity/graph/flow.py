@@ -15,6 +15,7 @@ import libcst as cst
 from jumar.convert.rules.affinity.graph.expressions import BINARY, Definition, Expr
 from jumar.convert.rules.affinity.graph.operators import operator_of
 from jumar.convert.rules.subject.names import descendants_here, root_name
+from jumar.convert.syntax.scopes import is_named, last_name
 from jumar.convert.syntax.source import Source
 
 
@@ -255,8 +256,8 @@ def _constant(node: cst.BaseExpression) -> Expr | None:
         inner = _constant(node.expression)
         if inner is not None and isinstance(inner.value, int | float):
             return Expr("constant", value=-inner.value, node=node)
-    if isinstance(node, cst.Name) and node.value in ("True", "False", "None"):
-        return Expr("constant", value={"True": True, "False": False, "None": None}[node.value], node=node)
+    if is_named(node, "True", "False", "None"):
+        return Expr("constant", value={"True": True, "False": False, "None": None}[last_name(node)], node=node)
     return None
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from jumar.convert.rules.subject.names import last_name
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
 
 _ALIASES = {

@@ -15,8 +15,8 @@ from jumar.convert.model.edits import Replacement
 from jumar.convert.rules.affinity.graph.expressions import Definition, Expr
 from jumar.convert.rules.affinity.graph.flow import Flow, Site
 from jumar.convert.rules.subject.code import deleted
-from jumar.convert.rules.subject.names import descendants
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import descendants
 
 
 class RewriteError(Exception):

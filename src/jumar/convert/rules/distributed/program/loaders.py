@@ -11,6 +11,8 @@ from jumar.convert.rules.distributed.program.change import Change, replaced
 from jumar.convert.rules.distributed.program.flow import Holder
 from jumar.convert.rules.distributed.program.training import LOADERS, Training, Unclear
 from jumar.convert.rules.subject.context import keyword
+from jumar.convert.rules.subject.names import argument
+from jumar.convert.syntax.scopes import is_named
 
 _HELPER = frozenset({"training_loader"})
 
@@ -44,11 +46,11 @@ def _check(training: Training, call: cst.Call) -> None:
     """Raise Unclear for a loader that DistributedSampler cannot feed."""
     for name in ("sampler", "batch_sampler"):
         given = keyword(call, name)
-        if given is not None and not (isinstance(given.value, cst.Name) and given.value.value == "None"):
+        if given is not None and not (is_named(given.value, "None")):
             raise Unclear(f"the training loader has a {name} of its own", call, "Make it choose this rank's samples.")
     if len([arg for arg in call.args if arg.keyword is None and not arg.star]) > 3:
         raise Unclear("the training loader is given its sampler by position", call, "Name the argument.")
-    dataset = dataset_of(call)
+    dataset = argument(call, 0, "dataset")
     owner = training.flow.instance_class(dataset) if dataset is not None else None
     if owner is not None and _is_iterable(training, owner):
         raise Unclear(
@@ -61,15 +63,6 @@ def _check(training: Training, call: cst.Call) -> None:
 def _is_iterable(training: Training, owner: cst.ClassDef) -> bool:
     names = {training.source.qualified(base.value) or "" for base in owner.bases}
     return any(name.endswith("IterableDataset") for name in names)
-
-
-def dataset_of(call: cst.Call) -> cst.BaseExpression | None:
-    """Return the data set a DataLoader is given."""
-    named = keyword(call, "dataset")
-    if named is not None:
-        return named.value
-    first = call.args[0] if call.args else None
-    return first.value if first is not None and first.keyword is None and not first.star else None
 
 
 def _evaluated(training: Training) -> Iterator[Change]:
@@ -103,7 +96,7 @@ def training_datasets(training: Training) -> set[Holder]:
     others: set[Holder] = set()
     for call in training.source.nodes(cst.Call):
         if training.source.qualified(call.func) in LOADERS:
-            dataset = dataset_of(call)
+            dataset = argument(call, 0, "dataset")
             holder = training.flow.holder(dataset) if dataset is not None else None
             if holder is not None:
                 (found if call in training.loaders else others).add(holder)

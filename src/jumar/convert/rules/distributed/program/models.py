@@ -19,9 +19,10 @@ from jumar.convert.rules.distributed.program.entry import main_guard
 from jumar.convert.rules.distributed.program.flow import Holder
 from jumar.convert.rules.distributed.program.library_names import MODULE_METHODS
 from jumar.convert.rules.distributed.program.training import Model, Training, Unclear
-from jumar.convert.rules.subject.context import uses_of
+from jumar.convert.rules.subject.context import keyword, uses_of
 from jumar.convert.syntax.devices import callee_name
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import descendants
 
 _DATA_PARALLEL = (
     "torch.nn.DataParallel",
@@ -280,9 +281,7 @@ def _advice(training: Training) -> Iterator[Change]:
             )
             break
     for call in source.nodes(cst.Call):
-        reduction = next(
-            (arg for arg in call.args if arg.keyword is not None and arg.keyword.value == "reduction"), None
-        )
+        reduction = keyword(call, "reduction")
         if reduction is not None and source.code(reduction.value)[1:-1] == "sum" and _in_step(training, call):
             yield Change(
                 span=source.span(call.func),
@@ -327,10 +326,4 @@ def _accumulation(training: Training) -> Iterator[Change]:
 
 def _counts(condition: cst.If) -> bool:
     """Tell whether a test is about a remainder, as of `(i + 1) % accumulate == 0`."""
-    found: list[cst.CSTNode] = [condition.test]
-    while found:
-        node = found.pop()
-        if isinstance(node, cst.Modulo):
-            return True
-        found.extend(node.children)
-    return False
+    return any(isinstance(node, cst.Modulo) for node in descendants(condition.test))

@@ -14,6 +14,7 @@ from jumar.convert.rules.distributed.program.training import Unclear
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.syntax.devices import place_of
 from jumar.convert.syntax.literals import Literal, literals
+from jumar.convert.syntax.scopes import is_named
 from jumar.convert.syntax.source import Source
 
 _NUMBERED = re.compile(r"(?:cuda|npu):(\d+)")
@@ -99,7 +100,7 @@ def _number_argument(source: Source, call: cst.Call) -> cst.BaseExpression | Non
     found = next(iter((*positional, *named)), None)
     if found is None or isinstance(found, (cst.SimpleString, cst.FormattedString, cst.Call, cst.BinaryOperation)):
         return None
-    if isinstance(found, cst.Name) and found.value in ("None", "True", "False"):
+    if is_named(found, "None", "True", "False"):
         return None
     return found
 

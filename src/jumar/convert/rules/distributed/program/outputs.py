@@ -21,6 +21,7 @@ from jumar.convert.rules.distributed.program.library_names import (
 )
 from jumar.convert.rules.distributed.program.training import Training
 from jumar.convert.rules.subject.context import has_star, keyword, last_argument
+from jumar.convert.rules.subject.names import argument
 from jumar.convert.syntax.literals import literal
 
 _FILE_MODE = re.compile(r"[wax]")
@@ -57,9 +58,9 @@ def _written(training: Training, call: cst.Call, name: str) -> Iterator[Change]:
     if name in WRITES or is_method:
         yield _only_on_rank0(training, call)
     elif name == "builtins.open" and _opens_to_write(source_mode(training, call)):
-        yield _path(training, call, 0, ("file",))
+        yield _path(training, call, "file")
     elif name == "logging.FileHandler":
-        yield _path(training, call, 0, ("filename",))
+        yield _path(training, call, "filename")
     elif name == "logging.basicConfig" and (named := keyword(call, "filename")) is not None:
         yield _path_of(training, named.value)
     elif name in WRITERS:
@@ -98,9 +99,7 @@ def _only_on_rank0(training: Training, call: cst.Call) -> Change:
 
 def source_mode(training: Training, call: cst.Call) -> str:
     """Return the mode a call of `open` is given, as far as it is written there."""
-    given = keyword(call, "mode")
-    positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-    node = given.value if given is not None else positional[1] if len(positional) > 1 else None
+    node = argument(call, 1, "mode")
     text = literal(training.source, node) if node is not None else None
     return text.body if text is not None else ""
 
@@ -109,10 +108,8 @@ def _opens_to_write(mode: str) -> bool:
     return _FILE_MODE.search(mode) is not None
 
 
-def _path(training: Training, call: cst.Call, index: int, names: tuple[str, ...]) -> Change:
-    positional = [arg.value for arg in call.args if arg.keyword is None and not arg.star]
-    named = [arg.value for arg in call.args if arg.keyword is not None and arg.keyword.value in names]
-    found = positional[index] if len(positional) > index else named[0] if named else None
+def _path(training: Training, call: cst.Call, name: str) -> Change:
+    found = argument(call, 0, name)
     if found is not None:
         return _path_of(training, found)
     return Change(

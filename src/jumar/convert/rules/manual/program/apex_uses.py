@@ -9,8 +9,9 @@ import libcst as cst
 from jumar.convert.rules.manual.program.training_step import StepError
 from jumar.convert.rules.subject.code import statement_of
 from jumar.convert.rules.subject.context import keyword
-from jumar.convert.rules.subject.names import last_name
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Reference, Source
+from jumar.convert.syntax.tree import descendants
 
 _DROPPED = frozenset(
     {"opt_level", "loss_scale", "keep_batchnorm_fp32", "cast_model_outputs", "cast_model_type", "verbosity"}
@@ -91,13 +92,9 @@ def _initialize(source: Source, call: cst.Call) -> Initialize:
     if unknown or len(positional) > 2:
         raise StepError(f"amp.initialize is given {', '.join(sorted(unknown)) or 'positional options'}")
     for arg in call.args:
-        if arg.keyword is not None and any(isinstance(node, cst.Call) for node in _nodes(arg.value)):
+        if arg.keyword is not None and any(isinstance(node, cst.Call) for node in descendants(arg.value)):
             raise StepError("amp.initialize is given the result of a call as an option")
     return Initialize(line, parent.targets[0].target, call)
-
-
-def _nodes(node: cst.CSTNode) -> list[cst.CSTNode]:
-    return [node, *(inner for child in node.children for inner in _nodes(child))]
 
 
 def _scaled(source: Source, call: cst.Call) -> ScaledBackward:

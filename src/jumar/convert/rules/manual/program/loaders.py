@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from jumar.convert.model.edits import Replacement
 from jumar.convert.rules.manual.program.loops import Loop, Purpose, loops, loops_over
-from jumar.convert.rules.subject.context import Context, has_star, keyword, uses_of
-from jumar.convert.rules.subject.names import argument, assigned_values, identifiers, last_name, words_of
+from jumar.convert.rules.subject.context import Context, has_star, last_argument, uses_of
+from jumar.convert.rules.subject.names import argument, assigned_values, identifiers, words_of
 from jumar.convert.syntax.devices import target_names
+from jumar.convert.syntax.scopes import is_named, last_name
 from jumar.convert.syntax.source import Source
 
 NAMES = ("torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
@@ -96,8 +98,8 @@ def _by_dataset(source: Source, call: cst.Call) -> Iterator[tuple[Purpose, str]]
 def _purpose_of_dataset(node: cst.BaseExpression) -> Purpose:
     if isinstance(node, cst.Call):
         flag = next((arg for arg in node.args if arg.keyword is not None and arg.keyword.value in _FLAGS), None)
-        if flag is not None and isinstance(flag.value, cst.Name) and flag.value.value in ("True", "False"):
-            return "train" if flag.value.value == "True" else "evaluate"
+        if flag is not None and is_named(flag.value, "True", "False"):
+            return "train" if is_named(flag.value, "True") else "evaluate"
     purposes = {purpose_of_name(name) for name in identifiers(node)} - {"unknown"}
     return purposes.pop() if len(purposes) == 1 else "unknown"
 
@@ -191,13 +193,20 @@ def _keys_of_name(source: Source, node: cst.Name, depth: int) -> frozenset[str] 
     return frozenset(keys) if bindings else None
 
 
+def is_off(given: cst.BaseExpression | bool | None) -> bool:
+    """Tell whether an option of truth is not given, or given as False."""
+    return given is False or is_literal(given, "False")
+
+
+def switched_on(source: Source, call: cst.Call, name: str, given: cst.BaseExpression | bool | None) -> Replacement:
+    """Return the edit that gives an option that `is_off` the value True."""
+    if isinstance(given, cst.Name):
+        return Replacement(*source.span(given), "True")
+    return last_argument(source, call, f"{name}=True")
+
+
 def is_literal(node: cst.BaseExpression | bool | None, text: str) -> bool:
     """Tell whether an option is written as this very constant (`False`, `0`, `None`)."""
     if isinstance(node, cst.Name):
         return node.value == text
     return isinstance(node, cst.Integer) and node.value == text
-
-
-def has_keyword(call: cst.Call, name: str) -> bool:
-    """Tell whether an option is passed by its name."""
-    return keyword(call, name) is not None

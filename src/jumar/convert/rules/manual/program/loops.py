@@ -8,8 +8,9 @@ from typing import Literal
 
 import libcst as cst
 
-from jumar.convert.rules.subject.names import descendants_here, last_name, method_calls, parameter_of
+from jumar.convert.rules.subject.names import descendants_here, method_calls, parameter_of
 from jumar.convert.syntax.devices import callee_name
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
 
 Purpose = Literal["train", "evaluate", "unknown"]

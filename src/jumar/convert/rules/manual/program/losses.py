@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from jumar.convert.rules.subject.names import argument, assigned_values, last_name, peeled
+from jumar.convert.rules.subject.names import argument, assigned_values, peeled
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
+from jumar.operators import has_any
 
 _CLASSES = frozenset(
     f"torch.nn.{module}{name}"
@@ -16,7 +18,6 @@ _CLASSES = frozenset(
     for name in ("CrossEntropyLoss", "NLLLoss")
 )
 _FUNCTIONS = frozenset(f"torch.nn.functional.{name}" for name in ("cross_entropy", "nll_loss"))
-_SHAPING = frozenset({"view", "reshape", "squeeze", "flatten", "contiguous", "view_as", "transpose", "permute"})
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,6 +66,11 @@ def makes_loss(source: Source, value: cst.BaseExpression) -> bool:
 
 def _variable(node: cst.BaseExpression) -> cst.Name | None:
     """Return the variable behind `target.view(-1)` and the like, None behind anything that changes its values."""
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in _SHAPING:
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _shapes(node.func.attr.value):
         node = node.func.value
     return node if isinstance(node, cst.Name) else None
+
+
+def _shapes(method: str) -> bool:
+    """Tell whether a method gives the same elements in another shape, order or layout."""
+    return method == "contiguous" or has_any(method, "reshape", "permutation")

@@ -9,17 +9,11 @@ import libcst as cst
 
 from jumar.convert.model.edits import Replacement
 from jumar.convert.rules.subject.code import Statement, lines_after, statement_of, suite_of
-from jumar.convert.rules.subject.names import (
-    assigned_values,
-    descendants,
-    descendants_here,
-    last_name,
-    method_calls,
-    peeled,
-    words_of,
-)  # fmt: skip
+from jumar.convert.rules.subject.names import assigned_values, descendants_here, method_calls, peeled, words_of
 from jumar.convert.syntax.devices import callee_name
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import descendants
 
 _MODEL_WORDS = frozenset(
     {"model", "net", "network", "module", "encoder", "decoder", "generator", "discriminator", "backbone", "classifier"}

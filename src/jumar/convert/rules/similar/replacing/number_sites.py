@@ -12,6 +12,7 @@ from jumar.convert.rules.subject.context import keyword
 from jumar.convert.syntax.devices import callee_name, place_of
 from jumar.convert.syntax.literals import literal, literals
 from jumar.convert.syntax.receivers import Receivers
+from jumar.convert.syntax.scopes import is_named
 from jumar.convert.syntax.source import Source
 
 _INDEXED = re.compile(r"cuda:(\d+)")
@@ -120,4 +121,4 @@ def _is_fixed(argument: cst.Arg) -> bool:
     if argument.keyword is not None and argument.keyword.value != "device":
         return True
     value = argument.value
-    return isinstance(value, (cst.Integer, cst.SimpleString)) or (isinstance(value, cst.Name) and value.value == "None")
+    return isinstance(value, (cst.Integer, cst.SimpleString)) or (is_named(value, "None"))

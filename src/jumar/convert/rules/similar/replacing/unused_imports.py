@@ -11,6 +11,7 @@ from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.model.spans import Span
 from jumar.convert.rules.similar.replacing.spelling import without_statement
+from jumar.convert.rules.subject.agnostic_imports import item_span, without_items
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.subject.counterparts import library_of
 from jumar.convert.syntax.source import Reference, Source, imported_name
@@ -102,31 +103,14 @@ def _without(
     assert not isinstance(statement.names, cst.ImportStar)
     kept = [alias for alias in statement.names if alias not in gone]
     names = ", ".join(source.code(alias.name) for alias in gone)
-    edits = _items(source, list(statement.names), gone) if kept else (_whole(source, statement),)
+    edits = tuple(without_items(source, statement.names, gone)) if kept else (_whole(source, statement),)
     return Proposal(
         rule=rule,
-        span=_span(source, gone[0]) if kept else source.span(statement),
+        span=item_span(source, gone[0]) if kept else source.span(statement),
         message=f"Nothing uses the import of {names} any more.",
         replacements=edits,
         severity=Severity.INFO,
     )
-
-
-def _items(source: Source, names: list[cst.ImportAlias], gone: Sequence[cst.ImportAlias]) -> tuple[Replacement, ...]:
-    """Return deletions of items with one comma each: with the next one while an item is kept behind it."""
-    edits = []
-    last_kept = max(index for index, alias in enumerate(names) if alias not in gone)
-    for index, alias in enumerate(names):
-        if alias in gone and index < last_kept:
-            edits.append(Replacement(_span(source, alias)[0], _span(source, names[index + 1])[0], ""))
-    if last_kept + 1 < len(names):
-        edits.append(Replacement(_span(source, names[last_kept])[1], _span(source, names[-1])[1], ""))
-    return tuple(edits)
-
-
-def _span(source: Source, alias: cst.ImportAlias) -> Span:
-    start, end = source.span(alias.name)
-    return (start, source.span(alias.asname.name)[1]) if alias.asname is not None else (start, end)
 
 
 def _whole(source: Source, statement: cst.Import | cst.ImportFrom) -> Replacement:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from jumar.convert.model.edits import Replacement
+from jumar.convert.rules.subject.agnostic_imports import without_items
 from jumar.convert.rules.user.rewriting.draft import Draft
 from jumar.convert.rules.user.rewriting.places import absolute
 from jumar.convert.syntax.scopes import dotted_name
@@ -107,26 +108,14 @@ def _member(source: Source, statement: cst.ImportFrom, alias: cst.ImportAlias, o
 def _split(source: Source, statement: cst.ImportFrom, alias: cst.ImportAlias, new: str, draft: Draft) -> None:
     """Take one name out of a from-import, and import it by a statement of its own before it."""
     assert not isinstance(statement.names, cst.ImportStar)
-    names = list(statement.names)
-    at = names.index(alias)
-    start, end = source.span(alias)
-    if len(names) == 1:
+    if len(statement.names) == 1:
         draft.replacements.append(Replacement(*source.span(statement), new))
         return
-    if at + 1 < len(names):
-        end = source.span(names[at + 1])[0]
-    else:
-        start = source.span(names[at - 1])[1] if names[at - 1].comma is None else _before_comma(source, names[at - 1])
-    if "#" in source.text.text[start:end]:
+    deletion = next(without_items(source, statement.names, [alias]))
+    if "#" in source.text.text[deletion.start : deletion.end]:
         draft.refused("a comment stands beside it")
         return
     first = source.span(statement)[0]
     line = source.text.text[source.text.line_start(first) : first]
     glue = f"{source.text.newline}{line}" if not line.strip() else "; "
-    draft.replacements += [Replacement(first, first, f"{new}{glue}"), Replacement(start, end, "")]
-
-
-def _before_comma(source: Source, alias: cst.ImportAlias) -> int:
-    """Return where the name of an item ends, its comma aside."""
-    last = alias.asname.name if alias.asname is not None else alias.name
-    return source.span(last)[1]
+    draft.replacements += [Replacement(first, first, f"{new}{glue}"), deletion]
