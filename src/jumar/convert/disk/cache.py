@@ -153,7 +153,7 @@ def _plain(value: object) -> object:
 
 @functools.cache
 def program_fingerprint() -> str:
-    """Return a digest of what converts: sources and tables of this room and those below it, rules of others, versions."""
+    """Return a digest of what converts: the sources of this room and those below it, rules of others, versions."""
     import importlib.metadata  # it takes 10 ms to import, and few conversions ask
 
     digest = hashlib.sha256()

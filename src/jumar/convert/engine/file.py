@@ -4,9 +4,7 @@ result.
 
 from __future__ import annotations
 
-import ast
 import functools
-import warnings
 
 from jumar.base.collector import collector_at_rest
 from jumar.base.findings import Finding
@@ -16,7 +14,7 @@ from jumar.convert.model.edits import EditSet, Proposal, to_finding
 from jumar.convert.model.options import ConvertOptions
 from jumar.convert.model.outcome import Failure, Outcome, Skip, Success
 from jumar.convert.model.project import ALONE, ProjectFacts
-from jumar.convert.model.text import SourceText
+from jumar.convert.model.text import UNPARSABLE, SourceText, parse_python
 from jumar.convert.rules.order import in_order, rules_by_code, steps
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.subject.ignores import Ignores, skip_of
@@ -122,12 +120,10 @@ def _check_syntax(data: bytes, path: str) -> None:
 
 def _parses(data: bytes) -> bool:
     """Tell whether this Python's own parser reads `data`."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            ast.parse(data)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            return False
+    try:
+        parse_python(data)
+    except UNPARSABLE:
+        return False
     return True
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from jumar.base.errors import InputError
+from jumar.convert.model.text import parse_python
 
 
 def local_modules(script: Path) -> list[Path]:
@@ -35,12 +35,10 @@ def local_modules(script: Path) -> list[Path]:
 
 def _imported_names(path: Path, root: Path) -> Iterator[str]:
     """Yield dotted names, seen from `root`, that `path` imports; a name may turn out to be no module."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            tree = ast.parse(path.read_bytes())
-        except (SyntaxError, ValueError, RecursionError, OSError):
-            return
+    try:
+        tree = parse_python(path.read_bytes())
+    except (SyntaxError, ValueError, RecursionError, OSError):
+        return
     package = path.parent.relative_to(root).parts
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

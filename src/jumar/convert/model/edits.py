@@ -120,17 +120,20 @@ def to_finding(proposal: Proposal, source: SourceText, path: str, *, applied: bo
         evidence={**proposal.evidence, **({"applied": applied} if proposal.replacements else {})},
         why=finding.why,
         action=finding.action,
-        edit=_edit(proposal, source, path) if proposal.replacements else None,
+        edit=lines_edit(proposal.replacements, source, path, proposal.safety),
         confidence=confidence,  # type: ignore[arg-type]  # rules pass one of Finding's literals
     )
 
 
-def _edit(proposal: Proposal, source: SourceText, path: str) -> Edit:
-    replacements = sorted(proposal.replacements, key=lambda item: (item.start, item.end))  # as EditSet applies them
-    start = source.line_start(replacements[0].start)
-    end = source.line_end(max(replacements[0].start, replacements[-1].end - 1))
+def lines_edit(replacements: Sequence[Replacement], source: SourceText, path: str, safety: Safety) -> Edit | None:
+    """Return replacements as the whole lines before and after them, None where there are none."""
+    if not replacements:
+        return None
+    ordered = sorted(replacements, key=lambda item: (item.start, item.end))  # as EditSet applies them
+    start = source.line_start(ordered[0].start)
+    end = source.line_end(max(ordered[0].start, ordered[-1].end - 1))
     before = source.text[start:end]
     first, _ = source.position(start)
     last, _ = source.position(max(start, end - 1))
-    after = apply(before, replacements, start)
-    return Edit(path=path, start_line=first, end_line=last, before=before, after=after, safety=proposal.safety)
+    after = apply(before, ordered, start)
+    return Edit(path=path, start_line=first, end_line=last, before=before, after=after, safety=safety)

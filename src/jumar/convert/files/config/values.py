@@ -9,7 +9,7 @@ from itertools import groupby, pairwise
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.files.config.entries import Entry
-from jumar.convert.files.draft.device_words import Verdict, judge_name, judge_switch, judge_value
+from jumar.convert.files.draft.device_words import Verdict, judge_name, judge_switch, judge_value, verdict_proposal
 from jumar.convert.files.draft.drafting import TRIGGER, Converted
 from jumar.convert.files.draft.environment import NAME, judge, severity_of, variables
 from jumar.convert.files.draft.indented import Block
@@ -117,11 +117,7 @@ def _distributed(entry: Entry, options: ConvertOptions) -> Verdict | None:
 
 
 def _proposal(rule: Rule, entry: Entry, verdict: Verdict) -> Proposal:
-    edits = (Replacement(entry.start, entry.end, verdict.new),) if verdict.new is not None else ()
-    return Proposal(
-        rule=rule, span=(entry.start, entry.end), message=verdict.message, replacements=edits,
-        safety=verdict.safety, severity=verdict.severity, action=verdict.action, confidence=verdict.confidence,
-    )  # fmt: skip
+    return verdict_proposal(rule, (entry.start, entry.end), verdict, (entry.start, entry.end))
 
 
 def _variable(

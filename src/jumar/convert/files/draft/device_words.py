@@ -8,7 +8,9 @@ import re
 from dataclasses import dataclass
 
 from jumar.base.findings import Safety, Severity
+from jumar.base.rules import Rule
 from jumar.convert.facts.use import plain_key
+from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.model.options import ConvertOptions
 from jumar.convert.model.project import ProjectFacts
 from jumar.convert.model.words import names_device, names_kernel
@@ -33,6 +35,20 @@ class Verdict:
     severity: Severity | None = None
     action: str = ""
     confidence: str = "certain"
+
+
+def verdict_proposal(rule: Rule, span: tuple[int, int], verdict: Verdict, place: tuple[int, int] | None) -> Proposal:
+    """Return a verdict as a proposal about `span`; the new word goes to `place` (None: it cannot be written)."""
+    return Proposal(
+        rule=rule,
+        span=span,
+        message=verdict.message,
+        replacements=() if verdict.new is None or place is None else (Replacement(*place, verdict.new),),
+        safety=verdict.safety,
+        severity=verdict.severity,
+        action=verdict.action,
+        confidence=verdict.confidence,
+    )
 
 
 def is_device_value(value: str) -> bool:

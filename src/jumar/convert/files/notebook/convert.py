@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 
-from jumar.base.findings import Edit, Finding, Location, Safety
+from jumar.base.findings import Finding, Location
 from jumar.convert.files.draft.drafting import Converted, edited
 from jumar.convert.files.draft.kind import FileKind, is_text
 from jumar.convert.files.draft.plain_text import decode
@@ -19,7 +19,7 @@ from jumar.convert.files.shell.convert import shell_proposals
 from jumar.convert.files.shell.lexer import read_script
 from jumar.convert.files.shell.scope import Scope
 from jumar.convert.files.shell.words import Command, Script, Word
-from jumar.convert.model.edits import EditSet, Proposal, Replacement, apply, to_finding
+from jumar.convert.model.edits import EditSet, Proposal, lines_edit, to_finding
 from jumar.convert.model.options import ConvertOptions
 from jumar.convert.model.outcome import Failure, Outcome, Skip
 from jumar.convert.model.project import ProjectFacts
@@ -142,24 +142,8 @@ class _Conversion:
         edit = finding.edit
         if edit is not None:
             owner, edits = joined.cell_edits(edit.start_line, edit.before, edit.after)
-            edit = self.raw_edit([cells[owner].replacement(each) for each in edits], edit.safety)
+            edit = lines_edit([cells[owner].replacement(each) for each in edits], self.text, self.path, edit.safety)
         self.note(cells[index], replace(finding, edit=edit), offset)
-
-    def raw_edit(self, replacements: Sequence[Replacement], safety: Safety) -> Edit | None:
-        """Return edits of the file as the lines of the file before and after them."""
-        if not replacements:
-            return None
-        start = self.text.line_start(replacements[0].start)
-        end = self.text.line_end(max(replacements[0].start, replacements[-1].end - 1))
-        before = self.text.text[start:end]
-        return Edit(
-            path=self.path,
-            start_line=self.text.position(start)[0],
-            end_line=self.text.position(max(start, end - 1))[0],
-            before=before,
-            after=apply(before, replacements, start),
-            safety=safety,
-        )
 
 
 def _variable(text: str, start: int, end: int) -> Script:

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.facts.use import plain_key
-from jumar.convert.files.draft.device_words import Verdict, is_device_value, judge_name, judge_switch, judge_value
+from jumar.convert.files.draft.device_words import (
+    Verdict,
+    is_device_value,
+    judge_name,
+    judge_switch,
+    judge_value,
+    verdict_proposal,
+)
 from jumar.convert.files.draft.environment import NAME
 from jumar.convert.files.shell.scope import Scope, runs_program, value_proposal
 from jumar.convert.files.shell.words import Command, Word
@@ -94,14 +101,7 @@ def _processes(scope: Scope, value: Word, start: int, text: str) -> Proposal | N
 
 
 def _of_option(option: Word, verdict: Verdict, rule: Rule = cuda_argument.RULE) -> Proposal:
-    return Proposal(
-        rule=rule,
-        span=(option.start, option.end),
-        message=verdict.message,
-        severity=verdict.severity,
-        action=verdict.action,
-        confidence=verdict.confidence,
-    )
+    return verdict_proposal(rule, (option.start, option.end), verdict, None)
 
 
 def _left(word: Word, message: str) -> Proposal:

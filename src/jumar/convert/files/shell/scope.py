@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jumar.base.rules import Rule
-from jumar.convert.files.draft.device_words import Verdict
+from jumar.convert.files.draft.device_words import Verdict, verdict_proposal
 from jumar.convert.files.shell.words import Command, Script, Word
-from jumar.convert.model.edits import Proposal, Replacement
+from jumar.convert.model.edits import Proposal
 from jumar.convert.model.options import ConvertOptions
 from jumar.convert.model.project import ProjectFacts
 
@@ -38,20 +38,8 @@ class Scope:
 
 def value_proposal(rule: Rule, word: Word, start: int, verdict: Verdict) -> Proposal:
     """Return the verdict about characters of a word from `start` on, as a proposal about the word."""
-    span = word.span_of(start, len(word.text))
-    replacements: tuple[Replacement, ...] = ()
-    if verdict.new is not None and span is not None and word.is_known:
-        replacements = (Replacement(*span, verdict.new),)
-    return Proposal(
-        rule=rule,
-        span=(word.start, word.end),
-        message=verdict.message,
-        replacements=replacements,
-        safety=verdict.safety,
-        severity=verdict.severity,
-        action=verdict.action,
-        confidence=verdict.confidence,
-    )
+    place = word.span_of(start, len(word.text)) if word.is_known else None
+    return verdict_proposal(rule, (word.start, word.end), verdict, place)
 
 
 def runs_program(command: Command) -> bool:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 import libcst as cst
 
+from jumar.convert.rules.subject.names import argument
 from jumar.convert.syntax.devices import callee_name
 from jumar.convert.syntax.scopes import Scope
 from jumar.convert.syntax.source import Source
@@ -174,15 +175,9 @@ class Flow:
 
     def bound(self, call: cst.Call, function: cst.FunctionDef, name: str, skipped: int) -> cst.BaseExpression | None:
         """Return the argument that a call gives to the parameter `name`, None when it cannot be told."""
-        for arg in call.args:
-            if arg.keyword is not None and arg.keyword.value == name:
-                return arg.value
         names = [param.name.value for param in (*function.params.posonly_params, *function.params.params)]
         index = names.index(name) - skipped if name in names else -1
-        positional = [arg for arg in call.args if arg.keyword is None]
-        if not 0 <= index < len(positional) or any(arg.star for arg in positional[: index + 1]):
-            return None
-        return positional[index].value
+        return argument(call, index if index >= 0 else len(call.args), name)
 
     # --- values ------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ from typing import TypeVar
 import libcst as cst
 
 from jumar.convert.rules.distributed.program.flow import Flow, Holder
+from jumar.convert.rules.subject.names import argument
 from jumar.convert.syntax.devices import callee_name
 from jumar.convert.syntax.literals import literal
 from jumar.convert.syntax.scopes import dotted_name
@@ -248,11 +249,8 @@ class Training:
 
     def learners(self, optimizer: cst.Call) -> set[Holder]:
         """Return the holders of the models whose parameters an optimizer is given. Raises Unclear."""
-        argument = next((arg.value for arg in optimizer.args if arg.keyword is None), None)
-        argument = argument or next(
-            (arg.value for arg in optimizer.args if arg.keyword and arg.keyword.value == "params"), None
-        )
-        found = self._parameters_in(argument, 0) if argument is not None else set()
+        parameters = argument(optimizer, 0, "params")
+        found = self._parameters_in(parameters, 0) if parameters is not None else set()
         if not found:
             raise Unclear("the parameters this optimizer is given are not those of a model of this file", optimizer)
         return found
