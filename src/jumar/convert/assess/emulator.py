@@ -49,7 +49,7 @@ class EmulatorCoverage:
     api: tuple[GroupCoverage, ...]
     """The vendor's table of public names that Python reaches, by group, the largest group first."""
     custom: GroupCoverage
-    """All operators of `torch.ops.npu`, of which the table names only some."""
+    """All operators of `torch.ops.npu`. The table names only some of them."""
     num_unreachable: Mapping[str, int]
     """Entries of the table that no Python code can reach, by group; they are in no other figure."""
 

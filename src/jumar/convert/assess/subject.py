@@ -12,7 +12,7 @@ from jumar.soc.support import SupportTables
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """The rows of one assessment, and the tables of the SoC that they were held against."""
+    """The rows of one assessment, and the tables of the SoC that decided their status."""
 
     rows: Sequence[Row]
     tables: SupportTables

@@ -29,7 +29,7 @@ _BINARY = frozenset(
 
 @dataclass(slots=True)
 class Read:
-    """What came of reading: sources by path, paths that are only copied, and what could not be done."""
+    """The result of reading: sources by path, paths that are only copied, and findings about failures."""
 
     sources: dict[str, bytes] = field(default_factory=dict)
     others: list[str] = field(default_factory=list)

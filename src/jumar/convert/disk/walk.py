@@ -26,7 +26,7 @@ SKIPPED_FOLDERS = frozenset(
 """Folders that hold no source of the project."""
 
 _NOTED = SKIPPED_FOLDERS & {".venv", "venv", "node_modules", "site-packages", "dist-packages"}
-"""Those of them whose absence a user may wonder about."""
+"""The folders among them that are reported when they are left out."""
 
 _MAX_NAMED = 20
 
@@ -126,7 +126,7 @@ def _folder(found: Walk, entry: os.DirEntry[str], name: str, left_out: Set[str],
 
 
 def _reason_to_skip(name: str, inside: Set[str]) -> str | None:
-    """Return why a folder is left out, an empty text where that goes without saying, None for the project's own."""
+    """Return why a folder is left out, an empty text where no user asks why, None for the project's own."""
     if name in SKIPPED_FOLDERS:
         return "it holds installed packages" if name in _NOTED else ""
     if "pyvenv.cfg" in inside or "conda-meta" in inside:

@@ -75,7 +75,7 @@ def convert_source(
 
 
 def untouched(data: bytes, path: str) -> Skip:
-    """Return the outcome of a Python source of which no rule can say anything."""
+    """Return the outcome of a Python source that concerns no rule."""
     return skip_of(data, path) or Skip(path=path, before=data, reason="nothing in it belongs to CUDA")
 
 

@@ -33,7 +33,7 @@ serve()
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """What is returned for an item whose worker was ended by the system, twice; `reason` is part of a sentence."""
+    """The result of an item whose worker the system ended twice; `reason` is part of a sentence."""
 
     reason: str
 

@@ -16,7 +16,7 @@ from jumar.convert.model.project import FileFacts, ProjectFacts
 from jumar.convert.rules.subject.triggers import CUDA_WORDS
 
 _OUTSIDE = ("torch", "torch_npu", "apex")
-"""Packages whose names matter wherever they come from."""
+"""Packages whose names count as CUDA's or the NPU's, whichever file imports them."""
 
 
 def gather(summaries: Mapping[str, Summary], sources: Mapping[str, bytes]) -> tuple[ProjectFacts, list[Finding]]:
@@ -80,7 +80,7 @@ def _words(
 
 
 def _files(modules: Modules, exports: Mapping[str, Mapping[str, str]]) -> dict[str, FileFacts]:
-    """Return what each file must know of the others; nothing for files that import nothing of interest."""
+    """Return what each file must know of the others; empty for files that import no such name."""
     passed_on: dict[str, set[str]] = defaultdict(set)
     names: dict[str, dict[str, str]] = {}
     stars: dict[str, dict[str, str]] = {}

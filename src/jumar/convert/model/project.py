@@ -49,7 +49,7 @@ class ProjectFacts:
     """Class of the project (`utils.dev.Net`) -> which of `cuda`, `is_cuda` … it has, not counting PyTorch's."""
 
     def changes(self, key: str) -> bool | None:
-        """Tell whether the words of an option or configuration key change; None: no other file speaks of it."""
+        """Tell whether the words of an option or configuration key change; None: no other file has the key."""
         return self.words.get(key)
 
     def of(self, path: str) -> FileFacts:

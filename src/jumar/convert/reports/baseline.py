@@ -33,7 +33,7 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Use:
-    """One place that speaks of CUDA, wherever in its file its line stands."""
+    """One use of CUDA, known by its line's text and not by the line's number."""
 
     path: str
     """Relative to the folder of the baseline, with forward slashes."""
@@ -159,7 +159,7 @@ def _is_use(finding: Finding) -> bool:
 
 
 def lines_of(data: bytes) -> list[str]:
-    """Return the lines of a file as findings count them; of what is no text, as well as can be."""
+    """Return the lines of a file as findings count them; bytes that are no text are replaced."""
     try:
         text = SourceText.decode(data).text
     except SourceError:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 Words = tuple[bytes, ...]
 Trigger = Words | re.Pattern[bytes]
-"""Words (lower case) of which a file holds one where the rule can say something, or a pattern for lower-case bytes."""
+"""The rule runs for files that hold one of these words (lower case), or match this pattern of lower-case bytes."""
 
 
 class RuleModule(Protocol):
@@ -104,7 +104,7 @@ def _has_user_rules(options: ConvertOptions) -> bool:
 
 
 def _library_words() -> Words:
-    """Return the words of which a file that imports a library of the table holds one (`dali` of `nvidia.dali`)."""
+    """Return a word of each library in the table that every file with its import holds (`dali` of `nvidia.dali`)."""
     from jumar.convert.rules.subject.counterparts import libraries
 
     return tuple(dict.fromkeys(name.rpartition(".")[2].lower().encode() for name in libraries()))

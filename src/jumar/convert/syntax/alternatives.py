@@ -22,7 +22,7 @@ _CUDA = re.compile(r"cuda", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """CUDA's side of such code: the test, and what only it leads to."""
+    """The part of such code for CUDA: the test, and the body that runs only where the test holds."""
 
     test: Span
     body: Span | None = None
@@ -91,7 +91,7 @@ def _says(node: cst.CSTNode, word: re.Pattern[str]) -> bool:
 
 
 def has_twin(source: Source, name: str) -> bool:
-    """Tell whether a name of CUDA's (`is_cuda`, `IS_CUDA_AVAILABLE`) has a twin of the NPU's in this file."""
+    """Tell whether this file has the NPU's name (`is_npu`) beside a name with CUDA (`is_cuda`, `IS_CUDA_AVAILABLE`)."""
     twin = name.replace("cuda", "npu").replace("CUDA", "NPU").replace("Cuda", "Npu")
     if twin == name:
         return False

@@ -128,12 +128,12 @@ class UserRules:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Say in hexadecimal digits what the rules do: equal for equal rules, wherever their file lies."""
+        """A digest of the rules, equal for equal rules whatever the path of their file."""
         return hashlib.sha256(repr(self.rules).encode("utf-8", "backslashreplace")).hexdigest()
 
     @cached_property
     def words(self) -> frozenset[bytes] | None:
-        """Words of which a source holds one where a rule may apply; None when any source may be meant."""
+        """A rule applies only to sources that hold one of these words; None: any source may be meant."""
         found = [pattern.word for rule in self.rules for pattern in rule.patterns]
         return None if "" in found else frozenset(word.encode() for word in found)
 

@@ -29,7 +29,7 @@ class Pattern:
 
     @property
     def num_stars(self) -> int:
-        """Number of `*` and `**`, each of which stands for some text."""
+        """Number of `*` and `**`. Each stands for some text."""
         return len(_stars(self.text))
 
     @property

@@ -99,7 +99,7 @@ def _vendor_modules() -> frozenset[str]:
 
 
 def _vendor_has(name: str) -> bool:
-    """Follow the name from its root: everything below the first thing that is no module is taken as given."""
+    """Follow the name from its root. Whatever stands below the first name that is no module counts as existing."""
     parts = name.split(".")
     for length in range(2, len(parts) + 1):
         prefix = ".".join(parts[:length])

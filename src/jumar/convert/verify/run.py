@@ -36,7 +36,7 @@ def verify(conversion: Conversion, options: ConvertOptions | None = None, *, job
     """Return what is wrong with the changed files of a conversion: nothing, if the conversion is sound.
 
     `options` are those of the conversion; `jobs` bounds the processes (1: none but this one; None: as many as
-    there are processors and work for). Needs neither PyTorch nor torch_npu, runs nothing of the user's.
+    there are processors and work for). Imports neither PyTorch nor torch_npu and runs no code of the user.
     """
     options = options or ConvertOptions()
     changed = [outcome for outcome in conversion.changed if isinstance(outcome, Success)]

@@ -70,7 +70,7 @@ class Result:
 
     @cached_property
     def lacking(self) -> tuple[Unsupported, ...]:
-        """What the sources call that the NPU does not have, and the conversion does not speak of."""
+        """APIs that the sources call, that the NPU does not have and that no finding names."""
         from jumar.show.convert.lacking import assessed
 
         return tuple(assessed(self.conversion, left(self.findings), cache=self.job.request.cache))

@@ -236,7 +236,7 @@ _GPU_NAME = re.compile(r"(^|_)(gpu|gpus|ngpu|ngpus)($|_)|^gpus?[a-z]*$", re.IGNO
 
 
 def judge_name(key: str, value: str | None) -> Verdict | None:
-    """Judge a key whose name, not its value, speaks of CUDA or GPUs (`use_cuda`, `num_gpus: 8`)."""
+    """Judge a key whose name, not its value, contains CUDA or GPUs (`use_cuda`, `num_gpus: 8`)."""
     name = plain_key(key)
     if _CUDA_FLAG.search(name) and "visible" not in name.lower():
         return Verdict(

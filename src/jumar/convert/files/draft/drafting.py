@@ -35,7 +35,7 @@ TRIGGER = re.compile(
     r"|DS_ACCELERATOR|fused|fp8|\bampere\b|onnxruntime",
     re.IGNORECASE,
 )
-"""What a file must name to be looked at."""
+"""A file in which this finds nothing is not converted."""
 
 
 def convert_with(

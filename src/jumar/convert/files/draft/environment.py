@@ -15,7 +15,7 @@ NAME = re.compile(
     r"(?:(?:TORCH_|PYTORCH_(?:NO_)?)?(?:CUDA|NCCL|CUBLAS|CUDNN|NVIDIA|NVTE)_[A-Z0-9_]+|DS_ACCELERATOR"
     r"|TORCH_ALLOW_TF32_CUBLAS_OVERRIDE|TORCH_CUDNN_[A-Z0-9_]+|CUDACXX|CUDAARCHS)"
 )
-"""Names that belong to NVIDIA's software, and those that choose it."""
+"""Names of variables that NVIDIA's software reads, or that choose it."""
 
 _NUMBERS = re.compile(r"\s*\d+\s*(?:,\s*\d+\s*)*,?")
 _NEEDS_NO_SEGMENTS = ("max_split_size_mb", "garbage_collection_threshold")
@@ -43,7 +43,7 @@ class Judgement:
     value: str | None = None
     safety: Safety = "safe"
     reason: str = ""
-    """Why it stays, or what the edit changes; a clause for the message."""
+    """Why the assignment stays, or what the edit changes; a clause of the message."""
     note: str = ""
 
 

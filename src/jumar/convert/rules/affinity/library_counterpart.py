@@ -79,7 +79,7 @@ COUNTERPARTS = {
     "fairseq.modules.FairseqDropout": f"{_CONTRIB}.NpuFairseqDropout, once its ensemble is enabled.",
     "fairseq.modules.fairseq_dropout.FairseqDropout": f"{_CONTRIB}.NpuFairseqDropout, once its ensemble is enabled.",
 }
-"""Functions and layers, and what stands beside them for the NPU."""
+"""Functions and layers, and the vendor's counterpart of each."""
 
 
 def find(context: Context) -> Iterator[Proposal]:

@@ -96,7 +96,7 @@ class AmpPlan:
 
 
 def plan(source: Source) -> AmpPlan:
-    """Decide the routes of every import item that uses of torch.cuda.amp hang on."""
+    """Decide the route of each import item that brings names of torch.cuda.amp."""
     found = AmpPlan()
     for reference in source.references:
         root = reference.chain[0]

@@ -104,7 +104,7 @@ def _writes(source: Source, statement: str, proposal: Proposal) -> bool:
 
 
 def _is_imported(source: Source, match: re.Match[str]) -> bool:
-    """Tell whether a name is imported outside of functions; torch_npu counts wherever it is imported."""
+    """Tell whether a name is imported outside of functions; an import of torch_npu counts in functions too."""
     if match["module"] == "torch_npu":
         imported = {dotted_name(alias.name) or "" for node in source.nodes(cst.Import) for alias in node.names}
         return any(name.partition(".")[0] == "torch_npu" for name in imported)

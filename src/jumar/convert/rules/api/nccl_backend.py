@@ -63,7 +63,7 @@ _API = {
 
 
 def find(context: Context) -> Iterator[Proposal]:
-    """Propose HCCL wherever NCCL is chosen by name."""
+    """Propose HCCL at each place that chooses NCCL by name."""
     for text in literals(context.source):
         if text.num_fields == 0 and not context.covered(context.source.span(text.node)):
             yield from _string(context, text)

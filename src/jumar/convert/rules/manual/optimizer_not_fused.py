@@ -78,7 +78,7 @@ _APEX = {
     "FusedSGD": ("NpuFusedSGD", _SGD, {}),
     "FusedAdam": ("NpuFusedAdamW", ("params", "lr", "betas", "eps", "weight_decay"), {"weight_decay": "0.0"}),
 }
-"""apex's: counterpart, parameters of the same meaning, and its defaults where they differ. Positions are not used."""
+"""Optimizers of apex: counterpart, parameters of the same meaning, and apex's defaults that differ, all by keyword."""
 
 _REPORTED = {
     "RMSpropTF": "NpuFusedRMSpropTF", "Lamb": "NpuFusedLamb", "FusedLAMB": "NpuFusedLamb",

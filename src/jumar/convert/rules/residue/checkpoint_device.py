@@ -49,7 +49,7 @@ RULE = Rule(
 
 
 def find(context: Context) -> Iterator[Proposal]:
-    """Report maps of a checkpoint's devices that speak of CUDA."""
+    """Report values of map_location that name CUDA devices."""
     source = context.source
     for argument in source.nodes(cst.Arg):
         if argument.keyword is not None and argument.keyword.value == "map_location":

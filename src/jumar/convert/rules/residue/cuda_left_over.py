@@ -56,7 +56,7 @@ _MAX_NAMED = 8
 
 
 def find(context: Context) -> Iterator[Proposal]:
-    """Report what still speaks of CUDA after every other rule."""
+    """Report the names and texts that still contain CUDA after every other rule."""
     yield from _references(context)
     yield from _strings(context)
     yield from _identifiers(context)
@@ -79,7 +79,7 @@ def _references(context: Context) -> Iterator[Proposal]:
 
 
 def _means_cuda_here(source: Source, node: cst.CSTNode) -> bool:
-    """Tell whether the place itself spells the word; an alias is reported at its import."""
+    """Tell whether the word stands at this place; an alias is reported at its import."""
     return _WORD.search(source.code(node)) is not None
 
 
@@ -126,7 +126,7 @@ def _lines(lines: list[int]) -> str:
 
 
 def _identifiers(context: Context) -> Iterator[Proposal]:
-    """Sum up the program's own names that speak of CUDA."""
+    """Report the program's own names that contain CUDA, once a file."""
     source = context.source
     names: Counter[str] = Counter()
     first: Span | None = None

@@ -3,7 +3,7 @@ Finds where a training framework is told to use GPUs: Lightning's `accelerator='
 friends, Ray's and Dask's `num_gpus`, `no_cuda`, TensorFlow-like `use_gpu=True` of a Trainer.
 
 ## Why it matters
-The framework chooses the device itself and knows nothing of a renamed string: Lightning's `gpu` is CUDA, Ray hands
+The framework chooses the device itself, so renaming a string has no effect: Lightning's `gpu` is CUDA, Ray hands
 out CUDA_VISIBLE_DEVICES.
 
 ## Example

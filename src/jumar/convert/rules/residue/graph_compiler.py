@@ -77,7 +77,7 @@ _KINDS = (
         Severity.INFO,
     ),
 )
-"""Names that are reported once a file: what is said of them, what to do, and how much it matters."""
+"""Kinds of names, each reported once a file: pattern, message, action and severity."""
 _MODES = frozenset({"default", "reduce-overhead"})
 _BACKENDS = frozenset({"inductor", "npugraphs", "npugraph_ex", "aot_eager", "eager", "jumar", "npu"})
 

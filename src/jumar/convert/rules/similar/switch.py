@@ -236,7 +236,7 @@ def _test_for_ampere(source: Source, call: cst.Call) -> cst.Comparison | None:
 
 
 def _asks_for_bfloat16(source: Source, test: cst.Comparison) -> bool:
-    """Tell whether the names around the test speak of bfloat16: its target, the function, what it guards."""
+    """Tell whether a name around the test contains bfloat16: its target, the function, the guarded code."""
     for around in source.ancestors(test):
         names = _names(source, around)
         if names:

@@ -38,7 +38,7 @@ class Context:
         """Note a proposal."""
         self.proposals.append(proposal)
         self._covered.add(proposal.span)
-        # An insertion claims nothing: it stands beside what another rule may be about.
+        # An insertion does not count: another rule may be about the text beside it.
         replaced = [(edit.start, edit.end) for edit in proposal.replacements if edit.end > edit.start]
         self._starts.update(start for start, _ in replaced)
         if self.options.makes(proposal.rule, proposal.safety):
@@ -66,7 +66,7 @@ class Context:
 
     @cached_property
     def cuda_sides(self) -> tuple[Side, ...]:
-        """CUDA's side of code that has a side for the NPU, too; no rule touches it."""
+        """The parts for CUDA of code that has a part for the NPU too; no rule changes them."""
         return tuple(cuda_sides(self.source))
 
     @cached_property

@@ -17,7 +17,7 @@ ValueT = TypeVar("ValueT")
 
 
 def nearest(table: Mapping[str, ValueT], name: str) -> ValueT | None:
-    """Return what a table holds under a dotted name, or under its longest prefix that the table has."""
+    """Return the value of a dotted name, or of its longest prefix that the table has."""
     while name and name not in table:
         name = name.rpartition(".")[0]
     return table.get(name)
@@ -25,7 +25,7 @@ def nearest(table: Mapping[str, ValueT], name: str) -> ValueT | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LibraryUse:
-    """Functions or classes of one library that one thing stands for.
+    """Functions or classes of one library that have the same counterpart.
 
     `counterparts` names what stands for them, the most portable first; empty when nothing does.
     `differs` holds one difference each; `similar` is the rule that replaces them where similar
@@ -50,7 +50,7 @@ class Library:
     severity: Severity
     source: str
     quiet_import: bool
-    """Whether importing it says nothing yet, because most of it runs anywhere."""
+    """Whether its import is not reported, because most of it runs on any device."""
     uses: Mapping[str, LibraryUse]
     """Name below the library (`optimizers.FusedAdam`) -> what is known of it."""
 

@@ -29,7 +29,7 @@ class Verdict:
     """What a guard decides, and the names it was judged by."""
 
     kind: Literal["accelerator", "kernel", "handled"]
-    """`handled`: the program has a name of the NPU's beside this one."""
+    """`handled`: the program has a name for the NPU beside this one."""
     evidence: tuple[str, ...] = ()
     guarded: tuple[cst.CSTNode, ...] = ()
     """Code that runs only where the test finds CUDA."""

@@ -27,7 +27,7 @@ _ALL = "*"
 
 
 def skip_of(data: bytes, path: str) -> Skip | None:
-    """Return the outcome of a file that asks to be left alone as a whole, None for any other."""
+    """Return the outcome of a file that switches off all rules for itself, None for any other."""
     if _MARK not in data or not _WHOLE_FILE.search(data.replace(b"\r", b"\n")):
         return None
     return Skip(path=path, before=data, reason="it says `jumar: ignore-file`")
@@ -66,7 +66,7 @@ class Ignores:
         return cls(text, comments)
 
     def filtered(self, proposal: Proposal) -> Proposal:
-        """Return the proposal; one that is ignored keeps its claim on the place, and nothing else of it is left."""
+        """Return the proposal; an ignored one keeps its place, that no other rule changes, and loses its edits."""
         covering = [comment for comment in self.comments if self._covers(comment, proposal)]
         if not covering:
             return proposal

@@ -1,4 +1,4 @@
-"""What rules about residue share: guards that make an import optional, and one finding for several uses."""
+"""Helpers of the rules about residue: guards that make an import optional, and one finding for several uses."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ CUDA_WORDS: Words = (
     b"xformers", b"triton", b"cupy", b"tensorrt", b"transformer_engine", b"dataparallel", b"gradscaler", b"cudnn",
     b"cublas", b"8bit", b"torch_scatter", b"spconv", b"mamba_ssm", b"causal_conv1d",
 )  # fmt: skip
-"""A file that holds one of these is looked at."""
+"""Rules look at a file that holds one of these."""
 
 _LOAD = re.compile(rb"\bload\b.{0,8}\(|import\s+load\b")
 _DALI = re.compile(rb"dali\b")
@@ -48,7 +48,7 @@ class Triggers:
         self._all_patterns = tuple(dict.fromkeys(self._patterns.values()))
 
     def may_concern(self, data: bytes) -> bool:
-        """Tell whether any rule may say something of a file because of its own words."""
+        """Tell whether a word of a file makes a rule look at it."""
         lowered = data.lower()
         return (
             speaks_of_cuda(lowered)
@@ -57,7 +57,7 @@ class Triggers:
         )
 
     def silent(self, data: bytes, path: str, project: ProjectFacts) -> frozenset[str] | None:
-        """Return the codes of rules that cannot say anything of a file, or None when no rule can."""
+        """Return the codes of the rules that do not concern a file, None when no rule does."""
         lowered = data.lower()
         words = {word for word in self._all_words if word in lowered}
         patterns = {pattern for pattern in self._all_patterns if pattern.search(lowered)}

@@ -38,7 +38,7 @@ _ACCELERATOR = {
 }  # fmt: skip
 """torch.cuda name -> torch.accelerator name with the same meaning.
 
-Not here on purpose: get_device_capability has another result, and streams of torch.accelerator are not
+Left out on purpose: get_device_capability has another result, and streams of torch.accelerator are not
 the objects that torch.cuda.Stream makes, so a program that mixes both would mix two types.
 """
 
@@ -97,7 +97,7 @@ def neutral(name: str) -> Neutral:
 
 
 def as_counterpart(name: str) -> Counterpart:
-    """Return `neutral(name)` in the words of `api_map`."""
+    """Return `neutral(name)` as a `Counterpart`."""
     if name == "torch.cuda.amp" or name.startswith("torch.cuda.amp."):
         return counterpart(name)
     found = neutral(name)

@@ -98,10 +98,10 @@ def _written(code: Code) -> Iterator[_Written]:
         return
     for alias in source.nodes(cst.ImportAlias):
         name = imported_name(alias, source.parent(alias))
-        if name is not None and _is_ours(name):
+        if name is not None and _is_of_torch(name):
             yield _Written(name, source.location(alias.name).line or 0, None)
     for reference in source.references:
-        if reference.certain and _is_ours(reference.name):
+        if reference.certain and _is_of_torch(reference.name):
             yield _Written(reference.name, source.location(reference.node).line or 0, reference.call)
     yield from _of_device_module(source)
 
@@ -115,5 +115,5 @@ def _of_device_module(source: Source) -> Iterator[_Written]:
             yield _Written(f"torch.npu.{node.attr.value}", line, source.called(node))
 
 
-def _is_ours(name: str) -> bool:
+def _is_of_torch(name: str) -> bool:
     return name.partition(".")[0] in _ROOTS and "." in name

@@ -26,7 +26,7 @@ class Change:
     action: str = ""
     confidence: str = "certain"
     shared: bool = field(default=False)
-    """Whether the place must run after the ranks have joined (it shares data, or waits for the others)."""
+    """Whether the place must run after the ranks have joined, because it shares data or waits for other ranks."""
 
     def proposal(self, rule: Rule, context: Context) -> Proposal:
         """Return the change as a proposal of `rule`."""

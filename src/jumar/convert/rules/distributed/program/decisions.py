@@ -201,7 +201,7 @@ def _returned(training: Training, taint: Taint) -> Iterator[Change]:
 
 
 def _is_batch(training: Training, item: cst.BaseExpression) -> bool:
-    """Tell whether a returned name is inside a function that is called for each batch: its loss is one rank's still."""
+    """Tell whether a returned name belongs to a function that is called for each batch: its loss stays one rank's."""
     function = training.flow.function(item)
     return not any(training.flow.function(loop) is function for loop in training.loops)
 

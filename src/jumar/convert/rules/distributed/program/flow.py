@@ -25,14 +25,14 @@ SAME_OBJECT_METHODS = frozenset(
         "share_memory",
     }
 )  # fmt: skip
-"""Methods of a module that give back the module."""
+"""Methods of a module that return the module."""
 WRAPPERS = frozenset(
     {
         "torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "torch.compile",
         "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
     }
 )  # fmt: skip
-"""Functions that give back their first argument in other clothes."""
+"""Functions that return their first argument, a model, in a wrapper."""
 
 
 @dataclass(frozen=True, slots=True)

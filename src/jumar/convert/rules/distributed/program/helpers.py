@@ -1,6 +1,6 @@
 """Source text of the helper functions of a converted script. Only functions that are used are written.
 
-They are plain PyTorch. Each does nothing of its own in a process that torchrun did not start.
+They are plain PyTorch. In a process that torchrun did not start, each of them changes nothing.
 """
 
 from __future__ import annotations

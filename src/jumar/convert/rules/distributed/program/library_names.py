@@ -17,14 +17,14 @@ WRITES = frozenset(
         "mlflow.start_run", "mlflow.end_run", "neptune.log_metric"
     }
 )  # fmt: skip
-"""Functions that leave something behind, and return nothing that is needed."""
+"""Functions that write something and whose result nobody needs."""
 WRITING_METHODS = frozenset(
     {
         "mkdir", "write_text", "write_bytes", "unlink", "to_csv", "to_json", "to_pickle", "to_excel", "to_parquet",
         "save_pretrained", "savefig", "save_weights", "push_to_hub"
     }
 )  # fmt: skip
-"""Methods that do so."""
+"""Methods that write something."""
 WRITERS = frozenset(
     {
         "torch.utils.tensorboard.SummaryWriter", "torch.utils.tensorboard.writer.SummaryWriter",
@@ -60,4 +60,4 @@ MODULE_METHODS = frozenset(
         "get_extra_state", "no_sync", "join", "register_comm_hook"
     }
 )  # fmt: skip
-"""Methods every module and DistributedDataParallel has, none of which computes a loss."""
+"""Methods of every module and of DistributedDataParallel. None of them computes a loss."""

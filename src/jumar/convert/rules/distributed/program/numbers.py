@@ -115,7 +115,7 @@ def _wrapped(source: Source, number: cst.BaseExpression) -> Change:
 
 
 def _visible(source: Source) -> Iterator[Change]:
-    """Yield changes for assignments that hide all devices but some from the process."""
+    """Yield changes for assignments that make only some devices visible to the process."""
     for assign in source.nodes(cst.Assign):
         target = assign.targets[0].target
         if not isinstance(target, cst.Subscript) or source.qualified(target.value) != "os.environ":

@@ -25,7 +25,7 @@ from jumar.convert.syntax.source import Source
 PARTS = ("entry", "loaders", "models", "numbers", "outputs", "decisions")
 """The parts of a plan, one a rule."""
 CODES = frozenset({"JM175", "JM176", "JM177", "JM178", "JM179", "JM180"})
-"""The rules that make a part each; without one of them nothing is converted."""
+"""The rules that make one part each. When one of them is disabled, nothing is converted."""
 
 _FRAMEWORKS = {
     "accelerate": "Accelerate", "lightning": "Lightning", "pytorch_lightning": "Lightning", "deepspeed": "DeepSpeed",
@@ -47,7 +47,7 @@ _STARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What becomes of a script: its changes by part, or why there are none."""
+    """The changes of a script by part, or why there are none."""
 
     parts: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
     refusal: Unclear | None = None

@@ -44,7 +44,7 @@ def unwrapped(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def purpose_of(source: Source, node: cst.For | cst.While) -> Purpose:
-    """Tell what a loop is for: one that goes backward trains; one that may not, or says `.eval()`, evaluates."""
+    """Tell what a loop is for: with a backward pass it trains; without gradients, or after `.eval()`, it evaluates."""
     if any(True for _ in method_calls(node.body, "backward")):
         return "train"
     if _without_gradients(source, node) or any(_without_gradients_at(source, part) for part in descendants_here(node)):

@@ -65,8 +65,8 @@ def under_autocast(source: Source, step: TrainingStep, autocast: str) -> tuple[R
 def making(context: Context, step: TrainingStep, code: str) -> tuple[tuple[Replacement, ...], tuple[str, ...]]:
     """Return how a scaler is made: the insertion behind the optimizer's making, or a statement the module needs.
 
-    It has to outlive the loop. Where the optimizer is made elsewhere, the scaler is the module's, and is there
-    whoever calls the function.
+    The scaler has to outlive the loop. Where the optimizer is made elsewhere, the scaler is a variable of the
+    module, so that every caller of the function finds it.
     """
     source = context.source
     optimizer = step.steps[0].func

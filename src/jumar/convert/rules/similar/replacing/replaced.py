@@ -31,7 +31,7 @@ class Replaced:
 def named(
     context: Context, rule: Rule, reference: Reference, name: str, edits: Sequence[Replacement], caveat: str
 ) -> Replaced:
-    """Return the replacement of a reference by `name`, with the edits of its arguments and what to know about it."""
+    """Return the replacement of a reference by `name`, with the edits of its arguments and a caveat."""
     source = context.source
     text, requires = spelled(source, reference.node, name)
     return Replaced(

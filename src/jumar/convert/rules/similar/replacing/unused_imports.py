@@ -62,7 +62,7 @@ def _is_gone(span: Span, cut: Sequence[Span]) -> bool:
 
 
 def _references_by_import(source: Source) -> dict[cst.CSTNode, list[Reference]]:
-    """Return the references that hang on each import item; an item with rivals is left out."""
+    """Return the references that use each import item; an item with other definitions of its name is left out."""
     found: dict[cst.CSTNode, list[Reference]] = {}
     shared: set[cst.CSTNode] = set()
     for reference in source.references:

@@ -75,7 +75,7 @@ def _matched(source: Source, reference: Reference, patterns: list[Pattern]) -> P
 
 
 def absolute(path: str, name: str) -> str:
-    """Return a relative qualified name (`.utils.load` in `ours/train.py`) as seen from the source root."""
+    """Return a relative qualified name (`.utils.load` in `package/train.py`) as seen from the source root."""
     bare = name.lstrip(".")
     level = len(name) - len(bare)
     folders = path.split("/")[:-1]
