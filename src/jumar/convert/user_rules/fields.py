@@ -7,12 +7,12 @@ import difflib
 import io
 import json
 import tokenize
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
 from jumar.base.errors import InputError
-from jumar.convert.model.text import UNPARSABLE, parse_python
 from jumar.convert.user_rules.patterns import is_name
 
 T = TypeVar("T")
@@ -144,10 +144,12 @@ def is_import(text: str) -> bool:
 
 
 def _parsed(text: str) -> ast.Module | None:
-    try:
-        return parse_python(text)
-    except UNPARSABLE:
-        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
 
 
 def _has_comment(text: str) -> bool:
