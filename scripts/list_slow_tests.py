@@ -73,7 +73,7 @@ def main() -> None:
     """Read the report and write the list."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("report", type=Path, help="the file that TEST_TIMES named")
-    parser.add_argument("--limit", type=float, default=0.3, metavar="SECONDS", help="of the processor")
+    parser.add_argument("--limit", type=float, default=0.2, metavar="SECONDS", help="of the processor")
     parser.add_argument("--clock-limit", type=float, default=5.0, metavar="SECONDS")
     arguments = parser.parse_args()
     measured = times(arguments.report.read_text("utf-8"))

@@ -25,7 +25,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text("utf-8").splitlines())
-"""`test_file.py::test_name[parameters]` of tests that take more than about 0.3 seconds of the processor;
+"""`test_file.py::test_name[parameters]` of tests that take more than about 0.2 seconds of the processor;
 `scripts/list_slow_tests.py` writes it. A test that must be slow by its nature has the mark in its file."""
 
 

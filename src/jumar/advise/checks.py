@@ -38,17 +38,21 @@ def not_checked(rule: Rule, reason: str, *, partly: bool = False) -> NotChecked:
     return NotChecked(code=rule.code, name=rule.name, reason=reason, partly=partly)
 
 
-@cache
 def finders(room: str) -> tuple[RuleModule[Any], ...]:
     """Import the rules that look for something themselves in `room` (`advise.doctor`); return them by code.
 
     Rules of other distributions for this room come after Jumar's.
     """
+    return (*_own_finders(room), *installed_modules(room))
+
+
+@cache
+def _own_finders(room: str) -> tuple[RuleModule[Any], ...]:
     package = f"jumar.{room}.rules"
     folder = importlib.import_module(package).__path__
     modules = [importlib.import_module(f"{package}.{item.name}") for item in pkgutil.iter_modules(folder)]
     own: list[Any] = [module for module in modules if hasattr(module, "find")]
-    return (*sorted(own, key=lambda module: str(module.RULE.code)), *installed_modules(room))
+    return tuple(sorted(own, key=lambda module: str(module.RULE.code)))
 
 
 def split(outcomes: Outcomes) -> tuple[list[Finding], list[NotChecked]]:

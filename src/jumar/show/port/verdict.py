@@ -169,7 +169,7 @@ def _first(result: PortResult, room: str) -> str:
 
 
 def _places(findings: Sequence[Finding]) -> str:
-    return "; ".join(f"{f.where}: {f.message}" for f in findings[:3]) + ("; …" if len(findings) > 3 else "")
+    return "; ".join(f"{f.where}: {f.message.rstrip('.')}" for f in findings[:3]) + ("; …" if len(findings) > 3 else "")
 
 
 def _steps(number: int) -> str:
