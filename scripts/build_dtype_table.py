@@ -63,6 +63,28 @@ BY_HAND: Mapping[str, Function] = {
             "aclnnConvolutionBackward": ("gradOutput", "input", "weight"),
         }.items()
     },
+    # op-plugin's test_fftshift.py rolls complex64 on Ascend910B.
+    "aclnnRoll": Function(
+        ("x", "out"),
+        {
+            "x": {
+                FIRST: ["FLOAT", "FLOAT16", "INT8", "UINT8", "INT32", "UINT32", "BOOL", "INT64"],
+                LATER: [
+                    "FLOAT",
+                    "FLOAT16",
+                    "INT8",
+                    "UINT8",
+                    "INT32",
+                    "UINT32",
+                    "BOOL",
+                    "INT64",
+                    "BF16",
+                    "INT16",
+                    "COMPLEX64",
+                ],
+            }
+        },
+    ),
     # Not the usual form of check.
     "aclnnRelu": Function(
         ("self", "out"),
@@ -81,6 +103,15 @@ CALLS_BY_HAND = {
     "mv": "aclnnMv",
 }
 """Overloads whose C++ chooses between functions in ways that are not followed."""
+
+HANDED_ON: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "bucketize.Scalar": ("searchsorted.Scalar", {"boundaries": "sorted_sequence"}),
+    "bucketize.Tensor": ("searchsorted.Tensor", {"self": "self", "boundaries": "sorted_sequence"}),
+    "bucketize.Tensor_out": ("searchsorted.Tensor_out", {"self": "self", "boundaries": "sorted_sequence"}),
+}
+"""Overloads that chips before Ascend950 hand on to another one, whose limits hold; only later ones have their own."""
+NOT_ON_FIRST = frozenset({"im2col", "im2col.out"})
+"""Overloads whose function the first chips do not call: they take an older kernel, whose limits are not known."""
 
 Call = tuple[str, list[str | None]]
 """An aclnn function, and which of the overload's arguments each of its own is; None: something else."""
@@ -109,7 +140,17 @@ def main() -> None:
     plugin = options.sources / "op-plugin" / "op_plugin"
     overloads = read_overloads((plugin / "config" / "op_plugin_functions.yaml").read_text(encoding="utf-8"))
     calls = read_calls(plugin / "ops" / "opapi", overloads)
-    write(options.out / "npu_dtypes.json", dict(limits(overloads, calls, {**library, **BY_HAND})))
+    write(options.out / "npu_dtypes.json", as_taken(dict(limits(overloads, calls, {**library, **BY_HAND}))))
+
+
+def as_taken(rows: Mapping[str, dict[str, list[Any]]]) -> dict[str, dict[str, list[Any]]]:
+    """Return the limits with those of the kernels that the chips really take."""
+    found = {name: dict(arguments) for name, arguments in rows.items()}
+    for name, (other, arguments) in HANDED_ON.items():
+        found[name] = {own: rows[other][its] for own, its in arguments.items() if its in rows.get(other, {})}
+    for name in NOT_ON_FIRST & found.keys():
+        found[name] = {argument: [*row[:2], None, row[3]] for argument, row in found[name].items()}
+    return found
 
 
 def read_overloads(text: str) -> dict[str, Overload]:
@@ -255,8 +296,9 @@ def write(target: Path, rows: Mapping[str, Mapping[str, list[Any]]]) -> None:
     operators: dict[str, dict[str, list[Any]]] = {}
     for name, arguments in rows.items():
         for argument, (function, parameter, *columns) in arguments.items():
-            lists += [dtypes for index, dtypes in enumerate(columns) if dtypes not in [*lists, *columns[:index]]]
-            numbers = [lists.index(dtypes) for dtypes in columns]
+            known = [dtypes for dtypes in columns if dtypes is not None]
+            lists += [dtypes for index, dtypes in enumerate(known) if dtypes not in [*lists, *known[:index]]]
+            numbers = [None if dtypes is None else lists.index(dtypes) for dtypes in columns]
             operators.setdefault(name, {})[argument] = [function, parameter, *numbers]
     body = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in operators.items())
     shown = ",\n".join(json.dumps(dtypes) for dtypes in lists)

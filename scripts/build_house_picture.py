@@ -36,6 +36,7 @@ PLACES: dict[str, tuple[int, int, int]] = {
     "tune": (3, 610, 790),
     "export": (3, 810, WIDTH),
     "capture": (4, LEFT, RIGHT),
+    "timeline": (5, 0, 290),
     "device": (5, LEFT, RIGHT),
     "npu": (6, LEFT, RIGHT),
     "soc": (7, LEFT, RIGHT),

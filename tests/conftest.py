@@ -15,6 +15,15 @@ from hypothesis import HealthCheck, settings
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# NOTE: the workers of xdist share the processors. With a thread for each processor in each worker, tests of small
+# tensors wait for each other twice as long as they calculate (measured with two workers on two processors).
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# NOTE: the suite is about emulated devices and answers of machines without a GPU. Those about a real one run with
+# TEST_GPU=1 (tests/npu/test_beside_a_gpu.py).
+if not os.environ.get("TEST_GPU"):
+    os.environ["CUDA_VISIBLE_DEVICES"] = "-1"
+
 # NOTE: the same examples in every run, and no complaint about how long they take: the machine may be busy.
 settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("suite")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +61,8 @@ def train(
 def _one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
+    if "torch._dynamo" in sys.modules:
+        torch._dynamo.reset()  # a recording tells what was compiled before, by other tests too
     yield
     torch.set_num_threads(threads)
     assert Session.current is None, "the test left a recording under way"

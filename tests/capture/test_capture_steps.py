@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch import nn
 
 from jumar.capture.session.session import Session
 from jumar.recording import Recording
+from jumar.recording.sketch import sketch_of
 
 
 def test_a_step_ends_with_the_optimizer_and_the_rest_is_the_next_steps(training, recorded) -> None:
@@ -67,19 +70,128 @@ def test_unscaling_and_updating_are_the_optimizers_phase(recorded) -> None:
     assert {row.phase for row in rows if "non_finite_check" in row.name} == {"optimizer"}
 
 
-def test_the_first_optimizer_to_step_leads_when_there_are_two(recorded) -> None:
+def sgd(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def step_of(optimizer: torch.optim.Optimizer, loss: torch.Tensor) -> None:
+    optimizer.zero_grad()
+    loss.sum().backward()
+    optimizer.step()
+
+
+def counts(recording: Recording, kind: str) -> list[int]:
+    return [sum(row.kind == kind for row in recording.rows(step)) for step in recording.steps()]
+
+
+@pytest.mark.parametrize("generator_first", [False, True])
+def test_a_round_of_several_optimizers_is_one_step(recorded, generator_first) -> None:
     generator, discriminator = nn.Linear(2, 2), nn.Linear(2, 1)
-    for_d = torch.optim.SGD(discriminator.parameters(), lr=0.1)
-    for_g = torch.optim.SGD(generator.parameters(), lr=0.1)
+    for_d, for_g = sgd(discriminator), sgd(generator)
+    parts = [
+        lambda: step_of(for_d, discriminator(generator(torch.ones(1, 2)).detach())),
+        lambda: step_of(for_g, discriminator(generator(torch.ones(1, 2)))),
+    ]
 
     def run() -> None:
         for _ in range(3):
-            discriminator(generator(torch.ones(1, 2)).detach()).sum().backward()
-            for_d.step()
-            discriminator(generator(torch.ones(1, 2))).sum().backward()
-            for_g.step()
+            for part in reversed(parts) if generator_first else parts:
+                part()
 
-    assert recorded(run).steps() == [0, 1, 2]
+    recording = recorded(run)
+    assert recording.steps() == [0, 1, 2]
+    assert counts(recording, "optimizer") == counts(recording, "loss") == [2, 2, 2]
+    parameters = [[row.key for row in recording.rows(step) if row.kind == "parameter"] for step in (0, 2)]
+    assert len(parameters[0]) == 4
+    assert sorted(parameters[0]) == sorted(parameters[1])
+
+
+def test_an_optimizer_that_steps_now_and_then_belongs_to_the_step_of_its_time(recorded) -> None:
+    generator, discriminator = nn.Linear(2, 2), nn.Linear(2, 1)
+    for_d, for_g = sgd(discriminator), sgd(generator)
+
+    def run() -> None:
+        for number in range(4):
+            step_of(for_d, discriminator(generator(torch.ones(1, 2)).detach()))
+            if number == 2:
+                step_of(for_g, discriminator(generator(torch.ones(1, 2))))
+
+    recording = recorded(run)
+    assert recording.steps() == [0, 1, 2, 3]
+    assert counts(recording, "optimizer") == [1, 1, 1, 2]
+
+
+def test_an_optimizer_that_never_steps_is_not_waited_for(recorded) -> None:
+    backbone, head = nn.Linear(2, 2), nn.Linear(2, 1)
+    frozen, updates = sgd(backbone), sgd(head)
+
+    def run() -> None:
+        for _ in range(3):
+            step_of(updates, head(backbone(torch.ones(1, 2)).detach()))
+
+    assert counts(recorded(run), "optimizer") == [1, 1, 1]
+    assert frozen.param_groups
+
+
+def test_calls_of_a_model_before_the_optimizer_are_no_steps(recorded) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), nn.LazyLinear(1))
+
+    def run() -> None:
+        for _ in range(5):
+            model(torch.ones(3, 2))
+        updates = sgd(model)
+        for _ in range(3):
+            step_of(updates, model(torch.ones(1, 2)))
+
+    recording = recorded(run, steps=(0, 2))
+    assert recording.steps() == [0, 1]
+    assert counts(recording, "loss") == counts(recording, "optimizer") == [1, 1]
+    assert {tensor.shape[0] for row in recording.rows(0) if row.kind == "module" for tensor in row.outputs} == {1}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("for _ in range(4): model(x)\nupdates = torch.optim.SGD(model.parameters(), 0.1)\n", 2),
+        ("", 0),
+    ],
+)
+def test_a_script_that_may_train_yet_is_not_ended_by_calls_before_its_optimizer(tmp_path, body, expected) -> None:
+    from jumar.capture.plans.plan import RecordPlan
+    from jumar.capture.process.script import run_script
+
+    script = tmp_path / "train.py"
+    script.write_text(
+        f"import torch\nmodel, x = torch.nn.Linear(2, 1), torch.ones(1, 2)\n{body}"
+        "for _ in range(9):\n    loss = model(x).sum()\n"
+        + ("    loss.backward()\n    updates.step()\n" if body else "")
+    )
+    plan = RecordPlan(out=str(tmp_path / "r"), steps=(0, 2))
+    assert run_script(script, [], plan=plan, stop_after=2).status == "stopped"
+    recording = Recording.open(tmp_path / "r")
+    assert recording.steps() == [0, 1]
+    assert len(recording.losses()) == expected
+
+
+def test_accumulation_closures_and_evaluation_make_no_further_steps(recorded) -> None:
+    model = nn.Linear(2, 1)
+    updates = torch.optim.LBFGS(model.parameters(), max_iter=3)
+
+    def closure() -> torch.Tensor:
+        updates.zero_grad()
+        for _ in range(2):
+            loss = model(torch.ones(1, 2)).square().sum()
+            loss.backward()
+        return loss
+
+    def run() -> None:
+        for _ in range(3):
+            updates.step(closure)
+            with torch.no_grad():
+                for _ in range(4):
+                    model(torch.ones(1, 2))
+
+    assert counts(recorded(run), "optimizer") == [1, 1, 1]
 
 
 def test_without_an_optimizer_a_step_is_a_call_of_the_model(recorded) -> None:
@@ -179,3 +291,21 @@ def test_a_full_disk_ends_the_recording_and_not_the_run(tmp_path, training, monk
     assert (losses, recording.steps()) == (expected, [0, 1])
     assert recording.ends[0].not_covered[0].startswith("steps from 2 on are not recorded: No space left on device")
     assert (recording.ends[0].status, recording.ends[0].num_steps) == ("finished", 4)
+
+
+def test_calls_before_the_optimizer_lend_no_sketch_to_the_first_step(recorded) -> None:
+    """Numbers of storages begin anew with the steps, and so do the sketches that are known of them."""
+    model = nn.Linear(60, 60)
+    values = torch.randn(9, 60, 60, generator=torch.Generator().manual_seed(0))
+
+    def run(times: int) -> None:
+        for number in range(times):
+            model(values[1 + number].clone())
+        step_of(sgd(model), model(values[0].clone()))
+
+    first, second = (recorded(partial(run, times)).rows(0) for times in (2, 3))
+    assert [[t.sketch for t in (*row.inputs, *row.outputs)] for row in first if row.name == "aten::clone"] == [
+        [t.sketch for t in (*row.inputs, *row.outputs)] for row in second if row.name == "aten::clone"
+    ]
+    clone = next(row for row in second if row.name == "aten::clone")
+    assert clone.outputs[0].sketch == sketch_of(values[0].numpy())

@@ -67,7 +67,7 @@ def test_a_slow_observer_leaves_out_more_from_step_to_step_and_then_pauses() -> 
     budget = Budget(None, 0.1, num_steps=None, has=frozenset({Stage.SKETCHES, Stage.VIEWS}))
     stages = []
     for step in range(4):
-        stages.append((budget.stage, budget.records_next))
+        stages.append((budget.stage, budget.records(step)))
         budget.end_step(step, 1.0, 1.0, was_recorded=True)
     assert stages == [
         (Stage.NOTHING, True),
@@ -75,9 +75,9 @@ def test_a_slow_observer_leaves_out_more_from_step_to_step_and_then_pauses() -> 
         (Stage.SKETCHES, True),
         (Stage.VIEWS, True),
     ]
-    assert not budget.records_next
+    assert not budget.records(4)
     num_paused = 0
-    while not budget.records_next:
+    while not budget.records(4 + num_paused):
         budget.end_step(4 + num_paused, 0.0, 1.0, was_recorded=False)
         num_paused += 1
     assert budget.slowdown is not None
@@ -177,3 +177,49 @@ def test_a_budget_that_is_large_enough_leaves_out_nothing(training, tmp_path: Pa
     assert [recording.step_info(step).not_kept for step in recording.steps()] == [(), ()]
     assert recording.ends[0].not_covered == ()
     assert torch.is_grad_enabled()
+
+
+def _detailed(slowdown: float, own_s: float, num_steps: int) -> set[int]:
+    """Return the steps that a run records in detail whose observer takes `own_s` for each step of a second."""
+    budget = Budget(None, slowdown, num_steps=None)
+    found = set()
+    for step in range(num_steps):
+        is_recorded = budget.records(step)
+        found |= {step} if is_recorded else set()
+        budget.end_step(step, own_s if is_recorded else 0.0, 1.0, was_recorded=is_recorded)
+    return found
+
+
+@settings(derandomize=True, max_examples=80, deadline=None)
+@given(st.floats(0.01, 8), st.floats(0.01, 8), st.sampled_from([0.05, 0.2, 1.0]))
+def test_runs_of_other_costs_record_the_same_steps_as_far_as_both_can(
+    one: float, other: float, slowdown: float
+) -> None:
+    first, second = _detailed(slowdown, one, 400), _detailed(slowdown, other, 400)
+    # Until both have found out what they can afford, one may have steps that the other has not.
+    settled = 8 + max(max(one, other) * 8 / slowdown, 1)
+    late = sorted((sum(step > settled for step in steps), steps) for steps in (first, second))
+    assert {step for step in late[0][1] if step > settled} <= late[1][1]
+
+
+def test_a_size_without_a_known_length_leaves_room_for_later_steps() -> None:
+    budget = Budget(RESERVED_BYTES + 100_000, None, num_steps=None)
+    found = []
+    for step in range(2_000):
+        if budget.records(step) and (budget.allowance or 0) >= 4_000:
+            found.append(step)
+            budget.spend(4_000)
+        budget.end_step(step, 0.0, 1.0, was_recorded=step in found)
+    assert found[-1] >= 120
+    assert budget.used_bytes <= 75_000
+
+
+def test_a_budget_keeps_the_numbers_of_every_step(training, tmp_path: Path) -> None:
+    with record(tmp_path / "r", budget="60k"):
+        training(40)
+    recording = Recording.open(tmp_path / "r")
+    history = recording.history()
+    assert history is not None
+    assert history.steps == list(range(40))
+    assert all(step.losses for step in history)
+    assert _size(tmp_path / "r") <= 60_000

@@ -97,3 +97,19 @@ def test_jumars_own_output_is_left_out(project: Path, tmp_path: Path) -> None:
     workspace = Workspace.create(out / "work", [project], leave_out=[out])
     assert not (workspace.path(project) / "jumar-port").exists()
     assert (workspace.path(project) / "log.txt").exists()
+
+
+def test_the_folders_of_python_are_known_before_the_finder_that_asks_for_them_is_there(tmp_path: Path) -> None:
+    code = """
+import os, sys, sysconfig
+from jumar.capture.process import project
+get_path = sysconfig.get_path
+def asked(name):
+    assert not any(isinstance(finder, project.MirrorFinder) for finder in sys.meta_path), "asked too late"
+    return get_path(name)
+sysconfig.get_path = asked
+project.watch_project({project.WORKSPACE: sys.argv[1], project.ENVIRONMENT: sys.argv[1] + "/log"})
+print("watched")
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.stdout == "watched\n", done.stderr[-800:]

@@ -86,9 +86,10 @@ def test_a_damaged_step_is_said_and_the_others_are_compared(tmp_path, capsys) ->
     damaged = Path(recording(tmp_path / "b", num_steps=3))
     step = damaged / "steps" / "step-000001-rank-0.parquet"
     step.write_bytes(step.read_bytes()[:100])
-    assert main(["compare", recording(tmp_path / "a", num_steps=3), str(damaged)]) == 0
-    out = capsys.readouterr().out
-    assert "in 2 steps" in out
+    assert main(["compare", recording(tmp_path / "a", num_steps=3), str(damaged)]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "in 2 of the reference's 3 steps" in out
+    assert "Only the reference has step [1]" in out
     assert "step-000001-rank-0.parquet is cut short" in out
 
 

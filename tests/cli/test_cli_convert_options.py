@@ -43,6 +43,7 @@ def test_the_options_are_these() -> None:
     expected = """
     --baseline --check --diff --disable --dry-run --enable --exclude --fail-on --force --in-place --input --jobs --json
     --no-cache --output --quiet --rule --sarif --similar --specify-device --stdin-filename --steps --target --test-rules
+    --torch-version
     --unsafe --verbose --verify --verify-run --write-baseline -i -o -q -r -s -sim -v
     """
     assert names == sorted(expected.split())

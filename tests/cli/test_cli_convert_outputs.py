@@ -15,6 +15,7 @@ import pytest
 from jumar.base.errors import InputError
 from jumar.cli.commands.convert.sources import excluded, output_folder
 from jumar.cli.main import main
+from jumar.soc.support import chosen
 
 REPORTS = {
     "msFmkTranspltlog.txt", "change_list.csv", "unsupported_op.xlsx", "findings.json", "changes.patch", "index.html"
@@ -117,10 +118,12 @@ def test_an_assessment_is_looked_up_when_the_sources_are_the_same(
     monkeypatch.setattr(lacking, "_CACHED_FILES", 1)
     calls = []
     real = jumar.convert.assess.assess_source
-    monkeypatch.setattr(jumar.convert.assess, "assess_source", lambda files: (calls.append(files), real(files))[1])
+    monkeypatch.setattr(
+        jumar.convert.assess, "assess_source", lambda files, **given: (calls.append(files), real(files, **given))[1]
+    )
 
     def rows(cache: bool = True) -> list[object]:
-        return list(lacking.assessed(convert_tree(project), [], cache=cache))
+        return list(lacking.assessed(convert_tree(project), [], release="2.13", cache=cache))
 
     first = rows()
     assert rows() == first != []
@@ -164,7 +167,7 @@ def test_the_summary_says_what_changed_what_is_left_where_and_what_next(
 ) -> None:
     assert convert("-i", "proj/train.py", "-o", "out") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "2 edits in 1 of 1 file → out/train_msft"
+    assert lines[0] == f"2 edits in 1 of 1 file for torch_npu {chosen().name} → out/train_msft"
     assert "       1  JM103 tensor-cuda-method" in lines
     assert any(line.startswith("Left for you: 2 warnings") for line in lines)
     assert "Reports in out/train_msft:" in lines
@@ -173,7 +176,7 @@ def test_the_summary_says_what_changed_what_is_left_where_and_what_next(
 
 def test_nothing_is_left_in_one_sentence(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert convert("-i", "proj/sub", "--dry-run") == 0
-    assert "\nNothing is left for you.\n" in capsys.readouterr().out
+    assert "\nNothing is left for you in 1 file that was read.\n" in capsys.readouterr().out
 
 
 def test_a_folder_without_sources_is_questioned(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -194,7 +197,7 @@ def test_a_diff_is_all_that_stdout_gets(project: Path, capsys: pytest.CaptureFix
     output = capsys.readouterr()
     assert output.out.startswith("diff --git a/net.py b/net.py\n")
     assert output.out.endswith("+    return x.npu()\n")
-    assert "1 edit in 1 of 1 file (nothing written)" in output.err
+    assert f"1 edit in 1 of 1 file for torch_npu {chosen().name} (nothing written)" in output.err
     assert not (project / "sub_msft").exists()
 
 
@@ -242,14 +245,42 @@ def test_a_proof_that_finds_nothing_says_so(project: Path, capsys: pytest.Captur
     assert "Verified (static proof): nothing wrong" in capsys.readouterr().out
 
 
+TRAINING = """import torch
+from torch.utils.data import DataLoader
+
+def main():
+    model = torch.nn.Linear(4, 2).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    loader = DataLoader(data, batch_size=4, shuffle=True)
+    for x, y in loader:
+        loss = (model(x.cuda()) - y.cuda()).pow(2).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+if __name__ == '__main__':
+    main()
+"""
+
+
 def test_distributed_leaves_a_launch_script_that_can_be_started(
     project: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (project / "train.py").write_text(TRAINING)
     assert convert("-i", "proj/train.py", "-o", "out", "distributed", "-m", "train.py") in (0, 1)
     launcher = Path("out/train_msft/run_distributed_npu.sh")
     assert os.access(launcher, os.X_OK)
     assert launcher.read_text().startswith("#!")
     assert capsys.readouterr().out.rstrip().endswith(f"Next: bash {launcher}")
+
+
+def test_a_refused_distribution_leaves_no_launch_script(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "train.py").write_text("import torch\nx = torch.zeros(2).cuda()\n")
+    assert convert("-i", "proj/train.py", "-o", "out", "distributed", "-m", "train.py") == 1
+    assert not Path("out/train_msft/run_distributed_npu.sh").exists()
+    said = capsys.readouterr().out
+    assert "JM181" in said
+    assert "run_distributed_npu.sh" not in said
 
 
 def test_sources_are_changed_in_place_with_a_patch_that_leads_back(

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from jumar.cli.main import main
+from jumar.soc.support import chosen
 
 SCRIPT = "import torch\nmodel.cuda()\nstate = torch.load('m.pt')\n"
 CONVERTED = "import torch\nimport torch_npu  # noqa: F401\nmodel.npu()\nstate = torch.load('m.pt')\n"
@@ -30,7 +31,7 @@ def test_a_script_is_converted_into_a_new_folder(
     assert (folder / "train.py").read_text() == CONVERTED
     assert script.read_text() == SCRIPT
     output = capsys.readouterr().out
-    assert output.startswith(f"2 edits in 1 of 1 file → {folder}\n")
+    assert output.startswith(f"2 edits in 1 of 1 file for torch_npu {chosen().name} → {folder}\n")
     assert "JM112" in output
     document = json.loads((folder / "findings.json").read_text())
     assert {finding["code"] for finding in document["findings"]} == {"JM103", "JM107", "JM112"}

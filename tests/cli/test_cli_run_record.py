@@ -10,6 +10,7 @@ import pytest
 
 from jumar.cli.main import main
 from jumar.recording import Recording
+from jumar.show.pages.runs import is_cuda_script
 
 TRAIN = """
 import sys, torch
@@ -56,9 +57,28 @@ def test_record_writes_a_recording_and_says_what_comes_next(jumar, tmp_path: Pat
 
 def test_a_script_that_asks_for_cuda_is_told_both_ways_on(jumar, tmp_path: Path, capsys) -> None:
     (tmp_path / "gpu.py").write_text("raise AssertionError('Torch not compiled with CUDA enabled')")
-    assert jumar("record", "-o", "out", "--device", "cpu", "gpu.py") == 2
-    said = capsys.readouterr().err
-    assert "gpu.py asks for CUDA; record it with --device cuda, or convert it first: jumar convert -i gpu.py" in said
+    for words in (["record", "-o", "out"], ["record", "-o", "out", "--device", "cpu", "--force"], ["run"]):
+        assert jumar(*words, "gpu.py", "--lr", "1") in (1, 2)
+        said = capsys.readouterr().err
+        assert "gpu.py asks for CUDA" in said
+        assert "jumar port gpu.py -- --lr 1" in said
+        assert "--device cuda gpu.py --lr 1" in said
+        assert "transfer_to_npu" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "is_told"),
+    [
+        ("import torch\nx = torch.ones(2).to('cuda' if torch.cuda.is_available() else 'cpu')\n", True),
+        ("import torch\nx = torch.ones(2).to('npu')\nprint('cuda')\n", False),
+        ("import torch\nx = torch.ones(2)\n", False),
+    ],
+)
+def test_a_script_for_cuda_that_ran_beside_the_npu_is_told(
+    text: str, is_told: bool, jumar, tmp_path: Path, capsys
+) -> None:
+    (tmp_path / "script.py").write_text(text)
+    assert is_cuda_script(tmp_path / "script.py") is is_told
 
 
 def test_record_ends_the_script_after_the_steps_asked_for(jumar, tmp_path: Path, capsys) -> None:

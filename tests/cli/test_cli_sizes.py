@@ -34,10 +34,14 @@ def test_every_option_that_takes_a_size_says_what_gb_are() -> None:
     assert sorted(found) == [
         "jumar accuracy bisect --npu-memory",
         "jumar overflow --npu-memory",
+        "jumar profile --growth-limit",
+        "jumar profile --npu-memory",
         "jumar record --budget",
         "jumar record --npu-memory",
         "jumar repro --max-size",
         "jumar run --npu-memory",
+        "jumar tune --max-bucket",
+        "jumar tune --min-bucket",
     ]
     assert [name for name, option in found.items() if SIZE_HELP not in (option.help or "")] == []
 

@@ -110,7 +110,7 @@ def ended(monkeypatch, write=None, **fields) -> list:
     seen = []
 
     @contextmanager
-    def opened(where, input_shape, selection):
+    def opened(where, input_shape, selection, limit_s):
         graph = SimpleNamespace(gradients=[])
         yield SimpleNamespace(path=where, graphs=[SimpleNamespace(graph=graph, is_piece=False, data=Path("absent"))])
 
@@ -225,7 +225,7 @@ def test_a_result_file_that_cannot_be_finished_is_said_after_the_answer(filled, 
         (["weights.pt"], "weights.pt is a file that is none of them. Name a model"),
         (["recording", "--job-type", "1"], "--job-type 1 tunes the graphs of a model"),
         (["recording", "--job-type", "1", "--output", "net.jumar"], "--job-type 1 tunes the graphs of a model"),
-        (["recording", "--job-type", "3"], "--job-type must be 1 (subgraphs) or 2 (operators); got 3"),
+        (["recording", "--job-type", "3"], "--job-type must be 1 (subgraphs), 2 (operators) or 4 (gradients); got 3"),
         (["recording", "--output", "net.jumar"], "--output writes the plan of a whole graph"),
         (["recording", "--input-shape", "x:1,3"], "--input-shape is for a model"),
         (["absent.onnx"], "absent.onnx must be a file"),

@@ -40,7 +40,7 @@ def config(tmp_path, **data):
 @pytest.mark.parametrize(
     ("name", "value"),
     [("TE_PARALLEL_COMPILER", "33"), ("TUNING_PARALLEL_NUM", "0"), ("RUN_LOOP", "2049"), ("ASCEND_DEVICE_ID", "1"),
-     ("AOE_MODE", "4"), ("REPEAT_TUNE", "maybe")],
+     ("AOE_MODE", "3"), ("REPEAT_TUNE", "maybe")],
 )  # fmt: skip
 def test_a_variable_outside_its_range_is_one_sentence_and_exit_code_2(name, value, monkeypatch, capsys, tmp_path):
     monkeypatch.setenv(name, value)
@@ -69,8 +69,8 @@ def test_an_option_that_cannot_work_is_refused_before_the_run(options, said, cap
         ("1", ["--job-type", "2"], ""),
         ("2", [], ""),
         ("", [], ""),
-        ("3", [], "AOE_MODE must be 1 (subgraphs) or 2 (operators)"),
-        ("2", ["--job-type", "3"], "--job-type must be 1 (subgraphs) or 2 (operators)"),
+        ("3", [], "AOE_MODE must be 1 (subgraphs), 2 (operators) or 4 (gradients)"),
+        ("2", ["--job-type", "3"], "--job-type must be 1 (subgraphs), 2 (operators) or 4 (gradients)"),
     ],
 )
 def test_aoe_mode_chooses_the_job_where_the_command_line_does_not(mode, options, said, monkeypatch, capsys, tmp_path):

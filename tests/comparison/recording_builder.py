@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,14 @@ class Run:
     def loss(self, value: float, step: int = 0) -> None:
         """Add a loss row."""
         self.call("loss", [], [np.array(value)], path="", kind="loss", step=step)
+
+    def forget_storages(self) -> None:
+        """Leave out which tensors share memory, as dumps of other tools do."""
+        for rows in self._rows.values():
+            for place, row in enumerate(rows):
+                sides = ([replace(tensor, storage=0) for tensor in side] for side in (row.inputs, row.outputs))
+                inputs, outputs = map(tuple, sides)
+                rows[place] = replace(row, inputs=inputs, outputs=outputs)
 
     def empty_step(self, step: int) -> None:
         """Add a step without a call."""

@@ -7,7 +7,8 @@ import pytest
 from recording_builder import Run
 
 from jumar.comparison import compare
-from jumar.comparison.judge.loss_scaling import loss_scale, rescaled
+from jumar.comparison.judge.loss_scaling import rescaled
+from jumar.comparison.model.calls import loss_scale
 
 Array = np.ndarray
 

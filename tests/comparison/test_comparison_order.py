@@ -265,6 +265,20 @@ def test_other_random_numbers_tell_the_state_from_the_generator(states, words) -
     assert words in finding(comparison, "JM307").message
 
 
+def test_numbers_of_another_dtype_are_named_as_such() -> None:
+    """A rejection sampler draws float64 on one device and float32 on another; the generators are the same."""
+
+    def run(seed: int, dtype: str) -> Run:
+        made = Run()
+        drawn = np.random.default_rng(seed).random((16, 8))
+        made.call("aten::mul.Tensor", [samples(), made.call("aten::rand", [], [drawn.astype(dtype)])], [drawn])
+        return made
+
+    message = finding(compare(run(0, "float64"), run(1, "float32")), "JM307").message
+    assert "draws float64 in the reference and float32 in the target" in message
+    assert "different generators" not in message
+
+
 # Optimizers
 
 

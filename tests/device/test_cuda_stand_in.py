@@ -235,6 +235,38 @@ def test_a_triton_kernel_can_be_defined_but_not_launched(stand_in, tmp_path):
     assert message.startswith("NotImplementedError: the Triton kernel 'softmax_kernel' needs a real CUDA device")
 
 
+def annotated_with_what_is_refused() -> tuple[bool, bool, str]:
+    """Libraries name `torch.cuda.CUDAGraph | None` in annotations, and derive classes, when they are imported."""
+
+    def graph_of(key: int) -> torch.cuda.CUDAGraph | None:
+        return None
+
+    class Named(torch.cuda.CUDAGraph):
+        """A class of a library."""
+
+    unions = (torch.cuda.CUDAGraph | int, str | torch.cuda.CUDAGraph)
+    return graph_of(1) is None, all(unions), raised(Named)
+
+
+def test_what_is_refused_can_be_named_in_annotations_and_derived_from(stand_in):
+    is_none, are_unions, message = stand_in(annotated_with_what_is_refused)
+    assert is_none
+    assert are_unions
+    assert message.startswith("NotImplementedError: torch.cuda.CUDAGraph needs a real CUDA device")
+
+
+def reset_dynamo() -> bool:
+    import torch._dynamo
+
+    torch._dynamo.reset()
+    return torch._dynamo.is_compiling()
+
+
+@pytest.mark.slow
+def test_the_compiler_can_be_reset(stand_in):
+    assert not stand_in(reset_dynamo)
+
+
 def misplaced() -> str:
     return raised(lambda: torch.ones(2, device="cuda") + torch.ones(2))
 
@@ -520,3 +552,59 @@ def test_apex_trains_with_what_has_a_counterpart_in_pytorch(stand_in):
     assert plain == fused
     assert plain[0] > plain[-1]
     assert "requires cuda extensions" in refused
+
+
+def looks_of_functions() -> dict[str, tuple[str, str, str | None, str]]:
+    import inspect
+
+    found = {}
+    for name in torch.cuda.__all__:
+        function = getattr(torch.cuda, name)
+        if isinstance(function, type) or not callable(function) or name in ("CUDAGraph", "MemPool"):
+            continue
+        wrapped = getattr(function, "__wrapped__", None) if name in ("use_mem_pool", "graph_pool_handle") else None
+        try:
+            signature = str(inspect.signature(function))
+        except ValueError:  # a function of C++
+            signature = ""
+        found[name] = (
+            getattr(function, "__name__", ""),
+            function.__module__,
+            getattr(wrapped, "__qualname__", None),
+            signature,
+        )
+    return found
+
+
+def test_functions_that_stand_in_look_like_pytorchs(stand_in):
+    here, there = looks_of_functions(), stand_in(looks_of_functions)
+    assert here["use_mem_pool"][2] == "use_mem_pool"
+    assert {name: there[name][:2] for name in here} == {name: here[name][:2] for name in here}
+    assert there["use_mem_pool"] == here["use_mem_pool"]
+    signed = [name for name in here if here[name][3]]
+    assert {name: there[name][3] for name in signed} == {name: here[name][3] for name in signed}
+
+
+class Wrapper(torch.Tensor):
+    """A tensor that names the device of the one that it wraps, as PyTorch's own wrappers do."""
+
+    @staticmethod
+    def __new__(cls, inner: torch.Tensor) -> Wrapper:
+        return torch.Tensor._make_wrapper_subclass(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError
+
+
+def accelerators() -> list[str]:
+    chosen = torch.distributed.distributed_c10d.BackendConfig(torch.distributed.Backend("undefined"))
+    wrapped = Wrapper(torch.ones(2, device="cuda:0"))
+    return [str(torch._C._get_accelerator()), str(chosen), str(wrapped.device)]
+
+
+def test_below_torch_accelerator_and_in_wrappers_the_accelerator_is_cuda_too(stand_in):
+    name, chosen, wrapped = stand_in(accelerators)
+    assert (name, wrapped) == ("cuda", "cuda:0")
+    assert "npu:hccl" in chosen
+    assert "nccl" not in chosen

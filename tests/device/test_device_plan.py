@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from jumar.base.errors import DeviceError
 from jumar.device import DevicePlan
+from jumar.device import plan as plan_module
+from jumar.device.plan import Kind
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,14 @@ def test_a_plan_comes_back_from_the_environment() -> None:
 def test_an_environment_that_holds_no_plan_is_refused(text: str) -> None:
     with pytest.raises(DeviceError, match="JUMAR_DEVICE_PLAN"):
         DevicePlan.from_environment({"JUMAR_DEVICE_PLAN": text})
+
+
+def test_a_process_with_the_emulated_npu_sees_no_gpu_of_this_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_module, "_GPUS", (str(tmp_path),))
+    assert DevicePlan(real="never").to_environment()["CUDA_VISIBLE_DEVICES"] == "-1"
+    kinds: tuple[Kind, ...] = ("cpu", "cuda", "cuda-stand-in")
+    assert all("CUDA_VISIBLE_DEVICES" not in DevicePlan(kind=kind).to_environment() for kind in kinds)
+    monkeypatch.setattr(plan_module, "_GPUS", (str(tmp_path / "none"),))
+    assert "CUDA_VISIBLE_DEVICES" not in DevicePlan(real="never").to_environment()

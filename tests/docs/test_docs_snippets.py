@@ -17,6 +17,7 @@ from pathlib import Path
 import click
 import pytest
 
+from jumar.capture.process.program import is_starter
 from jumar.cli.main import cli
 
 ROOT = Path(__file__).parents[2]
@@ -128,6 +129,9 @@ def wrong_command(arguments: list[str]) -> str:
         context = click.Context(command, parent=context, info_name=command.name, **settings)
     if any("…" in word or "..." in word for word in arguments):
         return ""
+    if any(parameter.name == "script" for parameter in command.params):  # a launcher has all words after it
+        starts = [at for at, word in enumerate(arguments) if word == "-m" or is_starter(word)]
+        arguments = [*arguments[: starts[0]], "train.py"] if starts else arguments
     try:
         given, _, _ = command.make_parser(context).parse_args(list(arguments))
         for parameter in command.params:
@@ -156,6 +160,8 @@ def test_a_command_has_the_options_that_a_page_shows(page: str, line: str) -> No
         ("jumar run --numerics exakt train.py", "exakt"),
         ("python scripts/nothing.py", "is not there"),
         ("jumar run train.py --anything", ""),
+        ("jumar run --num-devices 2 torchrun --standalone train.py", "No such option"),
+        ("jumar run torchrun --standalone train.py", ""),
     ],
 )
 def test_a_wrong_command_would_be_found(line: str, said: str) -> None:

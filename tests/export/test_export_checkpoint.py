@@ -7,6 +7,7 @@ import os
 import pickle
 import sys
 import types
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -302,3 +303,30 @@ def test_a_file_of_another_kind_is_named_by_its_beginning(tmp_path):
     (tmp_path / "train.py").write_text("import torch\n")
     with pytest.raises(InputError, match="is no PyTorch checkpoint: it begins with b'import t'; name a file"):
         export_checkpoint(tmp_path / "train.py", tmp_path / "out.pt")
+
+
+@pytest.mark.parametrize(
+    ("tensor", "problem"),
+    [
+        (torch.ones(1).expand(1 << 33), "stand for 4 bytes"), (torch.empty(3, device="meta"), "has no values"),
+        (torch.eye(3).to_sparse(), "must be a dense tensor, and it is sparse_coo"),
+    ],
+    ids=["expanded", "meta", "coo"],
+)  # fmt: skip
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_a_tensor_without_all_its_values_is_one_sentence(tmp_path, tensor, problem, suffix):
+    source, output = save(tmp_path, {"w": tensor, "b": torch.ones(2)}), tmp_path / f"out{suffix}"
+    with pytest.raises(InputError, match=problem):
+        export_checkpoint(source, output)
+    assert not output.exists()
+
+
+def test_a_file_that_unpacks_to_far_more_is_refused_before_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("jumar.base.outside.archives.SPARE_BYTES", 1 << 20)
+    source = save(tmp_path, {"w": torch.ones(3)})
+    packed = tmp_path / "packed.pth"
+    with zipfile.ZipFile(source) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, bytes(8 << 20) if name.endswith("data/0") else old.read(name))
+    with pytest.raises(InputError, match="its members are 8,"):
+        export_checkpoint(packed, tmp_path / "out.pt")

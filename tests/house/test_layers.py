@@ -16,15 +16,16 @@ ALLOWED: dict[str, set[str]] = {
     "operators": {"base"},
     "recording": {"base", "operators"},
     "soc": {"base", "operators", "recording"},
+    "timeline": {"base", "operators", "recording", "soc"},
     "npu": {"base", "operators", "recording", "soc"},
     "device": {"base", "operators", "recording", "soc", "npu"},
 }
-MACHINES = set(ALLOWED)
+MACHINES = set(ALLOWED) - {"timeline"}
 ALLOWED |= {
     "capture": MACHINES,
     "convert": MACHINES,
     "comparison": MACHINES | {"capture"},
-    "advise": {"base", "operators", "recording", "soc"},
+    "advise": {"base", "operators", "recording", "soc", "timeline"},
     "tune": MACHINES | {"capture"},
     "export": {"base", "operators", "recording", "device"},
     "port": MACHINES | {"capture", "convert", "comparison", "advise"},
@@ -56,6 +57,7 @@ TORCH_FREE = [
     "jumar.soc.profiles",
     "jumar.soc.support",
     "jumar.testing.plugin",
+    "jumar.timeline",
     "jumar.tune",
 ]
 """Rooms that import no torch, so that they are quick and work on a machine that has none."""

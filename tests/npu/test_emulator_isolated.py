@@ -42,6 +42,26 @@ print(torch.npu.get_device_name(), torch.npu.device_count(), torch.npu.mem_get_i
     assert run(sys.executable, "-c", code).splitlines() == [f"Ascend910A 2 {2**30}", f"Ascend910B1 8 {2**36}"]
 
 
+TRANSFER = """
+import os, sys
+os.environ["TORCH_TRANSFER_TO_NPU"] = sys.argv[1]
+from jumar.base.errors import DeviceError
+from jumar.device import DevicePlan, activate
+try:
+    activate(DevicePlan(real="never"))
+except DeviceError as error:
+    raise SystemExit(print(error))
+import torch
+print(torch.zeros(1, device="cuda").device if torch.cuda.is_available() else "no CUDA")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("value", "expected"), [("1", "npu:0"), ("0", "no CUDA"), ("yes", "takes 0 or 1")])
+def test_the_environment_asks_for_transfer_to_npu(value, expected):
+    assert expected in run(sys.executable, "-W", "ignore", "-c", TRANSFER, value)
+
+
 def ranks(size: int, *more: str) -> list[dict[str, Any]]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

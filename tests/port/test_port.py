@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import textwrap
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from jumar.cli.main import main
+from jumar.convert import Conversion, ConvertOptions, convert_files
+from jumar.convert.model.outcome import Failure
 
 SCRIPT = """\
     import argparse
@@ -191,6 +195,21 @@ def test_wrong_use_is_one_sentence_and_exit_code_2(
     assert sentence in error
     assert len(error.strip().splitlines()) == 1
     assert (project / "taken" / "mine.txt").read_text() == "mine"
+
+
+@pytest.mark.slow
+def test_a_script_that_cannot_be_converted_is_no_wrong_use_of_an_assessment(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def unconverted(root: Path, files: Sequence[Path], options: ConvertOptions) -> Conversion:
+        done = convert_files(root, files, options)
+        lost = [Failure(path=file.path, before=file.before, error="no rule took it") for file in done.files]
+        return replace(done, files=tuple(lost))
+
+    monkeypatch.setattr("jumar.port.sources.convert_files", unconverted)
+    assert main(["port", "--steps", "1", "train.py"]) == 1
+    assert "an assessment needs" not in capfd.readouterr().err
+    assert document()["page"]["verdict"]["status"] == "failed"
 
 
 @pytest.mark.slow

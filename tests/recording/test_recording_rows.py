@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.recording import CallRow, TensorRow
-from jumar.recording.row_reader import missing_columns, table_to_rows
+from jumar.recording.row_checks import missing_columns
+from jumar.recording.row_reader import table_to_rows
 from jumar.recording.rows import TABLE_SCHEMA, rows_to_table
 
 INTEGERS = st.integers(-(2**62), 2**62)

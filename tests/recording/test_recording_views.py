@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,14 +12,15 @@ from hypothesis import strategies as st
 
 from jumar.recording import Recording, RecordingWriter, RunInfo
 from jumar.recording.tensors.arrays import TensorWriter, read_tensors, write_tensors
+from jumar.recording.tensors.guard import Guard
 from jumar.recording.tensors.views import ArrayView
 
 BASE = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
 
 
 def read(path: Path) -> dict[str, dict[str, Any]]:
-    with h5py.File(path) as file:
-        return {key: read_tensors(file, key) for key in ("a", "b") if key in file}
+    with Guard(path) as file:
+        return {key: read_tensors(file, key) for key in ("a", "b") if key in file.hdf5}
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)

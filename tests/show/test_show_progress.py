@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import io
 import re
+import sys
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -119,3 +121,16 @@ def test_a_task_that_ends_before_its_total_without_an_error_is_done() -> None:
     with progress(console=console) as bars:
         bars.advance(bars.add_task("Compare", total=3))
     assert lines(console) == ["Compare: 0 of 3", "Compare: done after 1 of 3, T s"]
+
+
+def test_forced_colours_put_no_spinner_into_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with (tmp_path / "log").open("w") as log:
+        monkeypatch.setattr(sys, "stderr", log)
+        with progress() as bars:
+            task = bars.add_task("Read", total=3)
+            bars.update(task, completed=3)
+    lines = (tmp_path / "log").read_text().splitlines()
+    assert lines[0] == "Read: 0 of 3"
+    assert len(lines) == 2
+    assert "\x1b[" not in "".join(lines)

@@ -17,6 +17,7 @@ from jumar.show.tuning.page import tuning_page
 from jumar.show.tuning.search import best_so_far, why_not
 from jumar.tune.bank.entry import Tried
 from jumar.tune.measure.conditions.preconditions import Surroundings, conditions_of
+from jumar.tune.measure.conditions.rules.device_shared import RULE as DEVICE_SHARED
 from jumar.tune.measure.conditions.settings import TuneEnvironment
 from jumar.tune.measure.measuring import Measurement
 from jumar.tune.measure.worker.messages import Outcome
@@ -193,3 +194,19 @@ def test_names_from_outside_are_escaped_and_the_page_is_json_too():
     page = tuning_page(run(tasks=[operator("<script>alert(1)</script>", 1.5)]))
     assert "<script>alert(1)" not in render_html(page)
     assert page_json(page)
+
+
+@pytest.mark.parametrize("stopped_by", ["", "the time budget"])
+def test_a_faster_policy_is_fine_on_a_busy_machine_and_at_the_end_of_the_budget(stopped_by):
+    result = run(tasks=[operator("a", 1.7)], stopped_by=stopped_by, load_average=64.0)
+    result.findings = [*result.findings, DEVICE_SHARED.finding("the load average is 64", action="Wait.")]
+    assert tuning_page(result).verdict.status == "fine"
+
+
+@pytest.mark.parametrize("stopped_by", ["Ctrl-C", "SIGTERM"])
+def test_a_run_that_was_interrupted_needs_attention(stopped_by):
+    assert tuning_page(run(tasks=[operator("a", 1.7)], stopped_by=stopped_by)).verdict.status == "attention"
+
+
+def test_a_run_that_found_nothing_within_its_budget_needs_attention():
+    assert tuning_page(run(tasks=[], stopped_by="the time budget")).verdict.status == "attention"

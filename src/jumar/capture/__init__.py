@@ -7,24 +7,29 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
-    from jumar.capture.frameworks import HuggingFaceRecorder, LightningRecorder, record
+    from jumar.capture.frameworks.profile import HuggingFaceProfiler, LightningProfiler
+    from jumar.capture.frameworks.record import HuggingFaceRecorder, LightningRecorder, record
     from jumar.capture.plans.plan import RecordPlan
     from jumar.capture.process.launcher import LaunchResult, launch
     from jumar.capture.process.script import run_script
 
-__all__ = ["HuggingFaceRecorder", "LaunchResult", "LightningRecorder", "RecordPlan", "launch", "record", "run_script"]
+__all__ = ["HuggingFaceProfiler", "HuggingFaceRecorder", "LaunchResult", "LightningProfiler", "LightningRecorder"]
+__all__ += ["RecordPlan", "launch", "record", "run_script"]
 
 _HOME = {
-    "HuggingFaceRecorder": "jumar.capture.frameworks",
+    "HuggingFaceProfiler": "jumar.capture.frameworks.profile",
+    "HuggingFaceRecorder": "jumar.capture.frameworks.record",
     "LaunchResult": "jumar.capture.process.launcher",
-    "LightningRecorder": "jumar.capture.frameworks",
+    "LightningProfiler": "jumar.capture.frameworks.profile",
+    "LightningRecorder": "jumar.capture.frameworks.record",
     "RecordPlan": "jumar.capture.plans.plan",
     "launch": "jumar.capture.process.launcher",
-    "record": "jumar.capture.frameworks",
+    "record": "jumar.capture.frameworks.record",
     "run_script": "jumar.capture.process.script",
 }
 
 __getattr__ = loader(__name__, __all__, _HOME)
+__dir__ = directory(__name__, __all__)

@@ -8,9 +8,16 @@ from __future__ import annotations
 
 import os
 
-from jumar.capture.claims import claim, is_claimed
+from jumar.capture.plans.claims import claim, is_claimed
 
-_VARIABLES = ("JUMAR_DEVICE_PLAN", "JUMAR_RECORD_PLAN", "JUMAR_STOP_AFTER", "JUMAR_WORKSPACE", "JUMAR_SEED")
+_VARIABLES = (
+    "JUMAR_DEVICE_PLAN",
+    "JUMAR_RECORD_PLAN",
+    "JUMAR_PROFILE_PLAN",
+    "JUMAR_STOP_AFTER",
+    "JUMAR_WORKSPACE",
+    "JUMAR_SEED",
+)
 
 
 def autoload() -> None:

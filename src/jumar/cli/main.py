@@ -5,14 +5,16 @@ Commands are imported only when they are run, so that `jumar --help` answers at 
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import sys
 import traceback
+from collections import Counter
 
 import click
 
 from jumar import __version__
-from jumar.base.errors import JumarError
+from jumar.base.errors import JumarError, UsageError
 
 COMMANDS = {
     "port": "Take a CUDA training script to the NPU: assess, convert, run, compare, advise.",
@@ -20,6 +22,7 @@ COMMANDS = {
     "convert": "Rewrite CUDA sources for the NPU.",
     "run": "Run a script with the NPU present (the real one, or the emulated one).",
     "record": "Run a script under the observer and write a recording.",
+    "profile": "Run a script under the profiler: operators, data loader, host, pauses.",
     "compare": "Name the first operator that differs between two recordings.",
     "replay": "Execute recorded operators again: own error, reference's, inherited.",
     "overflow": "Name the first operator that makes NaN or Inf of finite values.",
@@ -39,7 +42,60 @@ EXIT_FINE, EXIT_USAGE, EXIT_INTERNAL = 0, 2, 3
 EXIT_INTERRUPTED = 130
 
 
-class LazyGroup(click.Group):
+class Command(click.Command):
+    """Refuses an option that is given twice, unless it collects values: click takes the last one without a word."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words of the command line. Raises UsageError for an option that is given twice."""
+        if not ctx.resilient_parsing:
+            try:
+                _, _, order = self.make_parser(ctx).parse_args(list(args))
+            except click.NoSuchOption as error:
+                raise click.UsageError(f"{error.format_message()}{self._hint(ctx, error)}", ctx) from error
+            check_given_once(order)
+        return super().parse_args(ctx, args)
+
+    def _hint(self, ctx: click.Context, error: click.NoSuchOption) -> str:
+        """Return where a script's own options stand, if this command takes them after `--`; else nothing."""
+        taken = [one for one in self.params if isinstance(one, click.Argument) and one.nargs < 0]
+        if not any("[-- " in one.make_metavar(ctx) for one in taken):
+            return ""
+        return f" Options of the script follow `--`: {ctx.command_path} SCRIPT -- {error.option_name} …"
+
+
+def check_given_once(order: list[click.Parameter]) -> None:
+    """Raise UsageError for an option with a value that stands in `order` twice; a flag means the same twice."""
+    single = [
+        one
+        for one in order
+        if isinstance(one, click.Option) and not (one.multiple or one.count or one.is_flag or one.nargs < 0)
+    ]
+    for option, number in Counter(single).items():
+        if number > 1:
+            names = " or ".join(option.opts)
+            raise UsageError(f'"{names}" was given {number} times and takes one value. Give it once.')
+
+
+class Group(click.Group):
+    """A group of such commands. It names the near ones of a command that it does not have."""
+
+    command_class = Command
+    group_class = type
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the words begin with. Raises click.UsageError for one that is not there."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and self.get_command(ctx, name) is None and not ctx.resilient_parsing:
+            known = self.list_commands(ctx)
+            near = difflib.get_close_matches(name, known, n=2) or [one for one in known if name in one]
+            hint = f"Did you mean {' or '.join(near)}?" if near else f"Try one of {', '.join(known)}."
+            raise click.UsageError(f"No such command '{name}'. {hint}", ctx)
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(Group):
     """A group that knows its commands' names and help lines without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:

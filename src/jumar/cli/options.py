@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 soc_option = click.option(
     "--soc", default=DEFAULT_SOC, show_default=True, metavar="SOC", help="The NPU's system on a chip, e.g. Ascend910A."
 )
+TORCH_VERSION_HELP = (
+    "Release of PyTorch and torch_npu to work for.  [default: that of the torch_npu or torch installed here, else the "
+    "newest known]"
+)
+torch_version_option = click.option("--torch-version", default=None, metavar="VERSION", help=TORCH_VERSION_HELP)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout instead of text.")
 bank_option = click.option(
     "--bank",
@@ -44,6 +49,19 @@ fail_on_option = click.option(
     show_default=True,
     help="Exit with 1 when a finding is at least this severe.",
 )
+
+
+def chosen_release(asked: str | None) -> str:
+    """Return the release of torch_npu that counts; say on stderr where neither the user nor this machine names it.
+
+    Raises DeviceError where the one asked for is not known.
+    """
+    from jumar.soc.support.releases import chosen
+
+    found = chosen(asked)
+    if found.is_assumed:
+        click.echo(f"torch_npu {found.name} counts, {found.origin}. Name another one with --torch-version.", err=True)
+    return found.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
     from jumar.convert.engine.file import convert_source
@@ -43,3 +43,4 @@ _HOMES = {
 }
 
 __getattr__ = loader(__name__, __all__, _HOMES)
+__dir__ = directory(__name__, __all__)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 from jumar.device.plan import ActiveDevice, DevicePlan
 
 if TYPE_CHECKING:
@@ -19,3 +19,4 @@ __all__ = ["ActiveDevice", "DevicePlan", "activate", "emulate"]
 _HOME = {"activate": "jumar.device.bridge", "emulate": "jumar.device.bridge"}
 
 __getattr__ = loader(__name__, __all__, _HOME)
+__dir__ = directory(__name__, __all__)

@@ -28,13 +28,19 @@ if TYPE_CHECKING:
 _log = logging.getLogger("jumar.device")
 _active: list[ActiveDevice] = []
 
+EMULATED = "npu (emulated)"
+"""How the emulated NPU is described."""
 
-def activate(plan: DevicePlan) -> ActiveDevice:
+
+def activate(plan: DevicePlan, *, hides_gpus: bool = True) -> ActiveDevice:
     """Bring up the planned device in this process; a second call for the same device does nothing.
 
-    The first plan's settings stay; `emulate` changes them for a block. Raises DeviceError
-    when the device cannot be had here, or another one is already up.
+    The first plan's settings stay; `emulate` changes them for a block. The emulated NPU hides the machine's GPUs,
+    unless told not to: a machine with NPUs has none, and PyTorch's autograd takes one accelerator a process. Raises
+    DeviceError when the device cannot be had here, or another one is already up.
     """
+    if hides_gpus:
+        os.environ.update(plan.hidden_gpus())  # PyTorch looks for GPUs when it is imported
     # NOTE: not at the top: `import torch` loads Jumar's own entry point, which may call this function.
     import torch
 
@@ -86,10 +92,9 @@ def _vendor() -> ActiveDevice | None:
 
 
 def _emulated(plan: DevicePlan) -> ActiveDevice:
-    _check_torch()
     from jumar.npu.api import alias as torch_npu_alias
     from jumar.npu.api import backend
-    from jumar.npu.api.alias import apex_finder
+    from jumar.npu.api.alias import apex_finder, own_kernels
     from jumar.npu.core.state import STATE
 
     STATE.apply(_settings(plan))
@@ -102,9 +107,10 @@ def _emulated(plan: DevicePlan) -> ActiveDevice:
     else:
         torch_npu_alias.install()
         apex_finder.install()
+        own_kernels.install()
         active = ActiveDevice(
             device_type="npu",
-            description="npu (emulated)",
+            description=EMULATED,
             soc=plan.soc,
             torch_npu_version=torch_npu_alias.VERSION,
         )
@@ -120,23 +126,6 @@ def _settings(plan: DevicePlan) -> Settings:
     if plan.kind == "cuda-stand-in":
         chosen |= {"numerics": "exact", "unsupported": "fallback"}
     return Settings(**chosen)
-
-
-def _check_torch() -> None:
-    """Raise DeviceError when this PyTorch lacks what the emulator is built on, before anything of it is imported."""
-    import torch.utils.backend_registration
-
-    needed = [
-        (torch.utils.backend_registration, "_setup_privateuseone_for_python_backend"),
-        (torch.library, "get_kernel"),
-        (torch._C, "_acc"),
-    ]
-    if all(hasattr(place, name) for place, name in needed):
-        return
-    raise DeviceError(
-        "the emulated NPU needs a PyTorch that takes a device backend written in Python; torch "
-        f"{torch.__version__} does not. Try torch 2.13, or run where torch_npu is installed."
-    )
 
 
 def _call_plugin() -> None:
@@ -176,10 +165,10 @@ def emulate(
         memory_bytes=memory_bytes,
         single_device=single_device,
     )
-    if _active and _active[0].description != "npu (emulated)":
+    if _active and _active[0].description != EMULATED:
         raise DeviceError(f"this process already has {_active[0].description}; emulate() needs a process of its own.")
     # NOTE: not with `plan`: what the device came up with is what stays when the block ends.
-    active = activate(DevicePlan(real="never"))
+    active = activate(DevicePlan(real="never"), hides_gpus=False)
     before = STATE.saved()
     STATE.apply(_settings(plan))
     try:

@@ -32,6 +32,10 @@ _SHIM = str(Path(__file__).parent / "import_shim")
 """On the module path of child processes: a `torch_npu` that imports torch, whose autoload brings the emulator up."""
 
 
+_GPUS = ("/dev/nvidiactl", "/proc/driver/nvidia/version", "/dev/dxg", "/dev/kfd")
+"""What is there where a driver of NVIDIA's, of Windows' Linux, or of AMD's has a GPU."""
+
+
 def is_torch_npu_installed() -> bool:
     """Tell whether the vendor's torch_npu can be found; what answers for it in an emulated process does not count."""
     finders = (finder for finder in sys.meta_path if not type(finder).__module__.startswith("jumar."))
@@ -85,11 +89,23 @@ class DevicePlan:
 
     def to_environment(self) -> dict[str, str]:
         """Return the variables that make a child process activate this plan, also one that imports torch_npu first."""
-        return {VARIABLE: json.dumps(asdict(self)), **self._module_path()}
+        return {VARIABLE: json.dumps(asdict(self)), **self._module_path(), **self.hidden_gpus()}
+
+    def hidden_gpus(self) -> dict[str, str]:
+        """Return the variable that hides GPUs of this machine from a process with the emulated NPU; {} without any.
+
+        A machine with NPUs has none, and PyTorch's autograd takes one accelerator a process.
+        """
+        if self._is_emulated_npu() and any(Path(place).exists() for place in _GPUS):
+            return {"CUDA_VISIBLE_DEVICES": "-1"}
+        return {}
+
+    def _is_emulated_npu(self) -> bool:
+        return self.kind == "npu" and self.real != "require" and (self.real == "never" or not is_torch_npu_installed())
 
     def _module_path(self) -> dict[str, str]:
         path = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-        if self.kind != "npu" or _SHIM in path or (self.real != "never" and is_torch_npu_installed()):
+        if _SHIM in path or not self._is_emulated_npu():
             return {}
         return {"PYTHONPATH": os.pathsep.join([*path, _SHIM])}
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from jumar.base.errors import OutputError
+from jumar.base.errors import InputError, OutputError
 from jumar.base.files import check_output, explained, write_atomically
 from jumar.base.findings import Finding, Location
 from jumar.export.find import find_state_dict, strip_prefixes
@@ -17,6 +17,7 @@ from jumar.export.formats import format_of, write
 from jumar.export.load import load_checkpoint
 from jumar.export.options import DTYPES, CheckpointOptions
 from jumar.export.rules import OVERFLOWING_DTYPE
+from jumar.recording.foreign.safe import is_far_larger
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +129,7 @@ def convert_tensors(state: Mapping[str, Any], dtype: str | None) -> tuple[dict[s
     """Return the state with tensors on the CPU and floating ones as `dtype` (a name of `DTYPES`, None: as they are).
 
     Tensors that were one (tied weights) stay one; a view of something larger no longer drags it along.
+    Raises InputError for a tensor that has no values, is not dense, or stands for far more values than are stored.
     """
     wanted = getattr(torch, DTYPES[dtype]) if dtype else None
     made: dict[tuple[Any, ...], torch.Tensor] = {}
@@ -137,12 +139,25 @@ def convert_tensors(state: Mapping[str, Any], dtype: str | None) -> tuple[dict[s
         if not isinstance(value, torch.Tensor):
             result[key] = value
             continue
+        _check_values(key, value)
         identity = (value.data_ptr(), value.dtype, value.shape, value.stride()) if value.numel() else (key,)
         if identity not in made:
             made[identity], overflow = _convert(key, value, wanted)
             overflows += [overflow] if overflow else []
         result[key] = made[identity]
     return result, overflows
+
+
+def _check_values(key: str, tensor: torch.Tensor) -> None:
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        kind = "quantized" if tensor.is_quantized else str(tensor.layout).removeprefix("torch.")
+        how = "dequantize()" if tensor.is_quantized else "to_dense()"
+        raise InputError(f"{key!r} must be a dense tensor, and it is {kind}; save it with {how}, or leave it out.")
+    if tensor.is_meta:
+        raise InputError(f"{key!r} has no values, because it was saved from the device meta; save the loaded model.")
+    if is_far_larger(tensor):
+        held = tensor.untyped_storage().nbytes()
+        raise InputError(f"{key!r} has {tensor.numel():,} values that stand for {held:,} bytes; save it as a clone().")
 
 
 def _convert(key: str, value: torch.Tensor, dtype: torch.dtype | None) -> tuple[torch.Tensor, Overflow | None]:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from jumar.base.errors import InputError
+from jumar.base.outside.archives import check_size
 
 _GLOBAL = re.compile(r"GLOBAL\s+([\w.]+)|(?:global|type)\s*:?\s+`?([\w]+(?:\.[\w]+)+)")
 Allowed = type | Callable[..., Any] | tuple[Callable[..., Any], str]
@@ -30,6 +31,7 @@ def load_checkpoint(path: Path) -> Any:
     if path.suffix == ".safetensors":
         return _load_safetensors(path)
     try:
+        check_size(path)
         with torch.serialization.safe_globals(_harmless()):
             return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

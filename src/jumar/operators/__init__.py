@@ -8,7 +8,18 @@ Every function takes a name in every spelling: `aten::add_.Tensor`, `add_`, `add
 from __future__ import annotations
 
 from jumar.operators.names import base_name, canonical_name, functional_name, is_foreach, is_in_place, parse, short_name
-from jumar.operators.traits import Operator, Trait, draws, has, has_any, listed, named, operator, writes
+from jumar.operators.traits import (
+    Operator,
+    Trait,
+    draws,
+    has,
+    has_any,
+    listed,
+    named,
+    operator,
+    undefined_outputs,
+    writes,
+)
 
 __all__ = [
     "Operator",
@@ -26,5 +37,6 @@ __all__ = [
     "operator",
     "parse",
     "short_name",
+    "undefined_outputs",
     "writes",
 ]

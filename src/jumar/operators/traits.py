@@ -181,6 +181,17 @@ def writes(name: str) -> tuple[int, ...]:
 
 
 @cache
+def undefined_outputs() -> Mapping[str, tuple[int, ...]]:
+    """Return, by functional and canonical name, the results in which elements are not defined.
+
+    Two correct runs may differ there: a kernel's notes for its own backward (workspace, packed weights, a generator's
+    state) or padding.
+    """
+    table = {name: tuple(places) for name, places in judged()["undefined"].items()}
+    return {**{canonical_names().get(name, name): places for name, places in table.items()}, **table}
+
+
+@cache
 def named(*traits: Trait) -> frozenset[str]:
     """Return the base names of all operators that have one of `traits`, in every spelling.
 

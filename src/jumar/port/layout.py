@@ -11,7 +11,7 @@ from jumar.base.errors import OutputError
 from jumar.base.files import explained
 
 MARKER = ".jumar-port"
-"""An empty file that marks a folder as made by Jumar."""
+"""A file that marks a folder as made by Jumar. It holds the way from the script's folder to the root of the patch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,21 @@ class Layout:
         return self.root / "converted"
 
     @property
+    def originals(self) -> Path:
+        """The files that the conversion changes, as they were."""
+        return self.root / "original"
+
+    @property
+    def marker(self) -> Path:
+        """The file that marks the folder as made by Jumar."""
+        return self.root / MARKER
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the folder is there and an earlier port made it."""
+        return self.marker.is_file()
+
+    @property
     def reference(self) -> Path:
         """Recording of the unchanged script on the reference device."""
         return self.recording("reference")
@@ -58,6 +73,10 @@ class Layout:
         """Output of the script on one side (`reference`, `npu`)."""
         return self.root / "logs" / f"{side}.log"
 
+    def executed(self, side: str) -> Path:
+        """List of the project's files that the script executed on one side."""
+        return self.root / "logs" / f"{side}.files"
+
     def workspace(self, side: str) -> Path:
         """Copy-on-write folder the script ran in on one side: what it wrote is here."""
         return self.root / "work" / side
@@ -73,7 +92,7 @@ class Layout:
             if self.root.exists():
                 shutil.rmtree(self.root)
             (self.root / "logs").mkdir(parents=True)
-            (self.root / MARKER).touch()
+            self.marker.touch()
 
     def _check_replaceable(self, force: bool) -> None:
         if not self.root.is_dir():
@@ -82,7 +101,7 @@ class Layout:
             raise OutputError(
                 f"the output folder {self.root} cannot be written: no permission. Choose another with -o."
             )
-        made_by_jumar = (self.root / MARKER).exists()
+        made_by_jumar = self.is_own
         if any(self.root.iterdir()) and not (force and made_by_jumar):
             other = "It holds files that Jumar did not make: choose another with -o"
             advice = "Add --force to replace it" if made_by_jumar else other

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from jumar.base.errors import InputError, UsageError
+from jumar.capture.process.program import Program, of_script
+from jumar.convert import ConvertOptions
 from jumar.recording.schema import Values
-from jumar.soc.support import SupportTables
+from jumar.soc.support import SupportTables, chosen
 
 Reference = Literal["auto", "cuda", "cuda-stand-in"]
 
@@ -25,10 +27,13 @@ class PortOptions:
 
     script: Path
     arguments: tuple[str, ...] = ()
+    program: Program | None = None
+    """What starts the script where that is not Python alone: a module's name, a launcher, a shell script."""
     out: Path = Path("jumar-port")
     steps: int = 3
     soc: str = "Ascend910B1"
-    torch_version: str = "2.13"
+    torch_version: str | None = None
+    """Release of torch_npu to convert and assess for; None: that of the installed pair."""
     reference: Reference = "auto"
     """`auto`: CUDA where this machine has it, else CPU kernels standing in for it."""
     values: Values = "stats"
@@ -41,8 +46,40 @@ class PortOptions:
             raise UsageError(f'"--steps {self.steps}" must be at least 1. Try --steps 3.')
         if not 0 <= self.seed < 2**32:
             raise UsageError(f'"--seed {self.seed}" must be at least 0 and below 2**32. Try --seed 0.')
-        SupportTables.load(self.soc, self.torch_version)
+        SupportTables.load(self.soc, self.release)
         check_script(self.script)
+
+    @classmethod
+    def of(cls, program: Program, **given: Any) -> PortOptions:
+        """Return the options for a program. Raises InputError where it starts no Python script of the user's."""
+        entries = program.entries
+        if not entries:
+            raise InputError(f"{program.name} names no Python script that is there. Name the training script itself.")
+        inner = program.inner
+        plain = program.kind == "script"
+        return cls(script=entries[0], arguments=inner.arguments, program=None if plain else program, **given)
+
+    @property
+    def release(self) -> str:
+        """The release of torch_npu that counts."""
+        return chosen(self.torch_version).name
+
+    @property
+    def conversion(self) -> ConvertOptions:
+        """The options of the conversion."""
+        return ConvertOptions(release=self.release)
+
+    @property
+    def started(self) -> Program:
+        """The program that is run."""
+        return self.program or of_script(self.script, self.arguments)
+
+    @property
+    def entries(self) -> tuple[Path, ...]:
+        """Files of the user's that the program starts with: scripts, and the shell script that starts them."""
+        started = self.started
+        own = (Path(started.name),) if started.kind == "shell" else ()
+        return (*own, *started.entries)
 
 
 def check_script(script: Path) -> None:

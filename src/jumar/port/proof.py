@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,13 +13,15 @@ from typing import Literal
 from jumar.base.errors import InputError
 from jumar.base.findings import Finding, Location, Severity, worst
 from jumar.base.rules import Rule
+from jumar.capture.process.program import by_torchrun, missing_rank
 from jumar.comparison import Comparison, compare
 from jumar.convert import Conversion
 from jumar.device import DevicePlan
 from jumar.port.layout import Layout
 from jumar.port.options import PortOptions, Reference
+from jumar.port.placement import placement_findings
 from jumar.port.progress import Progress, Silent, stage
-from jumar.port.rules import NPU_RUN_FAILED, REFERENCE_RUN_FAILED
+from jumar.port.rules import NO_TRAINING_COMPARED, NPU_RUN_FAILED, REFERENCE_RUN_FAILED
 from jumar.port.runs import Run, findings_of, reference_kind, run_side
 from jumar.recording.schema import Values
 
@@ -90,59 +93,93 @@ def verify_run(
             force=force,
         )
         Layout(folder).prepare(force)
-        proof = prove(options, {}, replaced, devices, progress, folders=[root])
+        proof = prove(options, {}, lambda _reference: replaced, devices, progress, folders=[root])
         return replace(proof, out=out)
 
 
 def prove(
     options: PortOptions,
     before: Mapping[Path, bytes],
-    after: Mapping[Path, bytes],
+    after: Callable[[Run], Mapping[Path, bytes]],
     devices: Sequence[Device],
     progress: Progress,
     folders: Sequence[Path] = (),
 ) -> RunProof:
     """Run the script with the files `before` on the reference device, with those `after` on `devices`; compare.
 
-    `folders` are mirrored as well as the working folder and the script's folder. What the runs leave is under
-    `options.out`.
+    `after` is given the reference run, which tells what the script imports. `folders` are mirrored as well as the
+    working folder and the script's folder. What the runs leave is under `options.out`.
     """
     out = options.out
     plan = DevicePlan(kind=reference_kind(options), soc=options.soc)
     reference = run_side("reference", plan, before, options, progress=progress, folders=folders)
     if reference.failed:
-        finding = _failure(REFERENCE_RUN_FAILED, reference)
+        finding = _failure(REFERENCE_RUN_FAILED, reference, options)
         return RunProof(reference=reference, targets=(), comparisons=(), findings=(finding,), out=out)
     findings = findings_of(reference, options)
+    replaced = after(reference)
     targets: list[Run] = []
     comparisons: list[Comparison] = []
     for device in devices:
         # The CPU's bits on every side: what differs then is caused by the conversion, not by the SoC's rounding.
         plan = DevicePlan(kind=device, soc=options.soc, numerics="exact")
-        target = run_side(device, plan, after, options, progress=progress, folders=folders)
+        target = run_side(device, plan, replaced, options, progress=progress, folders=folders)
         targets.append(target)
         if target.failed:
-            findings.append(_failure(NPU_RUN_FAILED, target))
+            findings.append(_failure(NPU_RUN_FAILED, target, options))
             continue
-        findings += findings_of(target, options)
+        findings += [*findings_of(target, options), *placement_findings(reference, target)]
         if reference.recording is not None and target.recording is not None:
             with stage(progress, "Compare the two runs"):
                 comparisons.append(compare(reference.recording, target.recording))
-            findings += comparisons[-1].findings
+            findings += [*comparisons[-1].findings, *_no_training(comparisons[-1], target)]
     return RunProof(
         reference=reference, targets=tuple(targets), comparisons=tuple(comparisons), findings=tuple(findings), out=out
     )
 
 
-def _failure(rule: Rule, run: Run) -> Finding:
+def compared_losses(comparison: Comparison) -> int:
+    """Return how many pairs of losses were compared and agree."""
+    return sum(pair.agrees is True for pair in comparison.losses)
+
+
+def _no_training(comparison: Comparison, target: Run) -> list[Finding]:
+    """Return the finding that a comparison holds no loss or no step; [] where it holds both."""
+    known = [pair for pair in comparison.losses if pair.agrees is not None]
+    if known and comparison.steps:
+        return []
+    missing = "no loss" if comparison.steps else "no step"
+    return [
+        NO_TRAINING_COMPARED.finding(
+            f"{missing} of the reference and the {target.side} run was compared",
+            evidence={"steps": len(comparison.steps), "losses": len(known)},
+            action="Give arguments with which the script trains, or more steps with --steps.",
+        )
+    ]
+
+
+def _failure(rule: Rule, run: Run, options: PortOptions) -> Finding:
     return rule.finding(
         f"the {run.side} run ended after {run.num_steps} steps: {run.last_line()}",
         where=Location(path=None),
         evidence={
             "steps": run.num_steps, "exit_code": run.returncode, "error": run.error().rstrip(), "log": str(run.log)
         },
-        action=f"Read {run.log}, mend the script or its arguments, and run this command again with --force.",
+        action=_after_failure(run, options),
     )  # fmt: skip
+
+
+def _after_failure(run: Run, options: PortOptions) -> str:
+    variable = missing_rank(run.error())
+    if variable and not options.started.launcher:
+        again = shlex.join(["jumar", "port", "--force", *by_torchrun(options.started)])
+        return f"The script reads {variable}, which a launcher sets for each process. Start it with one: {again}"
+    if run.side == "reference" and "torch_npu" in run.last_line():
+        return (
+            "The script is converted already and does not run on CUDA. Port it as it was for CUDA, or name the folder "
+            "of the port that converted it with -o and --force: that folder holds the script as it was."
+        )
+    return f"Read {run.log}, mend the script or its arguments, and run this command again with --force."
 
 
 def _of_conversion(conversion: Conversion) -> dict[Path, bytes]:

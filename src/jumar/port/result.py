@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jumar.base.findings import Finding
+from jumar.base.lazy import Shown
 from jumar.port.layout import Layout
 from jumar.port.options import PortOptions
+from jumar.port.rules import NOT_ON_THE_DEVICE
 from jumar.port.runs import Run
 
 if TYPE_CHECKING:
@@ -16,17 +18,19 @@ if TYPE_CHECKING:
     from jumar.comparison.diagnosis import Diagnosis
     from jumar.convert import Conversion
     from jumar.convert.assess import Assessment
+    from jumar.port.sources import Sources
 
 
 @dataclass(slots=True, kw_only=True)
-class PortResult:
+class PortResult(Shown):
     """Grows stage by stage; a stage that was not reached leaves its part None."""
 
     options: PortOptions
     layout: Layout
     source: Assessment | None = None
     """Support of the APIs that the sources call, before the conversion."""
-    conversion: Conversion | None = None
+    sources: Sources | None = None
+    """The project's files that the script imports, converted."""
     proof: list[Finding] | None = None
     """What the static proof of the conversion found: nothing, if the conversion is sound."""
     reference: Run | None = None
@@ -40,9 +44,19 @@ class PortResult:
     findings: list[Finding] = field(default_factory=list)
 
     @property
+    def conversion(self) -> Conversion | None:
+        """The conversion of these files."""
+        return self.sources.conversion if self.sources is not None else None
+
+    @property
     def ran(self) -> bool:
         """Both runs came to their end."""
         return self.target is not None and self.failed is None
+
+    @property
+    def unused(self) -> Finding | None:
+        """The finding that the model was not computed on the NPU, if it was not."""
+        return next((finding for finding in self.findings if finding.code == NOT_ON_THE_DEVICE.code), None)
 
     @property
     def runs(self) -> list[Run]:

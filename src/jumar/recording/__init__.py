@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 from jumar.recording.reader import Recording, RecordingLike
 from jumar.recording.schema import (
     SCHEMA_VERSION,
@@ -22,7 +22,7 @@ from jumar.recording.schema import (
 )
 
 if TYPE_CHECKING:
-    from jumar.recording.writer import RecordingWriter, claim_rank
+    from jumar.recording.writer import RecordingWriter, claim_rank, is_claimed
 
 __all__ = [
     "SCHEMA_VERSION",
@@ -40,10 +40,12 @@ __all__ = [
     "Values",
     "claim_rank",
     "end_file",
+    "is_claimed",
     "step_stem",
 ]
 
-_HOME = dict.fromkeys(("RecordingWriter", "claim_rank"), "jumar.recording.writer")
+_HOME = dict.fromkeys(("RecordingWriter", "claim_rank", "is_claimed"), "jumar.recording.writer")
 """A program that only reads recordings does not load the writer."""
 
 __getattr__ = loader(__name__, __all__, _HOME)
+__dir__ = directory(__name__, __all__)

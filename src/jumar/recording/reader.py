@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from math import inf, nan
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jumar.base.errors import RecordingError
+from jumar.base.errors import JumarError, RecordingError
 from jumar.recording.documents import read_run_end, read_run_info, step_info_from
 from jumar.recording.schema import (
     STEP_INFO_KEY,
@@ -21,12 +22,14 @@ from jumar.recording.schema import (
     RunInfo,
     StepInfo,
     TensorRow,
+    end_file,
     step_stem,
 )
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from jumar.recording.history.reader import History
     from jumar.recording.tensors.stored import StoredArray, TensorFile
 
 _STEP_FILE = re.compile(r"step-(\d+)-rank-(\d+)\.parquet")
@@ -105,6 +108,17 @@ class Recording:
         """Ranks that left a step or an end, in order."""
         return sorted(set(self._steps) | set(self.ends))
 
+    def end(self) -> RunEnd | None:
+        """Return the end of the rank that raised first, else of the first rank; None where no rank told its end.
+
+        A rank that raises once it has as many steps as another one that was stopped does not count: it misses its peer.
+        """
+        stopped = max((end.num_steps for end in self.ends.values() if end.status == "stopped"), default=inf)
+        raised = [rank for rank, end in self.ends.items() if end.status == "raised" and end.num_steps < stopped]
+        if raised:  # the first one tells the cause, the others that it is gone
+            return self.ends[min(raised, key=lambda rank: (self.path / end_file(rank)).stat().st_mtime_ns)]
+        return self.ends[min(self.ends)] if self.ends else None
+
     def steps(self, rank: int = 0) -> list[int]:
         """Return the complete, readable steps of `rank` in order; empty when there are none."""
         return list(self._steps.get(rank, ()))
@@ -117,7 +131,9 @@ class Recording:
             raise RecordingError(
                 f"{self.path} has no readable step {step} of rank {rank}; it has {_ranges(self.steps(rank))}."
             )
-        return table_to_rows(_read_table(self._step_file(step, rank)))
+        path = self._step_file(step, rank)
+        with _damage_told(path):
+            return table_to_rows(_read_table(path))
 
     def rows_of_kind(self, kind: Kind, step: int, rank: int = 0) -> list[CallRow]:
         """Return the rows of one step that are of one kind; where there are none, nothing else is read."""
@@ -127,21 +143,26 @@ class Recording:
         from jumar.recording.row_reader import table_to_rows
 
         path = self._step_file(step, rank)
-        wanted = pc.equal(pq.read_table(path, columns=["kind"])["kind"], kind)
-        return table_to_rows(_read_table(path).filter(wanted)) if pc.any(wanted).as_py() else []
+        with _damage_told(path):
+            wanted = pc.equal(pq.read_table(path, columns=["kind"])["kind"], kind)
+            return table_to_rows(_read_table(path).filter(wanted)) if pc.any(wanted).as_py() else []
 
     def step_info(self, step: int, rank: int = 0) -> StepInfo:
         """Return what is known of a step as a whole, without reading its rows."""
         import pyarrow.parquet as pq
 
-        metadata = pq.read_schema(self._step_file(step, rank)).metadata or {}
-        return step_info_from(metadata.get(STEP_INFO_KEY.encode()))
+        path = self._step_file(step, rank)
+        with _damage_told(path):
+            metadata = pq.read_schema(path).metadata or {}
+            return step_info_from(metadata.get(STEP_INFO_KEY.encode()))
 
     def num_rows(self, step: int, rank: int = 0) -> int:
         """Return the number of rows of a step without reading them."""
         import pyarrow.parquet as pq
 
-        return int(pq.read_metadata(self._step_file(step, rank)).num_rows)
+        path = self._step_file(step, rank)
+        with _damage_told(path):
+            return int(pq.read_metadata(path).num_rows)
 
     def iter_rows(self, rank: int = 0) -> Iterator[CallRow]:
         """Yield the rows of every step of `rank`, holding one step in memory."""
@@ -154,6 +175,12 @@ class Recording:
         A loss that is not finite is given as nan or inf.
         """
         return losses_of((step, self.rows_of_kind("loss", step, rank)) for step in self.steps(rank))
+
+    def history(self, rank: int = 0) -> History | None:
+        """Return the numbers of every step of `rank`, recorded in detail or not; None in a recording without them."""
+        from jumar.recording.history.reader import History
+
+        return History.open(self.path, rank)
 
     def has_tensors(self) -> bool:
         """Tell whether whole tensors of at least one step were recorded."""
@@ -194,11 +221,23 @@ class Recording:
         return self.path / STEPS_FOLDER / f"{step_stem(step, rank)}.parquet"
 
 
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Raise RecordingError, in one sentence, for whatever PyArrow raises over a step file."""
+    try:
+        yield
+    except JumarError:
+        raise
+    except Exception as error:  # PyArrow's own, OSError, or what a value of another kind causes
+        reason = (str(error) or type(error).__name__).partition("\n")[0][:100].rstrip(".")
+        raise RecordingError(f"{path} is cut short or damaged ({reason}). Record this step again.") from error
+
+
 def _read_table(path: Path) -> Any:
     """Return the table of a step file. Raises OSError or pyarrow.ArrowException when it is damaged."""
-    import pyarrow.parquet as pq
+    from jumar.recording.row_checks import checked_table
 
-    return pq.read_table(path, page_checksum_verification=True)
+    return checked_table(path)
 
 
 def _readable_steps(folder: Path, warnings: list[str]) -> dict[int, list[int]]:
@@ -226,7 +265,7 @@ def _problem(path: Path) -> str:
     """Return what is wrong with a step file; empty when it can be read."""
     import pyarrow as pa
 
-    from jumar.recording.row_reader import missing_columns
+    from jumar.recording.row_checks import missing_columns
 
     try:
         missing = missing_columns(_read_table(path).schema)

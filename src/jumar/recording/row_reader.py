@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from itertools import accumulate, pairwise, repeat
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from jumar.recording.row_checks import SIDES
 from jumar.recording.schema import CallRow, TensorRow
 
 _Row = TypeVar("_Row", CallRow, TensorRow)
-
-_SIDES = ("inputs", "outputs")
 
 
 def table_to_rows(table: pa.Table) -> list[CallRow]:
@@ -30,24 +29,8 @@ def table_to_rows(table: pa.Table) -> list[CallRow]:
     for field in fields(CallRow):
         if field.name in table.column_names:
             column = table.column(field.name).combine_chunks()
-            columns[field.name] = _tensor_rows(column) if field.name in _SIDES else _values(column)
+            columns[field.name] = _tensor_rows(column) if field.name in SIDES else _values(column)
     return _build(CallRow, table.num_rows, columns)
-
-
-def missing_columns(schema: pa.Schema) -> list[str]:
-    """Return the names of columns that a step file must have and `schema` has not; also of the tensors' fields."""
-    missing = [name for name in _required(CallRow) if name not in schema.names]
-    for side in _SIDES:
-        if side in schema.names:
-            kind = schema.field(side).type
-            nested = pa.types.is_list(kind) and pa.types.is_struct(kind.value_type)
-            known = {field.name for field in kind.value_type} if nested else set()
-            missing += [f"{side}.{name}" for name in _required(TensorRow) if name not in known]
-    return missing
-
-
-def _required(record: type[CallRow] | type[TensorRow]) -> list[str]:
-    return [field.name for field in fields(record) if field.default is MISSING]
 
 
 def _tensor_rows(column: pa.ListArray) -> list[tuple[TensorRow, ...]]:

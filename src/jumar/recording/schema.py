@@ -5,6 +5,7 @@
       steps/step-000000-rank-0.parquet    one file a step and rank, renamed into place when complete;
                                       its metadata hold a `StepInfo`
       tensors/step-000000-rank-0.h5       only with values "tensors": /<row key>/input/0, …/output/0
+      history-rank-0.bin                  a few numbers of every step (`jumar.recording.history`)
       end-rank-0.json                     written last: `RunEnd`; absent when the run was killed
 
 Rows of one step file are in the order in which the calls *finished*.
@@ -100,7 +101,8 @@ class CallRow:
     source: str = ""
     """Innermost frame of the user's own code, `train.py:41`; empty when none is on the stack."""
     arguments: str = ""
-    """JSON object of the arguments that are not tensors, by name; of an optimizer one list item a group."""
+    """JSON object of the arguments that are not tensors, by name; of an optimizer one list item a group; of a
+    parameter which calls of an optimizer updated it in the step: `optimizer` (name), `occurrences`, `group`."""
     autocast: str = ""
     """`float16` or `bfloat16` inside autocast, else empty."""
     rng: str = ""
@@ -193,6 +195,11 @@ def step_stem(step: int, rank: int) -> str:
 def end_file(rank: int) -> str:
     """Return the name of the file that marks the end of `rank`."""
     return f"end-rank-{rank}.json"
+
+
+def history_file(rank: int) -> str:
+    """Return the name of the file with the numbers of every step of `rank`."""
+    return f"history-rank-{rank}.bin"
 
 
 def split_source(source: str) -> tuple[str | None, int | None]:

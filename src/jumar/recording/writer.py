@@ -113,6 +113,12 @@ class RecordingWriter:
             lambda part: pq.write_table(table, part, use_dictionary=text_columns(), **options),
         )
 
+    def discard_steps(self) -> None:
+        """Remove the steps of this rank that were written so far, their tensors included. Raises OSError."""
+        for folder, suffix in ((STEPS_FOLDER, "parquet"), (TENSORS_FOLDER, "h5")):
+            for file in (self.path / folder).glob(f"step-*-rank-{self.rank}.{suffix}"):
+                file.unlink()
+
     def close(self, end: RunEnd) -> None:
         """Write how the run ended; without it the recording reads as killed. Raises OSError."""
         write_text(self.path / end_file(self.rank), to_text(end))
@@ -134,7 +140,7 @@ def _clear(path: Path, force: bool) -> None:
     for folder in (STEPS_FOLDER, TENSORS_FOLDER):
         if (path / folder).is_dir():
             shutil.rmtree(path / folder)
-    for pattern in ("end-rank-*.json", ".claim-rank-*"):
+    for pattern in ("end-rank-*.json", "history-rank-*.bin", ".claim-rank-*"):
         for file in path.glob(pattern):
             file.unlink()
 
@@ -144,10 +150,19 @@ def claim_rank(path: Path, rank: int) -> bool:
 
     Raises OSError when the folder cannot be written.
     """
-    claim = path / f".claim-rank-{rank}"
+    claim = _claim_file(path, rank)
     try:
         with claim.open("x", encoding="utf-8") as file:
             file.write(f"{os.getpid()}\n")
     except FileExistsError:
         return claim.read_text("utf-8").strip() == str(os.getpid())
     return True
+
+
+def is_claimed(path: Path, rank: int) -> bool:
+    """Return whether a process records `rank` in the recording at `path`, or did."""
+    return _claim_file(path, rank).exists()
+
+
+def _claim_file(path: Path, rank: int) -> Path:
+    return path / f".claim-rank-{rank}"

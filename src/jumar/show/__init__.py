@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
     from jumar.show.blocks.documents import findings_document, json_text, page_json
@@ -29,3 +29,4 @@ _HOME = {
 }
 
 __getattr__ = loader(__name__, __all__, _HOME)
+__dir__ = directory(__name__, __all__)

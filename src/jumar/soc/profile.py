@@ -73,8 +73,8 @@ class SocProfile:
 
 if sys.version_info >= (3, 11):
     import tomllib
-else:  # pragma: no cover - Python 3.10 has no TOML reader of its own
-    tomllib = None
+else:
+    import tomli as tomllib
 
 CUBE_DTYPES = ("float16", "bfloat16", "float32", "int8")
 """What a matrix unit may multiply."""
@@ -114,10 +114,6 @@ def load_profile(path: Path, get_soc: Callable[[str], SocProfile]) -> SocProfile
 
 
 def _read(path: Path) -> dict[str, Any]:
-    if tomllib is None:
-        raise DeviceError(
-            f"a SoC profile in a TOML file needs Python 3.11; got {path} on an older one: name a known SoC."
-        )
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:

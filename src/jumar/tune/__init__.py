@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
     from jumar.tune.bank.location import bank_place
@@ -43,3 +43,4 @@ _HOME = {
 }
 
 __getattr__ = loader(__name__, __all__, _HOME)
+__dir__ = directory(__name__, __all__)

@@ -36,7 +36,7 @@ def main():
 def assess(tmp_path: Path, text: str, soc: str = "Ascend910B1") -> Assessment:
     file = tmp_path / "train.py"
     file.write_text(text)
-    return assess_source(file, soc)
+    return assess_source(file, soc, torch_version="2.13")
 
 
 def row(assessment: Assessment, name: str) -> Row:

@@ -213,17 +213,25 @@ def test_permission_bits_times_and_empty_folders_are_kept(root: Path, tmp_path: 
     assert [(out / name).stat().st_mtime for name in ("plain.py", "data.csv")] == [1_000_000_000] * 2
 
 
+_LOG = "msFmkTranspltlog.txt"
+
+
 def test_folders_without_sources_of_the_project_are_left_out(root: Path, tmp_path: Path) -> None:
     for name in (".git", "__pycache__", "venv", "env", "lib/site-packages", "conda", "old_msft", f".x{UNFINISHED}y"):
         (root / name).mkdir(parents=True)
         (root / name / "x.py").write_text(CUDA)
     (root / "env" / "pyvenv.cfg").write_text("")
     (root / "conda" / "conda-meta").mkdir()
-    for name in ("findings.json", "changes.patch"):
-        (root / "old_msft" / name).write_text("")
+    for name, mark in (("old_msft", "change_list.csv"), ("ported", ".jumar-port"), ("b/x_msft_multi", _LOG)):
+        (root / name / "converted").mkdir(parents=True, exist_ok=True)
+        (root / name / "converted" / "x.py").write_text(CUDA)
+        (root / name / mark).write_text("")
+    (root / "own_msft").mkdir()
+    (root / "own_msft" / "y.py").write_text(CUDA)
     conversion = convert_tree(root)
-    assert [outcome.path for outcome in conversion.files] == ["pkg/a.py"]
-    assert set(notes(conversion, "JM194")) == {"venv", "env", "lib/site-packages", "conda", "old_msft"}
+    assert [outcome.path for outcome in conversion.files] == ["own_msft/y.py", "pkg/a.py"]
+    left_out = {"venv", "env", "lib/site-packages", "conda", "old_msft", "ported", "b/x_msft_multi"}
+    assert set(notes(conversion, "JM194")) == left_out
 
 
 def test_a_gitignored_folder_is_converted_like_any_other(root: Path) -> None:

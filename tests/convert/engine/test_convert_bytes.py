@@ -98,8 +98,7 @@ def test_syntax_that_only_libcst_reads_is_converted() -> None:
 DEEP = {
     "brackets": lambda n: "[" * n + "]" * n,
     "calls": lambda n: "f(" * n + ")" * n,
-    "sums": lambda n: "+".join(["1"] * n),
-    "and": lambda n: " and ".join(["a"] * n),
+    "powers": lambda n: "**".join(["1"] * n),
     "attributes": lambda n: "a" + ".b" * n,
     "not": lambda n: "not " * n + "a",
 }

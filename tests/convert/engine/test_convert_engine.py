@@ -102,6 +102,7 @@ def test_every_rule_is_documented_under_the_headings(rule) -> None:  # type: ign
 
 IMPORTS = (
     "import torch\nimport apex, triton\nimport torch.distributed as dist\nfrom flash_attn import flash_attn_func\n"
+    "import lightning.pytorch as pl\n"
 )
 """What the pages' examples take for granted."""
 
@@ -114,8 +115,8 @@ NEEDS_MORE = {step.code for step in ORDER if step.module.startswith("distributed
 )
 def test_the_example_of_every_rule_leads_to_its_findings(rule) -> None:  # type: ignore[no-untyped-def]
     example, asked_for = block(rule.doc, "Example"), frozenset({rule.code})
-    plain = ConvertOptions(enable=asked_for)
-    more = ConvertOptions(enable=asked_for, similar=True, device_from_environment=True)
+    plain = ConvertOptions(enable=asked_for, release="2.13")
+    more = ConvertOptions(enable=asked_for, release="2.13", similar=True, device_from_environment=True)
     sources = ("import torch\n" + example, IMPORTS + example)
     results = [convert_source(source, "a.py", options) for source in sources for options in (plain, more)]
     assert rule.code in {finding.code for result in results for finding in result.findings}

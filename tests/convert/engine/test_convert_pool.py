@@ -13,9 +13,9 @@ from pathlib import Path
 import pool_work
 import pytest
 
+from jumar.base.process.pool import Lost, run
 from jumar.convert import convert_tree
 from jumar.convert.engine import converting as converting_module
-from jumar.convert.engine.pool import Lost, run
 
 NUMBERS = list(range(8))
 BATCHES = [[0, 1, 2], [3, 4, 5], [6, 7]]
@@ -75,7 +75,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {here!r})
 import pool_work
-from jumar.convert.engine.pool import run
+from jumar.base.process.pool import run
 items = [({folder!r}, {seconds})] * 2
 list(run(pool_work.sleeps, items, [[0], [1]], 2))
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import pickle
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from jumar.convert import Conversion, convert_tree
 from jumar.convert.facts.gathering import gather
 from jumar.convert.facts.python import Summary, summarise
+from jumar.convert.facts.use import uses_of
 from jumar.convert.model.project import ProjectFacts
 from jumar.convert.syntax.source import parse
 
@@ -253,3 +255,13 @@ def test_a_neutral_key_is_a_device_when_it_is_used_as_one() -> None:
     used = {"main.py": "x.to(cfg.where_to_run)\n# cuda\n"}
     assert facts_of({**yaml, **used}).words == {"where_to_run": True}
     assert facts_of({**yaml, "main.py": "print(cfg.where_to_run == 'cuda')\n"}).words == {"where_to_run": False}
+
+
+def test_what_others_hang_on_nodes_that_all_trees_share_is_not_followed() -> None:
+    tree = ast.parse("args.backend == 'nccl'\n")
+    comparison = tree.body[0].value  # type: ignore[attr-defined]
+    comparison.ops[0]._parent = tree  # as pyflakes 3.2 does; Python makes one `ast.Eq()` for all trees
+    try:
+        assert [use.key for use in uses_of(tree)] == ["backend"]
+    finally:
+        del comparison.ops[0]._parent

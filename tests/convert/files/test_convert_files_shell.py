@@ -15,8 +15,8 @@ from jumar.convert.model.project import ProjectFacts
     [
         ("CUDA_VISIBLE_DEVICES=0 python a.py\n", "ASCEND_RT_VISIBLE_DEVICES=0 python a.py\n"),
         ("export CUDA_VISIBLE_DEVICES=3,1 # two\n", "export ASCEND_RT_VISIBLE_DEVICES=1,3 # two\n"),
-        ('CUDA_VISIBLE_DEVICES="2, 10, 1" ./a\n', 'ASCEND_RT_VISIBLE_DEVICES="1,2,10" ./a\n'),
-        ("env -u X CUDA_VISIBLE_DEVICES='1,0' ./a\n", "env -u X ASCEND_RT_VISIBLE_DEVICES='0,1' ./a\n"),
+        ('CUDA_VISIBLE_DEVICES="2, 10, 1" ./a.py\n', 'ASCEND_RT_VISIBLE_DEVICES="1,2,10" ./a.py\n'),
+        ("env -u X CUDA_VISIBLE_DEVICES='1,0' ./a.sh\n", "env -u X ASCEND_RT_VISIBLE_DEVICES='0,1' ./a.sh\n"),
         ("export CUDA_LAUNCH_BLOCKING=1", "export ASCEND_LAUNCH_BLOCKING=1"),
         ("mpirun -x NCCL_SOCKET_IFNAME=^lo,docker0 a\n", "mpirun -x HCCL_SOCKET_IFNAME=^lo,docker0 a\n"),
         ("TORCH_NCCL_ASYNC_ERROR_HANDLING=1 a\n", "TORCH_HCCL_ASYNC_ERROR_HANDLING=1 a\n"),
@@ -249,3 +249,33 @@ def test_only_requests_for_gpus_are_found_in_the_lines_for_a_scheduler() -> None
     text = "#!/bin/bash\n#SBATCH --job-name=gpu_test\n#SBATCH --gres gpu:a100:2 -p gpu\n#SBATCH -G 4\n#SBATCH -n 2\n"
     found = left_in_file(text, "a.sbatch", "JM122")
     assert [(finding.where.line, finding.where.column) for finding in found] == [(3, 9), (3, 27), (4, 9)]
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "export NCCL_SOCKET_IFNAME=eth0\n./all_reduce_perf -b 8\n",
+        "NCCL_SOCKET_IFNAME=lo ./build/all_reduce_perf -g 8\n",
+        "export CUDA_VISIBLE_DEVICES=0\nmpirun -np 8 -x NCCL_SOCKET_IFNAME build/train_gpt2cu -i x.bin\n",
+        "CUDA_VISIBLE_DEVICES=1 NCCL_SOCKET_IFNAME=lo timeout 9 $HOME/bin/bench\n",
+        "export NCCL_SOCKET_IFNAME=eth0\nfor n in 1 2; do srun -n $n ./a.out; done\n",
+    ],
+)
+def test_the_variables_of_compiled_programs_stay(script: str) -> None:
+    assert converted_file(script, "run.sh") == script
+    found = left_in_file(script, "run.sh", "JM120")
+    assert found
+    assert all("compiled program" in each.message for each in found)
+
+
+def test_variables_for_a_compiled_program_and_for_python_are_not_renamed_without_asking() -> None:
+    script = "export NCCL_SOCKET_IFNAME=eth0\n./build/all_reduce_perf\npython train.py\n"
+    assert converted_file(script, "run.sh") == script
+    assert [each.severity.label for each in left_in_file(script, "run.sh", "JM120")] == ["warning"]
+
+
+def test_an_entry_for_the_npu_keeps_cudas_in_a_configuration() -> None:
+    text = (
+        "device: cuda\nbackends: {cuda: nccl, npu: hccl}\ntable:\n  cuda:\n    device: cuda\n  npu:\n    device: npu\n"
+    )
+    assert converted_file(text, "c.yaml") == text.replace("device: cuda\nb", "device: npu\nb")

@@ -95,6 +95,11 @@ def test_a_test_that_picks_a_cuda_only_kernel_stays_and_says_why(guard: str) -> 
         "if device in ('cuda', 'npu'): y = 1",
         "is_cuda = device.type == 'cuda'\nis_npu = device.type == 'npu'",
         "def is_cuda_available(): return torch.cuda.is_available()\ndef is_npu_available(): return find('npu')",
+        "if is_npu_available():\n    d = 'npu'\nelse:\n    torch.cuda.set_device(0)\n    d = torch.device('cuda', 0)",
+        "if not is_torch_npu_available():\n    torch.cuda.empty_cache()",
+        "if a.is_xpu:\n    f()\nelif hasattr(torch, 'npu') and torch.npu.is_available():\n    g()\nelse:\n    x.cuda()",
+        "def backend():\n    if is_npu_available():\n        return 'hccl'\n    return 'nccl'",
+        "IS_NPU = found()\nd = 'npu' if IS_NPU else 'cuda'\nb = 'hccl' if IS_NPU else 'nccl'",
     ],
 )
 def test_cudas_side_of_code_for_both_stays_in_both_targets(source: str) -> None:
@@ -108,6 +113,8 @@ def test_cudas_side_of_code_for_both_stays_in_both_targets(source: str) -> None:
     [
         "x = sorted(y, key=k, ascending=1) if torch.cuda.is_available() else y",
         "if device == 'cuda':\n    input = x\nelif device == 'mps':\n    input = y",
+        "if is_input_available():\n    f()\nelse:\n    torch.cuda.synchronize()",
+        "if not is_npu_available():\n    f()\nelse:\n    torch.cuda.synchronize()",
     ],
 )
 def test_words_that_only_contain_npu_are_no_side_for_it(source: str) -> None:

@@ -169,3 +169,25 @@ def test_a_use_of_an_optional_import_weighs_less() -> None:
 def test_uses_that_need_nothing_are_told_of_once() -> None:
     source = "from mmcv.ops import nms\nnms(a, b, 1)\nnms(a, b, 2)\n"
     assert [finding.severity for finding in outcome(source).findings if finding.code == "JM130"] == [Severity.INFO]
+
+
+@pytest.mark.parametrize(
+    ("name", "severity", "counterpart"),
+    [
+        ("deepspeed.ops.adam.FusedAdam", Severity.INFO, "torch_npu.optim.NpuFusedAdamW"),
+        ("deepspeed.ops.lamb.FusedLamb", Severity.INFO, "torch_npu.optim.NpuFusedLamb"),
+        ("deepspeed.ops.adam.DeepSpeedCPUAdam", Severity.INFO, ""),
+        ("deepspeed.ops.transformer.DeepSpeedTransformerLayer", Severity.ADVICE, "torch.nn.TransformerEncoderLayer"),
+        ("deepspeed.ops.sparse_attention.SparseSelfAttention", Severity.ADVICE, "scaled_dot_product_attention"),
+        ("deepspeed.ops.deepspeed4science.DS4Sci_EvoformerAttention", Severity.ADVICE, "scaled_dot_product_attention"),
+        ("deepspeed.ops.op_builder.TransformerBuilder", Severity.ADVICE, ""),
+        ("deepspeed.ops.op_builder.FusedAdamBuilder", Severity.ADVICE, "get_accelerator()"),
+        ("deepspeed.runtime.fp16.onebit.adam.OnebitAdam", Severity.ADVICE, "torch.optim.AdamW"),
+    ],
+)
+def test_kernels_of_deepspeed_are_named_with_their_counterpart(name: str, severity: Severity, counterpart: str) -> None:
+    module, _, last = name.rpartition(".")
+    (found,) = findings(f"from {module} import {last}\nx = {last}(p)\n", "JM130")
+    assert last in found.message
+    assert found.severity == severity
+    assert counterpart in f"{found.message} {found.action} {found.evidence}"

@@ -177,7 +177,6 @@ LIGHTNING = "import pytorch_lightning as pl\n"
 @pytest.mark.parametrize(
     "source",
     [
-        f"{LIGHTNING}pl.Trainer(accelerator='gpu', devices=4)",
         f"{LIGHTNING}pl.Trainer(gpus=args.gpus)",
         f"{LIGHTNING}pl.Trainer(strategy='deepspeed_stage_2')",
         "Fabric(accelerator='cuda')",

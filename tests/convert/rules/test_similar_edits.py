@@ -39,7 +39,7 @@ def test_each_replacement_names_its_caveat() -> None:
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        ("flash_attn_func(q, k, v, window_size=(128, 0))", "window_size"),
+        ("flash_attn_func(q, k, v, window_size=(size, 0))", "window_size"),
         ("flash_attn_func(q, k, v, alibi_slopes=slopes)", "alibi_slopes"),
         ("flash_attn_func(q, k, v, return_attn_probs=True)", "return_attn_probs"),
         ("flash_attn_func(q, k, v, softcap=30.0)", "softcap"),

@@ -113,6 +113,6 @@ def test_deep_nesting_is_an_error_and_no_crash() -> None:
     sys.setrecursionlimit(1000)  # other tests' imports may have raised it
     try:
         with pytest.raises(SourceError, match="nested too deeply"):
-            parse("x = " + "+".join(["1"] * 600) + "\n")
+            parse("x = " + "**".join(["1"] * 600) + "\n")
     finally:
         sys.setrecursionlimit(limit)

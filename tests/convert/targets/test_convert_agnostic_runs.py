@@ -10,9 +10,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 from agnostic_programs import PROGRAMS
 
 MACHINES = ("cpu", "npu", "cuda")
+FROM_2_9 = ("memory", "out of memory", "streams")
 
 
 @cache
@@ -34,4 +36,6 @@ def failures(machine: str) -> dict[str, str]:
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_converted_program_runs_on(machine: str, name: str) -> None:
+    if machine != "cpu" and name in FROM_2_9 and not hasattr(torch.accelerator, "empty_cache"):
+        pytest.skip("torch.accelerator has no memory functions before torch 2.9")
     assert failures(machine).get(name) is None, failures(machine)[name]

@@ -11,7 +11,7 @@ import pytest
 
 from jumar.base.findings import Edit
 from jumar.convert import Conversion, ConvertOptions, Success, convert_source
-from jumar.convert.verify import verify
+from jumar.convert.verify import names, verify
 from jumar.convert.verify.rules.changes_outside_edits import difference, reduced
 
 PROGRAM = """\
@@ -244,3 +244,10 @@ def test_the_options_of_the_conversion_are_used_again() -> None:
     source = "import torch\ndef f(m):\n    return m.cuda\n"
     first = convert_source(source, "a.py", ConvertOptions(unsafe=True))
     assert verify(Conversion(Path(), (first,)), ConvertOptions(unsafe=True)) == []
+
+
+@pytest.mark.parametrize(("release", "has_pool"), [("2.12", True), ("2.13", False)])
+def test_a_name_is_looked_up_in_the_release_of_the_conversion(release: str, has_pool: bool) -> None:
+    assert names.exists("torch.npu.MemPoolContext", release) is has_pool
+    assert names.exists("torch.npu.synchronize", release)
+    assert names.elsewhere("torch.npu.MemPoolContext") == "2.1-2.12"

@@ -340,3 +340,21 @@ def test_nothing_warns():
         x = torch.randn(4, 4, device="npu", requires_grad=True)
         (x @ x).relu().sum().backward()
         x.grad.zero_()
+
+
+def test_data_takes_tensors_with_lazy_conjugation_and_sparse_ones():
+    x, conjugated = torch.ones(2, dtype=torch.complex64).npu(), torch.tensor([1 + 2j, 3j]).npu().conj()
+    x.data = conjugated
+    assert (x.is_conj(), (x + 0).tolist()) == (True, [1 - 2j, -3j])
+    sparse = torch.eye(2).to_sparse().npu()
+    sparse.data = (torch.eye(2) * 3).to_sparse().npu()
+    assert sparse.to_dense().diagonal().tolist() == [3.0, 3.0]
+    with pytest.raises(RuntimeError, match="incompatible tensor type"):
+        x.data = sparse
+
+
+def test_an_empty_tensor_keeps_its_strides_when_its_memory_is_taken():
+    for device in ("cpu", "npu"):
+        x = torch.empty(4, 0, device=device).diagonal()
+        stride = x.stride()
+        assert (x.set_().stride(), x.untyped_storage().nbytes()) == (stride, 0)

@@ -46,7 +46,8 @@ def losses(device: str, optimizer: type[torch.optim.Optimizer], **options: objec
         (torch.optim.AdamW, {"fused": True}),
         (torch.optim.RMSprop, {"centered": True}),
         (torch.optim.Adagrad, {}),
-        (torch.optim.NAdam, {}),
+        # NOTE: PyTorch takes `foreach` on an accelerator; before torch 2.10 its NAdam rounds otherwise without it.
+        (torch.optim.NAdam, {"foreach": True}),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "-".join(value),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import importlib
 import inspect
 import subprocess
@@ -35,8 +36,6 @@ OTHER_PARAMETERS = {
     "torch_npu.npu.memory.empty_cache": "takes a pool, as PyTorch's does",
     "torch_npu.npu.memory_snapshot": "takes a pool, as PyTorch's does",
     "torch_npu.npu.memory.memory_snapshot": "takes a pool, as PyTorch's does",
-    "torch_npu.profiler.ProfilerAction": "an enumeration; Python's own signature of it has grown",
-    "torch_npu.profiler.scheduler.ProfilerAction": "an enumeration; Python's own signature of it has grown",
     "torch_npu.profiler.profile": "takes PyTorch's execution_trace_observer",
     "torch_npu.profiler.profiler.profile": "takes PyTorch's execution_trace_observer",
     "torch_npu.testing.decorator.instantiate_tests": "the further keywords are not used by either",
@@ -98,8 +97,11 @@ def test_the_parameters_are_the_vendors(working: dict[str, bool]) -> None:
     different = {}
     for name, works in working.items():
         vendor = public_names()[name].parameters
+        stand_in = coverage.resolve(name) if works else None
+        if isinstance(stand_in, enum.EnumMeta):  # each Python gives enumerations another signature
+            continue
         try:
-            own = own_parameters(coverage.resolve(name)) if works else vendor
+            own = own_parameters(stand_in) if works else vendor
         except ValueError:  # a class or function of C++ has no signature to read
             continue
         if own[:1] != vendor[:1] and own[:1] in (("self",), ("cls",), ("ctx",)):

@@ -148,7 +148,7 @@ def test_the_report_on_the_environment_names_versions_and_cann(monkeypatch: Any,
         collect_env.check_directory_path_readable(str(tmp_path / "gone"))
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:`torch.jit.script`:FutureWarning")
 def test_a_scripted_gelu_becomes_the_vendors() -> None:
     import torch_npu
 
@@ -320,6 +320,7 @@ def test_samples_of_operators_are_pytorchs_and_more() -> None:
     assert len(shapes) > 2
 
 
+@pytest.mark.filterwarnings("ignore:.*Profiler clears events at the end of each cycle")  # PyTorch 2.10 and 2.11
 @pytest.mark.parametrize("kind", ["TORCH", "ASCEND_PROFILER"])
 def test_one_step_is_profiled_and_ends_the_program(kind: str, tmp_path: Path) -> None:
     from jumar.npu.api.utils.profiler import _Profile

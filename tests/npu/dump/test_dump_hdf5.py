@@ -19,6 +19,7 @@ activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
 from jumar.npu import override  # noqa: E402  # the emulator's parts need the device
 from jumar.recording.tensors.arrays import read_tensors  # noqa: E402
+from jumar.recording.tensors.guard import Guard  # noqa: E402
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool, torch.float64, torch.complex64]
 
@@ -28,8 +29,9 @@ def dumper(*args, **kwargs):
 
 
 def content(path):
-    with h5py.File(path, "r") as file:
-        return {f"{name}/{number}": read_tensors(file, f"{name}/{number}") for name in file for number in file[name]}
+    with Guard(path) as file:
+        keys = [f"{name}/{number}" for name in file.hdf5 for number in file.hdf5[name]]
+        return {key: read_tensors(file, key) for key in keys}
 
 
 def step(model, x):

@@ -166,9 +166,32 @@ def test_divisions_are_given_by_size():
     assert [config.roundup_divisions(size * MIB) for size in (1, 256, 512, 1024)] == [1, 1, 2, 8]
 
 
+def test_powers_that_are_left_out_are_not_divided():
+    """The table is that of a comment in Ascend/pytorch's `test_roundup_power2_divisions.py`."""
+    config = parse("roundup_power2_divisions:[8:1,64:4,128:8,256:2,>:16]")
+    assert [config.roundup_divisions(MIB << power) for power in range(11)] == [1, 1, 1, 1, 0, 0, 4, 8, 2, 16, 16]
+
+
+@pytest.mark.parametrize(
+    ("options", "page"), [("segment_size_mb:128", 128), ("large_segment_size_mb:64", 64), ("", 20)]
+)
+def test_expandable_segments_grow_by_the_size_that_is_asked_for(options, page):
+    device = allocator()
+    device.configure(parse(f"expandable_segments:True,{options}"))
+    device.malloc(8 * MIB)
+    assert device.reserved == page * MIB
+
+
+def test_a_segment_size_is_for_expandable_segments_only():
+    device = allocator(options="segment_size_mb:128")
+    device.malloc(8 * MIB)
+    assert device.reserved == 20 * MIB
+
+
 @pytest.mark.parametrize(
     ("text", "kind", "message"),
     [
+        ("pin_memory_expandable_segments:1", ValueError, "Expected 'True' or 'False' for pin_memory"),
         ("max_split_size_mb:19", RuntimeError, "too small, must be >= 20"),
         ("max_split_size_mb:big", RuntimeError, "is invalid"),
         ("garbage_collection_threshold:1.5", RuntimeError, r"set it in \(0.0, 1.0\)"),

@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import jumar
-from jumar.device import DevicePlan, activate
+from jumar.device import DevicePlan, activate, emulate
 from jumar.npu.api.npu.backends import _CubeMathType
 from jumar.npu.core.plans import PLANS
 
@@ -242,7 +242,7 @@ def test_half_convolutions_and_their_gradients_are_rounded_once(b1):
     assert torch.equal(b.grad.cpu(), expected[1].half())
 
 
-def test_operands_of_two_dtypes_are_refused_as_on_any_device(b1):
+def test_the_first_generation_refuses_operands_of_two_dtypes(first):
     with pytest.raises(RuntimeError, match="same dtype"):
         torch.mm(A.npu().half(), B.npu())
 
@@ -309,6 +309,28 @@ def test_the_inference_chip_pools_maxima_in_float32():
 
 
 def test_what_is_not_the_matrix_units_work_keeps_the_cpus_kernel(b1):
-    X.npu().add(1).mul(2)
-    kernels = [PLANS[name].call for name in ("aten::add.Tensor", "aten::mul.Tensor")]
+    X.npu().div(3).mul(2)
+    kernels = [PLANS[name].call for name in ("aten::div.Tensor", "aten::mul.Tensor")]
     assert [getattr(kernel, "__name__", "") for kernel in kernels] == ["call_boxed", "call_boxed"]
+
+
+def test_a_convolution_of_signals_without_overlap_is_a_matrix_product_in_float32(b1):
+    signal, weight = randn(2, 1, 64), randn(3, 1, 16, seed=1)
+    found = F.conv1d(signal.npu(), weight.npu(), stride=16).cpu()
+    torch.testing.assert_close(found, F.conv1d(signal, weight, stride=16), atol=1e-6, rtol=1e-6)
+    overlapping = F.conv1d(signal.npu(), weight.npu(), stride=8).cpu()
+    torch.testing.assert_close(overlapping, F.conv1d(hf32(signal), hf32(weight), stride=8))
+
+
+@pytest.mark.filterwarnings("ignore:Initializing zero-element tensors:UserWarning")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("num_dims", [1, 2, 3])
+def test_a_convolution_of_no_channels_has_gradients_of_zeros(num_dims, bias, dtype):
+    kind = (nn.Conv1d, nn.Conv2d, nn.Conv3d)[num_dims - 1]
+    with emulate(soc="Ascend910B1"):
+        module = kind(0, 8, 3, padding=1, bias=bias, dtype=dtype).npu()
+        x = torch.zeros(2, 0, *[5] * num_dims, device="npu", dtype=dtype, requires_grad=True)
+        module(x).sum().backward()
+    assert x.grad.shape == x.shape
+    assert [p.grad.tolist() for p in module.parameters()] == [torch.zeros_like(p).tolist() for p in module.parameters()]

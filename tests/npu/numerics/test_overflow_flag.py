@@ -184,14 +184,15 @@ def test_overflows_and_data_are_not_collected_at_once(first):
 
 def test_nobody_pays_while_nothing_is_collected_under_ieee():
     with jumar.emulate("Ascend910B1"):
-        overflowing()
-        plain = PLANS["aten::add.Tensor"].call
+        x = torch.tensor([40000.0], dtype=torch.float16).npu()
+        assert (x * x).isinf()
+        plain = PLANS["aten::mul.Tensor"].call
         overflow.set_mode("all")
-        overflowing()
-        watched = PLANS["aten::add.Tensor"].call
+        assert (x * x).isinf()
+        watched = PLANS["aten::mul.Tensor"].call
         overflow.set_mode(None)
-        overflowing()
-        after = PLANS["aten::add.Tensor"].call
+        assert (x * x).isinf()
+        after = PLANS["aten::mul.Tensor"].call
     assert [getattr(call, "__name__", "") for call in (plain, watched, after)] == [
         "call_boxed",
         "run",

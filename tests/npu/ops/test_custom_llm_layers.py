@@ -266,6 +266,32 @@ def test_rotary_embedding_with_positions_on_three_axes(mode):
     assert all(torch.equal(one, other.bfloat16()) for one, other in zip(found, wide, strict=True)), "rounded once"
 
 
+@pytest.mark.parametrize(("sections", "half"), [([2, 2, 2], 6), ([4, 2, 2], 8), ([8, 12, 12], 32)])
+def test_rotary_embedding_whose_axes_alternate(sections, half):
+    cache, positions = torch.randn(10, 2 * half), torch.randint(0, 10, (3, 5))
+    query, key = torch.randn(5, 2 * 2 * half), torch.randn(5, 2 * half)
+    mixed = torch.empty(5, 2, half)
+    for place in range(half):
+        axis = place % 3 if place < 3 * sections[1] else 0
+        mixed[:, 0, place] = cache[positions[axis], place]
+        mixed[:, 1, place] = cache[positions[axis], half + place]
+    joined = mixed.reshape(5, 2 * half)
+    options = {"mrope_section": sections, "cache_mode": "interleave"}
+    found = npu.npu_mrope(positions.npu(), query.npu(), key.npu(), cache.npu(), 2 * half, **options)
+    plain = npu.npu_mrope(torch.arange(5).npu(), query.npu(), key.npu(), joined.npu(), 2 * half)
+    assert all(torch.equal(one, other) for one, other in zip(found, plain, strict=True))
+
+
+def test_modes_of_the_rotary_cache_are_checked():
+    given = [torch.zeros(4, 2, dtype=torch.int64).npu(), *(torch.randn(2, 8).npu() for _ in range(3))]
+    with pytest.raises(RuntimeError, match="three sections"):
+        npu.npu_mrope(*given, 8, mrope_section=[1, 1, 1, 1], cache_mode="interleave")
+    with pytest.raises(RuntimeError, match="as many parts as positions"):
+        npu.npu_mrope(*given, 8, mrope_section=[2, 1, 1])
+    with pytest.raises(RuntimeError, match="cache_mode only support default or interleave, but got mixed"):
+        npu.npu_mrope(*given, 8, mrope_section=[1, 1, 1, 1], cache_mode="mixed")
+
+
 def test_scaled_masked_softmax():
     mask = torch.rand(2, 1, 4, 4) > 0.6
 
@@ -365,3 +391,37 @@ def test_bert_adam_step_and_what_it_refuses():
         npu.npu_bert_apply_adam.out(0.1, 0.9, 0.99, 1e-6, grad.npu(), 1.0, 0.0, 0.01, **there)
     with pytest.raises(RuntimeError, match="give out="):
         npu.npu_bert_apply_adam(0.1, 0.9, 0.99, 1e-6, grad.npu(), -1.0, 0.0, 0.01)
+
+
+@pytest.mark.parametrize("saves_memory", [False, True])
+@pytest.mark.parametrize("dtype", HALF)
+def test_the_parts_of_a_cross_entropy_over_a_spread_vocabulary_give_its_gradients(saves_memory, dtype):
+    x, weight = torch.randn(9, 8).to(dtype), torch.randn(12, 8).to(dtype)
+    target = torch.arange(9) % 12
+    a, b = x.float().requires_grad_(), weight.float().requires_grad_()
+    expected = functional.cross_entropy(a @ b.T, target, reduction="none")
+    expected.sum().backward()
+    logits = x.float() @ weight.float().T
+    greatest = logits.max(-1).values
+    total = (logits - greatest[:, None]).exp().sum(-1)
+    own = (logits - greatest[:, None]).gather(1, target[:, None]).squeeze(1)
+    loss, softmax = npu.npu_fused_cross_entropy_loss_with_max_sum(
+        greatest.npu(), total.npu(), own.npu(), vocab_parallel_logits=logits.npu()
+    )
+    torch.testing.assert_close(loss.cpu(), expected.detach())
+    given = {"logits_max": greatest.npu(), "sum_exp_logits": total.npu()} if saves_memory else {"softmax": softmax}
+    masks = torch.zeros(2, dtype=torch.uint8).npu()
+    found = npu.npu_fused_linear_cross_entropy_loss_with_max_sum_backward(
+        torch.ones(9).npu(), x.npu(), weight.npu(), masks, target.int().npu(), **given
+    )
+    torch.testing.assert_close(found[0].cpu(), a.grad.to(dtype), **LOOSE[dtype])
+    torch.testing.assert_close(found[1].cpu(), b.grad.to(dtype), **LOOSE[dtype])
+
+
+def test_a_masked_target_takes_nothing_off_the_softmax():
+    x, weight, softmax = torch.eye(3), torch.eye(3), torch.full((3, 3), 0.25)
+    masks = torch.tensor([0b010], dtype=torch.uint8).npu()
+    by_x, _ = npu.npu_fused_linear_cross_entropy_loss_with_max_sum_backward(
+        torch.ones(3).npu(), x.npu(), weight.npu(), masks, torch.tensor([0, 0, 0]).npu(), softmax=softmax.npu()
+    )
+    assert by_x.cpu()[:, 0].tolist() == [-0.75, 0.25, -0.75]

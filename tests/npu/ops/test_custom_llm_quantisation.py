@@ -176,7 +176,7 @@ def test_quantised_products_with_bias_offset_and_scales_of_tokens():
     assert torch.equal(found.cpu(), sums.int())
     with pytest.raises(RuntimeError, match="offset needs an int8 result"):
         npu.npu_quant_matmul(a.npu(), b.npu(), scale.npu(), offset=offset.npu(), output_dtype=torch.float16)
-    with pytest.raises(RuntimeError, match="x1 must be one of int8"):
+    with pytest.raises(RuntimeError, match="both be int8 or both int32"):
         npu.npu_quant_matmul(a.int().npu(), b.npu(), scale.npu())
 
 
@@ -187,8 +187,8 @@ def test_products_with_quantised_weights(group, four_bits):
     scale, offset, bias = torch.rand(rows, 8).half(), torch.randn(rows, 8).half(), torch.randn(8).half()
     weight = torch.randint(-8, 8, (16, 8)) if four_bits else int8(16, 8)
     packed = low_bits.pack_int4(weight, "test") if four_bits else weight
-    spread = [t.repeat_interleave(16 // rows, 0).float() for t in (scale, offset)]
-    full = ((weight.float() + spread[1]) * spread[0]).half()
+    spread = [t.repeat_interleave(16 // rows, 0) for t in (scale, offset)]
+    full = (weight.half() + spread[1]) * spread[0]
     expected = x.double() @ full.double() + bias.double()
     found = npu.npu_weight_quant_batchmatmul(
         x.npu(), packed.npu(), scale.npu(), offset.npu(), None, None, bias.npu(), group
@@ -274,3 +274,54 @@ def test_tokens_are_written_into_pages(mode):
     assert there[0].abs().sum() == 0
     npu.npu_scatter_pa_kv_cache(key.npu(), value.npu(), *there, slots.int().npu(), cache_mode=mode)
     assert all(torch.equal(a.cpu(), b) for a, b in zip(there, caches, strict=True))
+
+
+def packed(values: torch.Tensor) -> torch.Tensor:
+    """Return integers from -8 to 7 as words of 8, the first in the lowest bits."""
+    parts = (values.long() & 15).reshape(*values.shape[:-1], -1, 8) << torch.arange(0, 32, 4)
+    return parts.sum(-1).to(torch.int32)
+
+
+def four_bits(*shape: int) -> torch.Tensor:
+    return torch.randint(-8, 8, shape)
+
+
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_a_product_of_words_of_four_bits(is_transposed):
+    x, weight, scale = four_bits(6, 16), four_bits(16, 24), torch.rand(24)
+    words = packed(weight.mT.contiguous()).npu().mT if is_transposed else packed(weight).npu()
+    found = npu.npu_quant_matmul(packed(x).npu(), words, scale.npu(), output_dtype=torch.float16)
+    expected = ((x @ weight).float() * scale).half()
+    torch.testing.assert_close(found.cpu(), expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("num_groups", [0, 1, 2, 4])
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_product_of_eight_by_four_bits(dtype, num_groups):
+    x, weight = torch.randint(-128, 128, (5, 64)), four_bits(64, 16)
+    shape = (num_groups, 16) if num_groups else (16,)
+    scale, offset, per_token = torch.rand(shape) * 1e-2, torch.randn(16), torch.rand(5, 1)
+    spread = scale.repeat_interleave(64 // (num_groups or 1), 0) if num_groups else scale
+    expected = ((x.double() @ (weight.double() * spread.double()) + offset) * per_token).to(dtype)
+    as_words = scale.view(torch.int32).long() & 0xFFFFFFFF
+    for factors in (scale, as_words):
+        found = npu.npu_quant_matmul(
+            x.to(torch.int8).npu(),
+            packed(weight).npu(),
+            factors.npu(),
+            offset=offset.npu(),
+            pertoken_scale=per_token.npu(),
+            output_dtype=dtype,
+            group_sizes=[0, 0, 64 // (num_groups or 1)],
+        )
+        torch.testing.assert_close(found.cpu(), expected, rtol=1e-2, atol=1e-3)
+
+
+def test_mixed_widths_that_the_chip_has_not_are_refused():
+    x, words = torch.ones(4, 8, dtype=torch.int8).npu(), torch.ones(8, 1, dtype=torch.int32).npu()
+    with pytest.raises(RuntimeError, match="float16 or bfloat16"):
+        npu.npu_quant_matmul(x, words, torch.ones(8).npu())
+    with pytest.raises(RuntimeError, match="both be int8 or both int32"):
+        npu.npu_quant_matmul(words, x, torch.ones(8).npu())
+    with pytest.raises(RuntimeError, match="groups of scale must divide"):
+        npu.npu_quant_matmul(x, words, torch.ones(3, 8).npu(), output_dtype=torch.float16)

@@ -144,3 +144,18 @@ def test_fixed_shapes_are_known_to_fake_tensors():
         assert npu.npu_nms_with_mask(torch.empty(9, 8, device="npu"), 0.5)[0].shape == (9, 5)
         found = npu.npu_batch_nms(torch.empty(2, 9, 1, 4, device="npu"), torch.empty(2, 9, 3, device="npu"), 0, 0, 3, 4)
         assert [tuple(item.shape) for item in found] == [(2, 4, 4), (2, 4), (2, 4), (2,)]
+
+
+def test_rotated_boxes_with_a_negative_side_have_no_area_and_with_two_are_the_same_box():
+    boxes = torch.tensor([[0, 0, 4, 2, 30.0], [0, 0, -4, -2, 30.0], [0, 0, -4, 2, 30.0]])
+    found, num = torch.ops.npu.npu_nms_rotated(boxes.npu(), torch.tensor([3.0, 2.0, 1.0]).npu(), 0.5)
+    assert found.tolist()[: num.item()] == [0, 2]
+
+
+def test_corner_boxes_are_turned_the_other_way():
+    turned = torch.tensor([[-4.0, -1.0, 4.0, 1.0, 40.0], [2.0, -5.0, 4.0, -1.0, 0.0]])
+    centred = torch.tensor([[0.0, 0.0, 8.0, 2.0, -40.0], [3.0, -3.0, 2.0, 4.0, 0.0]])
+    scores = torch.tensor([2.0, 1.0])
+    one = torch.ops.npu.npu_nms_rotated(turned.npu(), scores.npu(), 0.05, mode=1)[1]
+    other = torch.ops.npu.npu_nms_rotated(centred.npu(), scores.npu(), 0.05, mode=0)[1]
+    assert one.item() == other.item() == 1

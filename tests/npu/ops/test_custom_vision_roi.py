@@ -191,3 +191,11 @@ def test_shapes_are_known_to_fake_tensors():
             [1] * 4,
         )
         assert [tuple(item.shape) for item in found] == [(2, 4, 6, 5), (2, 8, 18, 15)]
+
+
+def test_a_region_of_an_image_that_is_not_there_pools_zeros():
+    x = torch.ones(1, 4, 3, 3).npu().requires_grad_()
+    rois = torch.tensor([[[7.0], [0.0], [0.0], [2.0], [2.0]]]).npu()
+    found = torch.ops.npu.npu_ps_roi_pooling(x, rois, 1.0, 2, 1)
+    found.sum().backward()
+    assert found.cpu().abs().sum().item() == x.grad.cpu().abs().sum().item() == 0

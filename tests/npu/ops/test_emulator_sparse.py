@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
+from contextlib import nullcontext
+
 import pytest
 import torch
 
 from jumar.device import DevicePlan, activate, emulate
+from jumar.npu import listen
+from jumar.soc.support import SupportTables
+from jumar.soc.support.knowledge import SPARSE_OPERATORS
 
 activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 
@@ -95,3 +101,44 @@ def test_compressed_layouts_are_refused_in_a_sentence():
         torch.eye(3).to_sparse_csr().to("npu").to_dense()
     with pytest.raises(NotImplementedError, match=r"no tensors of layout torch\.sparse_csr"):
         torch.eye(3, device="npu").to_sparse_csr()
+
+
+CALLS = {
+    "torch.spmm": torch.spmm,
+    "torch.dsmm": torch.dsmm,
+    "torch.hsmm": torch.hsmm,
+    "torch.smm": torch.smm,
+    "torch.hspmm": torch.hspmm,
+    "torch.saddmm": lambda s, d: torch.saddmm(s, s, d),
+    "torch.sspaddmm": lambda s, d: torch.sspaddmm(s, s, d),
+    "torch.sparse.mm": torch.sparse.mm,
+    "torch.sparse.addmm": lambda s, d: torch.sparse.addmm(d, s, d),
+    "torch.sparse.sum": lambda s, d: torch.sparse.sum(s),
+    "torch.sparse.softmax": lambda s, d: torch.sparse.softmax(s, 1),
+    "torch.sparse.log_softmax": lambda s, d: torch.sparse.log_softmax(s, 1),
+    "torch.Tensor.smm": lambda s, d: s.smm(d),
+    "torch.Tensor.sspaddmm": lambda s, d: s.sspaddmm(s, d),
+    "torch.Tensor.sparse_mask": lambda s, d: d.sparse_mask(s),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_functions_of_sparse_tensors_run_where_the_assessment_says_so(name):
+    sparse, dense = torch.eye(3, device="npu").to_sparse().coalesce(), torch.ones(3, 3, device="npu")
+    support = SupportTables.load("Ascend910B1", "2.13").api(name)
+    refused = pytest.raises(RuntimeError, match=f"'aten::{SPARSE_OPERATORS[name]}")
+    with emulate(unsupported="warn"), nullcontext() if support.supported else refused:
+        CALLS[name](sparse, dense)
+
+
+def test_listeners_hear_of_sparse_copies_and_of_sparse_results_of_the_host():
+    heard = []
+    table = torch.nn.EmbeddingBag(10, 4, sparse=True).npu()
+    with emulate(unsupported="warn"), warnings.catch_warnings(), listen(heard.append):
+        warnings.simplefilter("ignore")
+        table(torch.tensor([[1, 2], [3, 4]], device="npu")).sum().backward()
+        torch.eye(3).to_sparse().npu().cpu()
+    assert table.weight.grad.layout is torch.sparse_coo
+    transfers = [(event.operator, event.transfer) for event in heard if event.transfer]
+    assert ("aten::_to_copy", "host-to-device") in transfers
+    assert all(event.transfer_bytes > 0 for event in heard if event.transfer)

@@ -24,6 +24,7 @@ from jumar.npu.core import events  # noqa: E402 - needs the device
 from jumar.npu.profiler.profiler import analyse  # noqa: E402 - needs the device
 
 P = torch_npu_profiler
+TELLS_FRAMES = hasattr(torch._C._autograd._KinetoEvent, "is_python_function")
 KERNEL_BASE = "Device_id,Name,Type,Accelerator Core,Start Time(us),Duration(us),Wait Time(us),Block Num"
 STEP_COLUMNS = (
     "Device_id,Step,Computing,Communication(Not Overlapped),Overlapped,Communication,Free,Stage,Bubble,"
@@ -166,7 +167,7 @@ def test_totals_hold_what_is_inside(folder: Path) -> None:
     assert float(outer["Device Total Duration(us)"]) == float(inner["Device Self Duration(us)"]) > 0
     assert float(outer["Host Total Duration(us)"]) >= float(inner["Host Total Duration(us)"]) > 0
     assert inner["Input Shapes"].startswith("8,3,8,8;16,3,3,3;16")
-    assert "test_profiler_files.py" in inner["Call Stack"]
+    assert "test_profiler_files.py" in inner["Call Stack"] or not TELLS_FRAMES
     assert "my range" in rows
 
 
@@ -259,6 +260,7 @@ def test_activities_choose_the_tracks(tmp_path: Path) -> None:
     assert not (output(found) / "operator_details.csv").exists()
 
 
+@pytest.mark.skipif(not TELLS_FRAMES, reason="PyTorch's profiler tells Python's frames from torch 2.10 on")
 def test_stacks_and_a_trace_can_be_exported_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     trained = Trained()

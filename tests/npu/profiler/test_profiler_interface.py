@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,20 @@ def test_autograds_profiler_takes_use_npu(tmp_path: Path) -> None:
     with profiling.AutogradProfile(use_npu=True, use_npu_simple=True) as prof:
         work()
     assert "aten::matmul" not in str(prof)
+
+
+def test_autograds_profiler_counts_the_memory_of_each_operator() -> None:
+    data = torch.ones(256, 256, device="npu")
+    with torch.autograd.profiler.profile(use_device="npu", profile_memory=True) as prof:
+        kept = data @ data
+        data.relu()  # freed at once
+    header, *rows = [line for line in str(prof).splitlines() if line.strip() and not line.startswith("-")]
+    columns = re.split(r"\s{2,}", header.strip())
+    assert columns[-5:] == ["CPU Mem", "Self CPU Mem", "NPU Mem", "Self NPU Mem", "# of Calls"]
+    found = {cells[0]: cells for row in rows if len(cells := re.split(r"\s{2,}", row.strip())) == len(columns)}
+    assert found["aten::mm"][-2] == "256.00 Kb"
+    assert found["aten::matmul"][-3:-1] == ["256.00 Kb", "0 b"]
+    assert kept.numel()
 
 
 def test_autograds_profiler_is_pytorchs_own_without_use_npu() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -464,16 +466,23 @@ def test_a_file_that_was_compressed_is_refused(artefact: Path, tmp_path: Path) -
         load(tmp_path / "net.jumar", engines=[Plain()])
 
 
-def test_a_member_outside_of_the_folder_is_refused(artefact: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["site/../../evil", "site/{outside}", "site//{outside}", "site/a/../../../evil", "site/..", "site/C:/evil"]
+)
+def test_a_member_outside_of_the_folder_is_refused(artefact: Path, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    name = name.format(outside=outside)
+
     def change(members: dict[str, bytes]) -> None:
         manifest = json.loads(members[MANIFEST])
-        manifest["checksums"]["site/../../evil"] = checksum(b"evil")
+        manifest["checksums"][name] = checksum(b"evil")
         members[MANIFEST] = json.dumps(manifest).encode()
-        members["site/../../evil"] = b"evil"
+        members[name] = b"evil"
 
     path = rewritten(artefact, tmp_path / "changed.jumar", change)
     with pytest.raises(ArtefactError, match="outside of its folder"):
         load(path, engines=[Plain()])
+    assert not outside.exists()
 
 
 @settings(derandomize=True, max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -512,3 +521,18 @@ def test_what_a_run_that_was_cut_short_left_is_replaced_by_the_same_command_only
     for taken, source in ((left, "other.onnx"), (artefact, "net.onnx"), (link, "net.onnx")):
         with pytest.raises(OutputError, match="exists and is not replaced"):
             check_output(taken, 1, source)
+
+
+def test_a_process_that_has_loaded_an_artefact_and_is_killed_leaves_nothing(artefact: Path, tmp_path: Path) -> None:
+    """Whatever ends it: what the engines left is mapped, and its folder is gone when `load` returns."""
+    room = tmp_path / "temporary"
+    room.mkdir()
+    kept = tempfile.tempdir
+    tempfile.tempdir = str(room)
+    try:
+        loaded = load(artefact, engines=[Plain()])
+        assert list(room.iterdir()) == []
+        assert loaded(*net_inputs())["scores"].shape
+        assert os.environ.get("TMPDIR") != str(room)
+    finally:
+        tempfile.tempdir = kept

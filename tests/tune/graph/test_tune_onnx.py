@@ -23,7 +23,7 @@ from jumar.tune.graph.from_onnx.module import OnnxModule  # noqa: E402 - after t
 from jumar.tune.graph.operators import function_of  # noqa: E402 - after the skip
 from jumar.tune.model.errors import TuneError  # noqa: E402 - after the skip
 
-KNOWN = {"ConstantOfShape", "Range"}
+KNOWN = {"ConstantOfShape", "Range", "NonZero"}
 """Operators of which every input must be known."""
 SETTINGS = {"Clip", "Resize", "Pad", "OneHot", "Range", "Trilu", "CumSum", "Upsample", "Pow", "Dropout"}
 """Operators whose further inputs are settings, which models hold as weights."""
@@ -244,3 +244,19 @@ def test_a_file_that_is_no_model_is_one_sentence(tmp_path, content):
     path.write_bytes(content)
     with pytest.raises(InputError, match="must be an ONNX model"):
         load_graphs(str(path), folder=tmp_path)
+
+
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+@pytest.mark.parametrize("name", ["uint8", "uint16", "uint32", "uint64"])
+def test_bits_of_every_unsigned_type_are_shifted(direction, name):
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(name))
+    bits = np.dtype(name).itemsize * 8
+    value = np.repeat(np.array([0, 1, 1 << (bits - 1), (1 << bits) - 1, (1 << bits) // 3], name), 4)
+    by = np.tile(np.array([0, 1, bits // 2, bits - 1], name), 5)
+    node = helper.make_node("BitShift", ["x", "by"], ["y"], direction=direction)
+    x, shift, y = (helper.make_tensor_value_info(one, kind, [20]) for one in ("x", "by", "y"))
+    model = helper.make_model(helper.make_graph([node], "g", [x, shift], [y]))
+    made = OnnxModule(model)(torch.from_numpy(value), torch.from_numpy(by))[0].numpy()
+    expected = value << by if direction == "LEFT" else value >> by
+    assert made.dtype == expected.dtype
+    assert made.tolist() == expected.tolist()

@@ -92,7 +92,7 @@ def test_what_a_script_that_failed_wrote_stays_where_the_sentence_says(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("mode", "sentence"), [("4", "gradient splitting"), ("3", "must be 1"), ("on", "must be 1")]
+    ("mode", "sentence"), [("4", "this training has one process"), ("3", "must be 1"), ("on", "must be 1")]
 )  # fmt: skip
 def test_another_aoe_mode_is_refused(
     mode: str, sentence: str, script: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -46,12 +46,12 @@ def test_a_device_that_is_not_there_is_refused():
         read({"ASCEND_DEVICE_ID": "1"})
 
 
-@pytest.mark.parametrize(("text", "mode"), [("1", 1), ("2", 2), ("", None), (" 2 ", 2)])
-def test_aoe_mode_is_1_or_2(text, mode):
+@pytest.mark.parametrize(("text", "mode"), [("1", 1), ("2", 2), ("4", 4), ("", None), (" 2 ", 2)])
+def test_aoe_mode_is_1_2_or_4(text, mode):
     assert aoe_mode({"AOE_MODE": text}) == mode
 
 
-@pytest.mark.parametrize(("text", "said"), [("4", "several devices"), ("3", "1 .subgraphs. or 2"), ("x", "got .x.")])
+@pytest.mark.parametrize(("text", "said"), [("3", "1 .subgraphs., 2 .operators. or 4"), ("x", "got .x.")])
 def test_another_aoe_mode_is_one_sentence(text, said):
     with pytest.raises(UsageError, match=said):
         aoe_mode({"AOE_MODE": text})

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jumar.advise.checks import NotChecked
 from jumar.base.findings import Finding
+from jumar.base.lazy import Shown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +23,8 @@ class OperatorSummary:
     """Host time of the recorded run: a guide to where Python and PyTorch spend time, not NPU time."""
     host_time_share: float
     """Of the host time of all operators, 0 to 1."""
-    bytes_per_step: float
-    """Least bytes read and written, from shapes."""
+    bytes_per_step: float | None
+    """Least bytes read and written, from shapes; None where they are not known."""
     flops_per_step: float | None
     """None where the operator has no formula (see `jumar.operators.flops`)."""
     dtypes: tuple[str, ...]
@@ -35,25 +36,29 @@ class OperatorSummary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSummary:
-    """One recorded step, host times of the recorded run in microseconds."""
+    """One step, times in microseconds: of a recording the host's, of a profile those of the steps' parts."""
 
     step: int
     span_us: float
-    """From the step's start to the end of its last call; the observer's own work is left out."""
+    """From the step's start to its end: of a recording to the end of its last call, without the observer's own work."""
     operator_us: float
     """Sum of the operators' own host times."""
     phase_us: dict[str, float]
-    """`operator_us` by phase: `forward`, `backward`, `optimizer`."""
-    wait_us: float
-    """Before the model is first called, without operators on the device: loading the batch, mostly."""
+    """Of a recording `operator_us` by phase: `forward`, `backward`, `optimizer`. Of a profile the parts of the
+    step, which add up to `span_us` (`jumar.timeline.decompose`)."""
+    wait_us: float | None
+    """Before the model is first called, without operators on the device: loading the batch, mostly. None of a
+    profile, where waiting for data is a part."""
     num_operators: int
     """Operators that start work on a device; views and allocations are left out."""
-    bytes_moved: int
-    flops: int
+    bytes_moved: int | None
+    """None where it is not known."""
+    flops: int | None
+    """None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
+class Advice(Shown):
     """The answer about one rank of a recording. Findings come most useful first."""
 
     recording: str
@@ -67,6 +72,10 @@ class Advice:
     not_checked: Sequence[NotChecked]
     checked: Sequence[str]
     """Codes of the rules that ran on this recording, with or without a finding."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Of a profile: the parts of a step and what they are, in words. Empty of a recording."""
+    saves_at_most_ms: float | None = None
+    """Of a profile: what all findings could save together at most, in milliseconds a step."""
     warnings: Sequence[str] = ()
     """What the recording reports as missing, e.g. a step cut short."""
 
@@ -82,5 +91,7 @@ class Advice:
             "steps": [asdict(step) for step in self.steps],
             "checked": list(self.checked),
             "not_checked": [item.to_json() for item in self.not_checked],
+            "parts": dict(self.parts),
+            "saves_at_most_ms": self.saves_at_most_ms,
             "warnings": list(self.warnings),
         }

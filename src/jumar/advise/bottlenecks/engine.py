@@ -67,7 +67,7 @@ def advise(
         soc=run.soc.name,
         rank=chosen,
         num_steps=run.totals.num_steps,
-        findings=_in_order(findings),
+        findings=in_order(findings),
         operators=table.rows(run.totals, _status_reader(run)),
         steps=tuple(summaries),
         not_checked=(*gaps, *_not_recorded(source, chosen), *_other_ranks(source, chosen)),
@@ -182,7 +182,7 @@ def _other_ranks(source: Recording, rank: int) -> list[NotChecked]:
     return [NotChecked(code="", name="other ranks", reason=reason)]
 
 
-def _in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+def in_order(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return the findings, those that are only information last, and within that the costliest first."""
     return tuple(sorted(findings, key=lambda item: (item.severity <= Severity.INFO, -_price(item))))
 

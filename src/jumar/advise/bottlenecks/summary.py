@@ -61,7 +61,7 @@ class OperatorTable:
             )
             for name, entry in self._entries.items()
         ]
-        return tuple(sorted(rows, key=lambda row: (-row.host_time_share, -row.bytes_per_step, row.name)))
+        return tuple(sorted(rows, key=lambda row: (-row.host_time_share, -(row.bytes_per_step or 0.0), row.name)))
 
 
 def summarise_step(step: StepView, run: Run) -> StepSummary:

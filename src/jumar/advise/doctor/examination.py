@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from jumar.advise.checks import NotChecked, codes_checked, finders, split
 from jumar.advise.doctor.host import Host, Package
 from jumar.base.findings import Finding
+from jumar.base.lazy import Shown
 from jumar.base.text import size_text
 
 RULES = "advise.doctor"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Examination:
+class Examination(Shown):
     """What the environment is, what is wrong with it, and what could not be seen."""
 
     device: str

@@ -6,14 +6,15 @@ It runs in a child process, because a vendor package that was built for another 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from jumar.advise.doctor.host import Package, Python
+from jumar.base.process import children
 
 TIMEOUT_S = 180
 """The first import of torch from a cold network disk can take minutes."""
@@ -50,10 +51,11 @@ def ask_interpreter(environ: Mapping[str, str], *, run: Run = subprocess.run) ->
     Jumar's own variables are left out. Otherwise the emulated `torch_npu` would answer for the vendor's package.
     """
     clean = {name: value for name, value in environ.items() if not name.startswith("JUMAR_")}
+    if clean.get("PYTHONPATH"):
+        clean["PYTHONPATH"] = os.pathsep.join(children.trusted(clean["PYTHONPATH"].split(os.pathsep)))
     try:
-        done = run(
-            [sys.executable, "-c", _QUESTION], env=clean, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
+        command = children.command(code=_QUESTION)
+        done = run(command, env=clean, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
         output, ending = done.stdout, _ending(done.returncode)
     except subprocess.TimeoutExpired as error:
         output = error.stdout.decode() if isinstance(error.stdout, bytes) else (error.stdout or "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 from jumar.base.rules.rule import CODE_PATTERN, HEADINGS, Find, Lifecycle, Rule, RuleModule
 
 if TYPE_CHECKING:
@@ -41,3 +41,4 @@ _HOME = {
 }
 
 __getattr__ = loader(__name__, __all__, _HOME)
+__dir__ = directory(__name__, __all__)

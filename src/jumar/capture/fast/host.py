@@ -13,7 +13,7 @@ import torch
 from jumar.capture.notes.attribution import Attribution, Origin, Origins
 from jumar.capture.notes.calls import Call, Layout, Seen, Site, Tally, arguments_text
 from jumar.capture.notes.clock import RunClock
-from jumar.capture.notes.memory import is_wrapper
+from jumar.capture.notes.memory import is_wrapper, local_part
 from jumar.capture.notes.operators import OperatorInfo, operator_info
 from jumar.capture.probes import Probe, SketchProbe, SourceProbe, StatsProbe
 from jumar.capture.watch.gradients import Pending
@@ -58,7 +58,7 @@ class Host:
         """Return what is known of an operator; None for one whose calls Python must note."""
         namespace, _, short = name.partition("::")
         info = operator_info(getattr(getattr(getattr(torch.ops, namespace), short), overload or "default"))
-        if info.collective or info.is_marker or info.draws:
+        if info.collective or info.reads_later or info.is_marker or info.draws:
             return None
         return info, info.is_view, info.is_copy, info.is_uninitialised, info.returns_writes, info.writes
 
@@ -82,9 +82,10 @@ class Host:
 
     def look(self, seen: Seen, tensor: torch.Tensor) -> None:
         """Let the probes look at a tensor that is new."""
-        if not is_wrapper(tensor):
+        part = local_part(tensor)
+        if not is_wrapper(part):
             for probe in self.notebook.tensor_probes:
-                probe.on_tensor(seen, tensor)
+                probe.on_tensor(seen, part)
 
 
 def kind_of_values(probes: Sequence[Probe]) -> int:

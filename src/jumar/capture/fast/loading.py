@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from jumar.base.errors import JumarError
-from jumar.base.native import cached_library, compiled, features
+from jumar.base.native import cached_library, compiled, features, was_cut
 
 _SOURCE = Path(__file__).parent / "native" / "observe.cpp"
 _TORCH = Path(torch.__file__).parent
@@ -33,6 +33,8 @@ SWITCH = "JUMAR_RECORD_NATIVE"
 """`0` in the environment: everything is noted by Python."""
 _PATIENCE_S = 5.0
 """Recordings that are shorter start no compiler."""
+_LONG_PATIENCE_S = 60.0
+"""The same where the last recording ended before its compiler did: scripts are mostly started again as they were."""
 
 _failed = (JumarError, OSError, ImportError, ValueError)
 _state: dict[str, Any] = {"module": None, "thread": None}
@@ -46,6 +48,7 @@ class Loader:
         self._is_off = os.environ.get(SWITCH, "") == "0" or not sys.platform.startswith("linux")
         self._began = time.monotonic()
         self._is_first = True
+        self._patience_s = _PATIENCE_S
 
     def module(self) -> Any:
         """Return the module, or None while or where there is none."""
@@ -54,7 +57,7 @@ class Loader:
         if self._is_first:
             self._is_first = False
             self._take_cached()
-        elif _state["thread"] is None and time.monotonic() - self._began > _PATIENCE_S:
+        elif _state["thread"] is None and time.monotonic() - self._began > self._patience_s:
             thread = _state["thread"] = threading.Thread(target=_compile, name="jumar-compiler", daemon=True)
             thread.start()
         return _state["module"]
@@ -63,6 +66,8 @@ class Loader:
         try:
             if cached():
                 _state["module"] = load()
+            elif was_cut(_SOURCE, **_options()):
+                self._patience_s = _LONG_PATIENCE_S
         except _failed:
             self._is_off = True
 

@@ -23,9 +23,9 @@ def host_view(tensor: torch.Tensor) -> torch.Tensor | None:
         from jumar.npu.core import state
 
         if state.STATE.active:
-            from jumar.npu.core.retag import to_cpu
+            from jumar.npu.core.retag import is_gpu, to_cpu
 
-            return to_cpu(tensor.detach())
+            return None if is_gpu(tensor) else to_cpu(tensor.detach())
     return None
 
 
@@ -75,10 +75,19 @@ _FLOAT32 = np.dtype(np.float32).str
 _is_transformed: Callable[[torch.Tensor], bool] = torch._C._functorch.is_functorch_wrapped_tensor
 
 
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
+    """Return of a DTensor this rank's part, which is what its memory holds; any other tensor as it is."""
+    kind = type(tensor)
+    if kind is torch.Tensor or kind is torch.nn.Parameter:
+        return tensor
+    part: torch.Tensor = getattr(tensor, "_local_tensor", tensor)
+    return part
+
+
 def is_wrapper(tensor: torch.Tensor) -> bool:
     """Tell whether a tensor has no elements in memory to look at.
 
-    Operators on it run code of its class (DTensor: communication), it has no one shape, it stands for others within
+    Operators on it run code of its class, it has no one shape, it stands for others within
     a transformation (`torch.func.vmap`, `grad`), or its memory was given back (FSDP) or never was (tangents of zero).
     """
     kind = type(tensor)

@@ -21,7 +21,8 @@ class OperatorInfo:
     `writes` holds argument positions, `returns_writes` tells whether the written arguments are all
     returned (so that its outputs already show them), `collective` that its results arrive later,
     `is_marker` that it computes nothing (a profiler's range), `is_view` that it only makes a view, `draws`
-    that it may draw random numbers, `is_uninitialised` that its result is memory nobody has written yet.
+    that it may draw random numbers, `is_uninitialised` that its result is memory nobody has written yet, `reads_later`
+    that its arguments may be so, too.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class OperatorInfo:
         "is_view",
         "name",
         "names",
+        "reads_later",
         "returns_writes",
         "writes",
     )
@@ -44,7 +46,7 @@ class OperatorInfo:
             self.names: tuple[str, ...] = tuple(map(str, range(_MOST_ARGUMENTS)))
             self.writes: tuple[int, ...] = ()
             self.returns_writes, self.collective, self.is_marker = True, False, False
-            self.is_view = self.is_copy = self.draws = self.is_uninitialised = False
+            self.is_view = self.is_copy = self.draws = self.is_uninitialised = self.reads_later = False
             return
         self.name = func.name()
         self.names = tuple(argument.name for argument in schema.arguments)
@@ -57,7 +59,10 @@ class OperatorInfo:
         self.is_view = found.has("view")
         self.is_copy = self.name == "aten::clone"
         self.draws = found.has("draws")
-        self.is_uninitialised = found.has("uninitialised") and not self.writes
+        # A functional collective returns at once. What waits for it or wraps its result names no group.
+        is_functional = found.has("collective") and not self.collective
+        self.reads_later = is_functional and not any("group" in name for name in self.names)
+        self.is_uninitialised = is_functional or (found.has("uninitialised") and not self.writes)
 
     def written(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
         """Return the arguments of this call that the operator writes (tensors, lists of them, None)."""

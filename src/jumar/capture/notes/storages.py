@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from jumar.capture.notes.calls import Layout, Seen
+from jumar.capture.notes.memory import local_part
 
 _no_storage = (NotImplementedError, RuntimeError)
 _VERSION_BITS = 40
@@ -108,6 +109,9 @@ class StorageTable:
         `version` is that of the tensor it is a view of, when it has just been made: below autograd a new view
         counts from 0, and takes over its base's count only later.
         """
+        part = local_part(tensor)
+        if part is not tensor:  # operators on it write its part where nobody follows
+            return self.locate(part), True
         try:
             storage = tensor.untyped_storage()
             if version is None:
@@ -156,7 +160,8 @@ class StorageTable:
             memory.seen |= {key + (1 if key > 0 else -1): seen for key, seen in memory.seen.items()}
 
     def locate(self, tensor: torch.Tensor) -> Seen:
-        """Return a note of `tensor` without its values. The next lookup of the tensor reads them."""
+        """Return a note of `tensor`, of a DTensor of this rank's part, without values. The next lookup reads them."""
+        tensor = local_part(tensor)
         try:
             storage = tensor.untyped_storage()
         except _no_storage:
@@ -166,6 +171,7 @@ class StorageTable:
 
     def outline(self, tensor: torch.Tensor) -> Seen:
         """Return a note of the layout and memory of `tensor`, whatever its values; the same in every state of them."""
+        tensor = local_part(tensor)
         try:
             storage = tensor.untyped_storage()
         except _no_storage:
@@ -181,6 +187,7 @@ class StorageTable:
 
     def note_write(self, tensor: torch.Tensor) -> None:
         """Remember that the tensor's memory was written: what was seen of it no longer holds."""
+        tensor = local_part(tensor)
         try:
             address = tensor.untyped_storage()._cdata
         except _no_storage:

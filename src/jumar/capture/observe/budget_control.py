@@ -13,6 +13,7 @@ from jumar.capture.observe.observer import Observer
 from jumar.capture.plans.budget import Budget, Stage
 from jumar.capture.plans.plan import RecordPlan
 from jumar.capture.probes import Probe, TensorsProbe
+from jumar.recording.history.model import HistoryStep
 from jumar.recording.schema import STEPS_FOLDER, TENSORS_FOLDER, step_stem
 
 _SKETCHING = ("SketchProbe", "SketchesProbe", "HashProbe", "HashesProbe")
@@ -40,6 +41,8 @@ class BudgetControl:
         self._mark: _Mark | None = None
         self._was_recorded = False
         self._num_skipped = 0
+        self._history_bytes = 0
+        self._brief_since: int | None = None
 
     def share_between(self, num_ranks: int) -> None:
         """Say how many ranks share the size evenly, once that is known."""
@@ -66,6 +69,11 @@ class BudgetControl:
     def sentences(self) -> list[str]:
         """Return what the budget left out of the run, for its end."""
         told = self.budget.sentences()
+        if self._brief_since is not None:
+            told.append(
+                f"the budget left out the numbers of single parameters from step {self._brief_since} on, in steps "
+                "that are not recorded in detail"
+            )
         lacking = max(self._num_skipped, self._fitting.num_dropped)
         if lacking:
             told.append(f"the budget left out some of the whole tensors of {counted(lacking, 'step')}")
@@ -80,6 +88,20 @@ class BudgetControl:
         rows = _size(self._folder / STEPS_FOLDER / f"{stem}.parquet")
         self._fitting.learn(rows)
         self.budget.spend(rows + _size(self._folder / TENSORS_FOLDER / f"{stem}.h5"))
+
+    def fit_history(self, step: HistoryStep) -> HistoryStep:
+        """Return what is kept of the numbers of a step: all, until they have used up their part of the size."""
+        allowed = self.budget.history_bytes
+        if allowed is None or self._history_bytes <= allowed:
+            return step
+        if self._brief_since is None:
+            self._brief_since = step.step
+        return step.brief()
+
+    def count_history(self, num_bytes: int) -> None:
+        """Account for the numbers of every step, which have taken `num_bytes` so far."""
+        self.budget.spend(num_bytes - self._history_bytes)
+        self._history_bytes = num_bytes
 
     def was_handed_over(self, step: int) -> None:
         """Say that a step is on its way to the disk."""

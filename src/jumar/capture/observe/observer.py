@@ -8,11 +8,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import nn
 
 from jumar.capture.fast.watch import FastWatch
+from jumar.capture.history.listeners import Listeners
+from jumar.capture.history.watch import HistoryWatch, OnHistory
 from jumar.capture.notes.attribution import Attribution
 from jumar.capture.notes.calls import Call
+from jumar.capture.observe.objects import ObjectCollectives
 from jumar.capture.probes import Probe
 from jumar.capture.watch.gradients import GradientHooks, LossWatch
 from jumar.capture.watch.mode import ObserverMode
@@ -51,6 +55,12 @@ class ObserverOptions:
     """Raise `StopRun` in the script after this many completed steps."""
     on_end: Callable[[int], None] | None = None
     """Called with the number of each step that has ended, recorded or not."""
+    on_history: OnHistory | None = None
+    """Is given a few numbers of each step that has ended, recorded or not."""
+    on_restart: Callable[[], None] | None = None
+    """Called when the steps so far turn out to be none: they are counted from 0 again."""
+    may_train: Callable[[], bool] = lambda: False
+    """Asked when a program without an optimizer has completed the steps asked for: whether it may make one yet."""
 
 
 class Observer:
@@ -73,7 +83,9 @@ class Observer:
         names, self._attribution = ModuleNames(model), Attribution()
         self._notebook = Notebook(probes, sees_writes=self._observes_operators, on_failure=self._fail)
         self._optimizers = OptimizerRows(self._notebook, names, self._pause_operators, self._resume_operators)
-        self._steps = StepWatch(self._end_step, self._optimizers)
+        self.history = HistoryWatch(self._notebook, names, options.on_history) if options.on_history else None
+        """Takes the numbers of every step; None where nobody wants them."""
+        self._steps = StepWatch(self._end_step, Listeners(self.history, self._optimizers), self._restart)
         self.names = names
         """Paths of the run's modules."""
         self.operators = OperatorWatch(
@@ -91,9 +103,10 @@ class Observer:
         )
         self._fast = FastWatch(self._notebook, self.operators, self._calls, self._attribution)
         self._modules = ModuleHooks(names, self._calls, self._notebook.watch)
-        self._losses = LossWatch(
-            self._calls.on_loss, self._attribution.enter_backward, self._attribution.leave_backward
-        )
+        if self.history is not None:
+            self._modules.after_root = self.history.after_root
+        self._losses = LossWatch(self._on_loss, self._attribution.enter_backward, self._attribution.leave_backward)
+        self._objects = ObjectCollectives(self._notebook.watch)
         self._num_recorded = 0
         self.was_stopped = False
         """Whether `StopRun` was raised."""
@@ -123,6 +136,9 @@ class Observer:
         if self._wanted:
             self._losses.start()
             self._notebook.autocast.start()
+            self._objects.start()
+        if self.history is not None:
+            self.history.start()
         self._update_recording()
         self._begin_step()  # the generators are as the first step finds them
 
@@ -133,7 +149,10 @@ class Observer:
         self._steps.stop()
         self._modules.stop()
         self._losses.stop()
+        if self.history is not None:
+            self.history.stop()
         self._notebook.autocast.stop()
+        self._objects.stop()
         self._calls.gradients.end_step()
         self._fast.stop()
         self._notebook.begin_step()
@@ -155,17 +174,49 @@ class Observer:
     def drop_after_fork(self) -> None:
         """Stop in a forked child without touching what the parent writes."""
         self._on_step = None
+        if self.history is not None:
+            self.history.stop()
         self._notebook.is_open = self._wanted = False
         self._mode.leave_if_on_top()
 
     def _end_step(self) -> None:
         self._hand_over()
-        if self._options.stop_after is not None and self.step >= self._options.stop_after:
+        options = self._options
+        if options.stop_after is None or self.step < options.stop_after:
+            return
+        if self._steps.has_optimizer or not options.may_train():
             self.was_stopped = True
             raise StopRun
 
+    def _on_loss(self, loss: torch.Tensor) -> None:
+        if torch._C._current_graph_task_id() >= 0:
+            return  # a backward inside a backward goes on with the gradient of a part of the model (a checkpoint)
+        if self.history is not None:
+            self.history.on_loss(loss)
+        self._calls.on_loss(loss)
+
+    def _restart(self) -> None:
+        """Forget the steps so far: a program's calls of a model before it has an optimizer are no steps.
+
+        A single such call may be the forward pass of the first step. It stays.
+        """
+        if not self.step:
+            return
+        if self.history is not None:
+            self.history.end_step(self.step)  # what it has noted of the call before is discarded with the others
+        if self._options.on_restart is not None:
+            self._options.on_restart()
+        with self._notebook.own_work():
+            if self._notebook.is_open:
+                self._optimizers.end_step()
+                self._notebook.end_step()  # probes must not take a tensor of the next step for one of this one
+        self.step = self._num_recorded = 0
+        self._begin_next()
+
     def _hand_over(self) -> None:
         notebook = self._notebook
+        if self.history is not None:
+            self.history.end_step(self.step)
         with notebook.own_work():
             if notebook.is_open:
                 self._optimizers.end_step()
@@ -176,6 +227,10 @@ class Observer:
         if self._options.on_end is not None:
             self._options.on_end(self.step)
         self.step += 1
+        self._begin_next()
+
+    def _begin_next(self) -> None:
+        """Forget what was noted of the step before, and begin to note the one under way."""
         self._calls.gradients.end_step()
         self._attribution.end_step()
         self._optimizers.begin_step()

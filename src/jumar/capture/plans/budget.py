@@ -4,6 +4,9 @@ What no longer fits is left out in the order of `Stage`; what was once left out 
 steps that follow hold the same. Size is promised for the recording as a whole. Slowdown is the observer's own
 time on the run's thread as a share of the run's, judged a step at a time: the first step, which holds what is
 done once, is only judged when it is all there is.
+
+Whole steps are left out by their numbers: every second one is recorded, every fourth, every eighth. The steps of one
+run are then among those of another that could afford more, and the two can be compared.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ RESERVED_BYTES = 16_384
 """Kept back for `run.json` and the end files."""
 OPEN_END_SHARE = 4
 """Without a known number of steps, the whole tensors of one may take one part in so many of what is left."""
-MAX_PAUSED_STEPS = 1_000_000
+MAX_SPACING = 1 << 20
+MOST_THINNED = 3
+HISTORY_SHARE = 4
+"""One part in so many of the size is kept for the numbers of every step, when the number of steps is not known."""
 
 
 class Stage(IntEnum):
@@ -121,7 +127,9 @@ class Budget:
         self._stages = sorted(has | {Stage.NOTHING, Stage.STEPS})
         self._first, self._others = _Time(), _Time()
         self._num_recorded = 0
-        self._paused = 0
+        self._resumes = self._next_step = self._thinned = 0
+        self.spacing = 1
+        """Steps whose number this power of two divides are recorded."""
         self.used_bytes = 0
         self.stage = Stage.NOTHING
         self.since: dict[Stage, int] = {}
@@ -132,7 +140,8 @@ class Budget:
         """Bytes that the next step may take; None for any number."""
         if self._max_bytes is None:
             return None
-        left = max(0, self._max_bytes - self.used_bytes)
+        reserved = self._max_bytes // HISTORY_SHARE if self._steps_left is None else 0
+        left = max(0, self._max_bytes - reserved - self.used_bytes)
         return left // max(1, self._steps_left or 1)
 
     @property
@@ -155,10 +164,17 @@ class Budget:
     def _judged(self) -> _Time:
         return self._others if self._others.num_steps else self._first
 
+    def records(self, step: int) -> bool:
+        """Tell whether `step` is recorded."""
+        spacing = self.spacing
+        if self._thinned:
+            spacing = max(spacing, 1 << max(0, step.bit_length() - 1 - MOST_THINNED + self._thinned))
+        return self.stage < Stage.STEPS and step >= self._resumes and step % spacing == 0
+
     @property
-    def records_next(self) -> bool:
-        """Whether the next step is recorded."""
-        return not self._paused and self.stage < Stage.STEPS
+    def history_bytes(self) -> int | None:
+        """Bytes that the numbers of every step may take in full; None for any number."""
+        return None if self._max_bytes is None else self._max_bytes // HISTORY_SHARE
 
     def leave_out(self, stage: Stage, step: int) -> None:
         """Leave out everything up to `stage` from `step` on."""
@@ -177,34 +193,44 @@ class Budget:
         return next((later for later in self._stages if later > stage), Stage.STEPS)
 
     def spend(self, num_bytes: int) -> None:
-        """Account for the files of a step."""
+        """Account for what was written of a step.
+
+        Without a known number of steps only some are recorded once half of the size is used: four between a power of
+        two and the next one, then two, then one. A run of any length has steps in detail far into it.
+        """
         self.used_bytes += num_bytes
+        if self._max_bytes is None or self._steps_left is not None:
+            return
+        left = max(1, self._max_bytes - self._max_bytes // HISTORY_SHARE - self.used_bytes)
+        while self._thinned < MOST_THINNED and self._max_bytes > (2 << self._thinned) * left:
+            self._thinned += 1
+            self.since.setdefault(Stage.STEPS, self._next_step)
 
     def end_step(self, step: int, own_s: float, run_s: float, *, was_recorded: bool) -> None:
         """Account for the time of a step (the observer's, and the run's without it) and decide on the next."""
         is_first = not self._first.num_steps
         (self._first if is_first else self._others).add(own_s, run_s)
         self._num_recorded += was_recorded
+        self._next_step = step + 1
         if self._steps_left is not None:
             self._steps_left -= 1
-        if self._paused:
-            self._paused -= 1
-            return
-        if self._max_slowdown is None or is_first or own_s <= self._max_slowdown * run_s:
+        if not was_recorded or self._max_slowdown is None or is_first or own_s <= self._max_slowdown * run_s:
             return
         wanted = next((later for later in self._stages if later > self.stage and later in _SAVES_TIME), Stage.STEPS)
         if wanted < Stage.STEPS:
             self.leave_out(wanted, step + 1)
         else:
-            self._pause(step + 1)
+            self._pause(step + 1, own_s)
 
-    def _pause(self, step: int) -> None:
-        """Leave out as many steps as it takes until the run's time outweighs the observer's."""
+    def _pause(self, step: int, own_s: float) -> None:
+        """Record so few steps that the run's time outweighs the observer's, from the step on at which it does."""
         assert self._max_slowdown is not None
         judged = self._judged
         owed_s = judged.own_s / self._max_slowdown - judged.run_s
         usual_s = max(judged.run_s / judged.num_steps, 1e-6)
-        self._paused = min(MAX_PAUSED_STEPS, max(1, math.ceil(owed_s / usual_s)))
+        while self.spacing < min(MAX_SPACING, own_s / (self._max_slowdown * usual_s)):
+            self.spacing *= 2
+        self._resumes = step + max(0, math.ceil(owed_s / usual_s))
         self.since.setdefault(Stage.STEPS, step)
 
     def sentences(self) -> list[str]:

@@ -41,7 +41,7 @@ def _of_file(path: Path) -> list[str]:
         found = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"--tensors-of {path} cannot be read: {error.strerror}. {advice}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"--tensors-of {path} holds no JSON ({error}). {advice}") from error
     if not isinstance(found, list) or not found or not all(isinstance(item, str) for item in found):
         raise UsageError(f"--tensors-of {path} must hold a list of row keys; got {str(found)[:60]}. {advice}")

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from jumar.capture.notes.calls import Named
-from jumar.capture.notes.memory import is_wrapper
+from jumar.capture.notes.memory import is_wrapper, local_part
 from jumar.capture.plans.patterns import split_step
 from jumar.recording.schema import row_key
 
@@ -78,7 +78,8 @@ def keep(named: Named, values: Any) -> None:
     from jumar.capture.probes.tensors import TensorsProbe
 
     probe = TensorsProbe()
-    for seen, tensor in zip(named[1::2], _tensors(values), strict=False):
+    for seen, given in zip(named[1::2], _tensors(values), strict=False):
+        tensor = local_part(given)
         if seen.array is None and not is_wrapper(tensor):
             probe.on_tensor(seen, tensor)
 

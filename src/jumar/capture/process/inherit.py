@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing.util import Finalize
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +23,7 @@ from jumar.capture.notes.patches import Patches
 from jumar.capture.plans.plan import RecordPlan, stop_after_from
 from jumar.capture.process.plugin import call_plugin
 from jumar.capture.process.seeds import seed_generators
+from jumar.capture.profile.plan import ProfilePlan
 from jumar.device import ActiveDevice, DevicePlan
 
 
@@ -38,27 +40,38 @@ def join_run(environ: Mapping[str, str]) -> None:
     seed_generators(environ)
     call_plugin(environ)
     plan = RecordPlan.from_environment(environ)
+    profile = ProfilePlan.from_environment(environ) if plan is None else None
+    if profile is not None:
+        from jumar.capture.profile.loader.parts import join_as_worker
+
+        join_as_worker(Path(profile.out))
     stop_after = stop_after_from(environ)
-    if plan is not None or stop_after is not None:
-        _Trigger(plan, stop_after, device).arm()
+    if plan is not None or stop_after is not None or profile is not None:
+        _Trigger(plan, stop_after, device, profile).arm()
 
 
 def install_workspace_guard(environ: Mapping[str, str]) -> None:
-    """Redirect this process's writes when the run is a trial in a copy-on-write workspace."""
-    from pathlib import Path
-
+    """Redirect this process's writes, and watch its imports, when the run is a trial in a copy-on-write workspace."""
+    from jumar.capture.process.project import watch_project
     from jumar.capture.process.workspace import ENVIRONMENT, install_guard
 
     root = environ.get(ENVIRONMENT)
     if root:
         install_guard(Path(root))
+    watch_project(environ)
 
 
 class _Trigger:
     """Waits for a sign of training or inference, then starts the session."""
 
-    def __init__(self, plan: RecordPlan | None, stop_after: int | None, device: ActiveDevice | None) -> None:
-        self._plan, self._stop_after, self._device = plan, stop_after, device
+    def __init__(
+        self,
+        plan: RecordPlan | None,
+        stop_after: int | None,
+        device: ActiveDevice | None,
+        profile: ProfilePlan | None = None,
+    ) -> None:
+        self._plan, self._stop_after, self._device, self._profile = plan, stop_after, device, profile
         self._patches = Patches()
         self._handle: Any = None
 
@@ -78,11 +91,16 @@ class _Trigger:
     def _start(self, missed_call: tuple[nn.Module, tuple[Any, ...]] | None) -> None:
         self._handle.remove()
         self._patches.restore()
+        from jumar.capture.profile.session import ProfileSession
         from jumar.capture.session.session import Session
 
-        if torch.utils.data.get_worker_info() is not None or Session.current is not None:
+        if torch.utils.data.get_worker_info() is not None or Session.current or ProfileSession.current:
             return
-        session = Session(self._plan, device=self._device, stop_after=self._stop_after)
+        session: Session | ProfileSession
+        if self._profile is not None:
+            session = ProfileSession(self._profile, device=self._device)
+        else:
+            session = Session(self._plan, device=self._device, stop_after=self._stop_after)
         end_with_the_process(session)
         session.start()
         if missed_call is None:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -15,9 +14,11 @@ from time import monotonic
 
 import jumar.base.errors
 from jumar.base.errors import JumarError, OutputError, RecordingError
+from jumar.base.process import children
 from jumar.capture.plans.plan import STOP_ENVIRONMENT, RecordPlan
 from jumar.capture.process.child import ERROR_ENVIRONMENT
-from jumar.capture.process.script import read_script
+from jumar.capture.process.program import Program, of_script
+from jumar.capture.process.script import check_entries
 from jumar.device import DevicePlan
 from jumar.recording import Recording, RunEnd
 from jumar.recording.schema import STEPS_FOLDER
@@ -34,14 +35,14 @@ class LaunchResult:
     returncode: int
     """The script's own exit code; negative for the signal that killed it."""
     end: RunEnd | None
-    """How rank 0 (else the first rank there is) ended; None without a recording, or when it was killed."""
+    """How the rank ended that raised first, else the first rank; None without a recording, or when it was killed."""
     log: Path
     """What the script and its children wrote to stdout and stderr."""
 
 
 def launch(
-    script: Path,
-    arguments: Sequence[str],
+    script: Path | Program,
+    arguments: Sequence[str] = (),
     *,
     device: DevicePlan,
     record: RecordPlan | None,
@@ -53,7 +54,7 @@ def launch(
     extra_path: Sequence[Path] = (),
     timeout_s: float | None = None,
 ) -> LaunchResult:
-    """Run `script` with `arguments` in a child process in the folder `cwd` and wait for it.
+    """Run `script` with `arguments`, or another program, in a child process in the folder `cwd` and wait for it.
 
     stdout and stderr go to `log`; `on_progress` is told the number of recorded steps of rank 0 when
     it grows. `extra_path` folders come first on the child's module search path. On Ctrl-C, on any
@@ -63,7 +64,8 @@ def launch(
     Raises ScriptError when the script cannot be run, OutputError when the log or the recording
     cannot be written, DeviceError when the device cannot be had.
     """
-    read_script(script)
+    program = script if isinstance(script, Program) else of_script(script, arguments)
+    check_entries(program)
     if record is not None:
         record = replace(record, out=str(Path(record.out).absolute()))
     report = log.with_name(log.name + ".error")
@@ -72,7 +74,7 @@ def launch(
     steps = Path(record.out) / STEPS_FOLDER if record is not None else None
     with _log_file(log) as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "jumar.capture.process.child", str(script.absolute()), *arguments],
+            children.command(module="jumar.capture.process.child", arguments=_whole(program).words),
             cwd=cwd,
             env=variables,
             stdin=subprocess.DEVNULL,
@@ -86,6 +88,11 @@ def launch(
             _end_group(process)
     _raise_reported(report)
     return LaunchResult(returncode=process.returncode, end=_end_of(record), log=log)
+
+
+def _whole(program: Program) -> Program:
+    """Return the program with whole paths of its scripts: the child may run in another folder."""
+    return program.with_entries(Path.absolute)
 
 
 def _variables(
@@ -166,7 +173,6 @@ def _end_of(record: RecordPlan | None) -> RunEnd | None:
     if record is None:
         return None
     try:
-        ends = Recording.open(record.out).ends
+        return Recording.open(record.out).end()
     except RecordingError:
         return None
-    return ends[min(ends)] if ends else None

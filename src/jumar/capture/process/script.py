@@ -1,4 +1,4 @@
-"""Runs a user's script in this process as `python SCRIPT ARGS` would, observed."""
+"""Runs a user's script or module in this process as `python` would, observed."""
 
 from __future__ import annotations
 
@@ -10,18 +10,27 @@ import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
-from importlib.machinery import SourceFileLoader
+from dataclasses import dataclass, replace
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from jumar.base.errors import ScriptError
-from jumar.capture.claims import claim
+from jumar.capture.plans.claims import claim
 from jumar.capture.plans.plan import STOP_ENVIRONMENT, RecordPlan
 from jumar.capture.process.plugin import call_plugin
+from jumar.capture.process.processes import must_be_started, run_processes
+from jumar.capture.process.program import Program, module_file, of_script
 from jumar.capture.process.seeds import seed_generators
 from jumar.capture.process.workspace import ENVIRONMENT as WORKSPACE
+from jumar.capture.profile.plan import ProfilePlan
 from jumar.device import ActiveDevice, DevicePlan
 from jumar.recording import RunEnd
+
+if TYPE_CHECKING:
+    from jumar.capture.profile.session import ProfileSession
+    from jumar.capture.session.session import Session
 
 EXIT_RAISED, EXIT_INTERRUPTED = 1, 130
 
@@ -34,35 +43,63 @@ def run_script(
     stop_after: int | None,
     on_step: Callable[[int], None] | None = None,
 ) -> RunEnd:
-    """Run `script` with these arguments in this process and return how it ended.
+    """Run `script` with these arguments in this process, as `run_program` does."""
+    return run_program(of_script(script, arguments), plan=plan, stop_after=stop_after, on_step=on_step)
 
-    The device that the environment asks for must be active. With a plan the run is recorded; child
+
+def run_program(
+    program: Program,
+    *,
+    plan: RecordPlan | None,
+    stop_after: int | None,
+    on_step: Callable[[int], None] | None = None,
+) -> RunEnd:
+    """Run a program and return how it ended: a script or module in this process, others in processes of their own.
+
+    The device that the environment asks for must be active. With a plan the run is recorded, without one it is profiled
+    as the environment asks; child
     processes that the script starts (torchrun, spawn) record as further ranks. A script that raises
     has its traceback on stderr and in `RunEnd.error`, without Jumar's frames. With `stop_after` the
     run is ended cleanly after so many completed steps: its finally-blocks run. `on_step` is told the number of
-    each recorded step, or of each step without a plan.
+    each recorded step, or of each step without a plan; not of steps in other processes.
 
     Raises ScriptError when the script is not there or does not parse, OutputError when the
     recording cannot be written there.
     """
-    code = read_script(script)
+    if must_be_started(program):
+        return run_processes(program, plan=plan, stop_after=stop_after, device=_active_device())
+    return _run_here(program, plan, stop_after, on_step)
+
+
+def _run_here(
+    program: Program, plan: RecordPlan | None, stop_after: int | None, on_step: Callable[[int], None] | None
+) -> RunEnd:
+    entry = _entry_of(program)
     claim()
     from jumar.capture.observe.observer import StopRun
+    from jumar.capture.profile.session import ProfileSession
     from jumar.capture.session.session import Session
 
     if plan is not None and not plan.command:
-        plan = replace(plan, command=(str(script), *arguments))
-    session = Session(plan, device=_active_device(), stop_after=stop_after, folder=_folder(script), on_step=on_step)
-    with _as_python_would(script, arguments, plan, stop_after) as module:
+        plan = replace(plan, command=program.words)
+    profile = ProfilePlan.from_environment(os.environ) if plan is None else None
+    session: Session | ProfileSession
+    if profile is not None:
+        session = ProfileSession(profile, device=_active_device(), on_step=on_step)
+    else:
+        session = Session(plan, device=_active_device(), stop_after=stop_after, folder=entry.folder, on_step=on_step)
+    with _as_python_would(entry, program.arguments, profile or plan, stop_after) as module:
         seed_generators(os.environ)
         call_plugin(os.environ)
         # NOTE: what is imported by now never becomes garbage. Without freezing it, the garbage collector walks
         # through PyTorch's 400,000 objects once in a few recorded steps, a tenth of a small step's time (measured).
-        gc.collect()
-        gc.freeze()
+        # A profile is to show the pauses that the program has by itself.
+        if profile is None:
+            gc.collect()
+            gc.freeze()
         session.start()
         try:
-            exec(code, module.__dict__)
+            exec(entry.code, module.__dict__)
         except StopRun as stop:
             traceback.clear_frames(stop.__traceback__)  # lets go of the script's data loaders and their workers
             return session.end("stopped")
@@ -77,6 +114,13 @@ def run_script(
         finally:
             gc.unfreeze()
         return session.end("finished")
+
+
+def check_entries(program: Program) -> None:
+    """Raise ScriptError, before anything is started, where a file that the program starts with is missing or does not
+    parse."""
+    for entry in program.entries:
+        read_script(entry)
 
 
 def read_script(script: Path) -> types.CodeType:
@@ -101,21 +145,52 @@ def read_script(script: Path) -> types.CodeType:
         raise ScriptError(f"{script} is not Python source: {error}. Name the script that starts the run.") from error
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Entry:
+    """What Python runs as `__main__`."""
+
+    path: str
+    """Whole path of the file."""
+    shown: str
+    """The first word of `sys.argv`."""
+    folder: Path
+    """The folder that comes first on the search path."""
+    code: types.CodeType
+    spec: ModuleSpec | None = None
+    """Of a module that `-m` names."""
+
+
+def _entry_of(program: Program) -> _Entry:
+    if program.kind == "script":
+        script = Path(program.name)
+        code = read_script(script)
+        return _Entry(path=str(script.absolute()), shown=program.name, folder=_folder(script), code=code)
+    path = str(module_file(program.name).absolute())
+    if sys.path[:1] != [str(Path.cwd())]:
+        sys.path.insert(0, str(Path.cwd()))  # the module's package is imported now, as `python -m` does
+    spec = find_spec(program.name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = find_spec(f"{program.name}.__main__")
+    return _Entry(path=path, shown=path, folder=Path.cwd(), code=read_script(Path(path)), spec=spec)
+
+
 @contextmanager
 def _as_python_would(
-    script: Path, arguments: Sequence[str], plan: RecordPlan | None, stop_after: int | None
+    entry: _Entry, arguments: Sequence[str], plan: RecordPlan | ProfilePlan | None, stop_after: int | None
 ) -> Iterator[types.ModuleType]:
     """Put the script's module, arguments and search path in place, and the plan where child processes find it."""
-    path = str(script.absolute())
     module = types.ModuleType("__main__")
-    loader = SourceFileLoader("__main__", path)
+    loader = SourceFileLoader("__main__", entry.path) if entry.spec is None else entry.spec.loader
     module.__dict__.update(
-        __file__=path, __builtins__=__builtins__, __loader__=loader, __cached__=None, __annotations__={}
+        __file__=entry.path, __builtins__=__builtins__, __loader__=loader, __cached__=None, __annotations__={}
     )
+    if entry.spec is not None:
+        module.__dict__.update(__spec__=entry.spec, __package__=entry.spec.parent)
     before = sys.modules["__main__"], sys.argv, list(sys.path), dict(os.environ)
     sys.modules["__main__"] = module
-    sys.argv = [str(script), *arguments]
-    sys.path[0:1] = [str(_folder(script))]
+    sys.argv = [entry.shown, *arguments]
+    # Where Python was told to put no folder first (PYTHONSAFEPATH), the first one is another's.
+    sys.path[0 : 0 if getattr(sys.flags, "safe_path", False) else 1] = [str(entry.folder)]
     if plan is not None:
         out = str(Path(plan.out).absolute())
         os.environ.update(replace(plan, out=out, prepared=True).to_environment())
@@ -151,11 +226,9 @@ def _exit_code(stop: SystemExit) -> int:
     return 1
 
 
-def _report(error: BaseException, session: object) -> RunEnd:
-    from jumar.capture.session.session import Session
+def _report(error: BaseException, session: Session | ProfileSession) -> RunEnd:
     from jumar.capture.session.tracebacks import user_traceback
 
-    assert isinstance(session, Session)
     text = user_traceback(error)
     sys.stderr.write(text)
     sys.stderr.flush()

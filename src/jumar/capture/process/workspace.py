@@ -73,6 +73,8 @@ class Workspace:
         """Make `original` a real file with `content` in the mirror and return its path there."""
         target = self.path(original)
         materialise(self.root, target)
+        if not target.parent.is_dir():
+            self._mirror(original.resolve().parent, set())
         with suppress(FileNotFoundError):
             target.unlink()
         target.write_bytes(content)
@@ -85,10 +87,11 @@ class Workspace:
 
     def _link_entries(self, folder: Path, hidden: set[Path]) -> None:
         mirror = self.path(folder)
-        for ancestor in [*reversed(mirror.parents), mirror]:
-            if ancestor.is_symlink():
-                ancestor.unlink()
-            ancestor.mkdir(exist_ok=True)
+        materialise(self.root, mirror / "entry")
+        mirror.mkdir(parents=True, exist_ok=True)
+        for path in hidden:
+            if path.parent in (folder, *folder.parents) and self.path(path.parent).joinpath(path.name).is_symlink():
+                self.path(path.parent).joinpath(path.name).unlink()
         with suppress(PermissionError):  # an unreadable parent folder is simply not mirrored
             for entry in os.scandir(folder):
                 link = mirror / entry.name

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
@@ -22,14 +22,16 @@ from jumar.capture.observe.observer import Observer, ObserverOptions
 from jumar.capture.plans.plan import RecordPlan
 from jumar.capture.probes import probes_for
 from jumar.capture.probes.selection import Selection
+from jumar.capture.session.ending import Status, ending_of
+from jumar.capture.session.outlook import program_may_train
 from jumar.capture.session.settings import device_met, run_info
 from jumar.capture.session.sink import Sink
-from jumar.capture.session.tracebacks import user_traceback
 from jumar.capture.session.vary import varied
+from jumar.capture.watch.kernels import unseen_kernels, watch_kernels
 from jumar.device import ActiveDevice
-from jumar.recording import RecordingWriter, RunEnd, RunInfo, StepInfo, claim_rank
-
-Status = Literal["finished", "stopped", "exited", "raised", "interrupted"]
+from jumar.recording import RecordingWriter, RunEnd, RunInfo, StepInfo, claim_rank, is_claimed
+from jumar.recording.history.model import HistoryStep
+from jumar.recording.history.writer import HistoryWriter
 
 
 class Session:
@@ -58,6 +60,8 @@ class Session:
         self._device = device
         self._on_step = on_step
         self._sink: Sink | None = None
+        self._history: HistoryWriter | None = None
+        self._is_described = False
         self._started = time.monotonic()
         self._process = os.getpid()
         self._info = run_info(plan, device) if plan is not None else RunInfo()
@@ -69,7 +73,10 @@ class Session:
             steps=plan.steps if plan is not None else None,
             records=self._records if self._budget is not None else None,
             stop_after=stop_after,
+            on_history=self._keep_history if plan is not None else None,
             on_end=self._end_step if self._budget is not None else on_step if plan is None else None,
+            on_restart=self._discard if plan is not None else None,
+            may_train=program_may_train,
         )
         probes = probes_for(plan.values, folder) if plan is not None else []
         if self._budget is not None:
@@ -89,6 +96,7 @@ class Session:
         os.register_at_fork(after_in_child=self._after_fork)
         self._unwatched = known_codes()
         self._undo = silence_hooks()
+        watch_kernels()
         if self._graphs is not None:
             self._graphs.start()
         self.observer.start()
@@ -107,6 +115,8 @@ class Session:
             self._graphs.stop()
         self._undo()
         self.flush()
+        if self._history is not None:
+            self._history.close()
         sentences = [*self.observer.not_covered, *self._own_sentences()]
         if self._sink is not None and self._sink.failure:
             sentences.insert(0, self._sink.failure)
@@ -131,14 +141,8 @@ class Session:
         """End with the `error` that is about to end the process; None for a normal end."""
         if self.observer.was_stopped:
             return self.end("stopped")
-        cause = error.__context__ if isinstance(error, SystemExit) and error.code else error
-        if isinstance(cause, Exception):
-            return self.end("raised", exit_code=1, error=user_traceback(cause))
-        if isinstance(error, KeyboardInterrupt):
-            return self.end("interrupted", exit_code=130)
-        if isinstance(error, SystemExit):
-            return self.end("exited", exit_code=error.code if isinstance(error.code, int) else int(bool(error.code)))
-        return self.end("finished")
+        status, exit_code, text = ending_of(error)
+        return self.end(status, exit_code=exit_code, error=text)
 
     @property
     def num_rows(self) -> int:
@@ -150,6 +154,8 @@ class Session:
             self._sink = self._open_sink(calls)
         if self._sink is None:
             return False
+        if not self._is_described:
+            self._describe(self._sink.writer, calls)
         if self._budget is not None:
             self.flush()
             self._budget.count_files(current_rank())
@@ -163,9 +169,30 @@ class Session:
             self._on_step(step)
         return not self._sink.failure
 
+    def _keep_history(self, step: HistoryStep) -> None:
+        """Append a step to the history of this process's rank, unless another process records as that rank."""
+        assert self._plan is not None
+        folder, rank = Path(self._plan.out), current_rank()
+        if self._history is None and claim_rank(folder, rank):
+            self._history = HistoryWriter(folder, rank)
+        if self._history is not None:
+            self._history.write(step if self._budget is None else self._budget.fit_history(step))
+            if self._budget is not None:
+                self._budget.count_history(self._history.num_bytes)
+
+    def _discard(self) -> None:
+        """Remove the steps written so far: they were none."""
+        self.flush()
+        if self._sink is not None:
+            self._sink.discard()
+            self._is_described = False
+        if self._history is not None:
+            self._history.close()
+            self._history = None  # the next one begins the file anew
+
     def _records(self, step: int) -> bool:
         assert self._budget is not None
-        return self._budget.budget.records_next
+        return self._budget.budget.records(step)
 
     def _end_step(self, step: int) -> None:
         assert self._budget is not None
@@ -177,8 +204,10 @@ class Session:
         return selection
 
     def _own_sentences(self) -> list[str]:
-        """Return what was left out by the budget, and patterns of the selection that met no row."""
-        sentences = []
+        """Return what was not seen or left out by the budget, and patterns of the selection that met no row."""
+        history = self.observer.history
+        sentences = [history.failure] if history is not None and history.failure else []
+        sentences += [unseen_kernels()] if unseen_kernels() else []
         if self._graphs is not None:
             sentences += compiled_regions(self._graphs.regions, self._unwatched)
             if self._plan is not None and "module" in self._plan.levels:
@@ -196,14 +225,18 @@ class Session:
             sys.stderr.write(f"jumar: another process records as rank {rank}; process {os.getpid()} is not recorded.\n")
             return None
         writer = RecordingWriter(Path(self._plan.out), self._info, rank=rank, join=True)
-        if rank == 0:  # by now the script has set its threads, seeds and flags
-            known = run_info(self._plan, None)
-            ranks = max(known.num_ranks, world_size())
-            info = replace(self._info, settings=known.settings, num_ranks=ranks, **self._device_met(calls))
-            writer.update_info(info)
         if self._budget is not None:
             self._budget.share_between(max(self._info.num_ranks, world_size()))
         return Sink(writer, only_wanted=self._plan.values != "tensors")
+
+    def _describe(self, writer: RecordingWriter, calls: Sequence[Call]) -> None:
+        """Write how the run is set up: by now the script has set its threads, seeds and flags."""
+        assert self._plan is not None
+        self._is_described = True
+        if writer.rank == 0:
+            known = run_info(self._plan, None)
+            ranks = max(known.num_ranks, world_size())
+            writer.update_info(replace(self._info, settings=known.settings, num_ranks=ranks, **self._device_met(calls)))
 
     def _device_met(self, calls: Sequence[Call]) -> dict[str, Any]:
         """Return what the first step says of the device where nobody brought one up for the recording."""
@@ -217,11 +250,19 @@ class Session:
         try:
             if self._sink is not None:
                 self._sink.close(end)
-            elif not self._plan.prepared and not any(Path(self._plan.out).glob("end-rank-*.json")):
-                # a process that recorded nothing says how it ended only when no child process did
+            elif self._history is not None or self._tells(end):
                 RecordingWriter(Path(self._plan.out), self._info, rank=end.rank, join=True).close(end)
         except (OSError, OutputError) as error:
             sys.stderr.write(f"jumar: the end of the recording could not be written: {error}\n")
+
+    def _tells(self, end: RunEnd) -> bool:
+        """Return whether a process that recorded nothing says how it ended: the first, unless a child process did; and
+        a rank that raised, unless another process records as that rank."""
+        assert self._plan is not None
+        folder = Path(self._plan.out)
+        if self._plan.prepared:
+            return end.status == "raised" and not is_claimed(folder, end.rank)
+        return not any(folder.glob("end-rank-*.json"))
 
     def _after_fork(self) -> None:
         if Session.current is self:

@@ -25,7 +25,8 @@ class Sink:
     """
 
     def __init__(self, writer: RecordingWriter, *, only_wanted: bool = False) -> None:
-        self._writer = writer
+        self.writer = writer
+        """What writes the files."""
         self._only_wanted = only_wanted
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="jumar-recording")
         self._pending: Future[None] | None = None
@@ -54,17 +55,26 @@ class Sink:
             )
             self.failure = f"steps from {self._pending_step} on are not recorded: {reason}"
 
+    def discard(self) -> None:
+        """Remove what was written so far; the recording ends when that fails."""
+        self.wait()
+        try:
+            self.writer.discard_steps()
+        except OSError as error:
+            self.failure = self.failure or f"calls before the training could not be removed: {error}"
+        self.num_rows = 0
+
     def close(self, end: RunEnd) -> None:
         """Write the last step and the end. Raises OSError when not even the end can be written."""
         self.wait()
         self._executor.shutdown()
-        self._writer.close(end)
+        self.writer.close(end)
 
     def _write(self, step: int, calls: Sequence[Call], info: StepInfo | None) -> None:
         from jumar.capture.session.table import TableMaker, to_arrays
 
         if self._tables is None:
-            self._tables = TableMaker(self._writer.rank)
+            self._tables = TableMaker(self.writer.rank)
         arrays, dtypes = to_arrays(calls, only_wanted=self._only_wanted)
-        self._writer.write_table(step, self._tables.make(calls, step), arrays, dtypes, info)
+        self.writer.write_table(step, self._tables.make(calls, step), arrays, dtypes, info)
         self.num_rows += len(calls)

@@ -37,7 +37,7 @@ class GradientHooks:
     """Puts hooks on the tensors of module calls; `on_gradient` is told each gradient as it arrives."""
 
     def __init__(
-        self, on_gradient: Callable[[Pending, str, Tensor], None], site_of: Callable[[str, str], Site]
+        self, on_gradient: Callable[[Pending, str, Tensor | None], None], site_of: Callable[[str, str], Site]
     ) -> None:
         """`site_of` gives the site of a module's backward rows, by its path and class."""
         self._on_gradient = on_gradient
@@ -63,7 +63,7 @@ class GradientHooks:
         """Watch the gradient of one tensor, which belongs to `pending`."""
         on_gradient = self._on_gradient
 
-        def hook(gradient: Tensor) -> None:
+        def hook(gradient: Tensor | None) -> None:
             on_gradient(pending, name, gradient)
 
         handle = tensor.register_hook(hook)  # type: ignore[no-untyped-call]

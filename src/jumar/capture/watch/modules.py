@@ -104,8 +104,8 @@ class CallWatch:
         """Return where calls of a module in the forward pass are counted, or their backward rows."""
         return self._notebook.site_at("module", phase, origin.module_path, origin.module_type, origin.module_type)
 
-    def on_gradient(self, pending: Pending, name: str, gradient: Tensor) -> None:
-        """Note a gradient as it arrives."""
+    def on_gradient(self, pending: Pending, name: str, gradient: Tensor | None) -> None:
+        """Note a gradient as it arrives; None for an output that the loss does not depend on."""
         notebook = self._notebook
         if not notebook.takes_notes:
             return
@@ -117,9 +117,10 @@ class CallWatch:
                 pending.call, pending.missing = call, set(pending.names)
                 notebook.unfinished[id(call)] = call
             call.duration_us = now - call.start_us
-            side = call.inputs if name.startswith("grad_output") else call.outputs
-            side += (name, notebook.see(gradient))
-            notebook.keep(call, side[-2:], gradient)
+            if gradient is not None:
+                side = call.inputs if name.startswith("grad_output") else call.outputs
+                side += (name, notebook.see(gradient))
+                notebook.keep(call, side[-2:], gradient)
             pending.missing.discard(name)
             if not pending.missing:
                 notebook.calls.append(notebook.unfinished.pop(id(call)))

@@ -13,7 +13,7 @@ from jumar.capture.notes.attribution import Origin
 from jumar.capture.notes.autocast import AutocastWatch
 from jumar.capture.notes.calls import Call, Named, Seen, Site, Tally
 from jumar.capture.notes.clock import RunClock
-from jumar.capture.notes.memory import is_wrapper
+from jumar.capture.notes.memory import is_wrapper, local_part
 from jumar.capture.notes.operators import OperatorInfo
 from jumar.capture.notes.randomness import step_digests
 from jumar.capture.notes.storages import StorageTable
@@ -166,9 +166,9 @@ class Notebook:
         if self._look is not None:
             return self._look(tensor, version)
         seen, is_new = self.storages.find(tensor, version)
-        if is_new and self.tensor_probes and not is_wrapper(tensor):
+        if is_new and self.tensor_probes and not is_wrapper(part := local_part(tensor)):
             for probe in self.tensor_probes:
-                probe.on_tensor(seen, tensor)
+                probe.on_tensor(seen, part)
         return seen
 
     def see_copy(self, source: Seen, tensor: Tensor) -> Seen:
@@ -176,14 +176,15 @@ class Notebook:
         if self._look is not None:
             return self._look(tensor, None, source)
         seen, is_new = self.storages.find(tensor)
-        if is_new and self.tensor_probes and not is_wrapper(tensor):
+        if is_new and self.tensor_probes and not is_wrapper(part := local_part(tensor)):
             seen.twin = source.twin or source
             for probe in self.tensor_probes:
-                probe.on_tensor(seen, tensor)
+                probe.on_tensor(seen, part)
         return seen
 
     def see_loss(self, loss: Tensor) -> Seen:
         """Return the note of a loss, whose statistics are taken with any values."""
+        loss = local_part(loss)
         seen = self.see(loss if is_wrapper(loss) else loss.detach())
         if seen.statistics is None:
             self._loss_stats.on_tensor(seen, loss)

@@ -84,6 +84,8 @@ class OperatorWatch:
         origin, phase, source = self._origin()
         call = notebook.begin_operator(origin, phase, info, source)
         see = notebook.see if phase != "optimizer" or self.notes_optimizer_values else notebook.storages.outline
+        if info.reads_later:
+            see = notebook.storages.locate
         inputs = call.inputs
         found: list[Any] = []
         for position, value in enumerate(args):

@@ -26,12 +26,16 @@ _NOT_ARGUMENTS = {"params", "param_names"}
 class _Trained:
     """One parameter that an optimizer updated in the step, or that it would have updated without `GradScaler`."""
 
-    __slots__ = ("gradient", "known_as", "reference", "source")
+    __slots__ = ("gradient", "known_as", "occurrences", "reference", "source", "updated_by")
 
-    def __init__(self, parameter: Tensor, known_as: str, source: str) -> None:
+    def __init__(self, parameter: Tensor, known_as: str) -> None:
         self.reference = weakref.ref(parameter)
         self.known_as = known_as
-        self.source = source
+        self.source = ""
+        self.updated_by: tuple[str, int] | None = None
+        """Name and group of the optimizer; None while no update was made."""
+        self.occurrences: list[int] = []
+        """Its calls in the step."""
         self.gradient: Seen | None = None
 
 
@@ -66,7 +70,7 @@ class OptimizerRows:
             call.arguments = _hyperparameters(optimizer)
             call.start_us = notebook.now_us()
             self._under_way.append(call)
-            self._note(optimizer, call.source, reads_gradients=not has_closure)
+            self._note(optimizer, call, reads_gradients=not has_closure)
         if not has_closure:
             self._pause()
 
@@ -81,8 +85,8 @@ class OptimizerRows:
             call.duration_us = notebook.now_us() - call.start_us
             notebook.calls.append(call)
             if has_closure:
-                self._note(optimizer, call.source, reads_gradients=True)
-            for parameter, _ in _parameters(optimizer):  # its operators may not have been observed
+                self._note(optimizer, call, reads_gradients=True)
+            for parameter, _, _ in _parameters(optimizer):  # its operators may not have been observed
                 notebook.storages.note_write(parameter)
 
     def after_scaled_step(self, scaler: Any, optimizer: Any, *, was_called: bool) -> None:
@@ -92,7 +96,7 @@ class OptimizerRows:
             return
         with notebook.own_work():
             if not was_called:
-                self._note(optimizer, "", reads_gradients=True)
+                self._note(optimizer, None, reads_gradients=True)
             # NOTE: an optimizer that unscales by itself is always called, and skips the update on its device
             found = scaler._per_optimizer_states[id(optimizer)]["found_inf_per_device"].values()
             notebook.info = replace(
@@ -115,15 +119,22 @@ class OptimizerRows:
         self._under_way.clear()
         self._trained.clear()
 
-    def _note(self, optimizer: Any, source: str, *, reads_gradients: bool) -> None:
-        """Note the parameters and gradients of an optimizer, each once a step and with the last gradient read."""
+    def _note(self, optimizer: Any, call: Call | None, *, reads_gradients: bool) -> None:
+        """Note the parameters and gradients of an optimizer, each once a step, with the last gradient read and the
+        last `call` of an optimizer that updates it; None for an update that was left out."""
         if reads_gradients and not self._notebook.sees_writes:
             self._notebook.storages.forget_values()
-        for parameter, known_as in _parameters(optimizer):
+        for parameter, known_as, group in _parameters(optimizer):
             trained = self._trained.get(id(parameter))
             if trained is None or trained.reference() is not parameter:
-                trained = _Trained(parameter, known_as, source)
+                trained = _Trained(parameter, known_as)
                 self._trained[id(parameter)] = trained
+            if call is not None:
+                trained.source = call.source
+                if trained.updated_by != (call.name, group):
+                    trained.updated_by, trained.occurrences = (call.name, group), []
+                if call.occurrence not in trained.occurrences:
+                    trained.occurrences.append(call.occurrence)
             if reads_gradients and parameter.grad is not None:
                 trained.gradient = self._notebook.see(parameter.grad)
 
@@ -139,6 +150,9 @@ class OptimizerRows:
         # NOTE: by now the module of a parameter is known also where an optimizer's closure is all that calls it
         call = notebook.begin_row("parameter", "optimizer", *self._owner(parameter, trained.known_as))
         call.source = trained.source
+        if trained.updated_by is not None:
+            name, group = trained.updated_by
+            call.arguments = ["optimizer", name, "occurrences", trained.occurrences, "group", group]
         call.start_us = notebook.now_us()
         if trained.gradient is not None:
             call.inputs = ["input.grad", trained.gradient]
@@ -149,12 +163,12 @@ class OptimizerRows:
         notebook.calls.append(call)
 
 
-def _parameters(optimizer: Any) -> Iterator[tuple[Tensor, str]]:
-    """Yield the parameters of an optimizer and the names it knows them by, empty without."""
-    for group in optimizer.param_groups:
+def _parameters(optimizer: Any) -> Iterator[tuple[Tensor, str, int]]:
+    """Yield the parameters of an optimizer, the names it knows them by (empty without) and their groups' numbers."""
+    for number, group in enumerate(optimizer.param_groups):
         names = group.get("param_names") or ()
         for position, parameter in enumerate(group["params"]):
-            yield parameter, str(names[position]) if position < len(names) else ""
+            yield parameter, str(names[position]) if position < len(names) else "", number
 
 
 def _hyperparameters(optimizer: Any) -> list[Any]:

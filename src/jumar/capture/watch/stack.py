@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -46,8 +48,18 @@ class ModuleWatch(threading.local):
 
     def __init__(self) -> None:
         self.stack: list[Frame] = []
-        self.busy = False
-        """True while the observer itself works on this thread: what it does is no part of the run."""
+        self.busy = _is_of_collectives()
+        """True while the observer itself works on this thread: what it does is no part of the run. Always true on a
+        thread of Gloo's, which adds up and copies for a collective under way, at any moment of the calling thread."""
+
+
+def _is_of_collectives() -> bool:
+    """Return whether the calling thread is Gloo's own, where the system tells names of threads."""
+    try:
+        name = Path(f"/proc/self/task/{threading.get_native_id()}/comm").read_text("utf-8")
+    except OSError:
+        return False
+    return name.startswith("pt_gloo")
 
 
 class ModuleHooks:
@@ -58,6 +70,8 @@ class ModuleHooks:
         self._listener = listener
         self._handles: list[Any] = []
         self._origins: dict[tuple[str, str], Origin] = {}
+        self.after_root: Callable[[tuple[Any, ...], dict[str, Any]], None] | None = None
+        """Is told the arguments of each call of an outermost module that has ended."""
         self.watch = watch
 
     def start(self) -> None:
@@ -106,5 +120,7 @@ class ModuleHooks:
         while frame.module is not module:
             frame = stack.pop()
         kwargs, output = rest if len(rest) == 2 else ({}, None)
+        if not stack and self.after_root is not None:
+            self.after_root(args, kwargs)
         if frame.call is not None:
             self._listener.on_leave(frame, kwargs, output, stack[-1] if stack else None)

@@ -1,19 +1,23 @@
-"""Where a step ends, and which calls are the optimizer's.
+"""Where a step ends, and which calls are the optimizer's: `StepWatch`.
 
-With an optimizer, a step ends when the optimizer that stepped first in the run has stepped again,
-also when `GradScaler` found Inf and skipped its update; what runs after that belongs to the next
-step. Gradient accumulation needs nothing special: several forward and backward passes are one step.
-In a program without any optimizer a step is one call of an outermost module that has parameters and
-all that follows until the next such call.
+With an optimizer, a step ends when it has stepped, also when `GradScaler` found Inf and skipped its update; what runs
+after that belongs to the next step. Of several optimizers the one that completes the first round ends each step: with a
+generator and a discriminator, the one that steps last in the loop. Gradient accumulation needs nothing special: several
+forward and backward passes are one step, and so is all that a closure computes.
+In a program without any optimizer a step is one call of an outermost module that has parameters and all that follows
+until the next such call. When an optimizer is made after such steps, they were no steps (a dry run, a lazy module), and
+counting begins anew.
 """
 
 from __future__ import annotations
 
 import functools
 import gc
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -42,9 +46,17 @@ class OptimizerListener(Protocol):
 class StepWatch:
     """Calls `on_step_end` when a step is complete. `depth` is above zero while an optimizer works."""
 
-    def __init__(self, on_step_end: Callable[[], None], listener: OptimizerListener) -> None:
+    def __init__(
+        self,
+        on_step_end: Callable[[], None],
+        listener: OptimizerListener,
+        on_restart: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`on_restart` is called when the steps so far turn out to be none."""
         self._on_step_end = on_step_end
+        self._on_restart = on_restart
         self._listener = listener
+        self._round = FirstRound()
         self._leader: weakref.ref[Optimizer] | None = None
         self._has_optimizer = False
         self._root_was_called = False
@@ -56,7 +68,11 @@ class StepWatch:
 
     def start(self) -> None:
         """Begin to watch; optimizers that exist already count."""
-        self._has_optimizer |= any(issubclass(type(item), Optimizer) for item in gc.get_objects())
+        known = _optimizers_there()
+        if len(known) > 1:  # some may be left from a training that is over
+            gc.collect()
+        self._has_optimizer |= any(reference() is not None for reference in known)
+        self._round.known += known
         self._handles = [
             register_optimizer_step_pre_hook(self._before_step),
             register_optimizer_step_post_hook(self._after_step),
@@ -80,10 +96,18 @@ class StepWatch:
     def on_root_call(self) -> None:
         """Tell that an outermost module with parameters is about to be called."""
         if self._has_optimizer:
+            if self._leader is None and (last := self._round.ends_before_call()) is not None:
+                self._leader = weakref.ref(last)
+                self._on_step_end()
             return
         if self._root_was_called:
             self._on_step_end()
         self._root_was_called = True
+
+    @property
+    def has_optimizer(self) -> bool:
+        """Whether the program has made an optimizer."""
+        return self._has_optimizer
 
     @property
     def last_step_is_open(self) -> bool:
@@ -92,8 +116,13 @@ class StepWatch:
 
     @contextmanager
     def _around_construction(self, *args: Any, **kwargs: Any) -> Iterator[None]:
-        self._has_optimizer = True
+        if not self._has_optimizer:
+            self._has_optimizer = True
+            if self._root_was_called:
+                self._root_was_called = False
+                self._on_restart()
         yield
+        self._round.add(args[0])
 
     @contextmanager
     def _around_scaler(self, *args: Any, **kwargs: Any) -> Iterator[None]:
@@ -148,11 +177,72 @@ class StepWatch:
     def _complete(self, optimizer: Any) -> None:
         self._has_optimizer = True
         leader = self._leader() if self._leader is not None else None
-        if leader is None:
+        if leader is None and self._round.is_complete_with(optimizer):
             self._leader, leader = weakref.ref(optimizer), optimizer
         if optimizer is leader:
             self.depth = 0  # an optimizer that raised has left its mark
             self._on_step_end()
+
+
+def _optimizers_there() -> list[weakref.ref[Any]]:
+    return [weakref.ref(item) for item in gc.get_objects() if issubclass(type(item), Optimizer)]
+
+
+class FirstRound:
+    """Finds the optimizer that ends a step: the one with which all optimizers of the program have stepped once.
+
+    Where one of them does not step in the first round (its turn comes every few iterations, or never), the round ends
+    before a model is called a second time from the same place, or when an optimizer steps a second time.
+    """
+
+    def __init__(self) -> None:
+        self.known: list[weakref.ref[Any]] = []
+        """The optimizers of the program."""
+        self._stepped: list[weakref.ref[Any]] = []
+        self._places: set[int] = set()
+        """From where models were called before the first optimizer stepped."""
+
+    def add(self, optimizer: Any) -> None:
+        """Take in an optimizer that the program has made."""
+        self.known.append(weakref.ref(optimizer))
+
+    def is_complete_with(self, optimizer: Any) -> bool:
+        """Take in a step; return whether the round is over with it."""
+        stepped = [other for ref in self._stepped if (other := ref()) is not None]
+        if any(other is optimizer for other in stepped):
+            return True
+        self._stepped.append(weakref.ref(optimizer))
+        known = [other for ref in self.known if (other := ref()) is not None]
+        if len(known) < 2:
+            return True
+        # NOTE: a wrapper of an optimizer shares the parameters of the one it wraps
+        trained = {id(parameter) for other in (*stepped, optimizer) for parameter in _parameters_of(other)}
+        return all(id(parameter) in trained for other in known for parameter in _parameters_of(other))
+
+    def ends_before_call(self) -> Any:
+        """Take in a call of a model; return the optimizer that stepped last when the call begins another round."""
+        if len(self.known) < 2:
+            return None
+        place = _place_of_call()
+        if not self._stepped:
+            self._places.add(place)
+            return None
+        return self._stepped[-1]() if place in self._places else None
+
+
+def _parameters_of(optimizer: Any) -> Iterator[Any]:
+    for group in getattr(optimizer, "param_groups", ()):
+        yield from group["params"]
+
+
+def _place_of_call() -> int:
+    """Return a number for the place in the program: the lines of all frames on the stack."""
+    lines = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        lines.append((frame.f_code, frame.f_lineno))
+        frame = frame.f_back
+    return hash(tuple(lines))
 
 
 def _has_closure(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -12,13 +12,14 @@ import click
 from jumar.base.errors import UsageError
 from jumar.cli.answer import print_answer
 from jumar.cli.commands.run import SCRIPT_SETTINGS
+from jumar.cli.main import Group
 from jumar.cli.options import Npu, exit_code, fail_on_option, force_option, json_option, npu_options
 
 if TYPE_CHECKING:
     from jumar.device import DevicePlan
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Experiments on a run's accuracy."""
 

@@ -1,51 +1,158 @@
-"""`jumar advise`: a recording in, its bottlenecks out."""
+"""`jumar advise`: a recording or a profiler's files in, the bottlenecks out."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import click
 
-from jumar.cli.answer import print_answer, write_page
-from jumar.cli.options import exit_code, fail_on_option, force_option, json_option, report_option
+from jumar.base.errors import UsageError
+from jumar.cli.answer import print_answer, print_document, write_page
+from jumar.cli.main import Command
+from jumar.cli.options import exit_code, force_option, json_option, report_option
 
 
-@click.command()
-@click.argument("recording", type=click.Path(path_type=Path))
+class _FailOn(click.ParamType[str]):
+    """A severity, `never`, or `slower:3%`."""
+
+    name = "fail_on"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the text. Raises UsageError for another form."""
+        known = ["advice", "warning", "error", "never"]
+        if value in known or re.fullmatch(r"slower:\d+(\.\d+)?%?", value):
+            return value
+        raise UsageError(f'"--fail-on {value}" must be {", ".join(known)}, or slower:3% with --against.')
+
+
+@click.command(cls=Command)
+@click.argument("source", type=click.Path(path_type=Path))
 @click.option(
     "--soc", default=None, metavar="SOC", help="The NPU to advise for.  [default: the recording's, else Ascend910B1]"
 )
-@click.option("--rank", type=int, default=None, metavar="N", help="Rank to look at.  [default: the lowest]")
+@click.option(
+    "--rank", type=int, default=None, metavar="N", help="Rank to look at.  [default: a recording's lowest, else all]"
+)
+@click.option(
+    "--thresholds",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="Your own numbers for the rules about profiles (TOML).",
+)
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="BEFORE",
+    help="Compare with an earlier profile.",
+)
+@click.option(
+    "--what-if",
+    multiple=True,
+    metavar="QUESTION",
+    help="Replay a profile with loader:free, operator:NAME:x0.5, optimizer:fused, amp or gpus:16.",
+)
 @report_option
 @force_option
-@fail_on_option
+@click.option(
+    "--fail-on",
+    type=_FailOn(),
+    metavar="SEVERITY",
+    default="error",
+    show_default=True,
+    help="Exit with 1 when a finding is at least advice, warning or error (or never); with --against, slower:3%.",
+)
 @json_option
 def command(
-    *, recording: Path, soc: str | None, rank: int | None, report: Path | None, force: bool, fail_on: str, as_json: bool
+    *,
+    source: Path,
+    soc: str | None,
+    rank: int | None,
+    thresholds: Path | None,
+    against: Path | None,
+    what_if: tuple[str, ...],
+    report: Path | None,
+    force: bool,
+    fail_on: str,
+    as_json: bool,
 ) -> int:
-    """Name the bottlenecks of RECORDING, a folder that `jumar record` wrote.
+    """Name the bottlenecks of SOURCE: a recording, or what a profiler wrote (`jumar profile`, torch, Ascend).
 
     Host fallbacks, copies of non-contiguous tensors, shapes that change, casts, waits for the device and
     more, each with counts, bytes and source lines. What the recording cannot answer is listed as not checked.
 
     Example: jumar advise recording --report bottlenecks.html
     """
-    from jumar.advise.bottlenecks import advise
+    if against is not None:
+        return _compare(against, source, rank, report, fail_on, force=force, as_json=as_json)
+    if what_if:
+        return _what_if(source, what_if, rank, as_json=as_json)
+    if fail_on.startswith("slower"):
+        raise UsageError(f'"--fail-on {fail_on}" needs an earlier profile: --against BEFORE.')
+    from jumar.advise.look import look
     from jumar.show import print_page, progress
     from jumar.show.pages.advise import advise_page
 
     with progress() as bars:
         task = bars.add_task("Look for bottlenecks", total=None)
-        advice = advise(
-            recording,
+        advice, *others = look(
+            source,
             soc=soc,
             rank=rank,
+            thresholds=thresholds,
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
         )
-    page = advise_page(advice)
+    page = advise_page(advice, others)
     write_page(report, page, force=force)
+    findings = [finding for one in (advice, *others) for finding in one.findings]
     if as_json:
-        print_answer(advice)
+        if others:
+            print_document(findings, ranks=[one.to_json() for one in (advice, *others)])
+        else:
+            print_answer(advice)
     else:
         print_page(page, more="`--json` prints all of it, `--report FILE.html` shows it.")
-    return exit_code(advice.findings, fail_on)
+    return exit_code(findings, fail_on)
+
+
+def _compare(
+    before: Path, after: Path, rank: int | None, report: Path | None, fail_on: str, *, force: bool, as_json: bool
+) -> int:
+    """Print what changed between two profiles. Returns 1 when the step became slower by more than is allowed."""
+    from jumar.advise.against import compare_timelines
+    from jumar.show import print_page
+    from jumar.show.pages.profiles import against_page
+    from jumar.timeline.reading import read_timeline
+
+    match = re.fullmatch(r"slower:([\d.]+)%?", fail_on)
+    allowed = float(match[1]) / 100 if match else None
+    comparison = compare_timelines(read_timeline(before, rank), read_timeline(after, rank))
+    page = against_page(comparison, allowed)
+    write_page(report, page, force=force)
+    if as_json:
+        print_document(**comparison.to_json())
+    else:
+        print_page(page, more="`--json` prints all of it, `--report FILE.html` shows it.")
+    return int(allowed is not None and comparison.is_slower(allowed))
+
+
+def _what_if(source: Path, questions: tuple[str, ...], rank: int | None, *, as_json: bool) -> int:
+    """Print what a step would take under each question."""
+    from jumar.advise.whatif import ask
+    from jumar.timeline.reading import read_timeline
+
+    timeline = read_timeline(source, rank)
+    answers = [ask(timeline, question) for question in questions]
+    if as_json:
+        print_document(answers=[answer.to_json() for answer in answers])
+        return 0
+    for answer in answers:
+        off = answer.replayed_ms / answer.step_ms - 1 if answer.step_ms else 0.0
+        click.echo(
+            f"{answer.question}: a step would take {answer.new_step_ms:,.2f} ms instead of {answer.step_ms:,.2f} "
+            f"(mean of {answer.num_steps} steps; the replay of the run as it was is off by {off:+.1%})."
+        )
+        click.echo(f"  Assumes: {answer.assumes}")
+    return 0

@@ -9,14 +9,15 @@ import click
 
 from jumar.base.errors import UsageError
 from jumar.cli.answer import print_document
-from jumar.cli.options import exit_code, fail_on_option, json_option
+from jumar.cli.main import Command
+from jumar.cli.options import exit_code, fail_on_option, json_option, torch_version_option
 from jumar.soc import DEFAULT_SOC
 
 if TYPE_CHECKING:
     from jumar.convert.assess import Assessment
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @click.option("--emulator", is_flag=True, help="List how much of torch_npu the emulated NPU has; takes no PATH.")
 @click.option(
@@ -25,12 +26,12 @@ if TYPE_CHECKING:
     metavar="SOC",
     help=f"The NPU's system on a chip.  [default: the recording's, else {DEFAULT_SOC}]",
 )
-@click.option(
-    "--torch-version", default="2.13", show_default=True, metavar="VERSION", help="Version of PyTorch and torch_npu."
-)
+@torch_version_option
 @json_option
 @fail_on_option
-def command(path: Path | None, emulator: bool, soc: str | None, torch_version: str, as_json: bool, fail_on: str) -> int:
+def command(
+    path: Path | None, emulator: bool, soc: str | None, torch_version: str | None, as_json: bool, fail_on: str
+) -> int:
     """Tell which PyTorch calls of PATH the NPU supports, which run on the host, and which fail.
 
     PATH is a script (read together with the modules that it imports from its folder), a folder of sources, or a
@@ -63,6 +64,7 @@ def command(path: Path | None, emulator: bool, soc: str | None, torch_version: s
             kind=assessment.kind,
             soc=assessment.soc,
             torch_version=assessment.torch_version,
+            release_origin=assessment.release_origin,
             verdict=assessment.verdict,
             num_by_status=assessment.num_by_status,
             rows=assessment.rows,
@@ -75,13 +77,13 @@ def command(path: Path | None, emulator: bool, soc: str | None, torch_version: s
     return exit_code(assessment.findings, fail_on)
 
 
-def _of_recording(path: Path, soc: str | None, torch_version: str) -> Assessment:
+def _of_recording(path: Path, soc: str | None, torch_version: str | None) -> Assessment:
     from jumar.convert.assess import assess_recording
 
     return assess_recording(path, soc, torch_version)
 
 
-def _of_source(path: Path, soc: str | None, torch_version: str) -> Assessment:
+def _of_source(path: Path, soc: str | None, torch_version: str | None) -> Assessment:
     from jumar.convert import local_modules
     from jumar.convert.assess import assess_source
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.cli.answer import print_document, write_page
+from jumar.cli.main import Command
 from jumar.cli.options import (
     exit_code,
     fail_on_option,
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from jumar.comparison.diagnosis import Diagnosis, SecondPass
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("reference", type=click.Path(path_type=Path))
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--steps", metavar="START:END", help="Steps to compare, END left out.  [default: all common ones]")

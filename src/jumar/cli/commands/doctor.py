@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.cli.answer import print_document
+from jumar.cli.main import Command
 from jumar.cli.options import exit_code, fail_on_option, json_option
 
 if TYPE_CHECKING:
     from jumar.advise.doctor import Examination, LogDiagnosis
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("logs", nargs=-1, type=click.Path(path_type=Path), metavar="[LOG]...")
 @json_option
 @fail_on_option

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from jumar.cli.main import Group
 from jumar.cli.options import json_option
 
 force = click.option("--force", is_flag=True, help="Replace files that are there.")
@@ -20,7 +21,7 @@ operator_option = click.option(
 source = click.argument("source", type=click.Path(path_type=Path))
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """List, read and convert dumps: recordings, HDF5, msprobe, TroubleShooter, .npy, checkpoints.
 

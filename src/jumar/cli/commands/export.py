@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.cli.answer import print_document
+from jumar.cli.main import Group
 from jumar.cli.options import exit_code, fail_on_option, json_option
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 FORCE = click.option("--force", is_flag=True, help="Replace an existing file.")
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Export weights or a model for use elsewhere.
 

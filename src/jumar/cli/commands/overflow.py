@@ -16,6 +16,7 @@ import click
 from jumar.base.errors import UsageError
 from jumar.cli.answer import print_answer, write_page
 from jumar.cli.commands.run import SCRIPT_SETTINGS
+from jumar.cli.main import Command
 from jumar.cli.options import (
     Npu,
     exit_code,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from jumar.device import DevicePlan
 
 
-class _ScriptOrRecording(click.Command):
+class _ScriptOrRecording(Command):
     """Takes options after a recording; everything after a script is the script's own."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -163,27 +164,28 @@ def _record(
     force: bool,
 ) -> None:
     """Run the script under the observer. What it prints goes to stderr: stdout is the answer's."""
-    from jumar.capture.claims import claim
+    from jumar.capture.plans.claims import claim
     from jumar.capture.plans.plan import RecordPlan
-    from jumar.capture.process.script import read_script
+    from jumar.capture.process.program import parse_program
+    from jumar.capture.process.script import check_entries, run_program
     from jumar.comparison.overflow.options import check_exclusive, check_mode
 
     check_mode(mode, plan.soc if plan.kind == "npu" else "")
     check_exclusive(mode, values)
-    read_script(script)
+    program = parse_program([str(script), *arguments])
+    check_entries(program)
     chosen = parse_steps(steps)
     recording = RecordPlan(out=str(out), values=values, steps=chosen, force=force, command=(str(script), *arguments))
     claim()
-    from jumar.capture import run_script
     from jumar.device import activate
 
     os.environ.update(plan.to_environment())
     active = activate(plan)
-    click.echo(f"jumar: recording {script} on {active.description}", err=True)
+    click.echo(f"jumar: recording {program.title} on {active.description}", err=True)
     with _device_mode(mode, active.description), contextlib.redirect_stdout(sys.stderr):
-        end = run_script(script, arguments, plan=recording, stop_after=chosen[1] if chosen is not None else None)
+        end = run_program(program, plan=recording, stop_after=chosen[1] if chosen is not None else None)
     if end.status == "raised":
-        click.echo(f"jumar: {script} raised an error; what it did until then is looked at.", err=True)
+        click.echo(f"jumar: {program.title} raised an error; what it did until then is looked at.", err=True)
 
 
 @contextlib.contextmanager

@@ -7,11 +7,41 @@ from typing import Any
 
 import click
 
-from jumar.cli.main import EXIT_USAGE
-from jumar.cli.options import exit_code, fail_on_option, force_option, json_option, soc_option
+from jumar.capture.process.program import is_starter
+from jumar.cli.main import EXIT_USAGE, Command
+from jumar.cli.options import (
+    chosen_release,
+    exit_code,
+    fail_on_option,
+    force_option,
+    json_option,
+    soc_option,
+    torch_version_option,
+)
 
 
-@click.command()
+class PortCommand(Command):
+    """Leaves to a launcher, a module or a shell what follows it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the words of the command line, those from a launcher on as they are."""
+        at = self._start(args)
+        return super().parse_args(ctx, args if at is None else [*args[:at], "--", *args[at:]])
+
+    def _start(self, args: list[str]) -> int | None:
+        """Return where a program begins that takes all words after it; None for a script."""
+        taking = {name: one for one in self.params if isinstance(one, click.Option) for name in one.opts}
+        at = 0
+        while at < len(args) and args[at] in taking:
+            at += 1 if taking[args[at]].is_flag else 2
+            continue
+        words = args[at:]
+        if not words or words[0] == "--" or (words[0].startswith("-") and words[0] != "-m"):
+            return None
+        return at if words[0] == "-m" or is_starter(words[0]) else None
+
+
+@click.command(cls=PortCommand)
 @click.option(
     "-o",
     "--out",
@@ -22,7 +52,7 @@ from jumar.cli.options import exit_code, fail_on_option, force_option, json_opti
 )
 @click.option("--steps", default=3, show_default=True, metavar="N", help="Training steps to run on each device.")
 @soc_option
-@click.option("--torch-version", default="2.13", show_default=True, help="Version of torch_npu to assess for.")
+@torch_version_option
 @click.option(
     "--reference",
     type=click.Choice(["auto", "cuda", "cuda-stand-in"]),
@@ -51,15 +81,22 @@ def command(*, as_json: bool, fail_on: str, **given: Any) -> int:
     runs operator by operator, and writes a folder: index.html (open it first), findings.json,
     changes.patch (for git apply) and the converted sources. Your own files are never changed.
 
-    Everything after -- is passed to SCRIPT:
+    Everything after -- is passed to SCRIPT. A module, a launcher or a shell script may stand in its place; all that
+    follows it is its own:
 
+        \b
         jumar port train.py -- --epochs 1
+        jumar port -m package.train --epochs 1
+        jumar port torchrun --nproc-per-node 2 train.py --epochs 1
     """
+    from jumar.capture.process.program import parse_program
     from jumar.port import PortOptions, port
     from jumar.show import print_page, progress
     from jumar.show.port import write_port
 
-    options = PortOptions(**given)
+    program = parse_program([str(given.pop("script")), *given.pop("arguments")])
+    given["torch_version"] = chosen_release(given["torch_version"])
+    options = PortOptions.of(program, **given)
     with progress() as bars:
         result = port(options, bars)
         task = bars.add_task("Write the page", total=1)

@@ -20,8 +20,8 @@ from jumar.capture.plans.plan import (
     RecordPlan,
     Vary,
 )
-from jumar.cli.commands.run import SCRIPT_SETTINGS
-from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE
+from jumar.cli.commands.run import SCRIPT_SETTINGS, used_npu
+from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, Command
 from jumar.cli.options import Npu, force_option, npu_options, parse_steps
 from jumar.recording import Level, Values
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from jumar.recording import RunEnd
 
 
-@click.command(context_settings=SCRIPT_SETTINGS)
+@click.command(cls=Command, context_settings=SCRIPT_SETTINGS)
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder for the recording."
 )
@@ -140,10 +140,11 @@ def command(
         \b
         jumar record -o reference2 --device cuda --steps 0:3 --tensors-of suspects.json train.py
     """
-    from jumar.capture.claims import claim
     from jumar.capture.plans.budget import parse_budget
+    from jumar.capture.plans.claims import claim
     from jumar.capture.plans.patterns import read_patterns
-    from jumar.capture.process.script import read_script
+    from jumar.capture.process.program import parse_program
+    from jumar.capture.process.script import check_entries, run_program
 
     if for_tuning:
         _refuse_others("--for-tuning", ("levels", "--level"), ("values", "--values"))
@@ -165,19 +166,22 @@ def command(
         force=force,
         command=(str(script), *arguments),
     )
-    read_script(script)
+    program = parse_program([str(script), *arguments])
+    check_entries(program)
     claim()
-    from jumar.capture import run_script
     from jumar.device import activate
-    from jumar.show.pages.runs import StepProgress, tell_recorded
+    from jumar.show.pages.runs import StepProgress, tell_cuda, tell_launcher, tell_recorded
 
     device_plan = npu.plan_for(device)
     os.environ.update(device_plan.to_environment())
     active = activate(device_plan)
-    click.echo(f"jumar: recording {script} on {active.description} into {out}", err=True)
+    click.echo(f"jumar: recording {program.title} on {active.description} into {out}", err=True)
     stop_after = chosen[1] if chosen is not None and not go_on else None
-    end = run_script(script, arguments, plan=plan, stop_after=stop_after, on_step=StepProgress(chosen).on_step)
-    tell_recorded(out, script, end, for_tuning=for_tuning)
+    end = run_program(program, plan=plan, stop_after=stop_after, on_step=StepProgress(chosen).on_step)
+    tell_recorded(out, program.title, end, for_tuning=for_tuning)
+    if device != "cuda":
+        tell_cuda(program, end, used_npu=device == "cpu" or used_npu())
+    tell_launcher(program, ["jumar", "record", "-o", str(out), "--force", "--device", device], end)
     return _exit_code(end)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from jumar.cli.answer import print_document, write_page
+from jumar.cli.main import Command
 from jumar.cli.options import exit_code, fail_on_option, force_option, json_option, parse_steps, report_option
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 On = Literal["cpu64", "cpu", "npu", "cuda"]
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("recording", type=click.Path(path_type=Path))
 @click.argument("reference", type=click.Path(path_type=Path), required=False)
 @click.option(

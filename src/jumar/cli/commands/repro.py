@@ -8,10 +8,11 @@ from typing import Any
 import click
 
 from jumar.base.text import SIZE_HELP, parse_size, size_text
+from jumar.cli.main import Command
 from jumar.cli.options import force_option, json_option
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("recording", type=click.Path(path_type=Path))
 @click.argument("operator")
 @click.option(

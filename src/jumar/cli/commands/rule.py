@@ -5,10 +5,11 @@ from __future__ import annotations
 import click
 
 from jumar.base.rules import all_rules, rule_named
+from jumar.cli.main import Command
 from jumar.cli.options import json_option
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("code", required=False)
 @json_option
 def command(code: str | None, as_json: bool) -> int:

@@ -10,13 +10,14 @@ from pathlib import Path
 import click
 
 from jumar.base.errors import UsageError
+from jumar.cli.main import Command
 from jumar.cli.options import Npu, npu_options
 
 SCRIPT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """Everything after SCRIPT goes to the script, also what looks like an option of Jumar."""
 
 
-@click.command(context_settings=SCRIPT_SETTINGS)
+@click.command(cls=Command, context_settings=SCRIPT_SETTINGS)
 @npu_options
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="End the script after N training steps.")
 @click.option(
@@ -53,20 +54,21 @@ def command(
     `import torch_npu` and torch.npu work, and every operator is computed on the CPU. Processes that the
     script starts see the same NPU. The exit code is the script's own.
 
-    With AOE_MODE=1 (subgraphs) or 2 (operators) in the environment the script is tuned instead, as
-    `jumar tune SCRIPT` does: it runs for its first step, and what it computed is tuned.
+    With AOE_MODE=1 (subgraphs), 2 (operators) or 4 (gradients) in the environment the script is tuned instead, as
+    `jumar tune SCRIPT` does: it runs for its first steps, and what it computed is tuned.
 
     Example: jumar run --steps 3 train.py --epochs 1
     """
     if os.environ.get("AOE_MODE", "").strip():
         _refuse_beside_tuning({"--steps": steps, "--summary": wants_summary, "--tuned": tuned, "--budget": budget})
         return _tune(npu, script, arguments)
-    from jumar.capture.claims import claim
-    from jumar.capture.process.script import read_script
+    from jumar.capture.plans.claims import claim
+    from jumar.capture.process.program import parse_program
+    from jumar.capture.process.script import check_entries, run_program
 
-    read_script(script)
+    program = parse_program([str(script), *arguments])
+    check_entries(program)
     claim()
-    from jumar.capture import run_script
     from jumar.device import activate
 
     plan = npu.plan()
@@ -85,10 +87,22 @@ def command(
             os.environ[ERROR_BUDGET] = str(parse_error(budget, "--budget"))
         os.environ[ENVIRONMENT] = PLUGIN  # also for processes that the script starts
     with _summary(wants_summary) as on_step:
-        end = run_script(script, arguments, plan=None, stop_after=steps, on_step=on_step)
+        end = run_program(program, plan=None, stop_after=steps, on_step=on_step)
+    from jumar.show.pages.runs import tell_cuda, tell_launcher
+
+    tell_cuda(program, end, used_npu=used_npu())
+    tell_launcher(program, ["jumar", "run"], end)
     if end.status == "stopped":
         click.echo(f"jumar: stopped after {end.num_steps} steps on {active.description}.", err=True)
     return end.exit_code
+
+
+def used_npu() -> bool:
+    """Return whether this process has put anything on an NPU."""
+    import torch
+
+    npu = torch.get_device_module("npu")
+    return any(npu.max_memory_allocated(index) > 0 for index in range(npu.device_count()))
 
 
 def _refuse_beside_tuning(given: Mapping[str, object]) -> None:
@@ -105,10 +119,21 @@ def _tune(npu: Npu, script: Path, arguments: tuple[str, ...]) -> int:
     """Tune what the script computes, as AOE_MODE asks."""
     from jumar.capture.process.script import read_script
     from jumar.cli.commands.tune import command as tune
+    from jumar.cli.commands.tune.gradients import tune_inside
+    from jumar.cli.commands.tune.request import JOB_GRADIENTS
+    from jumar.tune.job.gradients.inside import is_inside
     from jumar.tune.measure.conditions.settings import aoe_mode
 
     job_type = aoe_mode(os.environ)
-    read_script(script)  # `jumar tune` would take what is no script for a recording
+    if job_type == JOB_GRADIENTS and is_inside(os.environ):
+        from jumar.capture.plans.claims import claim
+        from jumar.device import activate
+
+        claim()
+        activate(npu.plan())
+        return tune_inside([str(script), *arguments])
+    if job_type != JOB_GRADIENTS:  # whose SCRIPT may be a launcher
+        read_script(script)  # `jumar tune` would take what is no script for a recording
     os.environ.update(npu.plan().to_environment())
     context = click.get_current_context()
     code: int = context.invoke(tune, recording=script, arguments=arguments, job_type=job_type)

@@ -12,16 +12,26 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from jumar.comparison.align.matching import Dataflow, Matching, Pair, match_moved
-from jumar.comparison.align.regions import Exit, Region, find_regions
+from jumar.comparison.align.matching import Dataflow, Matching, Pair, match_by_values, match_moved, match_parameters
 from jumar.comparison.align.sequences import common
-from jumar.comparison.align.structure import differences
-from jumar.comparison.align.turns import BACKWARD, homes, repeated_modules, same_batch, set_turns
-from jumar.comparison.model.calls import Call, Names, calls_of
+from jumar.comparison.align.turns import (
+    BACKWARD,
+    Named,
+    homes,
+    parameter_names,
+    repeated_modules,
+    same_batch,
+    set_apart_recomputed,
+    set_turns,
+)
+from jumar.comparison.model.calls import Call, Names, calls_of, loss_scale
 from jumar.comparison.model.correspondence import StructuralDiff
 from jumar.recording.schema import CallRow
+
+if TYPE_CHECKING:
+    from jumar.comparison.align.regions import Exit, Region
 
 __all__ = ["AlignedStep", "Pair", "align", "align_step"]
 
@@ -37,6 +47,8 @@ class AlignedStep:
     pairs: list[Pair]
     structure: list[StructuralDiff] = field(default_factory=list)
     """Calls that the runs do not have in common, by place."""
+    explained: dict[int, str] = field(default_factory=dict)
+    """Why calls without a partner are no difference between the programs, by their `id`."""
     parameters_only: bool = False
     """The runs cut the step's batch into others: only what the optimizer reads and writes can be compared."""
 
@@ -64,8 +76,15 @@ def align_step(
             return AlignedStep(kind, of_reference, of_target, align(of_reference, of_target), parameters_only=True)
     matching, regions = _matched(of_reference, of_target)
     is_equal = not (regions or repeated or matching.moved or matching.left(0) or matching.left(1))
-    structure = [] if is_equal else differences(matching, regions, repeated)
-    return AlignedStep(kind, of_reference, of_target, _merge(matching, regions), structure)
+    if is_equal:
+        return AlignedStep(kind, of_reference, of_target, _merge(matching, regions))
+    # These are imported late: most steps make the same calls.
+    from jumar.comparison.align.explained import explanations
+    from jumar.comparison.align.structure import differences
+
+    explained = explanations(matching, regions, (loss_scale(reference), loss_scale(target)))
+    structure = differences(matching, regions, repeated, explained)
+    return AlignedStep(kind, of_reference, of_target, _merge(matching, regions), structure, explained)
 
 
 def _common_kind(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Literal["op", "module", "none"]:
@@ -81,19 +100,30 @@ def align(reference: Sequence[Call], target: Sequence[Call]) -> list[Pair]:
 def _matched(reference: Sequence[Call], target: Sequence[Call]) -> tuple[Matching, list[Region]]:
     if list(map(_identity, reference)) == list(map(_identity, target)):
         return Matching.of_equal(reference, target), []
+    for calls in (reference, target):
+        set_apart_recomputed(calls)
     matching = Matching(reference, target, Dataflow(reference), Dataflow(target))
+    named = parameter_names(reference, target)
+    matching.know(named)
     of_target = _groups(target, matching.flows[1])
     for key, of_reference in _groups(reference, matching.flows[0]).items():
         others = of_target.get(key)
         if others:
             backwards = reference[of_reference[0]].row.phase == "backward"
-            tokens = _tokens(reference, matching.flows[0], of_reference), _tokens(target, matching.flows[1], others)
+            tokens = (
+                _tokens(reference, matching.flows[0], of_reference, named[0]),
+                _tokens(target, matching.flows[1], others, named[1]),
+            )
             level = int(
                 reference[of_reference[0]].turn == BACKWARD
             )  # a turn's place in the dataflow is another with more turns
             for i, j in _match(range(len(of_reference)), range(len(others)), tokens, level, backwards=backwards):
                 matching.pair(of_reference[i], others[j])
     match_moved(matching)
+    match_by_values(matching)
+    match_parameters(matching)
+    from jumar.comparison.align.regions import find_regions
+
     return matching, find_regions(matching)
 
 
@@ -125,14 +155,16 @@ Tokens = list[list[Hashable]]
 token of a later level pairs calls in the gaps between such pairs."""
 
 
-def _tokens(calls: Sequence[Call], flow: Dataflow, group: Sequence[int]) -> Tokens:
+def _tokens(calls: Sequence[Call], flow: Dataflow, group: Sequence[int], named: Named) -> Tokens:
     tokens: Tokens = [[], [], [], []]
     for index in group:
         call = calls[index]
         arguments = call.row.arguments if call.item is None else ""
-        reads = tuple([calls[value].operator if value >= 0 else "" for _, value in flow.reads[index]])
+        values = [value for _, value in flow.reads[index]]
+        reads = tuple([calls[value].operator if value >= 0 else named.get(-value, "") for value in values])
         readers = tuple(sorted([calls[reader].operator for reader in flow.readers[index]]))
-        token = call.token
+        parameters = tuple([named[-value] for value in values if -value in named])
+        token = (call.token, parameters) if parameters else call.token
         for level, what in enumerate(((token, arguments, reads, readers), (token, arguments), token, call.operator)):
             tokens[level].append(what)
     return tokens

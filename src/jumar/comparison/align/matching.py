@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from jumar.comparison.model.calls import Call
@@ -31,7 +31,7 @@ class Dataflow:
                 self._write(index, call)
 
     def _read(self, call: Call) -> list[tuple[str, Value]]:
-        overwritten = call.operator in OVERWRITING and is_in_place(call.row.name)
+        overwritten = overwrites_first(call)
         return [
             (name, self._now.get(tensor.storage, -tensor.storage))
             for name, tensor in call.inputs.items()
@@ -49,6 +49,11 @@ class Dataflow:
         if call.operator not in UNINITIALISED:
             for tensor in writes(call):
                 self._now[tensor.storage] = value
+
+
+def overwrites_first(call: Call) -> bool:
+    """Return whether a call fills its first argument without reading it."""
+    return call.operator in OVERWRITING and is_in_place(call.row.name)
 
 
 def writes(call: Call) -> list[TensorRow]:
@@ -69,7 +74,8 @@ class Pair:
     members: tuple[tuple[Call, ...], tuple[Call, ...]] = ((), ())
     """Of the border of a region: its calls on each side."""
     certain: bool = False
-    """Of a call alone: surely an extra one, not part of a calculation that the other side makes with other calls."""
+    """Of a call alone: surely an extra one, not part of a calculation that the other side makes with other calls.
+    Of the border of a region: no other result of the region has its size, so that both sides surely mean the same."""
 
 
 class Matching:
@@ -99,6 +105,11 @@ class Matching:
         """Whether the dataflow of both sides is known."""
         return self.flows[0].known and self.flows[1].known
 
+    def know(self, parameters: tuple[Mapping[int, str], Mapping[int, str]]) -> None:
+        """Take the storages that hold a parameter of one name for the same."""
+        of_target = {name: storage for storage, name in parameters[1].items()}
+        self.leaves.update({-storage: -of_target[name] for storage, name in parameters[0].items()})
+
     def pair(self, i: int, j: int) -> None:
         """Take the reference's i-th and the target's j-th call for the same."""
         self.partners[0][i], self.partners[1][j] = j, i
@@ -126,6 +137,31 @@ class Matching:
         return [index for index, other in enumerate(self.partners[side]) if other < 0]
 
 
+ALIKE = 0.01
+"""Relative difference of two norms up to which parameters of one name and shape may be one parameter."""
+
+
+def match_parameters(matching: Matching) -> None:
+    """Pair rows of parameters whose modules were not recognised as one, by name, shape and norm, in their order."""
+    left = [[k for k in matching.left(side) if matching.calls[side][k].row.kind == "parameter"] for side in (0, 1)]
+    for i in left[0]:
+        first = matching.calls[0][i]
+        j = next((j for j in left[1] if _may_be_one(first, matching.calls[1][j])), None)
+        if j is not None:
+            left[1].remove(j)
+            matching.pair(i, j)
+
+
+def _may_be_one(first: Call, second: Call) -> bool:
+    if first.token != second.token or len(first.outputs) != 1 or len(second.outputs) != 1:
+        return False
+    norms = [tensor.l2 for call in (first, second) for tensor in call.outputs.values()]
+    if None in norms:
+        return False
+    one, other = (norm or 0.0 for norm in norms)
+    return abs(one - other) <= ALIKE * max(one, other)
+
+
 def match_moved(matching: Matching) -> None:
     """Pair what is left on both sides, first along the reads, then against them."""
     left = matching.left(0)
@@ -143,16 +179,46 @@ def _pair_by_values(matching: Matching, i: int) -> None:
     call = matching.calls[0][i]
     if call.row.kind != "op" or call.layout_only:
         return
-    reference = dict(matching.flows[0].reads[i])
     for j in (*_readers_of_the_same(matching, i), *_makers_for_the_same(matching, i)):
         other = matching.calls[1][j]
         if matching.partners[1][j] >= 0 or (other.row.phase, other.token) != (call.row.phase, call.token):
             continue
-        target = dict(matching.flows[1].reads[j])
-        known = [(matching.counterpart(reference[name]), target[name]) for name in reference if name in target]
-        if not any(value is not None and value != found for value, found in known):
+        if not _contradict(matching, i, j):
             matching.pair(i, j)
             matching.moved.append((i, j))
+            return
+
+
+def _contradict(matching: Matching, i: int, j: int) -> bool:
+    """Return whether a call of each side read values that are known not to correspond."""
+    reference, target = dict(matching.flows[0].reads[i]), dict(matching.flows[1].reads[j])
+    known = [(matching.counterpart(reference[name]), target[name]) for name in reference if name in target]
+    return any(value is not None and value != found for value, found in known)
+
+
+def match_by_values(matching: Matching) -> None:
+    """Give a call without a partner the one whose partner reads other values than it does, where it reads the same.
+
+    Of several calls of one operator and shape, the order may have paired the wrong ones.
+    """
+    for side in (0, 1) if matching.knows_values else ():
+        for k in matching.left(side):
+            if matching.calls[side][k].row.kind == "op" and not matching.calls[side][k].layout_only:
+                _take_over(matching, side, k)
+
+
+def _take_over(matching: Matching, side: int, k: int) -> None:
+    call = matching.calls[side][k]
+    made = [matching.partners[side][value] for _, value in matching.flows[side].reads[k] if value >= 0]
+    for other in [reader for value in made if value >= 0 for reader in matching.flows[1 - side].readers[value]]:
+        wrong = matching.partners[1 - side][other]
+        found = matching.calls[1 - side][other]
+        if wrong < 0 or (found.row.phase, found.place, found.token) != (call.row.phase, call.place, call.token):
+            continue
+        paired, better = ((other, wrong), (other, k)) if side else ((wrong, other), (k, other))
+        if _contradict(matching, *paired) and not _contradict(matching, *better):
+            matching.unpair(*paired)
+            matching.pair(*better)
             return
 
 
@@ -187,6 +253,8 @@ def _pair_in_order(matching: Matching) -> None:
         call = matching.calls[0][i]
         if call.row.kind != "op" or not (call.layout_only or not matching.knows_values or not call.inputs):
             continue
-        candidates = waiting.get((call.row.phase, call.token))
-        if candidates:
-            matching.pair(i, candidates.pop())
+        candidates = waiting.get((call.row.phase, call.token), [])
+        fitting = next((j for j in reversed(candidates) if not _contradict(matching, i, j)), None)
+        if fitting is not None:
+            candidates.remove(fitting)
+            matching.pair(i, fitting)

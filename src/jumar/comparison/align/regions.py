@@ -15,10 +15,8 @@ from dataclasses import dataclass, replace
 from jumar.base.text import listing
 from jumar.comparison.align.matching import Matching, Pair, Value
 from jumar.comparison.model.calls import Call
+from jumar.comparison.model.kinds import REGION
 from jumar.recording.schema import CallRow, TensorRow
-
-OPERATOR = "region"
-"""Canonical name of the calculation of a region."""
 
 SHOWN = 4
 """Operators of a side that are named in words."""
@@ -55,7 +53,9 @@ class Region:
 
     def border(self, way_out: Exit) -> Pair:
         """Return the region as a pair of calls, each with the inputs of its whole side and one result."""
-        return Pair(self._call(0, way_out), self._call(1, way_out), self.words, self.calls)
+        sizes = [_size(other) for other in self.exits]
+        certain = sizes.count(_size(way_out)) == 1
+        return Pair(self._call(0, way_out), self._call(1, way_out), self.words, self.calls, certain)
 
     def _call(self, side: int, way_out: Exit) -> Call:
         inputs = {f"input.{k}": _like(pair[side], pair[0]) for k, pair in enumerate(self.inputs)}
@@ -65,7 +65,7 @@ class Region:
         place = sorted(self.members[side]).index(way_out.calls[side])
         return replace(
             self.calls[side][place],
-            operator=OPERATOR,
+            operator=REGION,
             inputs=inputs,
             outputs={"output.0": result},
             item=None,

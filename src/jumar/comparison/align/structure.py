@@ -20,14 +20,17 @@ def differences(
     matching: Matching,
     regions: Sequence[Region],
     repeated: Mapping[str, tuple[int, int]],
+    explained: Mapping[int, str],
 ) -> list[StructuralDiff]:
     """Return the differences in the order of execution; equal ones at many places once, with their number.
 
-    `repeated` holds the modules that the runs call another number of times (see `turns.repeated_modules`).
+    `repeated` holds the modules that the runs call another number of times (see `turns.repeated_modules`), `explained`
+    the reasons for calls that are no difference, by `id` (see `explained.explanations`).
     """
     found: list[StructuralDiff] = [_replaced(matching, region) for region in regions]
     done = {side: {k for region in regions for k in region.members[side]} for side in (0, 1)}
     one_sided = _one_sided(matching)
+    extra: dict[str, list[str]] = {}
     for side in (0, 1):
         modules: dict[str, list[int]] = {}
         for part in components(matching, side):
@@ -37,13 +40,16 @@ def differences(
                 modules.setdefault(top, []).append(k) if top is not None else None
             rest = [k for k in left if _top(matching.calls[side][k].place, {*repeated, *one_sided[side]}) is None]
             if rest:
-                found.append(_alone(matching, side, rest))
+                found.append(_alone(matching, side, rest, explained))
         for top, members in modules.items():
-            if top not in repeated:
-                found.append(_modules(matching, side, top, members))
+            if top in repeated:
+                extra.setdefault(top, []).extend(_reasons(matching.calls[side], members, explained))
+            else:
+                found.append(_modules(matching, side, top, members, explained))
     found.extend(_moved(matching))
     if matching.calls[0]:
-        found.extend(_repetition(matching.calls[0][0].row, place, counts) for place, counts in repeated.items())
+        row = matching.calls[0][0].row
+        found.extend(_repetition(row, place, counts, extra.get(place, [])) for place, counts in repeated.items())
     return _once(sorted(found, key=_position))
 
 
@@ -57,14 +63,20 @@ def _once(found: Iterable[StructuralDiff]) -> list[StructuralDiff]:
     unique: dict[tuple[object, ...], StructuralDiff] = {}
     for diff in found:
         names = tuple(call.name for call in diff.reference), tuple(call.name for call in diff.target)
-        key = (diff.kind, diff.phase, names, "" if any(names) and "modules" not in diff.kind else diff.module_path)
+        key = (
+            diff.kind,
+            diff.phase,
+            diff.explained,
+            names,
+            "" if any(names) and "modules" not in diff.kind else diff.module_path,
+        )
         first = unique.get(key)
         unique[key] = replace(first, num_places=first.num_places + 1) if first else diff
     return list(unique.values())
 
 
-def unmatched(call: Call) -> UnmatchedCall:
-    """Return the public form of a call that only one side has."""
+def unmatched(call: Call, explained: str = "") -> UnmatchedCall:
+    """Return the public form of a call that only one side has; `explained` says why it is no difference."""
     row = call.row
     return UnmatchedCall(
         step=row.step,
@@ -75,11 +87,24 @@ def unmatched(call: Call) -> UnmatchedCall:
         seq=row.seq,
         source=row.source,
         layout_only=call.layout_only,
+        explained=explained,
     )
 
 
-def _listed(calls: Sequence[Call], members: Iterable[int]) -> tuple[UnmatchedCall, ...]:
-    return tuple(unmatched(calls[k]) for k in sorted(members)[:MOST_CALLS])
+def _listed(
+    calls: Sequence[Call], members: Iterable[int], explained: Mapping[int, str] | None = None
+) -> tuple[UnmatchedCall, ...]:
+    reasons = explained or {}
+    return tuple(unmatched(calls[k], reasons.get(id(calls[k]), "")) for k in sorted(members)[:MOST_CALLS])
+
+
+def _reasons(calls: Sequence[Call], members: Iterable[int], explained: Mapping[int, str]) -> list[str]:
+    return [explained.get(id(calls[k]), "") for k in sorted(members)]
+
+
+def _common(reasons: Sequence[str]) -> str:
+    """Return why none of some calls is a difference; empty when one of them is."""
+    return ", ".join(dict.fromkeys(reasons)) if all(reasons) else ""
 
 
 def _diff(kind: StructureKind, call: Call, **figures: object) -> StructuralDiff:
@@ -104,23 +129,27 @@ def _replaced(matching: Matching, region: Region) -> StructuralDiff:
     )
 
 
-def _alone(matching: Matching, side: int, members: Sequence[int]) -> StructuralDiff:
+def _alone(matching: Matching, side: int, members: Sequence[int], explained: Mapping[int, str]) -> StructuralDiff:
     calls = matching.calls[side]
-    listed = _listed(calls, members)
+    listed = _listed(calls, members, explained)
+    why = _common(_reasons(calls, members, explained))
     if side == 0:
-        return _diff("removed", calls[members[0]], reference=listed)
-    return _diff("inserted", calls[members[0]], target=listed)
+        return _diff("removed", calls[members[0]], reference=listed, explained=why)
+    return _diff("inserted", calls[members[0]], target=listed, explained=why)
 
 
-def _modules(matching: Matching, side: int, top: str, members: Sequence[int]) -> StructuralDiff:
+def _modules(
+    matching: Matching, side: int, top: str, members: Sequence[int], explained: Mapping[int, str]
+) -> StructuralDiff:
     calls = matching.calls[side]
     first = calls[min(members)]
     depth = top.count(".") + 1
     path = ".".join(plain_path(first.row.module_path).split(".")[:depth])
-    listed = _listed(calls, members)
+    listed = _listed(calls, members, explained)
+    why = _common(_reasons(calls, members, explained))
     if side == 0:
-        return _diff("removed modules", first, module_path=path, reference=listed)
-    return _diff("inserted modules", first, module_path=path, target=listed)
+        return _diff("removed modules", first, module_path=path, reference=listed, explained=why)
+    return _diff("inserted modules", first, module_path=path, target=listed, explained=why)
 
 
 def _moved(matching: Matching) -> Iterator[StructuralDiff]:
@@ -150,7 +179,7 @@ def _top(path: str, tops: Container[str]) -> str | None:
     return next((prefix for prefix in _prefixes(path) if prefix in tops), "" if "" in tops else None)
 
 
-def _repetition(row: CallRow, place: str, counts: tuple[int, int]) -> StructuralDiff:
+def _repetition(row: CallRow, place: str, counts: tuple[int, int], reasons: Sequence[str]) -> StructuralDiff:
     return StructuralDiff(
         kind="repeated",
         step=row.step,
@@ -159,4 +188,5 @@ def _repetition(row: CallRow, place: str, counts: tuple[int, int]) -> Structural
         module_path=place,
         num_reference=counts[0],
         num_target=counts[1],
+        explained=_common(reasons),
     )

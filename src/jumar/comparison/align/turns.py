@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from jumar.comparison.align.matching import Dataflow
+from jumar.comparison.align.matching import Dataflow, overwrites_first
 from jumar.comparison.model.calls import Call, Names, PlainNames, plain_path
-from jumar.recording.schema import CallRow
+from jumar.recording.schema import CallRow, TensorRow
 
 SAME_BATCH = 0.5
 """Share of the forward calls of the first turn that must agree in shape for batches to be of one size."""
 
 BACKWARD = -1
 """Turn of the calls of a backward pass. They run from the last turn to the first and do not show which turn it is."""
+
+AGAIN = -2
+"""Turn of the calls of a forward pass that a backward pass runs again (checkpointing of activations)."""
+
+FIGURES = ("minimum", "maximum", "mean", "l2", "num_nan", "num_inf")
 
 Counts = dict[str, tuple[int, int]]
 """Place to how often the reference and the target call the module; the root is empty."""
@@ -70,6 +75,37 @@ def set_turns(
             call.turn = finished[top] if call.row.phase == "forward" else BACKWARD
 
 
+def set_apart_recomputed(calls: Iterable[Call]) -> None:
+    """Note in each call of a backward pass that it runs a call of the forward pass again, by the figures of what both
+    read and make. They are of the module and phase of true gradients, with which they must not be paired."""
+    forward: set[tuple[object, ...]] = set()
+    for call in calls:
+        if call.row.kind != "op" or call.layout_only:
+            continue
+        if call.row.phase == "forward":
+            forward.add(result_of(call))
+        elif call.row.phase == "backward" and (result := result_of(call)) and result in forward:
+            call.turn = AGAIN
+
+
+def result_of(call: Call) -> tuple[object, ...]:
+    """Return what a call and its exact repetition have in common; empty where no figures of its results were taken."""
+    made = [figures_of(tensor) for tensor in call.outputs.values()]
+    if not made or not all(made):
+        return ()
+    overwritten = overwrites_first(call)
+    read = [figures_of(tensor) for name, tensor in call.inputs.items() if not (overwritten and name == "input.0")]
+    return call.operator, call.path, tuple(read), tuple(made)
+
+
+def figures_of(tensor: TensorRow) -> tuple[object, ...]:
+    """Return shape and statistics of a tensor; empty where none were taken."""
+    if tensor.hash:
+        return tensor.shape, tensor.hash
+    figures = tuple(getattr(tensor, name) for name in FIGURES)
+    return (tensor.shape, *figures) if figures[0] is not None else ()
+
+
 def same_batch(reference: Iterable[Call], target: Iterable[Call]) -> bool:
     """Return whether the first turns of both sides calculate with batches of one size, as most shapes tell."""
     of_reference, of_target = (
@@ -77,6 +113,31 @@ def same_batch(reference: Iterable[Call], target: Iterable[Call]) -> bool:
         for calls in (reference, target)
     )
     return sum((of_reference & of_target).values()) >= SAME_BATCH * max(of_reference.total(), of_target.total())
+
+
+Named = dict[int, str]
+"""Number of a storage to the parameter that it holds."""
+
+
+def parameter_names(reference: Iterable[Call], target: Iterable[Call]) -> tuple[Named, Named]:
+    """Return the parameters that both sides have under one name. A storage of several parameters is left out: how they
+    share it may be another thing on each side."""
+    sides = [_stored(calls) for calls in (reference, target)]
+    common = set(sides[0].values()) & set(sides[1].values())
+    of_reference, of_target = ({at: name for at, name in of.items() if name in common} for of in sides)
+    return of_reference, of_target
+
+
+def _stored(calls: Iterable[Call]) -> Named:
+    found: Named = {}
+    shared = {0}
+    for call in calls:
+        if call.row.kind == "parameter":
+            for tensor in call.outputs.values():
+                name = f"{call.place}.{call.operator}"
+                if found.setdefault(tensor.storage, name) != name:
+                    shared.add(tensor.storage)
+    return {storage: name for storage, name in found.items() if storage not in shared}
 
 
 Home = tuple[str, tuple[int, ...]]

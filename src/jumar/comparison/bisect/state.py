@@ -40,7 +40,7 @@ class State:
             data = json.loads(self._path.read_text("utf-8"))
             question, trials = data["question"], [_from_json(item) for item in data["trials"]]
             self.facts = data["facts"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{self._path} is damaged ({error}). Start anew with --force.") from error
         if question != self._question:
             other = [name for name in self._question if question.get(name) != self._question[name]]

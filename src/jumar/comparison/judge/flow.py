@@ -8,7 +8,7 @@ step (a leaf: data, a parameter, a state).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, Protocol
@@ -17,7 +17,7 @@ from jumar.comparison.measure.distances import Measure
 from jumar.comparison.measure.scales import elements, greatest_of, scale
 from jumar.comparison.measure.tolerance import error_model, rounding
 from jumar.comparison.model.calls import Call
-from jumar.comparison.model.kinds import ADOPTING, OVERWRITING, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS
+from jumar.comparison.model.kinds import ADOPTING, OVERWRITING, TRANSPORT, UNINITIALISED, VIEWS
 from jumar.operators import is_in_place
 from jumar.recording.schema import TensorRow
 
@@ -45,6 +45,9 @@ class Trace:
     """Came from outside the step and has not been compared yet."""
     garbage: bool = False
     """Uninitialised memory."""
+    left_by: tuple[Call, ...] = ()
+    """Of a leaf: the calls that wrote it without returning it, and by how much it may differ for that (relative)."""
+    allowed: float = 0.0
     suspects: tuple[Call, ...] = ()
     """Calls not judged, between the last judged ones and here."""
     tolerated: Callable[[], float] | None = None
@@ -68,13 +71,16 @@ class Tolerance(Protocol):
 class Flow:
     """Traces by storage number. A step whose rows number no storages has no flow (`enabled` is False)."""
 
-    def __init__(self, reference: Iterable[Call], target: Iterable[Call]) -> None:
+    def __init__(self, reference: Sequence[Call], target: Sequence[Call]) -> None:
         self.enabled = all(
             any(tensor.storage for call in calls for tensor in call.inputs.values()) for calls in (reference, target)
         )
         self.has_garbage = False
         """Whether any storage holds uninitialised memory."""
         self._traces: dict[Side, dict[int, Trace]] = {"reference": {}, "target": {}}
+        if self.enabled:
+            self._begin("reference", reference)
+            self._begin("target", target)
 
     def traces(self, reference: TensorRow, target: TensorRow) -> tuple[Trace, Trace]:
         """Return the traces of a tensor on both sides."""
@@ -98,13 +104,28 @@ class Flow:
 
     def reads_garbage(self, call: Call, name: str, side: Side) -> bool:
         """Return whether the input's values mean nothing: uninitialised, or overwritten without being read."""
-        if name == "input.0" and call.operator in OVERWRITING and is_in_place(call.row.name):
+        if _is_only_written(call, name):
             return True
-        if name.startswith("input.out") and call.row.name.endswith("out"):
-            return True  # the `out=` argument: written, never read
         tensor = call.inputs.get(name) if self.enabled else None
         trace = None if tensor is None else self._traces[side].get(tensor.storage)
         return trace is not None and trace.garbage
+
+    def _begin(self, side: Side, calls: Sequence[Call]) -> None:
+        """Mark what is in memory when the step begins and is overwritten, whole, before a calculation reads it."""
+        wanted = {
+            tensor.storage for call in calls for name, tensor in call.inputs.items() if _is_only_written(call, name)
+        }
+        ends = _ends(calls, wanted) if wanted else {}
+        for call in calls if wanted else ():
+            if not wanted:
+                return
+            if call.row.kind != "op" or call.operator in VIEWS:
+                continue
+            for name, tensor in call.inputs.items():
+                is_whole = tensor.storage in wanted and math.prod(tensor.shape) == ends[tensor.storage]
+                if is_whole and _is_only_written(call, name):
+                    self._put(side, tensor, Trace(garbage=True))
+            wanted.difference_update(tensor.storage for tensor in (*call.inputs.values(), *call.outputs.values()))
 
     def suspects(self, found: Measure) -> tuple[Call, ...]:
         """Return the calls not judged that made a tensor, of both sides."""
@@ -125,8 +146,12 @@ class Flow:
         reference, target = traces
         suspects = (*reference.suspects, *target.suspects) if reference.suspects or target.suspects else ()
         if found.known and reference.leaf and target.leaf:
+            left_by = reference.left_by
+            if left_by and found.error() > reference.allowed:
+                self._put_both(found, Trace(suspects=left_by))
+                return left_by, False, 0.0
             self._put_both(found, Trace(found.noise, peak_of(found)))
-            return suspects, True, found.noise
+            return suspects, not left_by, found.noise
         return suspects, False, reference.noise if reference.noise > target.noise else target.noise
 
     def known_noise(self, found: Measure) -> float:
@@ -184,11 +209,21 @@ class Flow:
         tolerated = None if maker is None else partial(maker.allowed, found)
         self._put_both(found, Trace(found.noise, peak_of(found), tolerated=tolerated))
 
-    def wrote_silently(self, call: Call, side: Side) -> None:
-        """Inputs that the call wrote without returning them are compared anew where they are read next."""
-        for name in SILENT_WRITES.get(call.operator, ()):
-            if name in call.inputs:
-                self._put(side, call.inputs[name], Trace(leaf=True))
+    def wrote_silently(self, reference: Call, target: Call, name: str, allowed: float) -> None:
+        """An input that the pair wrote without returning it is compared anew where it is read next; then it may differ
+        by `allowed`, relative to itself."""
+        self._put("reference", reference.inputs[name], Trace(leaf=True, left_by=(reference, target), allowed=allowed))
+        self._put("target", target.inputs[name], Trace(leaf=True))
+
+    def written_elsewhere(self, reference: TensorRow, target: TensorRow) -> float:
+        """A tensor of both sides was written by no recorded call; where it is read next it is a leaf.
+
+        Return the absolute difference of an element that calls accounted for before.
+        """
+        before = max(trace.noise for trace in self.traces(reference, target))
+        self._put("reference", reference, Trace(leaf=True))
+        self._put("target", target, Trace(leaf=True))
+        return before
 
     def uninitialised(self, reference: Call, target: Call, name: str) -> None:
         """An output of the pair holds nothing that means the same on both sides."""
@@ -243,6 +278,27 @@ class Flow:
     def _put(self, side: Side, tensor: TensorRow, trace: Trace) -> None:
         self._traces[side][tensor.storage] = trace
         self.has_garbage = self.has_garbage or trace.garbage
+
+
+def _is_only_written(call: Call, name: str) -> bool:
+    """Return whether a call overwrites an input without reading it: in place, or as an `out` that it gives back."""
+    if name == "input.0":
+        return call.operator in OVERWRITING and is_in_place(call.row.name)
+    if not name.startswith("input.out"):
+        return False
+    storage = call.inputs[name].storage
+    return call.row.name.endswith("out") or any(tensor.storage == storage for tensor in call.outputs.values())
+
+
+def _ends(calls: Sequence[Call], storages: set[int]) -> dict[int, int]:
+    """Return by storage how many elements of it, from its begin, the tensors of a step reach over."""
+    found = dict.fromkeys(storages, 0)
+    for call in calls:
+        for tensor in (*call.inputs.values(), *call.outputs.values()):
+            if tensor.storage in found and 0 not in tensor.shape:
+                last = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride, strict=False))
+                found[tensor.storage] = max(found[tensor.storage], tensor.storage_offset + last + 1)
+    return found
 
 
 def written(call: Call) -> list[TensorRow]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from jumar.comparison.align.regions import OPERATOR as REGION
 from jumar.comparison.judge.agreement import Agreements
 from jumar.comparison.judge.flow import UNSEEN_GROWTH, Flow, Side
 from jumar.comparison.judge.loss_scaling import Measures
@@ -17,7 +17,7 @@ from jumar.comparison.measure.loading import Load, Loaders
 from jumar.comparison.measure.records import tensor_diff
 from jumar.comparison.measure.tolerance import epsilon
 from jumar.comparison.model.calls import Call, paired, same_operator
-from jumar.comparison.model.kinds import ADOPTING, OPAQUE, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS
+from jumar.comparison.model.kinds import ADOPTING, OPAQUE, REGION, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS
 from jumar.comparison.model.results import OperatorDiff, TensorDiff
 
 LEFT_BY_CHANCE = 4.0
@@ -64,7 +64,10 @@ class Judge:
         """Judge a pair of calls."""
         if self._memory.scaling.differs and self._memory.scaling.brings_in(reference, target):
             self._note_scales(reference, target)
-            return self._not_compared(reference, target, Inputs(), "the losses are scaled by different factors")
+            judgement = self._not_compared(reference, target, Inputs(), "the losses are scaled by different factors")
+            others = tuple(a for a in judgement.diff.arguments if not self._memory.scaling.are_scales(a))
+            judgement.diff = replace(judgement.diff, arguments=others)
+            return judgement
         load = self._load and self._load(reference, target)
         measured = self._measures.take
         writes_silently = reference.operator in SILENT_WRITES
@@ -74,24 +77,30 @@ class Judge:
             inputs.noise += OF_DRIFT * self._memory.drift(reference.path)
         if reference.operator == REGION:
             _trust_only_certain(inputs, reference)
+        elif reference.operator in TRANSPORT:
+            inputs.noise = max(inputs.noise, _of_statistics(inputs))
         self._note_scales(reference, target)
-        reason = self._reason_not_to(reference, target)
+        other = _other_calculation(reference, target)
+        reason = self._reason_not_to(reference, target) or other
         if not reason and inputs.out_of_line is not None and reference.operator in TRANSPORT:
             inputs.out_of_line = None
             reason = "it shows other values; the calls that calculate with them are compared"
         if reason:
-            return self._not_compared(reference, target, inputs, reason)
-        opaque = OPAQUE.get(reference.operator, ())
+            judgement = self._not_compared(reference, target, inputs, reason)
+            if other:  # a pair by name alone: its arguments are of two calculations
+                judgement.diff = replace(judgement.diff, arguments=())
+            return judgement
+        undefined = OPAQUE.get(reference.operator, ()) or OPAQUE.get(target.operator, ())
         found = [
-            (name, measured(a, b, load)) for name, a, b in paired(reference, target, "outputs") if name not in opaque
+            (name, measured(a, b, load)) for name, a, b in paired(reference, target, "outputs") if name not in undefined
         ]
-        for name in opaque:
-            self._flow.uninitialised(reference, target, name)
         if not any(m.known and m.num for _, m in found):
             reason = found[0][1].note if found else "no output was recorded"
             judgement = self._not_compared(reference, target, inputs, reason, [tensor_diff(n, m) for n, m in found])
         else:
             judgement = self._compared(reference, target, inputs, found)
+        for name in undefined:  # last: an output that was compared may lie in the same memory
+            self._flow.uninitialised(reference, target, name)
         judgement.earlier = earlier
         if writes_silently:
             self._remember_written(reference, judgement, load, target)
@@ -115,7 +124,7 @@ class Judge:
         return ""
 
     def _written_before(self, reference: Call, target: Call, load: Loaders) -> OperatorDiff | None:
-        """Return the divergence of the call that wrote, a step ago, what this one reads; None when it agrees."""
+        """Return the divergence of the call that wrote last what this one reads; None when it agrees."""
         for name in SILENT_WRITES.get(reference.operator, ()):
             written = self._memory.recall(reference, name)
             if written is None or name not in reference.inputs or name not in target.inputs:
@@ -141,6 +150,7 @@ class Judge:
                 before = m.error() if m.known else 0.0
                 allowed = 64.0 * eps + LEFT_BY_CHANCE * (judgement.inputs.noise + before)
                 self._memory.remember(reference, name, judgement.diff, allowed)
+                self._flow.wrote_silently(reference, target, name, self._strict * allowed)
 
     def _shows_garbage(self, call: Call, side: Side) -> bool:
         """Return whether a view is taken of memory that nothing has written to, e.g. of a bucket of gradients."""
@@ -172,11 +182,17 @@ class Judge:
             else:
                 hidden = unseen(m, inputs.suspects) if inputs.suspects else ()
                 self._flow.judged(m, output[1], reference.inputs.values(), hidden)
-        if reference.operator in SILENT_WRITES or target.operator in SILENT_WRITES:
-            self._flow.wrote_silently(reference, "reference")
-            self._flow.wrote_silently(target, "target")
         nonfinite = any(m.num_nonfinite != m.target_num_nonfinite for _, m in found)
         return Judgement(compared_diff(reference, target, inputs, found, judged), inputs, nonfinite=nonfinite)
+
+
+def _of_statistics(inputs: Inputs) -> float:
+    """Return by how much inputs may differ of which only statistics are known, and known to differ: by a rounding.
+
+    What only moves values shows the whole difference, of which statistics show the least that it may be.
+    """
+    blind = [m for _, m, _ in inputs.measures if m.known and not m.equal and m.evidence == "statistics"]
+    return max((epsilon(m.reference.dtype, m.target.dtype) for m in blind), default=0.0)
 
 
 def _trust_only_certain(inputs: Inputs, region: Call) -> None:
@@ -184,6 +200,22 @@ def _trust_only_certain(inputs: Inputs, region: Call) -> None:
     inputs.out_of_line = None
     shapes = Counter(tensor.shape for tensor in region.inputs.values())
     inputs.leaves = [leaf for leaf in inputs.leaves if shapes[leaf.diff.shape] == 1]
+
+
+def _other_calculation(reference: Call, target: Call) -> str:
+    """Return that a pair reads inputs of other sizes although its results have one shape; empty otherwise.
+
+    A sum over all time steps and one over a single step have results of one shape, for example: these calls are a pair
+    by name alone, or the cause is what gave the inputs another size.
+    """
+    if reference.row.kind != "op" or reference.operator == REGION:
+        return ""
+    others = target.inputs
+    if all(name in others and others[name].shape == tensor.shape for name, tensor in reference.inputs.items()):
+        return ""
+    pairs = [(a.shape, b.shape) for _, a, b in paired(reference, target, "inputs") if a.shape != b.shape]
+    sizes = any(math.prod(a) != math.prod(b) for a, b in pairs)
+    return "it reads tensors of another size" if sizes or (pairs and reference.layout_only) else ""
 
 
 def _should_have_one_shape(reference: Call, target: Call) -> bool:

@@ -7,35 +7,18 @@ returns carries the factor of the gradients that it read.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from jumar.comparison.judge.flow import Side
 from jumar.comparison.measure.distances import Measure, measure
 from jumar.comparison.measure.loading import Loaders
-from jumar.comparison.model.calls import Call
+from jumar.comparison.model.calls import Call, brings_in, loss_scale
+from jumar.comparison.model.results import ArgumentDiff
 from jumar.recording.schema import CallRow, TensorRow
 
 UNSCALING = "unscale"
 """Part of the name of operators that divide gradients by the scale, in place."""
-
-
-def loss_scale(rows: Iterable[CallRow]) -> float:
-    """Return the factor with which a step multiplies its loss before the backward pass; 1 without one.
-
-    It is the value of the single-element tensor that a product outside of all modules takes beside the
-    loss, as `torch.amp.GradScaler` does.
-    """
-    products: dict[int, float] = {}
-    for row in rows:
-        if row.kind == "op" and row.phase == "forward" and row.name == "aten::mul.Tensor" and len(row.inputs) == 2:
-            factor = row.inputs[1]
-            if math.prod(factor.shape) == 1 and factor.mean and math.prod(row.inputs[0].shape) == 1:
-                products[row.inputs[0].storage] = factor.mean
-        elif row.kind == "loss" and row.outputs and row.outputs[0].storage in products:
-            return products[row.outputs[0].storage]
-    return 1.0
 
 
 class LossScaling:
@@ -49,11 +32,7 @@ class LossScaling:
     def makes(self, call: Call, side: Side) -> bool:
         """Return whether the call brings the scale in: a product of single elements, one of which is the scale, or the
         scale itself."""
-        if not self.differs or self.scales[side] == 1.0 or call.operator not in {"mul", "full"}:
-            return False
-        tensors = list((call.inputs or call.outputs).values())
-        single = all(math.prod(tensor.shape) == 1 for tensor in tensors)
-        return single and any(tensor.mean == self.scales[side] for tensor in tensors)
+        return self.differs and brings_in(call, self.scales[side])
 
     def takes_out(self, call: Call) -> bool:
         """Return whether the call divides gradients by the scale, which leaves them as they are in the other side's."""
@@ -62,6 +41,10 @@ class LossScaling:
     def brings_in(self, reference: Call, target: Call) -> bool:
         """Return whether both calls bring their side's own scale in, so that their results cannot agree."""
         return self.makes(reference, "reference") and self.makes(target, "target")
+
+    def are_scales(self, argument: ArgumentDiff) -> bool:
+        """Return whether an argument is each side's own scale."""
+        return (argument.reference, argument.target) == (self.scales["reference"], self.scales["target"])
 
     def note(self, call: Call, side: Side) -> None:
         """Take note of what a call hands on. Calls must be noted in the order of execution."""

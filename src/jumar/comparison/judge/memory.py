@@ -10,20 +10,20 @@ from typing import Any
 
 from jumar.comparison.judge.loss_scaling import LossScaling
 from jumar.comparison.measure.tolerance import FLOAT32_EPSILON, NoiseFloor, epsilon
-from jumar.comparison.model.calls import Call
+from jumar.comparison.model.calls import Call, plain_path
 from jumar.comparison.model.results import ArgumentDiff, OperatorDiff
 from jumar.recording.schema import CallRow
 
 OF_IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "params"})
 """Settings of an optimizer that choose how it computes, not what."""
 
-Key = tuple[str, str, int, str]
-"""Module path, operator, occurrence, name of the tensor."""
+Key = tuple[str, str, str]
+"""Module path, operator, name of the tensor. Of several calls of a module the last one counts."""
 
 
 @dataclass(slots=True)
 class Written:
-    """A tensor that an operator wrote without returning it; the next step shows what."""
+    """A tensor that an operator wrote without returning it; the next call that reads it shows what."""
 
     diff: OperatorDiff
     """The comparison of the call that wrote it."""
@@ -32,15 +32,71 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Optimizers:
-    """The optimizer steps of both sides in one step of the training."""
+class Group:
+    """The settings of one parameter group."""
+
+    rate: float | None = None
+    """Greater learning rate of both sides; None when it was not recorded."""
+    differences: tuple[ArgumentDiff, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OptimizerPair:
+    """One call of an optimizer's `step` on both sides."""
 
     names: tuple[str, str] = ("", "")
-    rate: float | None = None
-    """Greatest learning rate of any group of either side; None when it was not recorded."""
-    differences: tuple[ArgumentDiff, ...] = ()
+    occurrence: int = 0
+    """Of the reference's call."""
+    groups: tuple[Group, ...] = ()
     seqs: tuple[int | None, int | None] = (None, None)
     sources: tuple[str, str] = ("", "")
+
+    def group(self, number: int | None) -> Group:
+        """Return one group's settings; with None those of all groups together: the greatest rate, all differences."""
+        if number is not None and number < len(self.groups):
+            return self.groups[number]
+        return self.groups[0] if len(self.groups) == 1 else _together(self.groups)
+
+
+@dataclass(slots=True)
+class Optimizers:
+    """All calls of optimizers in a step."""
+
+    pairs: tuple[OptimizerPair, ...] = ()
+    alone: tuple[tuple[CallRow, ...], tuple[CallRow, ...]] = ((), ())
+    """Calls of the reference and of the target that the other side does not make."""
+    _known: dict[tuple[str, str], tuple[OptimizerPair, Group]] = field(default_factory=dict)
+    """By arguments and line of a parameter's row: all parameters of a group have one."""
+
+    def updates_of(self, parameter: CallRow) -> list[tuple[OptimizerPair, Group]]:
+        """Return all calls that updated a parameter in the step; empty where its row does not tell."""
+        told = _parsed(parameter.arguments)
+        occurrences = told.get("occurrences")
+        if not isinstance(occurrences, list):
+            return []
+        pairs = [p for p in self.pairs if p.names[0] == told.get("optimizer") and p.occurrence in occurrences]
+        return [(pair, pair.group(told.get("group"))) for pair in pairs]
+
+    def of(self, parameter: CallRow) -> tuple[OptimizerPair, Group]:
+        """Return the call that updated a parameter (a row of the reference) last, and the settings it did so with.
+
+        A recording of an older release tells by the line that called the optimizer.
+        """
+        key = parameter.arguments, parameter.source
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._found(parameter)
+        return found
+
+    def _found(self, parameter: CallRow) -> tuple[OptimizerPair, Group]:
+        told = self.updates_of(parameter) if parameter.arguments else []
+        if told:
+            return told[-1]
+        of_line = [pair for pair in self.pairs if pair.sources[0] and pair.sources[0] == parameter.source]
+        if len(of_line) == 1 or not self.pairs:
+            pair = of_line[0] if of_line else OptimizerPair()
+            return pair, pair.group(None)
+        return self.pairs[0], _together([group for pair in self.pairs for group in pair.groups])
 
 
 @dataclass(slots=True)
@@ -55,6 +111,7 @@ class Memory:
     gradient_noise: dict[tuple[str, str], float] = field(default_factory=dict)
     """Greatest relative noise that the gradient of a parameter had in any step so far."""
     optimizers: Optimizers = field(default_factory=Optimizers)
+    """The optimizers that work in this step."""
     scaling: LossScaling = field(default_factory=lambda: LossScaling((), ()))
     num_steps: int = 0
     coarsest: float = 0.0
@@ -91,7 +148,7 @@ class Memory:
         self.written[key_of(call, name)] = Written(diff, allowed)
 
     def recall(self, call: Call, name: str) -> Written | None:
-        """Return who wrote the tensor in the step before."""
+        """Return who wrote the tensor last."""
         return self.written.pop(key_of(call, name), None)
 
     def add_gradient_noise(self, parameter: tuple[str, str], noise: float) -> float:
@@ -108,49 +165,89 @@ def coarsest_epsilon(rows: Iterable[CallRow]) -> float:
 
 
 def key_of(call: Call, name: str) -> Key:
-    """Return what a tensor of a call is known by in the next step."""
-    return call.path, call.operator, call.row.occurrence, name
+    """Return what a tensor of a call is known by in the next call."""
+    return call.path, call.operator, name
 
 
-def optimizers_of(reference: Iterable[CallRow], target: Iterable[CallRow]) -> Optimizers:
-    """Return the optimizers of both sides and the settings in which they differ, group by group."""
-    of_reference, of_target = ([row for row in rows if row.kind == "optimizer"] for rows in (reference, target))
-    if not of_reference or not of_target:
-        return Optimizers()
-    differences: dict[str, ArgumentDiff] = {}
-    rates: list[float] = []
-    for first, second in zip(of_reference, of_target, strict=False):
-        groups = groups_of(first), groups_of(second)
-        rates += [float(group["lr"]) for side in groups for group in side if isinstance(group.get("lr"), int | float)]
-        for one, other in zip(*groups, strict=False):
-            for diff in _differences(one, other):
-                differences.setdefault(diff.name, diff)
-    return Optimizers(
-        names=(of_reference[0].name, of_target[0].name),
-        rate=max(rates, default=None),
-        differences=tuple(differences.values()),
-        seqs=(of_reference[0].seq, of_target[0].seq),
-        sources=(of_reference[0].source, of_target[0].source),
+def optimizers_of(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Optimizers:
+    """Return the calls of optimizers of both sides that belong together.
+
+    Calls that updated the same parameters do, in their order: one side may call an optimizer more often than the other.
+    Where the rows do not tell the parameters, the k-th call of the one belongs to the k-th of the other.
+    """
+    first, second = ([row for row in rows if row.kind == "optimizer"] for rows in (reference, target))
+    trained, others = updated_by(reference), updated_by(target)
+    left = list(range(len(second)))
+    partners: list[int | None] = []
+    for one in first:
+        own = trained.get((one.name, one.occurrence), frozenset())
+        shares = {k: len(own & others.get((second[k].name, second[k].occurrence), frozenset())) for k in left}
+        found = max(shares, key=lambda k: (shares[k], -k), default=None)
+        partners.append(found if found is not None and shares[found] else None)
+        left = [k for k in left if k != partners[-1]]
+    if not any(partner is not None for partner in partners):
+        return Optimizers(tuple(_pair(one, other) for one, other in zip(first, second, strict=False)))
+    pairs = list(zip(first, partners, strict=True))
+    alone = tuple(one for one, k in pairs if k is None), tuple(second[k] for k in left)
+    return Optimizers(tuple(_pair(one, second[k]) for one, k in pairs if k is not None), alone)
+
+
+def updated_by(rows: Iterable[CallRow]) -> dict[tuple[str, int], frozenset[tuple[str, str]]]:
+    """Return the parameters that each call of an optimizer updated, by its class and occurrence."""
+    found: dict[tuple[str, int], set[tuple[str, str]]] = {}
+    for row in rows:
+        told = _parsed(row.arguments) if row.kind == "parameter" and row.arguments else {}
+        occurrences = told.get("occurrences")
+        for occurrence in occurrences if isinstance(occurrences, list) else ():
+            found.setdefault((str(told.get("optimizer")), occurrence), set()).add(
+                (plain_path(row.module_path), row.name)
+            )
+    return {call: frozenset(parameters) for call, parameters in found.items()}
+
+
+def _pair(one: CallRow, other: CallRow) -> OptimizerPair:
+    groups = zip(groups_of(one), groups_of(other), strict=False)
+    return OptimizerPair(
+        names=(one.name, other.name),
+        occurrence=one.occurrence,
+        groups=tuple(_group(*settings) for settings in groups),
+        seqs=(one.seq, other.seq),
+        sources=(one.source, other.source),
     )
+
+
+def _group(one: Mapping[str, Any], other: Mapping[str, Any]) -> Group:
+    rates = [float(side["lr"]) for side in (one, other) if isinstance(side.get("lr"), int | float)]
+    return Group(max(rates, default=None), tuple(_differences(one, other)))
+
+
+def _together(groups: Sequence[Group]) -> Group:
+    differences: dict[str, ArgumentDiff] = {}
+    for group in groups:
+        for diff in group.differences:
+            differences.setdefault(diff.name, diff)
+    return Group(max((g.rate for g in groups if g.rate is not None), default=None), tuple(differences.values()))
 
 
 def groups_of(row: CallRow) -> list[dict[str, Any]]:
     """Return the settings of each parameter group of an optimizer's row, whose arguments list one value a group."""
-    try:
-        settings = json.loads(row.arguments or "{}")
-    except json.JSONDecodeError:
-        return []
-    if not isinstance(settings, dict):
-        return []
-    lists = {name: values for name, values in settings.items() if isinstance(values, list)}
+    lists = {name: values for name, values in _parsed(row.arguments).items() if isinstance(values, list)}
     num_groups = max(map(len, lists.values()), default=0)
     return [
         {name: values[place] for name, values in lists.items() if place < len(values)} for place in range(num_groups)
     ]
 
 
+def _parsed(arguments: str) -> dict[str, Any]:
+    try:
+        settings = json.loads(arguments or "{}")
+    except json.JSONDecodeError:
+        return {}
+    return settings if isinstance(settings, dict) else {}
+
+
 def _differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[ArgumentDiff]:
-    for name in one.keys() & other.keys() - OF_IMPLEMENTATION:
+    for name in sorted(one.keys() & other.keys() - OF_IMPLEMENTATION):
         if not _equal(one[name], other[name]):
             yield ArgumentDiff(name=name, reference=one[name], target=other[name])
 

@@ -22,7 +22,7 @@ from jumar.comparison.measure.tolerance import (
     rounding,
 )
 from jumar.comparison.model.calls import Call, argument_differences, draws
-from jumar.comparison.model.kinds import CONVOLUTIONS, MOVING, PRODUCTS, SHUFFLING
+from jumar.comparison.model.kinds import CONVOLUTIONS, MOVING, PRODUCTS, REGION, SHUFFLING
 from jumar.comparison.model.results import ArgumentDiff, OperatorDiff, OperatorStatus
 from jumar.recording import RunInfo, TensorRow
 
@@ -108,11 +108,17 @@ class OutputJudge:
         own += product_epsilon(self.call.operator, (m.reference, m.target), self.memory.reduced)
         eps = epsilon(m.reference.dtype, m.target.dtype)
         if own == 0 and m.exact is None and eps:
-            own = STATISTICS_FLOOR
+            own = STATISTICS_FLOOR * self._weight_of_whole(m)
         if self.inputs.noise <= 0 or own >= eps:
             return own
         finest = min([eps_in for tensor in self.call.inputs.values() if (eps_in := epsilon(tensor.dtype))], default=0.0)
         return eps if finest and eps > finest else own
+
+    def _weight_of_whole(self, m: Measure) -> float:
+        """Return how many times an error of an input weighs in a part of it: statistics of the whole do not show an
+        error below their resolution, which may lie in that part alone."""
+        norms = [tensor.l2 for tensor in self.call.inputs.values() if tensor.l2 is not None]
+        return max([1.0, *(norm / m.l2 for norm in norms)]) if m.l2 > 0 else 1.0
 
     def _explained(self, m: Measure) -> float:
         """Return the relative error that the inputs' errors may have become."""
@@ -193,9 +199,10 @@ def _status(
     worst: OutputVerdict,
     arguments: Iterable[ArgumentDiff],
 ) -> OperatorStatus:
-    other_arguments = any(argument.given for argument in arguments)
+    # NOTE: the calls that leave a region may be of two calculations, whose arguments mean other things
+    other_arguments = call.operator != REGION and any(argument.given for argument in arguments)
     differs = worst.excess > 1.0 or (other_arguments and worst.error > worst.rounding)
-    if differs and draws(call.row) and _drew_others(found):
+    if differs and draws(call.row) and not tuple(arguments) and _drew_others(found):
         return "random"
     if differs or inputs.out_of_line is not None:
         return "diverge"

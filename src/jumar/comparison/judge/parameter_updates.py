@@ -20,12 +20,12 @@ no proof; the optimizer is named when it is the rule, `SHARE` of all parameters.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jumar.comparison.judge.flow import Flow
 from jumar.comparison.judge.judge import Judgement
-from jumar.comparison.judge.memory import Memory
+from jumar.comparison.judge.memory import Group, Memory, OptimizerPair
 from jumar.comparison.judge.outputs import blank_diff
 from jumar.comparison.judge.reading import Inputs, input_out_of_line
 from jumar.comparison.measure.distances import Measure, relative
@@ -57,6 +57,21 @@ SHARE = 0.5
 GRADIENT, VALUE = "input.grad", "output.0"
 
 
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A parameter that a call of an optimizer has updated within the step, as its row at the end of the step tells."""
+
+    reference: Call
+    target: Call
+    """The parameter's rows."""
+    optimizer: OptimizerPair
+    group: Group
+    is_last: bool
+    """Whether no later call updates it in this step; the row keeps the gradient of that one."""
+    before: float
+    """Absolute difference of an element before the update."""
+
+
 class ParameterJudge:
     """Judges the `parameter` rows of one step."""
 
@@ -64,6 +79,8 @@ class ParameterJudge:
         self._flow, self._memory, self._load, self._strict = flow, memory, load, strict
         self._num_noisy = 0
         self._beyond: list[OperatorDiff] = []
+        self._read: dict[int, OperatorDiff] = {}
+        """What was said of a parameter whose new value was read within the step, by the identity of its call."""
 
     def verdict(self) -> OperatorDiff | None:
         """Return the optimizer's divergence when most parameters with noisy gradients are beyond their bounds."""
@@ -72,6 +89,35 @@ class ParameterJudge:
     def pair(self, reference: Call, target: Call) -> Judgement:
         """Judge one parameter: the gradient that was read, then the value that was left."""
         load = self._load and self._load(reference, target)
+        inputs, gradient = self._gradient(reference, target, load)
+        value = self._measured(reference, target, VALUE, "outputs", load)
+        if value is not None and value.known and not value.nonfinite_differs:
+            self._memory.note_value(reference.path, value.relative_noise())
+        diff = self._read.get(id(reference))
+        if diff is None:
+            diff = self._judged(reference, target, inputs, gradient, value)
+        return Judgement(diff, inputs, nonfinite=any(tensor.nonfinite_differs for tensor in diff.outputs))
+
+    def read(self, update: Update, name: str, reader: tuple[Call, Call]) -> OperatorDiff | None:
+        """Judge the value that an update left, which a call of the same step reads; return a divergence."""
+        first, second = (call.inputs[name] for call in reader)
+        reference, target = update.reference, update.target
+        if first.shape != reference.outputs[VALUE].shape or second.shape != first.shape:
+            return None
+        value = self._memory.scaling.measure_either(first, second, self._load and self._load(*reader))
+        if not value.known or id(reference) in self._read:
+            return None
+        if not update.is_last:  # the gradient of an earlier update was not kept
+            if update.group.differences and self._is_visible(value, update.before):
+                diff = self._diff(reference, target, Inputs(), "diverge", value, error=value.error())
+                return self._named(diff, update.optimizer, update.group)
+            return None
+        inputs, gradient = self._gradient(reference, target, self._load and self._load(reference, target))
+        diff = self._judged(reference, target, inputs, gradient, value, update.before)
+        self._read[id(reference)] = diff
+        return diff if diff.status == "diverge" else None
+
+    def _gradient(self, reference: Call, target: Call, load: Any) -> tuple[Inputs, Measure | None]:
         inputs = Inputs()
         gradient = self._measured(reference, target, GRADIENT, "inputs", load)
         if gradient is not None and gradient.known:
@@ -80,11 +126,7 @@ class ParameterJudge:
             inputs.worst = gradient.error()
             inputs.suspects = tuple(call for call in self._flow.suspects(gradient) if call.row.phase != "optimizer")
             inputs.out_of_line = self._out_of_line(gradient)
-        value = self._measured(reference, target, VALUE, "outputs", load)
-        if value is not None and value.known and not value.nonfinite_differs:
-            self._memory.note_value(reference.path, value.relative_noise())
-        diff = self._judged(reference, target, inputs, gradient, value)
-        return Judgement(diff, inputs, nonfinite=any(tensor.nonfinite_differs for tensor in diff.outputs))
+        return inputs, gradient
 
     def _measured(self, reference: Call, target: Call, name: str, side: str, load: Any) -> Measure | None:
         first, second = getattr(reference, side).get(name), getattr(target, side).get(name)
@@ -96,14 +138,23 @@ class ParameterJudge:
         return found and (GRADIENT, *found)
 
     def _judged(
-        self, reference: Call, target: Call, inputs: Inputs, gradient: Measure | None, value: Measure | None
+        self,
+        reference: Call,
+        target: Call,
+        inputs: Inputs,
+        gradient: Measure | None,
+        value: Measure | None,
+        before: float | None = None,
     ) -> OperatorDiff:
+        """Judge a value. `before` is the absolute difference of an element that there was before the update; None to
+        ask the flow of values."""
         if inputs.out_of_line is not None:
             note = "the gradient that the optimizer reads differs, though the operators that made it agree"
             return self._diff(reference, target, inputs, "diverge", gradient, note=note)
         if value is None or not value.known:
             return self._diff(reference, target, inputs, "not-compared", value, note="the value was not recorded")
-        allowed = self._allowed(reference, inputs, gradient, value)
+        before = self._flow.known_noise(value) if before is None else before
+        allowed = self._allowed(reference, inputs, gradient, value, before)
         if allowed is None or value.equal:
             status: OperatorStatus = "agree" if value.equal else "not-compared"
             note = "" if value.equal else "the learning rate was not recorded"
@@ -111,7 +162,9 @@ class ParameterJudge:
         error, tolerance = relative(value.l2_error, value.l2), self._strict * relative(allowed, value.l2)
         if value.nonfinite_differs:
             error = math.inf
-        other_settings = bool(self._memory.optimizers.differences) and self._is_visible(value)
+        other_settings = bool(self._memory.optimizers.of(reference.row)[1].differences) and self._is_visible(
+            value, before
+        )
         is_beyond = error > tolerance
         differs = other_settings or (is_beyond and (inputs.noise == 0.0 or math.isinf(error)))
         diff = self._diff(
@@ -125,31 +178,33 @@ class ParameterJudge:
             tolerance_origin="the update's size and the noise of its gradient",
         )
         if differs:
-            return self._of_optimizer(diff)
+            return self._of_optimizer(reference, diff)
         self._num_noisy += inputs.noise > 0.0
         if is_beyond:
-            self._beyond.append(self._of_optimizer(replace(diff, status="diverge")))
+            self._beyond.append(self._of_optimizer(reference, replace(diff, status="diverge")))
         return diff
 
-    def _allowed(self, reference: Call, inputs: Inputs, gradient: Measure | None, value: Measure) -> float | None:
+    def _allowed(
+        self, reference: Call, inputs: Inputs, gradient: Measure | None, value: Measure, before: float
+    ) -> float | None:
         """Return the L2 distance of the values that is explained; None when the learning rate is not known."""
-        optimizers, root = self._memory.optimizers, math.sqrt(value.num)
-        if optimizers.rate is None:
+        (optimizer, group), root = self._memory.optimizers.of(reference.row), math.sqrt(value.num)
+        if group.rate is None:
             return None
         noise = inputs.noise if gradient is not None and gradient.known else OPPOSITE
         noise = self._memory.add_gradient_noise((reference.path, reference.row.name), noise)
-        before = self._flow.known_noise(value) * root
+        before *= root
         rounding = (epsilon(value.reference.dtype, value.target.dtype) + FLOAT32_EPSILON) * value.l2
-        if optimizers.names[0] in LINEAR and gradient is not None and gradient.known:
-            spread = optimizers.rate * gradient.l2 * GREATEST_MOMENTUM
+        if optimizer.names[0] in LINEAR and gradient is not None and gradient.known:
+            spread = group.rate * gradient.l2 * GREATEST_MOMENTUM
             return 2.0 * before + rounding + spread * (noise + ARITHMETIC * FLOAT32_EPSILON)
         spread = min(OPPOSITE, SPREAD * math.sqrt(noise)) + ARITHMETIC * FLOAT32_EPSILON
-        single = STEP * OPPOSITE * optimizers.rate if noise * value.num > RARE else 0.0
-        return 2.0 * before + rounding + STEP * optimizers.rate * root * spread + single
+        single = STEP * OPPOSITE * group.rate if noise * value.num > RARE else 0.0
+        return 2.0 * before + rounding + STEP * group.rate * root * spread + single
 
-    def _is_visible(self, value: Measure) -> bool:
+    def _is_visible(self, value: Measure, before: float) -> bool:
         """Return whether the values have parted by more than rounding; other settings then are the cause."""
-        before = self._flow.known_noise(value) * math.sqrt(value.num)
+        before *= math.sqrt(value.num)
         eps = epsilon(value.reference.dtype, value.target.dtype)
         return value.l2_error > self._strict * (2.0 * before + eps * value.l2)
 
@@ -167,23 +222,26 @@ class ParameterJudge:
             outputs = (tensor_diff(GRADIENT if inputs.out_of_line else VALUE, shown),)
         return blank_diff(reference, target, inputs, status=status, outputs=outputs, **figures)
 
-    def _of_optimizer(self, diff: OperatorDiff) -> OperatorDiff:
+    def _of_optimizer(self, reference: Call, diff: OperatorDiff) -> OperatorDiff:
         """Name the optimizer: its step is what turned gradients that agree into values that do not."""
-        optimizers = self._memory.optimizers
+        return self._named(diff, *self._memory.optimizers.of(reference.row))
+
+    @staticmethod
+    def _named(diff: OperatorDiff, optimizer: OptimizerPair, group: Group) -> OperatorDiff:
         parameter = ".".join(part for part in (diff.module_path, diff.reference_name) if part)
-        everywhere = bool(optimizers.differences)
+        everywhere = bool(group.differences)
         return replace(
             diff,
             kind="optimizer",
             module_path="" if everywhere else diff.module_path,
             module_type="" if everywhere else diff.module_type,
-            reference_name=optimizers.names[0],
-            target_name=optimizers.names[1],
-            reference_seq=optimizers.seqs[0],
-            target_seq=optimizers.seqs[1],
-            occurrence=0,
-            source=optimizers.sources[1] or diff.source,
-            reference_source=optimizers.sources[0] or diff.reference_source,
-            arguments=optimizers.differences,
+            reference_name=optimizer.names[0],
+            target_name=optimizer.names[1],
+            reference_seq=optimizer.seqs[0],
+            target_seq=optimizer.seqs[1],
+            occurrence=optimizer.occurrence,
+            source=optimizer.sources[1] or diff.source,
+            reference_source=optimizer.sources[0] or diff.reference_source,
+            arguments=group.differences,
             note=f"seen in {parameter}, whose gradient agrees",
         )

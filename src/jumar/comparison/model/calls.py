@@ -7,6 +7,7 @@ An optimizer on one device calls `aten::_foreach_add_` once for all parameters, 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -244,17 +245,63 @@ def argument_differences(reference: Call, target: Call) -> tuple[ArgumentDiff, .
         of_reference, of_target = reference.arguments(), target.arguments()
     except json.JSONDecodeError:
         return ()
-    return tuple(
-        ArgumentDiff(
-            name=name,
-            reference=of_reference.get(name, DEFAULT),
-            target=of_target.get(name, DEFAULT),
-            given=name in of_reference and name in of_target,
-        )
+    values = {
+        name: (of_reference.get(name, DEFAULT), of_target.get(name, DEFAULT))
         for name in {**of_reference, **of_target}
-        if not _ignored(name) and of_reference.get(name, DEFAULT) != of_target.get(name, DEFAULT)
+        if not _ignored(name)
+    }
+    ranks = _rank(reference), _rank(target)
+    return tuple(
+        ArgumentDiff(name=name, reference=first, target=second, given=name in of_reference and name in of_target)
+        for name, (first, second) in values.items()
+        if first != second and not ("dim" in name and _same_dims(first, second, ranks))
     )
+
+
+def _rank(call: Call) -> int:
+    """Return the number of dimensions that a call's `dim` counts: the input's, or a result's that has one more."""
+    return max((len(tensor.shape) for tensor in (*call.inputs.values(), *call.outputs.values())), default=0)
+
+
+def _same_dims(first: Any, second: Any, ranks: tuple[int, int]) -> bool:
+    """Return whether dimensions may be the same ones. Those of two views of the same values with more and with fewer
+    dimensions cannot be compared; the results are."""
+    return ranks[0] != ranks[1] or _counted(first, ranks[0]) == _counted(second, ranks[1])
+
+
+def _counted(dim: Any, rank: int) -> Any:
+    """Return a dimension, or several, counted from the first one."""
+    if isinstance(dim, list):
+        return [_counted(one, rank) for one in dim]
+    return dim + rank if type(dim) is int and dim < 0 else dim
 
 
 def _ignored(name: str) -> bool:
     return name in IGNORED_ARGUMENTS or name.endswith("dtype")
+
+
+def loss_scale(rows: Iterable[CallRow]) -> float:
+    """Return the factor with which a step multiplies its loss before the backward pass; 1 without one.
+
+    It is the value of the single-element tensor that a product outside of all modules takes beside the
+    loss, as `torch.amp.GradScaler` does.
+    """
+    products: dict[int, float] = {}
+    for row in rows:
+        if row.kind == "op" and row.phase == "forward" and row.name == "aten::mul.Tensor" and len(row.inputs) == 2:
+            factor = row.inputs[1]
+            if math.prod(factor.shape) == 1 and factor.mean and math.prod(row.inputs[0].shape) == 1:
+                products[row.inputs[0].storage] = factor.mean
+        elif row.kind == "loss" and row.outputs and row.outputs[0].storage in products:
+            return products[row.outputs[0].storage]
+    return 1.0
+
+
+def brings_in(call: Call, scale: float) -> bool:
+    """Return whether a call brings a loss scale in: a product of single elements, one of which is the scale, or the
+    scale itself."""
+    if scale == 1.0 or call.operator not in {"mul", "full"}:
+        return False
+    tensors = list((call.inputs or call.outputs).values())
+    single = all(math.prod(tensor.shape) == 1 for tensor in tensors)
+    return single and any(tensor.mean == scale for tensor in tensors)

@@ -30,6 +30,8 @@ class StructuralDiff:
     num_reference: int = 0
     """Of `repeated`: how often the reference calls the module."""
     num_target: int = 0
+    explained: str = ""
+    """Why none of the calls is a difference between the programs; empty when one of them is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +92,20 @@ class Shift:
     """Target's step minus reference's step."""
     counts: tuple[int, int] = (1, 1)
     """Backward passes of a step in the reference and in the target."""
+
+
+ShortfallKind = Literal["calls", "inputs", "arguments", "settings", "updates", "shapes", "values", "steps"]
+"""What stands against an agreement: `calls` also parameters and tensors, `updates` the number of optimizer steps,
+`values` results that could not be compared, `steps` also ranks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """One thing that stands against an agreement."""
+
+    kind: ShortfallKind
+    sentence: str
+    """Without its full stop."""
 
 
 @dataclass(slots=True)

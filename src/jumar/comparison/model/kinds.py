@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from jumar.operators import named
+from jumar.operators import named, undefined_outputs
 
 VIEWS = named("aliases")
 """Outputs alias the input; nothing is calculated."""
@@ -22,6 +22,9 @@ TRANSPORT = VIEWS | COPIES
 
 QUERIES = named("query", "to_host")
 """Nothing is calculated: the host asks for a number or a choice."""
+
+CONSTANTS = named("fill", "factory") - named("random")
+"""Nothing is read: outputs hold zeros, ones or a sequence of numbers."""
 
 UNINITIALISED = named("uninitialised")
 """Outputs hold whatever was in memory."""
@@ -60,19 +63,17 @@ CONVOLUTIONS = named("convolution")
 
 SOFTMAXES = named("softmax")
 
+REGION = "region"
+"""Canonical name of a calculation that the two runs make with different operators."""
+
 SCALER_CHECK = "_amp_foreach_non_finite_check_and_unscale"
 """`torch.amp.GradScaler` asks with this operator whether gradients are finite."""
 
 SILENT_WRITES = {"native_batch_norm": ("input.3", "input.4")}
 """Inputs that an operator writes without returning them: running statistics."""
 
-OPAQUE: dict[str, tuple[str, ...]] = {
-    "mkldnn_rnn_layer": ("output.3",),
-    "_cudnn_rnn": ("output.3", "output.4"),
-    "scaled_dot_product_attention": tuple(f"output.{place}" for place in range(2, 9)),
-}
-"""Outputs that are a kernel's own notes for its backward: workspace, packed weights, the generator's state."""
-
+OPAQUE = {name: tuple(f"output.{place}" for place in places) for name, places in undefined_outputs().items()}
+"""Outputs in which elements are not defined, by operator: they are not compared."""
 
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 

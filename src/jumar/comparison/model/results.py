@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
 from jumar.base.findings import Finding
+from jumar.base.lazy import Shown
+from jumar.comparison.model.drift import Drift
 
 Evidence = Literal["tensors", "sketches", "statistics", "hashes", "none"]
 """`tensors`: both recordings hold the values; `sketches`: the distance is estimated, within a known bound;
@@ -17,7 +19,9 @@ OperatorStatus = Literal["agree", "inherited", "diverge", "random", "not-compare
 """`inherited`: the output differs by no more than its inputs explain; `random`: the operator draws random
 numbers and drew others; `not-compared` is never `agree`."""
 
-ComparisonStatus = Literal["agree", "diverge", "incomparable"]
+ComparisonStatus = Literal["agree", "differ", "diverge", "incomparable"]
+"""`diverge`: a value differs by more than rounding explains; `differ`: no value does, but the runs make other calls,
+have other parameters, arguments, shapes, steps or ranks, or too little could be compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +156,8 @@ class UnmatchedCall:
     source: str
     layout_only: bool
     """A view or a copy: devices insert and leave out these freely."""
+    explained: str = ""
+    """Why it is no difference between the programs (`comparison.align.explained`); empty when it is one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,7 +188,49 @@ class RunSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Comparison:
+class Share:
+    """How many of one kind were compared, of how many that the recordings hold in the compared steps."""
+
+    compared: int = 0
+    reference: int = 0
+    target: int = 0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that either recording holds was compared."""
+        return self.compared >= max(self.reference, self.target)
+
+    def of(self, nouns: str) -> str:
+        """Return `3 of the reference's 4 calls`, naming the side or sides of which something is left."""
+        if self.reference == self.target:
+            return f"{self.compared:,} of {self.reference:,} {nouns}"
+        sides = {"the reference's": self.reference, "the target's": self.target}
+        left = " and ".join(f"{side} {num:,}" for side, num in sides.items() if num > self.compared)
+        return f"{self.compared:,} of {left} {nouns}" if left else f"all {self.compared:,} {nouns}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """What was compared."""
+
+    calls: Share = field(default_factory=Share)
+    """Calls of operators (of modules, where no operators were recorded on both sides) that have a partner, or belong to
+    a calculation that the sides make with other calls and whose result was compared."""
+    values: int = 0
+    """Pairs of calls of which values were compared."""
+    gradients: Share = field(default_factory=Share)
+    """Gradients that an optimizer read, one a parameter and step."""
+    parameters: Share = field(default_factory=Share)
+    """Parameters after the optimizer's step, one a parameter and step."""
+    losses: Share = field(default_factory=Share)
+    """Losses of the compared steps."""
+    steps: Share = field(default_factory=Share)
+    """Steps of the compared ranks."""
+    ranks: Share = field(default_factory=Share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison(Shown):
     """The answer to "do these two runs compute the same", and how it is known."""
 
     status: ComparisonStatus
@@ -204,6 +252,12 @@ class Comparison:
     evidence: Evidence
     notes: Sequence[str] = ()
     """What was not compared, one sentence each."""
+    coverage: Coverage = field(default_factory=Coverage)
+    """How much of both recordings was compared."""
+    differences: Sequence[str] = ()
+    """What stands against an agreement beside values, one sentence each (`comparison.verdict.agreement`)."""
+    drifts: Sequence[Drift] = ()
+    """Of each rank whose runs both hold numbers of every step: how far they are apart, and where that began."""
 
     def to_json(self, *, all_operators: bool = False) -> dict[str, Any]:
         """Return plain JSON values; infinities and NaN become "Infinity", "-Infinity" and "NaN".
@@ -211,9 +265,9 @@ class Comparison:
         Of the operators, those that diverge, at most `MAX_JSON_OPERATORS`; all that were kept on request.
         """
         data: dict[str, Any] = {
-            field.name: plain(getattr(self, field.name))
-            for field in fields(self)
-            if field.name not in {"operators", "findings"}
+            one.name: plain(getattr(self, one.name))
+            for one in fields(self)
+            if one.name not in {"operators", "findings"}
         }
         shown = [diff for diff in self.operators if all_operators or diff.status in {"diverge", "random"}]
         data["operators"] = plain(shown if all_operators else shown[:MAX_JSON_OPERATORS])
@@ -234,7 +288,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int | bool):
         return value
     if is_dataclass(value):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        return {one.name: plain(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, dict):
         return {str(key): plain(item) for key, item in value.items()}
     return [plain(item) for item in value]

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from jumar.base.findings import Finding
+from jumar.base.lazy import Shown
 from jumar.comparison.overflow.skips import Skip
 from jumar.recording.schema import CallRow, TensorRow
 
@@ -116,7 +117,7 @@ class Saturation(Sighting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OverflowReport:
+class OverflowReport(Shown):
     """The answer of `find_overflow`: the origins that do harm, the harmless ones, and the findings."""
 
     path: str

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from jumar.base.errors import DeviceError, RecordingError
-from jumar.base.threads import threads
+from jumar.base.process.threads import threads
 from jumar.comparison.measure.arrays import distance
 from jumar.comparison.replay.figures import relative, to_array
 from jumar.comparison.replay.judge import exceeds, own_error, with_control

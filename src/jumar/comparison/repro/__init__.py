@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
     from jumar.comparison.repro.write import Repro, write_repro
@@ -17,3 +17,4 @@ __all__ = ["Repro", "write_repro"]
 _HOME = dict.fromkeys(__all__, "jumar.comparison.repro.write")
 
 __getattr__ = loader(__name__, __all__, _HOME)
+__dir__ = directory(__name__, __all__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from jumar.base.collector import collector_at_rest
 from jumar.base.errors import RecordingError, UsageError
+from jumar.base.process.collector import collector_at_rest
 from jumar.comparison.align.align import align_step
 from jumar.comparison.align.steps import find_offset, losses_alike, offset_shift, step_pairs
 from jumar.comparison.judge.memory import Memory
@@ -17,6 +17,7 @@ from jumar.comparison.model.options import CompareOptions
 from jumar.comparison.model.results import Comparison
 from jumar.comparison.model.settings import setting_differences
 from jumar.comparison.verdict.conclusion import conclude
+from jumar.comparison.verdict.long_runs import judged_with, losses_of_all, take_drift
 from jumar.comparison.walk.evidence import Evidenced, ended
 from jumar.comparison.walk.losses import compare_losses, unjudged_after
 from jumar.comparison.walk.rank_walk import RankWalk
@@ -64,17 +65,17 @@ def compare(
             [opened(floor) for floor in floors],
             lambda pair: tensor_loader(pair.reference, pair.target),
         )
-    for pair in pairs:
-        _compare_rank(found, pair, options, on_progress)
+    if len(pairs) > 1:
+        _compare_ranks(found, pairs, options, on_progress)
+    else:
+        for pair in pairs:
+            _compare_rank(found, pair, options, on_progress)
+    if options.rank_pairs:  # of ranks that are named only these count
+        found.shares["ranks"] = [len(pairs)] * 3
     if len(pairs) > 1 and found.steps:
         from jumar.comparison.walk.ranks import compare_ranks_of_both
 
         compare_ranks_of_both(found, [of_reference for of_reference, _ in pairs])
-    without = found.counts["not-compared"]
-    if without > found.counts.total() / 2:
-        found.notes.append(
-            f"{without:,} of {found.counts.total():,} pairs of calls hold no values that could be compared"
-        )
     return conclude(found)
 
 
@@ -105,8 +106,12 @@ def _is_one_recording(found: Evidenced) -> bool:
 def _common_ranks(found: Evidenced) -> list[RankPair]:
     reference, target = set(found.reference.ranks), set(found.target.ranks)
     if reference != target:
-        found.notes.append(f"ranks {sorted(reference ^ target)} are in one recording only and are not compared")
-    return [(rank, rank) for rank in sorted(reference & target)]
+        sentence = f"ranks {sorted(reference ^ target)} are in one recording only and are not compared"
+        found.notes.append(sentence)
+        found.absent.append(sentence)
+    common = sorted(reference & target)
+    found.shares["ranks"] = [len(common), len(reference), len(target)]
+    return [(rank, rank) for rank in common]
 
 
 def _steps_of(
@@ -121,14 +126,48 @@ def _steps_of(
     return [pair for pair in step_pairs(of_reference, of_target, offset) if first <= pair[0] < end], offset
 
 
-def _note_steps(found: Evidenced, ranks: RankPair, offset: int) -> None:
-    reference, target = set(found.reference.steps(ranks[0])), {step - offset for step in found.target.steps(ranks[1])}
-    if reference != target:
+def _note_steps(found: Evidenced, ranks: RankPair, offset: int, options: CompareOptions) -> None:
+    first, end = options.steps or (0, 1 << 62)
+    sides = (
+        (found.reference, ranks[0], {step for step in found.reference.steps(ranks[0]) if first <= step < end}, 0),
+        (
+            found.target,
+            ranks[1],
+            {step - offset for step in found.target.steps(ranks[1]) if first <= step - offset < end},
+            offset,
+        ),
+    )
+    for number, (_, _, steps, _) in enumerate(sides):
+        found.shares["steps"][number + 1] += len(steps)
+    only = [sides[0][2] - sides[1][2], sides[1][2] - sides[0][2]]
+    if any(only):
         found.notes.append(
-            f"rank {ranks[0]}: steps {_brief(reference ^ target)} are in one recording only and are not compared"
+            f"rank {ranks[0]}: steps {_brief(only[0] | only[1])} are in one recording only and are not compared"
         )
+    for side, steps, (other, rank, _, shift) in zip(("reference", "target"), only, reversed(sides), strict=True):
+        missing = {step for step in steps if not offset and made_none(other, rank, step + shift)}
+        if missing:
+            plural = "step" if len(missing) == 1 else "steps"
+            found.absent.append(f"only the {side} has {plural} {_brief(missing)}")
     if offset:
         found.correspondence.shifts.append(offset_shift(ranks[0], offset))
+
+
+def made_none(run: RecordingLike, rank: int, step: int) -> bool:
+    """Return whether a run that does not hold a step did not make it, as far as is known: it was not asked to record
+    other steps only, no budget left the step out, and the run was not stopped before it, nor does it still go on.
+
+    The second step of a checkpoint is the state of an optimizer, which need not be there.
+    """
+    first, end = run.info.steps or (0, 1 << 62)
+    if not first <= step < end:
+        return False
+    ended = run.ends.get(rank)
+    if ended is None:  # dumps of other tools have no end
+        return bool(run.info.environment.get("format", "checkpoint") != "checkpoint")
+    if any("budget" in sentence for sentence in ended.not_covered):
+        return False
+    return ended.status != "stopped"
 
 
 def _brief(steps: set[int]) -> str:
@@ -136,9 +175,22 @@ def _brief(steps: set[int]) -> str:
     return str(ordered) if len(ordered) <= 6 else f"{ordered[0]} to {ordered[-1]} ({len(ordered)})"
 
 
+def _compare_ranks(
+    found: Evidenced, pairs: Sequence[RankPair], options: CompareOptions, on_progress: Progress | None
+) -> None:
+    """Compare each rank and keep the difference that comes first in the flow of data."""
+    from jumar.comparison.walk.earliest import earliest, put, take
+
+    causes = []
+    for pair in pairs:
+        _compare_rank(found, pair, options, on_progress)
+        causes.append(take(found, pair))
+    put(found, earliest(found, causes))
+
+
 def _compare_rank(found: Evidenced, ranks: RankPair, options: CompareOptions, on_progress: Progress | None) -> None:
     steps, offset = _steps_of(found, found.target, ranks, options)
-    _note_steps(found, ranks, offset)
+    _note_steps(found, ranks, offset, options)
     walk = RankWalk(found.reference, found.target, ranks, options, floor=found.floor)
     for number, (step, other) in enumerate(steps):
         apart = benign_skip(found.skipped, ranks[0]) is not None
@@ -148,13 +200,16 @@ def _compare_rank(found: Evidenced, ranks: RankPair, options: CompareOptions, on
             )
             break
         walk.take_into(found, step, other, is_first=number == 0)
+        found.shares["steps"][0] += 1
         if on_progress is not None:
             on_progress(number + 1, len(steps))
-    reference = found.reference.losses(ranks[0])
-    target = [(step - offset, loss) for step, loss in found.target.losses(ranks[1])]
+    drift = take_drift(found, ranks, offset, options.steps)
+    reference = losses_of_all(found.reference.losses(ranks[0]), drift, 0)
+    target = losses_of_all([(step - offset, loss) for step, loss in found.target.losses(ranks[1])], drift, 1)
     cut = next((shift.counts for shift in found.correspondence.shifts if shift.kind == "micro-steps"), (1, 1))
     losses = compare_losses(reference, losses_alike(reference, target, cut), ranks[0], found.coarsest)
-    found.losses.extend(unjudged_after(losses, benign_skip(found.skipped, ranks[0])))
+    losses = unjudged_after(losses, benign_skip(found.skipped, ranks[0]))
+    found.losses.extend(judged_with(found, losses, drift))
 
 
 def measure_floor(

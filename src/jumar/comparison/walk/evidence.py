@@ -9,12 +9,14 @@ from typing import get_args
 from jumar.comparison.measure.leaves import Leaf
 from jumar.comparison.measure.records import Operators
 from jumar.comparison.measure.tolerance import NoiseFloor
-from jumar.comparison.model.correspondence import Correspondence
+from jumar.comparison.model.correspondence import Correspondence, Shortfall
+from jumar.comparison.model.drift import Drift
 from jumar.comparison.model.options import CompareOptions
 from jumar.comparison.model.results import Evidence, LossPair, OperatorDiff, RunSummary, UnmatchedCall
 from jumar.comparison.model.settings import SettingDiff
 from jumar.comparison.walk.skipped_updates import SkippedUpdate
 from jumar.comparison.walk.step_walk import StepOutcome
+from jumar.comparison.walk.tally import Tally
 from jumar.recording.reader import RecordingLike
 
 
@@ -29,8 +31,6 @@ class Evidenced:
     counts: Counter[str] = field(default_factory=Counter)
     unmatched_reference: list[UnmatchedCall] = field(default_factory=list)
     unmatched_target: list[UnmatchedCall] = field(default_factory=list)
-    num_unmatched: int = 0
-    """Calls without a partner on either side, views and copies left out."""
     losses: list[LossPair] = field(default_factory=list)
     steps: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -45,6 +45,16 @@ class Evidenced:
     kinds: set[str] = field(default_factory=set)
     skipped: list[SkippedUpdate] = field(default_factory=list)
     """Updates that only one run made."""
+    tally: Tally = field(default_factory=Tally)
+    """How much of the recordings was compared."""
+    shares: dict[str, list[int]] = field(default_factory=lambda: {"steps": [0, 0, 0], "ranks": [0, 0, 0]})
+    """Steps and ranks: compared, in the reference, in the target."""
+    absent: list[str] = field(default_factory=list)
+    """Steps and ranks that only one run has, though nobody asked for fewer; one sentence each."""
+    against: list[Shortfall] = field(default_factory=list)
+    """What stands against an agreement where no value does."""
+    drifts: list[Drift] = field(default_factory=list)
+    """Of each rank whose runs both have a history: all steps."""
     correspondence: Correspondence = field(default_factory=Correspondence)
     """Structure, names, steps, ranks: what is known beside the values."""
 
@@ -62,6 +72,8 @@ def incomparable(found: Evidenced) -> str:
     if not found.steps:
         return f"the recordings have no {'level in common (operators or modules)' if found.kinds else 'step in common'}"
     compared = sum(found.counts[status] for status in ("agree", "inherited", "diverge", "random"))
+    num_extra = sum(map(len, found.tally.extra))
+    noun = "calls" if found.tally.has_inputs else "tensors"
     reasons = (
         *(
             (recording.info.values == "none", f"the {side} holds no values (recorded with --values none)")
@@ -72,8 +84,8 @@ def incomparable(found: Evidenced) -> str:
             "one recording holds hashes only, the other one none",
         ),
         (
-            found.num_unmatched > FOREIGN * found.counts.total(),
-            f"{found.num_unmatched:,} calls have no partner and {found.counts.total():,} have one, "
+            num_extra > FOREIGN * found.tally.num_pairs,
+            f"{num_extra:,} {noun} have no partner and {found.tally.num_pairs:,} have one, "
             "so these are not runs of one program",
         ),
         (not compared and not found.leaves, "the recordings hold no values to compare"),
@@ -139,7 +151,6 @@ def collect(found: Evidenced, outcome: StepOutcome, step: int, *, is_first: bool
         (found.unmatched_target, outcome.unmatched_target),
     ):
         kept.extend(new[: MAX_UNMATCHED - len(kept)])
-        found.num_unmatched += sum(not call.layout_only for call in new)
     leaves = _leaves_that_matter(outcome, is_first=is_first)
     if leaves and not ended(found):
         found.leaves, found.leaves_step = leaves, step

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -98,6 +99,37 @@ def _equal(reference: TensorRow, target: TensorRow) -> bool:
     if reference.sketch and target.sketch and reference.l2:
         return relative_l2(reference.sketch, target.sketch, reference.l2) <= SAME
     return same_figures(reference, target)
+
+
+def carried_from(leaf: Leaf, step: AlignedStep, before: tuple[Sequence[CallRow], Sequence[CallRow]]) -> str:
+    """Return in words which calls of the step before made a leaf, where each side reads what another call made.
+
+    The leaf then is no data: one script hands on another tensor than the other. Empty where that is not seen. `before`
+    are the rows of the step before on both sides.
+    """
+    found = next(_pairs_of(leaf, step), None)
+    if found is None or math.prod(found[1].shape) <= 1:
+        return ""
+    makers = [_maker(tensor, rows) for tensor, rows in zip(found[1:], before, strict=True)]
+    one, other = makers
+    if one is None or other is None or _known_as(one) == _known_as(other):
+        return ""
+    first, second = (f"{row.name}{f' ({row.source})' if row.source else ''}" for row in (one, other))
+    return f"the reference reads what {first} made in the step before, and the target what {second} made"
+
+
+def _maker(tensor: TensorRow, rows: Sequence[CallRow]) -> CallRow | None:
+    """Return the first call that made these values; None where there is none."""
+    made = (row for row in rows if row.kind == "op" and any(_is_the_same(tensor, output) for output in row.outputs))
+    return next(made, None)
+
+
+def _is_the_same(tensor: TensorRow, output: TensorRow) -> bool:
+    return output.shape == tensor.shape and output.dtype == tensor.dtype and _equal(tensor, output)
+
+
+def _known_as(row: CallRow) -> tuple[str, str, str, int]:
+    return row.name, row.module_path, row.phase, row.occurrence
 
 
 def transposed_parameters(step: AlignedStep) -> list[str]:

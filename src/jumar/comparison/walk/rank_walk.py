@@ -16,15 +16,20 @@ from jumar.comparison.measure.loading import tensor_loader
 from jumar.comparison.measure.tolerance import NoiseFloor
 from jumar.comparison.model.calls import Call
 from jumar.comparison.model.correspondence import Correspondence, HyperparameterDiff
+from jumar.comparison.model.held import held
 from jumar.comparison.model.options import CompareOptions
 from jumar.comparison.model.results import OperatorDiff
 from jumar.comparison.walk.evidence import MAX_STRUCTURE, Evidenced, collect, ended
 from jumar.comparison.walk.losses import loss_tolerance
-from jumar.comparison.walk.origins import batch_elsewhere, relation, transposed_parameters
+from jumar.comparison.walk.origins import batch_elsewhere, carried_from, relation, transposed_parameters
 from jumar.comparison.walk.skipped_updates import skipped_update, without_backward
 from jumar.comparison.walk.step_walk import StepOutcome, compare_step
+from jumar.comparison.walk.tally import LeftOut
 from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow, StepInfo
+
+OF_THE_HOST = frozenset({"python", "numpy"})
+"""Generators that every process seeds otherwise. Their states mean something only where the program draws from them."""
 
 
 @runtime_checkable
@@ -64,6 +69,8 @@ class RankWalk:
             found.coarsest = self._memory.coarsest
         judge_gradients(outcome, aligned, self._memory.num_steps - 1, found.coarsest)
         collect(found, outcome, step, is_first=is_first, options=self._options)
+        if outcome.kind != "none":
+            found.tally.add(aligned, outcome, rows, lambda: self._left_out(step, other, rows))
         known = found.correspondence
         known.structure.extend(aligned.structure[: MAX_STRUCTURE - len(known.structure)])
         self._note_hyperparameters(known, step)
@@ -73,7 +80,16 @@ class RankWalk:
         if skipped is not None and not before:
             found.skipped.append(skipped)
         if not before and (found.leaves or found.random):
-            self._explain(found, aligned, other)
+            self._explain(found, aligned, step, other)
+
+    def _left_out(self, step: int, other: int, rows: tuple[Sequence[CallRow], Sequence[CallRow]]) -> LeftOut:
+        """Return what budgets left out of the step on each side, and what dumps of other tools cannot hold."""
+        runs = zip((self._reference, self._target), (step, other), self._ranks, strict=True)
+        infos = [run.step_info(*at).not_kept if isinstance(run, HasStepInfo) else () for run, *at in runs]
+        first, second = (any(what.startswith(("rows of operators", "all rows")) for what in info) for info in infos)
+        both = self._reference.info, self._target.info
+        kinds = held(both[0], both[1], rows[0]), held(both[1], both[0], rows[1])
+        return LeftOut((first, second), any(infos), kinds)
 
     def _rows(self, step: int, other: int) -> tuple[list[CallRow], list[CallRow]]:
         return self._reference.rows(step, self._ranks[0]), self._target.rows(other, self._ranks[1])
@@ -98,32 +114,52 @@ class RankWalk:
         target = _generators(self._target, other, self._ranks[1])
         common = sorted(reference.keys() & target.keys())
         known.generators |= {
-            name: (reference[name], target[name]) for name in common if reference[name] != target[name]
+            name: (reference[name], target[name])
+            for name in common
+            if reference[name] != target[name] and (name not in OF_THE_HOST or self._drew_from(name))
         }
 
-    def _note_hyperparameters(self, known: Correspondence, step: int) -> None:
-        optimizers = self._memory.optimizers
-        names = {diff.name for diff in known.hyperparameters}
-        new = [(diff.name, diff.reference, diff.target) for diff in optimizers.differences]
-        if optimizers.names[0] != optimizers.names[1]:
-            new.insert(0, ("class", *optimizers.names))
-        known.hyperparameters.extend(
-            HyperparameterDiff(
-                step=step,
-                rank=self._ranks[0],
-                optimizer=optimizers.names[1],
-                name=name,
-                reference=of_reference,
-                target=of_target,
-                source=optimizers.sources[1],
-            )
-            for name, of_reference, of_target in new
-            if name not in names
+    def _drew_from(self, generator: str) -> bool:
+        """Return whether a run drew from a generator in its recorded steps: its state changed.
+
+        The first step does not count: a script seeds its generators within it.
+        """
+        return any(
+            len({_generators(run, step, rank).get(generator) for step in run.steps(rank)[1:]}) > 1
+            for run, rank in zip((self._reference, self._target), self._ranks, strict=True)
         )
 
-    def _explain(self, found: Evidenced, aligned: AlignedStep, other: int) -> None:
+    def _note_hyperparameters(self, known: Correspondence, step: int) -> None:
+        names = {(diff.optimizer, diff.name) for diff in known.hyperparameters}
+        for pair in self._memory.optimizers.pairs:
+            new = [(diff.name, diff.reference, diff.target) for diff in pair.group(None).differences]
+            if pair.names[0] != pair.names[1]:
+                new.insert(0, ("class", *pair.names))
+            known.hyperparameters.extend(
+                HyperparameterDiff(
+                    step=step,
+                    rank=self._ranks[0],
+                    optimizer=pair.names[1],
+                    name=name,
+                    reference=of_reference,
+                    target=of_target,
+                    source=pair.sources[1],
+                )
+                for name, of_reference, of_target in new
+                if (pair.names[1], name) not in names
+            )
+            names |= {(pair.names[1], name) for name, _, _ in new}
+
+    def _explain(self, found: Evidenced, aligned: AlignedStep, step: int, other: int) -> None:
         """Find out how data or parameters that differ are related, or with what state others were drawn."""
         known = found.correspondence
+        if found.leaves and (words := self._carried(found, aligned, step, other)):
+            read = found.leaves[0].call.row.seq
+            diff = next((diff for diff in found.operators if (diff.step, diff.reference_seq) == (step, read)), None)
+            if diff is not None:
+                found.leaves, found.random = [], None
+                found.first = replace(diff, status="diverge", note=words)
+                return
         if found.leaves:
             first = found.leaves[0]
             words = relation(first, aligned, self._load)
@@ -137,6 +173,14 @@ class RankWalk:
         elif found.random is not None:
             seqs = found.random.reference_seq, found.random.target_seq
             known.drawn_from = (_state(aligned.reference, seqs[0]), _state(aligned.target, seqs[1]))
+
+    def _carried(self, found: Evidenced, aligned: AlignedStep, step: int, other: int) -> str:
+        """Return which calls of the step before made the first leaf, where they are not the same on both sides."""
+        runs = (self._reference, self._ranks[0], step - 1), (self._target, self._ranks[1], other - 1)
+        if found.leaves[0].role != "data" or any(at not in run.steps(rank) for run, rank, at in runs):
+            return ""
+        reference, target = (run.rows(at, rank) for run, rank, at in runs)
+        return carried_from(found.leaves[0], aligned, (reference, target))
 
 
 def _generators(recording: RecordingLike, step: int, rank: int) -> dict[str, str]:

@@ -25,6 +25,11 @@ Side = Literal["reference", "target"]
 Named = dict[str, TensorRow]
 
 
+def is_collective(name: str) -> bool:
+    """Return whether an operator makes ranks hold the same."""
+    return any(word in name for word in COLLECTIVES)
+
+
 @dataclass(frozen=True, slots=True)
 class RankState:
     """What one rank holds in one step."""
@@ -51,7 +56,7 @@ def state_of(rows: Sequence[CallRow]) -> RankState:
         updated = {tensor.storage for row in updates for tensor in row.outputs}
         gradients = _gradients(updates, updated, rows)
     start, data = _read_from_outside(rows, updated)
-    collectives = Counter(row.name for row in rows if any(word in row.name for word in COLLECTIVES))
+    collectives = Counter(row.name for row in rows if is_collective(row.name))
     return RankState(start, gradients, end, data, collectives)
 
 

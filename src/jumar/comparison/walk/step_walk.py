@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from jumar.comparison.align.align import AlignedStep, Pair
-from jumar.comparison.align.structure import unmatched
 from jumar.comparison.judge.flow import Flow, Side
 from jumar.comparison.judge.judge import Judge, Judgement
 from jumar.comparison.judge.memory import Memory
@@ -18,7 +18,11 @@ from jumar.comparison.measure.records import Operators, Postponed
 from jumar.comparison.model.calls import Call
 from jumar.comparison.model.kinds import EXACT
 from jumar.comparison.model.results import OperatorDiff, OperatorStatus, UnmatchedCall
-from jumar.comparison.walk.blame import Suspicion, blame, drew_others
+
+if TYPE_CHECKING:
+    from jumar.comparison.walk.blame import Suspicion
+    from jumar.comparison.walk.shapes import Shapes
+    from jumar.comparison.walk.updates import Updates
 
 
 @dataclass(slots=True)
@@ -37,6 +41,8 @@ class StepOutcome:
     num_leaves_before_first: int = 0
     nonfinite: OperatorDiff | None = None
     """First operator with more NaN or Inf elements in its output on one side, its inputs being alike."""
+    unseen_regions: list[OperatorDiff] = field(default_factory=list)
+    """Calculations that the sides make with other calls, whose result could not be compared."""
     kind: Literal["op", "module", "none"] = "none"
 
 
@@ -51,17 +57,36 @@ def compare_step(step: AlignedStep, load: Load, *, tolerance_scale: float, memor
         return outcome
     flow = Flow(step.reference, step.target)
     flow.enabled = flow.enabled and step.kind == "op"
+    parameters = parameter_storages(step.reference)
     walk = _Walk(
         outcome,
-        Judge(flow, parameter_storages(step.reference), load, memory, tolerance_scale),
+        Judge(flow, parameters, load, memory, tolerance_scale),
         ParameterJudge(flow, memory, load, tolerance_scale),
         memory,
         {id(call) for call in step.reference},
+        _updates(step, memory, flow),
+        step.explained,
+        step.pairs,
+        parameters,
     )
     for pair in step.pairs:
         walk.take(pair)
     walk.end()
+    if outcome.first is not None and memory.optimizers.pairs:
+        from jumar.comparison.walk.updates import traced_to_optimizer, traced_to_write
+
+        outcome.first = traced_to_write(traced_to_optimizer(outcome.first, memory.optimizers, step.reference), step)
     return outcome
+
+
+def _updates(step: AlignedStep, memory: Memory, flow: Flow) -> Updates | None:
+    """Return the updates of the step; None where calculations do not go on after the first optimizer's."""
+    first = min((pair.seqs[0] or 0 for pair in memory.optimizers.pairs), default=None)
+    if first is None or not any(call.row.seq > first and call.row.phase != "optimizer" for call in step.reference):
+        return None
+    from jumar.comparison.walk.updates import Updates
+
+    return Updates(step.pairs, memory.optimizers, flow)
 
 
 @dataclass(slots=True)
@@ -74,11 +99,24 @@ class _Walk:
     memory: Memory
     of_reference: set[int]
     """Identities of the reference's calls."""
+    updates: Updates | None
+    """What optimizers write that calls of the step read."""
+    explained: Mapping[int, str]
+    """Why calls without a partner are no difference between the programs, by their identities."""
+    pairs: Sequence[Pair]
+    parameter_storages: frozenset[int]
+    shapes: Shapes | None = None
+    """Tensors of other sizes; None while there are none."""
     suspicion: Suspicion | None = None
     kept: list[OperatorDiff | Postponed] = field(default_factory=list)
+    seen: set[int] = field(default_factory=set)
+    """Regions of which a result was compared, by the identity of their members."""
+    unseen: dict[int, OperatorDiff] = field(default_factory=dict)
+    """Regions with a result that could not be compared."""
 
     def end(self) -> None:
         """Decide what had to wait for the end of the step."""
+        self.outcome.unseen_regions = [diff for region, diff in self.unseen.items() if region not in self.seen]
         self.outcome.operators = Operators(self.kept)
         if self.suspicion is not None and self.suspicion.is_confirmed:
             self.outcome.first, self.outcome.random = self.suspicion.diff, self.suspicion.random
@@ -125,20 +163,28 @@ class _Walk:
                 self.suspicion.hand_on(call)
         if pair.region:
             return  # inside a region that is compared at its border
+        from jumar.comparison.align.structure import unmatched
+
         outcome = self.outcome
         alone = outcome.unmatched_target if pair.reference is None else outcome.unmatched_reference
-        alone.append(unmatched(call))
+        alone.append(unmatched(call, self.explained.get(id(call), "")))
 
     def _pair(self, pair: Pair, reference: Call, target: Call) -> None:
+        if self.updates is not None:
+            self._judge_updates(self.updates, reference, target)
         agreements = None if pair.region or self.suspicion is not None else self.operators.agreements
         if agreements is not None and (agreement := agreements.of(reference, target)):
             self.kept.append(agreement)
             return
         judge = self.parameters if reference.row.kind == "parameter" else self.operators
         judged = judge.pair(reference, target)
+        if not pair.region and _sizes_differ(reference, target):
+            self._note_sizes(reference, target, judged)
         if pair.region:
             judged.diff = _of_region(judged.diff, pair)
         outcome, diff = self.outcome, judged.diff
+        if pair.region:
+            self._note_border(pair, diff)
         if judged.earlier is not None and outcome.first is None:
             outcome.first = judged.earlier
         outcome.leaves.extend(judged.inputs.leaves)
@@ -155,6 +201,34 @@ class _Walk:
             outcome.nonfinite = diff
         self.kept.append(diff)
 
+    def _note_sizes(self, reference: Call, target: Call, judged: Judgement) -> None:
+        """Follow tensors of other sizes; name where they come from once a call calculates with them."""
+        if self.shapes is None:
+            from jumar.comparison.walk.shapes import Shapes
+
+            self.shapes = Shapes(self.pairs, self.parameter_storages)
+        origin = self.shapes.see(reference, target, judged)
+        if origin is None or self.outcome.first is not None:
+            return
+        if origin.leaf is not None and origin.leaf not in self.outcome.leaves:
+            self.outcome.leaves.append(origin.leaf)
+        elif origin.diff is not None:
+            self.outcome.num_leaves_before_first = len(self.outcome.leaves)
+            self.outcome.first = replace(origin.diff, status="diverge")
+
+    def _judge_updates(self, updates: Updates, reference: Call, target: Call) -> None:
+        for update, name in updates.read_by(reference, target):
+            found = self.parameters.read(update, name, (reference, target))
+            if found is not None and self.outcome.first is None:
+                self.outcome.first = found
+
+    def _note_border(self, pair: Pair, diff: OperatorDiff) -> None:
+        """Note whether a result of a region could be compared."""
+        if diff.status == "not-compared":
+            self.unseen.setdefault(id(pair.members), diff)
+        else:
+            self.seen.add(id(pair.members))
+
     def _leaves_explain(self, judged: Judgement) -> bool:
         """Return whether values from outside the step explain the difference: any of them in the first step, later
         those that differ by more than training on two devices makes them drift."""
@@ -164,11 +238,15 @@ class _Walk:
         """Return whether the divergence may be one of order only; the first such is kept until the step is over."""
         if judged.inputs.out_of_line is None or reference.row.kind != "op":
             return False
+        from jumar.comparison.walk.blame import blame
+
         blamed = blame(judged, self.of_reference)
         if blamed.status != "diverge":
             return False
         if self.suspicion is None or not self.suspicion.open:
             read = reference.inputs.get(judged.inputs.out_of_line[0])
+            from jumar.comparison.walk.blame import Suspicion
+
             self.suspicion = Suspicion(
                 blamed,
                 len(self.outcome.leaves),
@@ -182,6 +260,8 @@ class _Walk:
     def _blamed(self, judged: Judgement) -> OperatorDiff:
         """Note the divergence, of the pair or of calls before it; return what is left to say of the pair."""
         outcome, diff = self.outcome, judged.diff
+        from jumar.comparison.walk.blame import blame
+
         blamed = blame(judged, self.of_reference)
         if blamed is not diff:
             self.kept.append(blamed)
@@ -193,6 +273,16 @@ class _Walk:
         return diff
 
 
+def _sizes_differ(reference: Call, target: Call) -> bool:
+    """Return whether a tensor of the pair has another shape in the target."""
+    for first, second in ((reference.inputs, target.inputs), (reference.outputs, target.outputs)):
+        for name, tensor in first.items():
+            other = second.get(name)
+            if other is not None and other.shape != tensor.shape:
+                return True
+    return False
+
+
 def _regrouped(diff: OperatorDiff) -> OperatorDiff:
     """Return a comparison of a step in which no difference lasts."""
     if diff.status != "diverge":
@@ -201,9 +291,21 @@ def _regrouped(diff: OperatorDiff) -> OperatorDiff:
 
 
 def _of_region(diff: OperatorDiff, pair: Pair) -> OperatorDiff:
-    """Return the judgement of a region's result in words of the region: random where it drew other numbers."""
+    """Return the judgement of a region's result in words of the region: random where it drew other numbers.
+
+    The calls that leave the result may be of different calculations, so that their arguments say nothing of a result
+    that agrees.
+    """
+    from jumar.comparison.walk.blame import drew_others
+
     status: OperatorStatus = "random" if diff.status == "diverge" and drew_others(*pair.members) else diff.status
-    return replace(diff, status=status, note="; ".join(filter(None, (diff.note, pair.region))))
+    if status == "diverge" and not pair.certain:
+        # NOTE: in the backward of a layer that is taken apart the terms of a sum have one size, and which of them the
+        # other side's result stands for is a guess. Their sums, the gradients, are compared.
+        note = f"one of several results of this size; {pair.region}"
+        return replace(diff, status="not-compared", arguments=(), note=note)
+    arguments = diff.arguments if status == "diverge" else ()
+    return replace(diff, status=status, arguments=arguments, note="; ".join(filter(None, (diff.note, pair.region))))
 
 
 def _note_random(outcome: StepOutcome, diff: OperatorDiff) -> None:

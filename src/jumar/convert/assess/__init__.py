@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
     from jumar.convert.assess.emulator import EmulatorCoverage, GroupCoverage, Refused, assess_emulator
@@ -40,3 +40,4 @@ _HOMES = {
 }
 
 __getattr__ = loader(__name__, __all__, _HOMES)
+__dir__ = directory(__name__, __all__)

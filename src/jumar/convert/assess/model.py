@@ -53,6 +53,8 @@ class Assessment:
     kind: Literal["source", "recording"]
     soc: str
     torch_version: str
+    release_origin: str
+    """Where `torch_version` comes from: `as asked`, `that of the torch 2.13.0 installed here`."""
     rows: tuple[Row, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...] = ()

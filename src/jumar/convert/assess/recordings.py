@@ -13,7 +13,7 @@ from jumar.convert.assess.subject import Assessed
 from jumar.recording import CallRow, Recording
 from jumar.recording.schema import split_source
 from jumar.soc import DEFAULT_SOC
-from jumar.soc.support import SupportTables
+from jumar.soc.support import SupportTables, chosen
 
 API_HOMES = ("torch.", "torch.nn.functional.", "torch.Tensor.")
 """Where the public API of an operator's name is looked up for its dtype limits."""
@@ -29,7 +29,7 @@ class _Calls:
 
 
 def assess_recording(
-    recording: str | Path | Recording, soc: str | None = None, torch_version: str = "2.13"
+    recording: str | Path | Recording, soc: str | None = None, torch_version: str | None = None
 ) -> Assessment:
     """Assess the operators of a recording, all its steps and ranks together.
 
@@ -38,7 +38,8 @@ def assess_recording(
     Raises RecordingError for a folder that is no recording, DeviceError for an unknown SoC or version.
     """
     opened = recording if isinstance(recording, Recording) else Recording.open(recording)
-    tables = SupportTables.load(soc or opened.info.soc or DEFAULT_SOC, torch_version)
+    release = chosen(torch_version)
+    tables = SupportTables.load(soc or opened.info.soc or DEFAULT_SOC, release.name)
     calls: dict[str, _Calls] = defaultdict(_Calls)
     num_on_host = 0
     is_accelerated = not opened.info.device.startswith("cpu")
@@ -56,6 +57,7 @@ def assess_recording(
         kind="recording",
         soc=tables.soc.name,
         torch_version=tables.torch_version,
+        release_origin=release.origin,
         rows=rows,
         findings=findings(OF_RECORDING, Assessed(rows, tables)),
         notes=(*_notes(opened, num_on_host, bool(rows)), *opened.warnings),

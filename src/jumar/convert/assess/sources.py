@@ -16,9 +16,11 @@ from jumar.convert.assess.model import Assessment, Row
 from jumar.convert.assess.rules import OF_SOURCE, findings
 from jumar.convert.assess.rules.unreadable_source import RULE as UNREADABLE
 from jumar.convert.assess.subject import Assessed
+from jumar.convert.assess.triton_kernels import Kernel, triton_kernels
+from jumar.convert.rules.residue.other_release import RefusedCall, refused_calls
 from jumar.convert.syntax.source import Source, SourceError, parse
 from jumar.soc import DEFAULT_SOC
-from jumar.soc.support import ApiSupport, SupportTables
+from jumar.soc.support import ApiSupport, SupportTables, chosen
 from jumar.soc.support.data import tensor_methods
 
 ROOTS = ("torch.", "torch_npu.")
@@ -37,7 +39,7 @@ class _Usage:
 
 
 def assess_source(
-    files: str | Path | Iterable[str | Path], soc: str = DEFAULT_SOC, torch_version: str = "2.13"
+    files: str | Path | Iterable[str | Path], soc: str = DEFAULT_SOC, torch_version: str | None = None
 ) -> Assessment:
     """Assess a script, every `*.py` of a folder, or the given files.
 
@@ -45,13 +47,16 @@ def assess_source(
     when a file that was named does not parse, and DeviceError for an unknown SoC or version. A file of
     a folder that does not parse becomes a finding, and the others are assessed.
     """
-    tables = SupportTables.load(soc, torch_version)
+    release = chosen(torch_version)
+    tables = SupportTables.load(soc, release.name)
     given = [Path(files)] if isinstance(files, (str, Path)) else [Path(file) for file in files]
     if not given:
         raise InputError("an assessment needs at least one file; got none: name a script or a folder.")
     root = _root(given)
     usages: list[_Usage] = []
-    unreadable: list[Finding] = []
+    kernels: list[Kernel] = []
+    refused: list[RefusedCall] = []
+    others: list[Finding] = []
     num_read = 0
     for path, is_named in _expand(given):
         shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
@@ -60,22 +65,35 @@ def assess_source(
         except SourceError as error:
             if is_named:
                 raise ScriptError(_does_not_parse(path, error)) from error
-            unreadable.append(UNREADABLE.finding(_does_not_parse(Path(shown), error), where=_error_place(shown, error)))
+            others.append(UNREADABLE.finding(_does_not_parse(Path(shown), error), where=_error_place(shown, error)))
             continue
         except OSError as error:
             raise InputError(f"{path} must be readable; got {error.strerror}: check its permissions.") from error
         num_read += 1
         usages += _usages(source)
+        kernels += triton_kernels(source)
+        refused += refused_calls(source, release.name)
+        from jumar.convert.assess.own_kernels import own_kernels
+
+        others += own_kernels(source, release.name)
     rows = _rows(usages, tables)
+    nothing = {"changed_call": not refused, "triton_kernel_limit": not kernels}
+    rules = [rule for rule in OF_SOURCE if not nothing.get(rule)]
     return Assessment(
         subject=str(given[0]) if len(given) == 1 else str(root),
         kind="source",
         soc=tables.soc.name,
         torch_version=tables.torch_version,
+        release_origin=release.origin,
         rows=rows,
-        findings=(*findings(OF_SOURCE, Assessed(rows, tables)), *unreadable),
+        findings=_in_order([*findings(rules, Assessed(rows, tables, kernels, refused)), *others]),
         notes=_notes(num_read, tables),
     )
+
+
+def _in_order(found: Sequence[Finding]) -> tuple[Finding, ...]:
+    """Return findings, the most severe first."""
+    return tuple(sorted(found, key=lambda finding: -finding.severity))
 
 
 def _root(given: Sequence[Path]) -> Path:

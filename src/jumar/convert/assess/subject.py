@@ -7,15 +7,20 @@ from dataclasses import dataclass
 
 from jumar.base.findings import Json, Location
 from jumar.convert.assess.model import Row
+from jumar.convert.assess.triton_kernels import Kernel
+from jumar.convert.rules.residue.other_release import RefusedCall
 from jumar.soc.support import SupportTables
 
 
 @dataclass(frozen=True, slots=True)
 class Assessed:
-    """The rows of one assessment, and the tables of the SoC that decided their status."""
+    """The rows of one assessment, the tables of the SoC that decided their status, and a source's Triton kernels."""
 
     rows: Sequence[Row]
     tables: SupportTables
+    kernels: Sequence[Kernel] = ()
+    refused: Sequence[RefusedCall] = ()
+    """Calls with arguments that the release does not take."""
 
 
 MAX_PLACES = 20

@@ -28,6 +28,17 @@ SKIPPED_FOLDERS = frozenset(
 _NOTED = SKIPPED_FOLDERS & {".venv", "venv", "node_modules", "site-packages", "dist-packages"}
 """The folders among them that are reported when they are left out."""
 
+_PORT_MARKER = ".jumar-port"
+"""The file by which `jumar port` marks its output."""
+
+_OUTPUTS = ("_msft", "_msft_multi")
+"""Endings of the folders that conversions make, Jumar's and GPU2Ascend's."""
+
+_REPORTS = frozenset(
+    {"msFmkTranspltlog.txt", "change_list.csv", "unsupported_op.xlsx", "findings.json", "changes.patch"}
+)
+"""Files that conversions write into them."""
+
 _MAX_NAMED = 20
 
 UNFINISHED = ".jumar-partial-"
@@ -131,7 +142,9 @@ def _reason_to_skip(name: str, inside: Set[str]) -> str | None:
         return "it holds installed packages" if name in _NOTED else ""
     if "pyvenv.cfg" in inside or "conda-meta" in inside:
         return "it is a virtual environment"
-    if name.endswith("_msft") and {"findings.json", "changes.patch"} <= inside:
+    if _PORT_MARKER in inside:
+        return "it is the output of jumar port"
+    if name.endswith(_OUTPUTS) and inside & _REPORTS:
         return "it is the output of an earlier conversion"
     return None
 

@@ -15,11 +15,11 @@ from typing import TypeVar
 
 from jumar.base.findings import Finding
 from jumar.base.host import usable_cores
+from jumar.base.process.pool import Lost, run
 from jumar.convert.disk.cache import user_cache
 from jumar.convert.disk.memory import Memory
 from jumar.convert.disk.walk import shown
 from jumar.convert.engine.file import convert_file, triggers, untouched
-from jumar.convert.engine.pool import Lost, run
 from jumar.convert.facts.gathering import gather
 from jumar.convert.facts.python import Summary, summarise
 from jumar.convert.files import is_python

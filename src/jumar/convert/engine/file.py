@@ -6,8 +6,8 @@ from __future__ import annotations
 
 import functools
 
-from jumar.base.collector import collector_at_rest
 from jumar.base.findings import Finding
+from jumar.base.process.collector import collector_at_rest
 from jumar.convert.files import is_python, kind_of
 from jumar.convert.files.draft.python_engine import hand_in
 from jumar.convert.model.edits import EditSet, Proposal, to_finding
@@ -19,7 +19,10 @@ from jumar.convert.rules.order import in_order, rules_by_code, steps
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.subject.ignores import Ignores, skip_of
 from jumar.convert.rules.subject.triggers import Triggers
+from jumar.convert.rules.tree.cuda_unresolved import RULE as UNRESOLVED
+from jumar.convert.rules.tree.cuda_unresolved import unresolved
 from jumar.convert.rules.tree.unparsable_source import report, sentence
+from jumar.convert.syntax.residue import python_residues
 from jumar.convert.syntax.source import Source, SourceError, parse
 
 
@@ -95,9 +98,14 @@ def _convert(source: Source, options: ConvertOptions, project: ProjectFacts, sil
     edits = EditSet()
     wanted = [proposal for proposal in context.proposals if not ignores.ignores(proposal)]
     findings = [_apply(proposal, edits, source, options) for proposal in wanted]
-    findings += ignores.unused(source.path, options, (rules_by_code()[step.code] for step in in_order()))
+    after_text = edits.apply(source.text.text)
+    if options.checks(UNRESOLVED):
+        places = (source.text, source.path, python_residues(after_text), edits.made, tuple(findings))
+        findings += unresolved(*places, context.closed, ignores.silences, ignores.silenced)
+    ran = [UNRESOLVED, *(rules_by_code()[step.code] for step in in_order())]
+    findings += ignores.unused(source.path, options, ran)
     findings.sort(key=lambda finding: (finding.where.line or 0, finding.where.column or 0, finding.code))
-    after = source.text.encode(edits.apply(source.text.text))
+    after = source.text.encode(after_text)
     before = source.text.data
     if len(edits) and not _parses(after) and _parses(before):
         raise AssertionError(f"the edits of {source.path} do not parse")

@@ -1,36 +1,50 @@
-"""Finds the modules beside a script that it imports, without running it."""
+"""Finds the modules of the project that a script imports, without running it: `local_modules`."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from jumar.base.errors import InputError
 from jumar.convert.model.text import parse_python
 
 
-def local_modules(script: Path) -> list[Path]:
-    """Return the script and the modules it imports from its own folder, transitively.
+def local_modules(
+    script: Path, folders: Sequence[Path] = (), is_own: Callable[[Path], bool] = lambda _: True
+) -> list[Path]:
+    """Return the script and the modules it imports from its own folder and from `folders`, transitively.
 
     The script comes first, the others follow in the order they are met. Imports in functions and
-    `importlib.import_module("literal")` count. A file that does not parse is listed and not followed.
-    Raises InputError when the script is not a file.
+    `importlib.import_module("literal")` count. A file that does not parse is listed and not followed. `folders` are
+    further ones that Python imports from, such as those of PYTHONPATH. A module that `is_own` says no of is left out,
+    with what only it imports. Raises InputError when the script is not a file.
     """
     script = Path(script)
     if not script.is_file():
         raise InputError(f'"{script}" must be a Python file; there is none of that name.')
-    root = script.parent
+    places = [script.parent, *folders]
     found: dict[Path, None] = {script: None}
-    waiting = [script]
+    known = {script.resolve()}
+    waiting = [(script, script.parent)]
     while waiting:
-        path = waiting.pop(0)
+        path, root = waiting.pop(0)
         for name in _imported_names(path, root):
-            for module in _files_of(name, root):
-                if module not in found and module.resolve() != script.resolve():
+            for module, place in _modules_of(name, [root, *places]):
+                if module.resolve() not in known and is_own(module):
+                    known.add(module.resolve())
                     found[module] = None
-                    waiting.append(module)
+                    waiting.append((module, place))
     return list(found)
+
+
+def _modules_of(name: str, places: Sequence[Path]) -> Iterator[tuple[Path, Path]]:
+    """Yield the files that importing `name` runs, with the folder they are imported from: the first that has any."""
+    for place in dict.fromkeys(places):
+        files = list(_files_of(name, place))
+        if files:
+            yield from ((file, place) for file in files)
+            return
 
 
 def _imported_names(path: Path, root: Path) -> Iterator[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from pathlib import PurePosixPath
 
 from jumar.base.findings import Finding
 from jumar.convert.facts.modules import Modules, module_name
-from jumar.convert.facts.python import Summary
+from jumar.convert.facts.python import Summary, joined
 from jumar.convert.facts.use import Use, is_word, plain_key
 from jumar.convert.facts.words import decide
 from jumar.convert.model.project import FileFacts, ProjectFacts
@@ -86,8 +86,13 @@ def _files(modules: Modules, exports: Mapping[str, Mapping[str, str]]) -> dict[s
     stars: dict[str, dict[str, str]] = {}
     closed: dict[str, set[str]] = defaultdict(set)
     for path, summary in modules.summaries.items():
-        names[path] = dict(_names(modules, exports, path, summary, passed_on))
+        names[path] = {
+            **dict(_foreign(modules, path, summary)),
+            **dict(_names(modules, exports, path, summary, passed_on)),
+        }
         stars[path] = {}
+        if any(_is_foreign(modules, path, written) for written in summary.stars):
+            stars[path]["torch"] = "torch"
         for written in summary.stars:
             module = modules.module(path, written)
             if module is not None:
@@ -96,6 +101,8 @@ def _files(modules: Modules, exports: Mapping[str, Mapping[str, str]]) -> dict[s
                 passed_on[module].update(found)
                 if _is_closed(modules, module):
                     closed[path].add(written)
+    built = {name for summary in modules.summaries.values() for name in summary.extensions}
+    compiled = {path: frozenset(_compiled(summary, built)) for path, summary in modules.summaries.items()}
     found_facts = {
         path: FileFacts(
             module=module_name(path),
@@ -103,7 +110,9 @@ def _files(modules: Modules, exports: Mapping[str, Mapping[str, str]]) -> dict[s
             stars=stars[path],
             closed_stars=frozenset(closed[path]),
             passed_on=frozenset(passed_on[module_name(path)]),
-            aliases=_aliases(names[path], stars[path]),
+            aliases=_aliases(names[path], stars[path]) | _leaves(compiled[path]),
+            sources=frozenset(_sources(modules, path, modules.summaries[path])),
+            extensions=compiled[path],
             methods={
                 target: own
                 for target in sorted({*names[path].values(), *stars[path].values()})
@@ -113,6 +122,33 @@ def _files(modules: Modules, exports: Mapping[str, Mapping[str, str]]) -> dict[s
         for path in modules.summaries
     }
     return {path: facts for path, facts in found_facts.items() if facts.says_something}
+
+
+def _leaves(names: Iterable[str]) -> frozenset[bytes]:
+    return frozenset(name.rpartition(".")[2].encode() for name in names)
+
+
+def _sources(modules: Modules, path: str, summary: Summary) -> Iterator[str]:
+    """Yield what a file imports that is Python of the project and may look like a compiled module (`._impl`)."""
+    for written, name in summary.taken:
+        module = modules.module(path, written)
+        if module is None:
+            continue
+        yield written
+        if name in modules.summaries[modules.paths[module]].names or f"{module}.{name}" in modules.paths:
+            yield joined(written, name)
+    yield from (written for written in summary.imports if modules.module(path, written) is not None)
+
+
+def _compiled(summary: Summary, built: Set[str]) -> Iterator[str]:
+    """Yield the modules that a file imports, as written, that the project compiles."""
+    for written in {*summary.imports, *(name for taken in summary.taken for name in (taken[0], joined(*taken)))}:
+        plain = written.lstrip(".")
+        relative = plain != written
+        if plain and any(
+            plain == name or plain.endswith(f".{name}") or (relative and name.endswith(f".{plain}")) for name in built
+        ):
+            yield written
 
 
 def _names(
@@ -139,6 +175,27 @@ def _names(
         if module is not None:
             passed_on[module].update(exports[module])
             yield from ((f"{written}.{leaf}", target) for leaf, target in exports[module].items())
+
+
+def _foreign(modules: Modules, path: str, summary: Summary) -> Iterator[tuple[str, str]]:
+    """Yield `torch` of modules outside the project (`from common import torch`): what else has that name is PyTorch."""
+    for written, name in summary.taken:
+        if name == "torch" and _is_foreign(modules, path, written) and not _is_foreign_module(modules, path, written):
+            yield f"{written}.torch", "torch"
+    for written in summary.imports:
+        if _is_foreign(modules, path, written):
+            yield f"{written}.torch", "torch"
+
+
+def _is_foreign(modules: Modules, path: str, written: str) -> bool:
+    """Tell whether a module is neither the project's nor PyTorch's, as far as its name tells."""
+    root = written.partition(".")[0]
+    return bool(root) and root not in _OUTSIDE and modules.module(path, written) is None
+
+
+def _is_foreign_module(modules: Modules, path: str, written: str) -> bool:
+    """Tell whether `from written import torch` brings a module of the project of that name."""
+    return modules.module(path, f"{written}.torch") is not None
 
 
 def _is_closed(modules: Modules, module: str) -> bool:

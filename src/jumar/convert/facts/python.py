@@ -43,6 +43,8 @@ class Summary:
     """Class of the module -> its bases, dotted, as written."""
     public: list[str] | None = None
     """The names of `__all__`, where it is a plain list."""
+    extensions: list[str] = field(default_factory=list)
+    """Modules that the file has compiled from CUDA (`CUDAExtension('pkg._ext', ...)` of a setup.py)."""
     uses: list[Use] = field(default_factory=list)
     """Device and back-end words that keys of options and configurations are given, or compared with."""
 
@@ -73,10 +75,33 @@ def summarise(data: bytes) -> Summary:
     for statement in _statements(tree.body):
         _read(found, statement)
     _read_imports(found, tree.body)
+    if b"xtension" in data or b"_ext(" in data:
+        found.extensions = list(_extensions(tree))
     lowered = data.lower()
     if b"cuda" in lowered or b"nccl" in lowered:
         found.uses = list(uses_of(tree))
     return found
+
+
+def _extensions(tree: ast.Module) -> Iterator[str]:
+    """Yield the names of the modules that calls such as `CUDAExtension` build from CUDA."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        called = (dotted(node.func) or "").rpartition(".")[2]
+        if not called.lower().endswith(("extension", "_ext")):
+            continue
+        texts = [
+            each.value for each in ast.walk(node) if isinstance(each, ast.Constant) and isinstance(each.value, str)
+        ]
+        if "cuda" not in called.lower() and not any(text.endswith((".cu", ".cuh")) for text in texts):
+            continue
+        given = {word.arg: word.value for word in node.keywords}
+        name = given.get("name", node.args[0] if node.args else None)
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            module = given.get("module")
+            inside = f"{module.value}." if isinstance(module, ast.Constant) and isinstance(module.value, str) else ""
+            yield inside + name.value
 
 
 def _statements(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:

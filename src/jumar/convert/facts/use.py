@@ -65,12 +65,18 @@ def uses_of(tree: ast.Module) -> Iterator[Use]:
 
 
 def _walk(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield every node; twice as fast as `ast.walk`, which asks each node for its fields."""
+    """Yield every node; twice as fast as `ast.walk`, which asks each node for its fields.
+
+    Attributes that others hang on nodes are passed over. Older releases of pyflakes give each its parent, also those
+    that all trees share (`ast.Eq()`), so that they would lead into other trees, and round in circles.
+    """
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
         yield node
-        for value in node.__dict__.values():
+        for name, value in node.__dict__.items():
+            if name[0] == "_":
+                continue
             if isinstance(value, ast.AST):
                 if not isinstance(value, _CONTEXTS):
                     waiting.append(value)

@@ -25,6 +25,7 @@ _KINDS = (
     ("config.kinds", "INI"),
     ("cuda_source", "CUDA_SOURCE"),
     ("readme", "DOCUMENT"),
+    ("other_code", "OTHER_CODE"),
 )
 """Module and name of each kind, in the order in which they are asked."""
 
@@ -44,6 +45,6 @@ def kind_of(path: str, data: bytes) -> FileKind | None:
 def is_python(path: str, data: bytes) -> bool:
     """Tell whether a file is a Python source: by its name, or by its first line where the name has no ending."""
     name = PurePosixPath(path)
-    if name.suffix in (".py", ".pyw"):
+    if name.suffix in (".py", ".pyw", ".pyi"):
         return True
     return not name.suffix and data.startswith(b"#!") and b"python" in data.split(b"\n", 1)[0]

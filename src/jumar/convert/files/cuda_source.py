@@ -64,7 +64,7 @@ def _convert(data: bytes, path: str, options: ConvertOptions, project: ProjectFa
     def propose(text: str, _: ConvertOptions, __: ProjectFacts) -> Iterator[Proposal]:
         yield _report(text, PurePosixPath(path).suffix.lower() in _CUDA_SUFFIXES)
 
-    return convert_with(data, path, options, project, propose, trigger=None)
+    return convert_with(data, path, options, project, propose, trigger=None, is_run=False)
 
 
 def _report(text: str, is_cuda: bool) -> Proposal:

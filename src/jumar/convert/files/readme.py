@@ -47,7 +47,7 @@ def _convert(data: bytes, path: str, options: ConvertOptions, project: ProjectFa
             if (block["language"] or "").lower() in _SHELL_LANGUAGES and TRIGGER.search(block["body"]):
                 yield from _block(text, block.span("body"), options, project)
 
-    return convert_with(data, path, options, project, propose)
+    return convert_with(data, path, options, project, propose, is_run=False)
 
 
 def _block(text: str, span: tuple[int, int], options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal]:

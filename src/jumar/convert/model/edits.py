@@ -84,6 +84,11 @@ class EditSet:
             yield self._sorted[at]
             at += 1
 
+    @property
+    def made(self) -> tuple[Replacement, ...]:
+        """The accepted replacements, in the order of the text."""
+        return tuple(item[3] for item in self._sorted)
+
     def apply(self, text: str) -> str:
         """Return `text` with every accepted replacement made."""
         return apply(text, [item[3] for item in self._sorted])

@@ -9,8 +9,12 @@ from jumar.base.errors import UsageError
 from jumar.base.findings import Safety
 from jumar.base.rules import Rule
 from jumar.convert.user_rules.model import UserRules
+from jumar.soc.support.releases import chosen, releases
 
 Target = Literal["npu", "agnostic"]
+
+_FIRST_WITH_ACCELERATOR = 6
+"""The minor release of PyTorch 2 that brought `torch.accelerator`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +43,19 @@ class ConvertOptions:
     """Take the device's number from the environment instead of the sources."""
     user_rules: UserRules = field(default_factory=UserRules)
     distributed: Distributed | None = None
+    release: str = field(default_factory=lambda: chosen().name)
+    """Release of torch_npu that the result is for, `2.13`; by default that of the installed pair."""
 
     def __post_init__(self) -> None:
         if self.target not in get_args(Target):
             raise UsageError(f'"--target {self.target}" must be one of {", ".join(get_args(Target))}.')
+        if self.release not in releases():
+            raise UsageError(f'"--torch-version {self.release}" must be one of {", ".join(releases())}.')
+        if self.target == "agnostic" and int(self.release.split(".")[1]) < _FIRST_WITH_ACCELERATOR:
+            raise UsageError(
+                f'"--target agnostic" writes torch.accelerator, which came with torch 2.{_FIRST_WITH_ACCELERATOR}; got '
+                f'"--torch-version {self.release}". Choose a later one, or --target npu.'
+            )
 
     def applies(self, safety: Safety) -> bool:
         """Tell whether edits of this safety are applied."""

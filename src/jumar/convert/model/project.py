@@ -25,10 +25,15 @@ class FileFacts:
     methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Classes it takes from other files that have a `cuda`, `is_cuda` … of their own -> which of those."""
 
+    sources: frozenset[str] = frozenset()
+    """Modules and names it imports that are Python of the project, dotted, as written (`._impl`, `pkg._impl.run`)."""
+    extensions: frozenset[str] = frozenset()
+    """Modules it imports, dotted, as written, that the project compiles from CUDA."""
+
     @property
     def says_something(self) -> bool:
         """Whether anything is known."""
-        return bool(self.names or self.stars or self.closed_stars or self.passed_on)
+        return bool(self.names or self.stars or self.closed_stars or self.passed_on or self.sources or self.extensions)
 
 
 NOTHING = FileFacts()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 DEVICE_WORDS = frozenset({"cpu", "mps", "xpu", "hpu", "npu", "meta", "gpu", "auto", "mlu", "tpu", "xla"})
 """Strings that stand beside 'cuda' where a device is chosen."""
@@ -23,8 +24,13 @@ _CUDA_ONLY = re.compile(
     re.IGNORECASE,
 )
 _CUDA_CALL = re.compile(
-    r"_cuda(_(forward|backward|kernel|fwd|bwd))?$|^cuda_\w+(forward|backward|kernel|op)", re.IGNORECASE
+    r"_cuda(_(forward|backward|kernel|fwd|bwd))?$|^cuda_(\w*_)?(forward|backward|kernel|ops?|impl)(_|$)",
+    re.IGNORECASE,
 )
+_CUDA_CLASS = re.compile(
+    r"[a-z0-9]C(?:uda|UDA)(?:Function|Op|Kernel|Func)?$|^C(?:uda|UDA)[A-Z]\w*(?:Function|Op|Kernel)$"
+)
+_CUDA_CAMEL_FLAG = re.compile(r"^_?(?:use|no|has|is|with|to|on|enable|want|try|using|set|move|force|disable)C")
 _CUDA_FLAG = re.compile(
     r"^_?(use|no|has|is|with|to|on|enable|want|device|have|if|try|using|supports?|test|check|get|set|move|move_to|put_on"
     r"|copy_to|send_to|force|disable|seed|init|setup|configure)_cuda$",
@@ -42,13 +48,21 @@ def names_kernel(name: str) -> bool:
     return _KERNEL_NAME.search(name) is not None and not names_device(name)
 
 
+@lru_cache(maxsize=8192)
 def is_cuda_only(name: str) -> bool:
     """Tell whether an identifier reads as something that exists for CUDA only (`fused`, `flash_attn`)."""
     return _CUDA_ONLY.search(name) is not None
 
 
+@lru_cache(maxsize=8192)
 def calls_cuda_only(name: str) -> bool:
     """Tell whether a called function reads as a CUDA kernel (`bias_act_cuda`), not as a mover (`to_cuda`)."""
-    if _CUDA_FLAG.search(name):
+    return names_cuda_function(name) or (is_cuda_only(name) and not _CUDA_FLAG.search(name))
+
+
+@lru_cache(maxsize=8192)
+def names_cuda_function(name: str) -> bool:
+    """Tell whether an identifier says that it is CUDA's version of a function or class (`nms_cuda`, `FocalCUDA`)."""
+    if _CUDA_FLAG.search(name) or _CUDA_CAMEL_FLAG.search(name):
         return False
-    return _CUDA_CALL.search(name) is not None or is_cuda_only(name)
+    return _CUDA_CALL.search(name) is not None or _CUDA_CLASS.search(name) is not None

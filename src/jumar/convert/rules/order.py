@@ -176,6 +176,7 @@ ORDER: tuple[Step, ...] = (
     Step("JM160", "manual.state_dict_prefix", (b"state_dict", b"[7:]", b"torch.load")),
     Step("JM162", "manual.shape_varies", (b"torch",)),
     Step("JM164", "manual.anomaly_detection_on", (b"detect_anomaly", b"gradcheck", b"gradgradcheck")),
+    Step("JM199", "api.lightning_accelerator", (b"lightning",)),
     Step("JM109", "api.cuda_environment"),
     Step("JM118", "api.cuda_out_of_memory_text"),
     Step("JM119", "api.cuda_by_name"),
@@ -191,7 +192,7 @@ ORDER: tuple[Step, ...] = (
     Step("JM112", "api.load_without_map_location", _LOADS),
     Step("JM113", "api.data_parallel", (b"dataparallel", b"data_parallel")),
     Step("JM130", "residue.cuda_library_use", _library_words),
-    Step("JM131", "residue.cuda_extension", (b"cpp_extension", b"load_library", b".cu", b"cuda")),
+    Step("JM131", "residue.cuda_extension"),
     Step("JM132", "residue.triton_kernel", (b"triton",)),
     Step(
         "JM133",
@@ -221,6 +222,7 @@ ORDER: tuple[Step, ...] = (
         "residue.private_cuda_api",
         (b"cuda", b"cudnn", b"nccl", b"nvtx", b"cublas", b"nvrtc", b"nvtools", b"nvidia"),
     ),
+    Step("JM198", "residue.other_release", (b"torch_npu", b"torch.npu")),
     Step("JM107", "api.import_torch_npu"),
     Step("JM114", "residue.cuda_left_over"),
 )

@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from jumar.convert.model.text import parse_python
+from jumar.convert.syntax.chains import LONG, chained, logical_lines
 
 MAX_DEPTH = 800
 """Levels of nesting beyond which a file is refused. Python's own parser takes 200 brackets."""
 
 _STACK_BYTES = 64 << 20
-_BRACKET = re.compile(r"[()\[\]{}]")
 _OPERATOR = re.compile(r"\b(?:and|or|not|lambda|await|else)\b|[-+*/%&|^~.@(\[]")
 _lock = threading.Lock()  # threading.stack_size is one setting for the whole process
 
@@ -63,7 +63,7 @@ def _started(target: Callable[[], None]) -> threading.Thread | None:
 
 def is_too_deep(text: str) -> bool:
     """Tell whether a source is nested beyond `MAX_DEPTH`."""
-    if not any(_may_be_deep(part) for part in _statements(text)):
+    if not any(_may_be_deep(line) for line in logical_lines(text) if len(line) > MAX_DEPTH):
         return False
     try:
         tree = parse_python(text)
@@ -74,42 +74,17 @@ def is_too_deep(text: str) -> bool:
     return any(depth > MAX_DEPTH for depth in _depths(tree))
 
 
-def _statements(text: str) -> Iterator[str]:
-    """Yield the lines outside of all brackets and the texts inside outermost ones that are long enough to be deep.
-
-    Brackets in strings count, too: at worst a part is longer than it should be.
-    """
-    depth = start = 0
-    for match in _BRACKET.finditer(text):
-        if match.group() in "([{":
-            if depth == 0:
-                yield from _long_lines(text[start : match.start()])
-                start = match.start()
-            depth += 1
-        elif depth:
-            depth -= 1
-            if depth == 0:
-                if match.end() - start > MAX_DEPTH:
-                    yield text[start : match.end()]
-                start = match.end()
-    yield from [text[start:]] if depth else _long_lines(text[start:])
-
-
-def _long_lines(text: str) -> Iterator[str]:
-    if len(text) > MAX_DEPTH:
-        yield from (line for line in text.replace("\\\n", "").split("\n") if len(line) > MAX_DEPTH)
-
-
 def _may_be_deep(part: str) -> bool:
     return sum(1 for _ in _OPERATOR.finditer(part)) > MAX_DEPTH
 
 
 def _depths(tree: ast.Module) -> Iterator[int]:
-    """Yield the depth of every node; joined operands, which Python's tree holds side by side, count as nested."""
+    """Yield the depth of every node. The operands of a chain, which becomes a balanced tree, count as one level."""
     waiting: list[tuple[ast.AST, int]] = [(tree, 0)]
     while waiting:
         node, depth = waiting.pop()
-        if isinstance(node, ast.BoolOp):
-            depth += len(node.values)
         yield depth
-        waiting.extend((child, depth + 1) for child in ast.iter_child_nodes(node))
+        operands = chained(node) if isinstance(node, (ast.BinOp, ast.BoolOp)) else ()
+        if operands:
+            depth += min(len(operands), LONG)
+        waiting.extend((child, depth + 1) for child in operands or ast.iter_child_nodes(node))

@@ -16,13 +16,17 @@ from jumar.convert.model.words import DEVICE_WORDS, names_device, names_kernel
 from jumar.convert.syntax.literals import literal
 from jumar.convert.syntax.scopes import dotted_name, last_name
 from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.tree import descendants
 
 Certainty = OneOf["device", "unclear", "other"]
 
 _TRANSPARENT = (cst.Element, cst.StarredElement, cst.BooleanOperation, cst.IfExp, cst.Tuple, cst.List, cst.Set)
+_MAX_DEPTH = 6
 _DEVICE_METHODS = frozenset({"to", "to_empty", "pin_memory"})
 OPTION_CALLS = frozenset({"add_argument", "add_option", "option"})
 """Functions that declare a command-line option (argparse, optparse, click)."""
+OPTION_NAME = "the name of an option"
+_OPTION_TEXTS = frozenset({"dest", "help", "metavar", "action", "group"})
 _FIELD_CALLS = frozenset({"field", "Field", "Option", "Argument", "attrib"})
 """Functions that give a field of a class, or a parameter, its default (dataclasses, pydantic, typer)."""
 _TEXT_CALLS = frozenset({"print", "info", "debug", "warning", "error", "log", "write", "RuntimeError", "ValueError"})
@@ -54,6 +58,8 @@ def place_of(source: Source, node: cst.BaseExpression) -> Place:
 
 def _has_device_word_beside(source: Source, node: cst.CSTNode) -> bool:
     if isinstance(node, cst.IfExp):
+        if _asks_for_cuda(source, node.test):
+            return True
         others: list[cst.CSTNode] = [node.body, node.orelse]
     elif isinstance(node, (cst.Tuple, cst.List, cst.Set)):
         others = [element.value for element in node.elements]
@@ -61,7 +67,23 @@ def _has_device_word_beside(source: Source, node: cst.CSTNode) -> bool:
         others = [node.left, node.right]
     else:
         return False
-    return any(is_device_word(source, other) for other in others)
+    return any(may_be_device_word(source, other) for other in others)
+
+
+def _asks_for_cuda(source: Source, test: cst.CSTNode) -> bool:
+    return any(
+        isinstance(found, cst.Call) and source.qualified(found.func) == "torch.cuda.is_available"
+        for found in descendants(test)
+    )
+
+
+def may_be_device_word(source: Source, node: cst.CSTNode) -> bool:
+    """Tell whether a value of an expression is another device's word: one side of a conditional expression or `or`."""
+    if isinstance(node, cst.IfExp):
+        return may_be_device_word(source, node.body) or may_be_device_word(source, node.orelse)
+    if isinstance(node, cst.BooleanOperation):
+        return may_be_device_word(source, node.left) or may_be_device_word(source, node.right)
+    return is_device_word(source, node)
 
 
 def is_device_word(source: Source, node: cst.CSTNode) -> bool:
@@ -74,12 +96,112 @@ def _by_parent(source: Source, child: cst.CSTNode, parent: cst.CSTNode | None) -
     if isinstance(parent, cst.Arg):
         return _by_argument(source, parent)
     if isinstance(parent, (cst.Assign, cst.AnnAssign, cst.NamedExpr)):
-        return _by_names(list(target_names(source, parent)), "assigned to")
+        return _by_assignment(source, parent)
     if isinstance(parent, cst.Param):
         return _by_names([parent.name.value], "default of")
     if isinstance(parent, cst.Return):
         return _by_return(source, parent)
     return _by_container(source, child, parent)
+
+
+def _by_assignment(source: Source, node: cst.Assign | cst.AnnAssign | cst.NamedExpr) -> Place:
+    """Judge by the names that are written; where they do not tell, by what else this file gives them."""
+    place = _by_names(list(target_names(source, node)), "assigned to")
+    if place.certainty != "unclear":
+        return place
+    targets = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
+    if any(may_be_device_word(source, value) for target in targets for value in values_of(source, target)):
+        return Place("device", f"{place.reason}, which is another device elsewhere")
+    return place
+
+
+def values_of(source: Source, node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """Yield what this file assigns to a variable, or to an attribute of `self` of this name."""
+    if isinstance(node, cst.Name):
+        for binding in source.scope(node).bindings_of(node.value):
+            if binding.value is not None:
+                yield binding.value
+            elif isinstance(binding.node, cst.Param) and binding.node.default is not None:
+                yield binding.node.default
+            else:
+                yield from source.derived(_unpacked_values).get(binding.node, ())
+    elif isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name):
+        for target, value in source.derived(_attribute_values).get(node.attr.value, ()):
+            if target == node.value.value:
+                yield value
+
+
+def _unpacked_values(source: Source) -> dict[cst.CSTNode, list[cst.BaseExpression]]:
+    """Return the values that names get one by one from a tuple: `d, n = torch.device('cuda'), 3`."""
+    found: dict[cst.CSTNode, list[cst.BaseExpression]] = {}
+    for node in source.nodes(cst.Assign):
+        for target in node.targets:
+            names, values = target.target, node.value
+            pairs = (cst.Tuple, cst.List)
+            if isinstance(names, pairs) and isinstance(values, pairs) and len(names.elements) == len(values.elements):
+                for name, value in zip(names.elements, values.elements, strict=True):
+                    found.setdefault(name.value, []).append(value.value)
+    return found
+
+
+def _attribute_values(source: Source) -> dict[str, list[tuple[str, cst.BaseExpression]]]:
+    """Return, by attribute, the objects and values of its assignments: `self.d = x` is (`self`, x) under `d`."""
+    found: dict[str, list[tuple[str, cst.BaseExpression]]] = {}
+    assigned: list[cst.Assign | cst.AnnAssign] = [*source.nodes(cst.Assign), *source.nodes(cst.AnnAssign)]
+    for node in assigned:
+        targets = [target.target for target in node.targets] if isinstance(node, cst.Assign) else [node.target]
+        for target in targets:
+            if isinstance(target, cst.Attribute) and isinstance(target.value, cst.Name) and node.value is not None:
+                found.setdefault(target.attr.value, []).append((target.value.value, node.value))
+    return found
+
+
+def holds_device(source: Source, node: cst.CSTNode, depth: int = 0) -> bool:
+    """Tell whether an expression is a `torch.device` as far as this file shows: made by it, read off a tensor, both."""
+    if isinstance(node, cst.Call) and source.qualified(node.func) == "torch.device":
+        return True
+    if isinstance(node, cst.Attribute) and node.attr.value == "device":
+        return True
+    text = literal(source, node)
+    if text is not None and text.is_indexed:
+        return True
+    if isinstance(node, cst.Name) and _is_annotated_device(source, node):
+        return True
+    return depth <= _MAX_DEPTH and any(holds_device(source, part, depth + 1) for part in _origins(source, node))
+
+
+def _origins(source: Source, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Yield the expressions that give an expression its value, or its text."""
+    if isinstance(node, cst.IfExp):
+        yield from (node.body, node.orelse)
+    elif isinstance(node, cst.BooleanOperation):
+        yield from (node.left, node.right)
+    elif isinstance(node, cst.Call):
+        if source.qualified(node.func) == "builtins.str" and len(node.args) == 1:
+            yield node.args[0].value
+        elif isinstance(node.func, cst.Name):
+            yield from _returned(source, node.func)
+    elif isinstance(node, cst.NamedExpr) or (isinstance(node, cst.Attribute) and node.attr.value == "type"):
+        yield node.value
+    else:
+        yield from values_of(source, node)
+
+
+def _returned(source: Source, name: cst.Name) -> Iterator[cst.BaseExpression]:
+    """Yield what a function of this file returns."""
+    functions = [binding.node for binding in source.scope(name).bindings_of(name.value)]
+    for statement in source.nodes(cst.Return):
+        if statement.value is not None and source.enclosing(statement, cst.FunctionDef) in functions:
+            yield statement.value
+
+
+def _is_annotated_device(source: Source, node: cst.Name) -> bool:
+    notes = [
+        binding.node.annotation.annotation
+        for binding in source.scope(node).bindings_of(node.value)
+        if isinstance(binding.node, cst.Param) and binding.node.annotation is not None
+    ]
+    return any(source.qualified(part) == "torch.device" for note in notes for part in descendants(note))
 
 
 def _by_container(source: Source, child: cst.CSTNode, parent: cst.CSTNode | None) -> Place:
@@ -204,7 +326,7 @@ def _by_return(source: Source, node: cst.Return) -> Place:
 
 def _returns_device_word(source: Source, function: cst.FunctionDef) -> bool:
     return any(
-        node.value is not None and is_device_word(source, node.value)
+        node.value is not None and may_be_device_word(source, node.value)
         for node in source.nodes(cst.Return)
         if source.enclosing(node, cst.FunctionDef) is function
     )
@@ -215,7 +337,7 @@ def _by_argument(source: Source, argument: cst.Arg) -> Place:
     if not isinstance(call, cst.Call):
         return Place("unclear", "a class keyword")
     if callee_name(call) in OPTION_CALLS:
-        return _by_option(source, call)
+        return _by_option(source, call, argument)
     if callee_name(call) in _FIELD_CALLS:
         return _by_container_of_field(source, call)
     if argument.keyword is not None:
@@ -280,7 +402,9 @@ def option_names(source: Source, call: cst.Call) -> list[str]:
     return [name.body.lstrip("-").replace("-", "_") for name in (*dest, *names) if name is not None]
 
 
-def _by_option(source: Source, call: cst.Call) -> Place:
+def _by_option(source: Source, call: cst.Call, argument: cst.Arg) -> Place:
+    if argument.keyword is not None and argument.keyword.value in _OPTION_TEXTS:
+        return Place("other", OPTION_NAME)
     place = _by_names(option_names(source, call), "option")
     if place.certainty == "unclear" and _option_has_device_word(source, call):
         return Place("device", "the option's other values are devices")
@@ -305,6 +429,6 @@ def device_identifiers(source: Source) -> frozenset[str]:
     assigned: list[cst.Assign | cst.AnnAssign] = [*source.nodes(cst.Assign), *source.nodes(cst.AnnAssign)]
     for node in assigned:
         value = node.value
-        if isinstance(value, cst.IfExp) and any(is_device_word(source, side) for side in (value.body, value.orelse)):
+        if isinstance(value, cst.IfExp) and may_be_device_word(source, value):
             found.update(target_names(source, node))
     return frozenset(name for name in found if name and not names_kernel(name))

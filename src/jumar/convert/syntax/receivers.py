@@ -7,6 +7,7 @@ from typing import Literal
 
 import libcst as cst
 
+from jumar.convert.syntax.scopes import is_named
 from jumar.convert.syntax.source import Source
 
 Owner = Literal["own", "torch", "unknown"]
@@ -59,13 +60,17 @@ class Receivers:
         return found
 
     def is_module_function(self, node: cst.Attribute) -> bool:
-        """Tell whether `node` is an attribute of an imported module (`import ext; ext.cuda()`)."""
+        """Tell whether `node` is an attribute of an imported module (`import ext; ext.cuda()`).
+
+        A name that is given something else, too, is no module where that may be called (`model = model.Net()`).
+        """
         if not isinstance(node.value, cst.Name):
             return False
         bindings = self._source.scope(node.value).bindings_of(node.value.value)
-        return any(
+        return bool(bindings) and all(
             binding.kind == "import" and isinstance(self._source.parent(binding.node), cst.Import)
             for binding in bindings
+            if binding.value is None or not is_named(binding.value, "None")
         )
 
     def is_bound_method(self, node: cst.Attribute) -> bool:

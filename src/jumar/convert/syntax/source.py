@@ -19,6 +19,8 @@ from jumar.base.findings import Location
 from jumar.convert.model.project import ALONE, NOTHING, FileFacts, ProjectFacts
 from jumar.convert.model.spans import Span, measure
 from jumar.convert.model.text import SourceError, SourceText, parse_python
+from jumar.convert.syntax import form_feeds
+from jumar.convert.syntax.chains import parse_module
 from jumar.convert.syntax.deep import is_too_deep, with_large_stack
 from jumar.convert.syntax.scopes import Scope, dotted_name
 from jumar.convert.syntax.tree import Tree, build_tree
@@ -70,21 +72,22 @@ def parse(source: str | bytes, path: str = "<string>", project: ProjectFacts = A
     Raises SourceError, with line and column where known, when it cannot be read as Python.
     """
     text = SourceText.of(source)
-    plain = _LONE_RETURN.sub("\n", text.text)  # LibCST loses a last one; a line feed is as long, so offsets hold
+    whole = _LONE_RETURN.sub("\n", text.text)  # LibCST loses a last one; a line feed is as long, so offsets hold
+    plain, taken = form_feeds.cut(whole)
     try:
         if is_too_deep(plain):
             raise SourceError("its expressions are nested too deeply")
-        module = with_large_stack(cst.parse_module, plain)
+        module = with_large_stack(parse_module, plain)
         code, spans = measure(module)
         tree = build_tree(module, project.of(path))
     except cst.ParserSyntaxError as error:
-        raise _syntax_error(error, plain) from error
+        raise _syntax_error(error, whole) from error
     except RecursionError as error:
         raise SourceError("its expressions are nested too deeply") from error
     if code != plain:
         at = next((i for i, (a, b) in enumerate(zip(code, plain, strict=False)) if a != b), len(code) - 1)
         raise SourceError("the parser does not give back this text unchanged", *text.position(max(at, 0)))
-    return Source(path, text, tree, spans, project.of(path))
+    return Source(path, text, tree, form_feeds.moved(spans, taken), project.of(path))
 
 
 def _syntax_error(error: cst.ParserSyntaxError, text: str) -> SourceError:
@@ -193,7 +196,7 @@ class Source:
 
     def _through_project(self, base: str, attributes: list[str]) -> list[str]:
         """Return what `base` and each attribute after it stand for, names that other files give included."""
-        names = [base]
+        names = [self.facts.names.get(base, base)]
         for attribute in attributes:
             written = f"{names[-1]}.{attribute}"
             names.append(self.facts.names.get(written, written))

@@ -9,8 +9,10 @@ import libcst as cst
 from jumar.convert.model.api_map import Counterpart, counterpart, missing_parameters, renamed_parameters
 from jumar.convert.model.edits import Replacement
 from jumar.convert.syntax.literals import Literal
+from jumar.convert.syntax.scripted import is_scripted
 from jumar.convert.syntax.source import Reference
 from jumar.convert.targets.base import Dialect, Edits, Rewrite
+from jumar.convert.targets.spelling import quote_at
 
 _OTHER_RESULT = {
     "torch.cuda.get_device_capability": "On an NPU it returns None, not (major, minor): guard its comparisons.",
@@ -130,13 +132,30 @@ class NpuDialect(Dialect):
         return (text.rename(),)
 
     def is_cuda(self, node: cst.Attribute) -> Edits:
-        """Rename the property to is_npu."""
+        """Rename the property to is_npu; TorchScript, which does not know it, is asked for the device's type."""
+        if is_scripted(self.source, node):
+            from jumar.convert.targets.agnostic import guards  # only code of TorchScript needs it
+
+            return guards.is_cuda(self.source, node, self.quote)
         return (Replacement(*self.source.span(node.attr), "is_npu"),)
 
     def move(self, call: cst.Call) -> Rewrite:
         """Rename the method to npu, which takes the same arguments."""
         assert isinstance(call.func, cst.Attribute)
+        if is_scripted(self.source, call):
+            return self._scripted_move(call, call.func)
         return Rewrite(edits=(Replacement(*self.source.span(call.func.attr), "npu"),))
+
+    def _scripted_move(self, call: cst.Call, method: cst.Attribute) -> Rewrite:
+        """Write `.to('npu')`, the form that TorchScript compiles."""
+        if call.args and not all(arg.keyword is not None and arg.keyword.value == "non_blocking" for arg in call.args):
+            return Rewrite(
+                problem="stands in TorchScript, which does not know `.npu()`",
+                action="Write .to(device) with the device as an argument.",
+            )
+        at = self.source.span(call.args[0])[0] if call.args else self.source.span(call)[1] - 1
+        word = self.device_word(quote_at(self.source, call, self.quote)) + (", " if call.args else "")
+        return Rewrite(edits=(Replacement(*self.source.span(method.attr), "to"), Replacement(at, at, word)))
 
     def mover(self, node: cst.Attribute) -> Edits | None:
         """Rename the method to npu."""

@@ -8,31 +8,21 @@ from collections.abc import Mapping
 
 from jumar.convert.model import api_map
 from jumar.convert.model.api_map import packaged
-from jumar.convert.verify.signatures import Signature, read_signature
+from jumar.convert.model.signatures import Signature, read_schema, read_signature
 from jumar.soc.support.data import table
 from jumar.soc.support.public_api import class_names, module_names, public_names, python_names
+from jumar.soc.support.releases import canonical, lacks, spans_of
 
-_NPU = "torch.npu"
 _VENDOR_NPU = "torch_npu.npu"
 _DOCUMENTED = frozenset({"torch_npu.npu.default_generators", "torch_npu.contrib.transfer_to_npu"})
 """Names torch_npu documents but leaves out of its public schema (migration manual of torch_npu)."""
 
-_SCHEMA = re.compile(r"(\w+)(?:\.\w+)?\((.*)\)\s*->", re.DOTALL)
 
-
-def release() -> str:
-    """Return the release of PyTorch and torch_npu that the tables are of."""
-    return str(api_map.table()["torch_npu"])
-
-
-def canonical(name: str) -> str:
-    """Return the vendor's spelling of a name: `torch.npu` is `torch_npu.npu`."""
-    return f"{_VENDOR_NPU}{name[len(_NPU) :]}" if name == _NPU or name.startswith(f"{_NPU}.") else name
-
-
-def exists(name: str) -> bool:
-    """Tell whether a qualified name exists. A member of something that is no module counts as existing."""
+def exists(name: str, release: str) -> bool:
+    """Tell whether a qualified name exists in a release. A member of something that is no module counts as existing."""
     name = canonical(name)
+    if spans_of(name):
+        return not lacks(name, release)
     last = name.rpartition(".")[2]
     if last.startswith("__"):
         return True
@@ -40,6 +30,11 @@ def exists(name: str) -> bool:
         return _vendor_has(name)
     owner = _torch_owner(name)
     return owner is None or name[len(owner) + 1 :].partition(".")[0] in _torch_modules()[owner]
+
+
+def elsewhere(name: str) -> str:
+    """Return the releases that have a name which not all have, `2.1-2.12`; "" for others."""
+    return spans_of(name)
 
 
 def signature(name: str) -> Signature | None:
@@ -50,26 +45,22 @@ def signature(name: str) -> Signature | None:
         is_method = name.rpartition(".")[0] in class_names()
         plain = entry.signature and not (entry.signature.startswith("()") and name in class_names())
         return read_signature(entry.signature, method=is_method) if plain else None
-    text = packaged("torch_names")["signatures"].get(name) or _operators().get(name, [""])[0]
-    return read_signature(text) if text and len(_operators().get(name, ())) < 2 else None
+    overloads = _operators().get(name, ())
+    if overloads:
+        return overloads[0] if len(overloads) == 1 else None
+    text = packaged("torch_names")["signatures"].get(name)
+    return read_signature(text) if text else None
 
 
 @functools.cache
-def _operators() -> Mapping[str, list[str]]:
+def _operators() -> Mapping[str, list[Signature]]:
     """Return `torch_npu.npu_x` -> the signatures of its overloads, for the vendor's custom operators."""
-    found: dict[str, list[str]] = {}
+    found: dict[str, list[Signature]] = {}
     for schema in table("npu_custom_operators")["schemas"]:
-        match = _SCHEMA.match(schema)
-        if match is not None:
-            parts = (part.partition("=") for part in _split(match[2]))
-            names = [left.split()[-1] + ("=..." if equal else "") for left, equal, _ in parts if left.split()]
-            found.setdefault(f"torch_npu.{match[1]}", []).append(f"({', '.join(names)})")
+        name = re.match(r"\w+", schema)
+        if name is not None:
+            found.setdefault(f"torch_npu.{name[0]}", []).append(read_schema(schema))
     return found
-
-
-def _split(parameters: str) -> list[str]:
-    """Split a schema's parameters at its commas; those inside of brackets (`int[2]`, `[1, 1]`) do not count."""
-    return re.split(r",(?![^\[(]*[\])])", parameters)
 
 
 @functools.cache

@@ -70,6 +70,8 @@ class Pair:
     outcome: Success
     before: Code | None
     after: Code | None
+    release: str
+    """The release of torch_npu that the conversion is for."""
 
     @property
     def path(self) -> str:
@@ -87,9 +89,9 @@ class Pair:
         )
 
 
-def pair_of(outcome: Success) -> Pair:
+def pair_of(outcome: Success, release: str) -> Pair:
     """Read both sides of a converted file; bytes that are no Python give a pair without code."""
-    return Pair(outcome, code_of(outcome.path, outcome.before), code_of(outcome.path, outcome.after))
+    return Pair(outcome, code_of(outcome.path, outcome.before), code_of(outcome.path, outcome.after), release)
 
 
 def code_of(path: str, data: bytes) -> Code | None:
@@ -109,7 +111,7 @@ def notebook_cells(data: bytes) -> list[str] | None:
     """Return the Python of a notebook's code cells, magic commands replaced by `pass`; None when it is no notebook."""
     try:
         document = json.loads(data.decode("utf-8-sig"))
-    except (UnicodeError, ValueError):
+    except (UnicodeError, ValueError, RecursionError):
         return None
     cells = document.get("cells") if isinstance(document, dict) else None
     if not isinstance(cells, list):

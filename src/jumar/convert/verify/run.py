@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from jumar.base.findings import Finding, Location
 from jumar.base.host import usable_cores
+from jumar.base.process.pool import Lost, run
 from jumar.convert.engine.file import convert_file
-from jumar.convert.engine.pool import Lost, run
 from jumar.convert.engine.project import Conversion
 from jumar.convert.facts.gathering import gather
 from jumar.convert.facts.python import summarise
@@ -49,7 +49,7 @@ def verify_file(outcome: Outcome, options: ConvertOptions, project: ProjectFacts
     """Return what is wrong with one converted file; a pure function of values, so that workers can share the files."""
     if not isinstance(outcome, Success) or not outcome.changed:
         return []
-    pair = pair_of(outcome)
+    pair = pair_of(outcome, options.release)
     found = [finding for rule in RULES for finding in rule.find(pair)]
     return [*found, *_unstable(pair, options, project)]
 

@@ -10,8 +10,9 @@ Limits, all of them visible to the script only:
 - The device answers with an A100's capability (8, 0), and with a name that says it is a stand-in.
 - Times measured with events are times of CPU kernels.
 - `torch.compile` gives the function back as it is.
-- CUDA graphs, custom CUDA extensions, Triton kernels, the CUDA runtime and allocator plug-ins raise
-  NotImplementedError, which says what to do.
+- Triton kernels run through Triton's interpreter, and its autotuner takes the first configuration.
+- CUDA graphs, custom CUDA extensions, the CUDA runtime and allocator plug-ins raise NotImplementedError, which
+  says what to do.
 - Devices in error messages print as `npu`.
 """
 
@@ -62,6 +63,7 @@ def _install() -> None:
         distributed,
         extensions,
         serialization,
+        triton_,
     )
     from jumar.device.cuda_stand_in.module import accelerator, cuda_module, generators
 
@@ -76,5 +78,6 @@ def _install() -> None:
     data_parallel.install()
     compile_.install()
     extensions.install()
+    triton_.install()
     redirect.install()
     apex_.install()

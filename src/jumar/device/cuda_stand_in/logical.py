@@ -7,6 +7,7 @@ laid over them at that moment.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from jumar.npu.dispatch import multiple
 
 
 def _outside_modes(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         with torch._C.DisableTorchFunction():
             return function(*args, **kwargs)

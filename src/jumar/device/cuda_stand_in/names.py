@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -94,7 +95,17 @@ def redirected(function: Callable[..., Any]) -> Callable[..., Any]:
         args, kwargs = redirect(args, kwargs)
         return to_cuda(function(*args, **kwargs))
 
-    call.__name__ = getattr(function, "__name__", "call")
-    call.__doc__ = function.__doc__
-    call.__wrapped__ = function  # type: ignore[attr-defined]
+    functools.update_wrapper(call, function, updated=())
     return call
+
+
+def presented_as(made: Any, original: Any) -> Any:
+    """Give what stands for a function of PyTorch that function's name, text, signature and `__wrapped__`; return it.
+
+    PyTorch and libraries look at functions as well as calling them: TorchDynamo keeps tables of their `__wrapped__`.
+    """
+    if not callable(original) or isinstance(original, type):
+        return made
+    functools.update_wrapper(made, original)
+    made.__wrapped__ = getattr(original, "__wrapped__", original)
+    return made

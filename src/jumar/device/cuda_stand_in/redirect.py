@@ -49,6 +49,7 @@ def _in_mode(function: Callable[..., Any]) -> Callable[..., Any]:
 def _carry_into_threads() -> None:
     start = threading.Thread.start
 
+    @functools.wraps(start)
     def start_in_mode(self: threading.Thread) -> None:
         self.run = _in_mode(self.run)  # type: ignore[method-assign]
         start(self)
@@ -69,6 +70,7 @@ def _default_device() -> None:
 
     original = _device.DeviceContext.__init__
 
+    @functools.wraps(original)
     def initialise(self: Any, device: Any) -> None:
         original(self, to_npu(device))
 

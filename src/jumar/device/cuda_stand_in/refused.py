@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Union
 
 import torch
+
+from jumar.device.cuda_stand_in.names import presented_as
 
 _REFUSED = {
     "cudart": "take the call out, or guard it, for this run",
@@ -49,9 +51,21 @@ class Refused:
         refuse(self._name, self._instead)
 
     def __getattr__(self, attribute: str) -> NoReturn:
-        if attribute.startswith("__"):
+        if attribute.startswith("_"):  # what inspects objects asks for such names
             raise AttributeError(attribute)
         refuse(f"{self._name}.{attribute}", self._instead)
+
+    def __or__(self, other: Any) -> Any:
+        """Return the union of an annotation, `torch.cuda.CUDAGraph | None`, which libraries make at their import."""
+        return Union[self, other]  # noqa: UP007 - it is this very operator
+
+    def __ror__(self, other: Any) -> Any:
+        """Return the union with the name on the right."""
+        return Union[other, self]  # noqa: UP007 - the same
+
+    def __mro_entries__(self, _bases: tuple[Any, ...]) -> tuple[type, ...]:
+        """Let a class be derived from the name; making an instance of it is refused."""
+        return (type("Refused", (), {"__init__": self.__call__}),)
 
     def __instancecheck__(self, value: object) -> bool:
         return False
@@ -64,4 +78,5 @@ def install() -> None:
     """Put the refusals into torch.cuda."""
     for name, instead in _REFUSED.items():
         if hasattr(torch.cuda, name):
-            setattr(torch.cuda, name, Refused(f"torch.cuda.{name}", instead))
+            refused = Refused(f"torch.cuda.{name}", instead)
+            setattr(torch.cuda, name, presented_as(refused, getattr(torch.cuda, name)))

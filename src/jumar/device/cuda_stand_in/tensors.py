@@ -6,12 +6,13 @@ A tensor "on cuda" is a tensor of the emulated accelerator. What a script asks o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from jumar.device.cuda_stand_in.names import answering_cuda
+from jumar.device.cuda_stand_in.names import answering_cuda, presented_as, redirected
 
 _TYPES = {
     "FloatTensor": torch.float32,
@@ -87,6 +88,7 @@ def _cuda_method(
 
 
 def _type_method(real: Callable[..., Any], types: dict[str, type]) -> Callable[..., Any]:
+    @functools.wraps(real)
     def type_(self: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
         """Return the name of this tensor's type, or a tensor of the given type."""
         if dtype is None:
@@ -106,7 +108,9 @@ def install() -> None:
     tensor: Any = torch.Tensor
     answer_device()
     tensor.is_cuda = property(_is_cuda, doc="Whether this tensor is on a CUDA device.")
-    tensor.cuda = _cuda_method
+    for name in ("_make_wrapper_subclass", "_make_subclass"):  # with what wrappers are made: no mode sees their device
+        setattr(tensor, name, staticmethod(redirected(getattr(tensor, name))))
+    tensor.cuda = presented_as(_cuda_method, tensor.cuda)
     tensor.type = _type_method(tensor.type, types)
     for name, made in types.items():
         setattr(torch.cuda, name.removeprefix("torch.cuda."), made)

@@ -14,30 +14,17 @@ from jumar.npu.api.npu import profiling
 from jumar.npu.api.pytorch import accelerator, backward, compile_, modules
 from jumar.npu.core import plans, retag, scalars, single_device
 from jumar.npu.core.state import STATE
+from jumar.npu.core.versions.registration import register_backend
 from jumar.npu.dispatch import multiple, register, rng
 from jumar.npu.formats.ledger import ledger
 from jumar.npu.memory import pinned, sharing, storage
 from jumar.npu.ops import custom, installed, kernels, sparse
+from jumar.npu.ops.kernels import adapter
+from jumar.npu.ops.triton import hooks as triton
 from jumar.npu.parallel import data_parallel, hccl
 
 _libraries: list[Any] = []
 """Kept alive: PyTorch drops the kernels of a library that is collected."""
-
-
-class _Guard(torch._C._acc.DeviceGuard):
-    def type_(self) -> Any:
-        return torch._C._autograd.DeviceType.PrivateUse1
-
-
-class _Hooks(torch._C._acc.PrivateUse1Hooks):
-    def is_available(self) -> bool:
-        return True
-
-    def has_primary_context(self, index: int) -> bool:
-        return True
-
-    def is_built(self) -> bool:
-        return True
 
 
 def _library(namespace: str) -> Any:
@@ -58,10 +45,9 @@ def bring_up() -> None:
         )
     retag.check_layout()
     scalars.prepare()
-    setup = torch.utils.backend_registration._setup_privateuseone_for_python_backend
-    setup("npu", npu, _Hooks(), _Guard())
+    register_backend("npu", npu)
     library = _library("aten")
-    register.register_all(library.m, kernels.SPECIAL, kernels.COMPOSITES)
+    register.register_all(library.m, kernels.SPECIAL, kernels.COMPOSITES, kernels.AUTOGRAD)
     fallback = _library("_")
     register.register_fallback(fallback)
     autocast.register(library.m, fallback)
@@ -79,10 +65,12 @@ def bring_up() -> None:
         formats,
         custom,
         installed,
+        triton,
         compile_,
         single_device,
         data_parallel,
         numerics,
+        adapter,
         dump,
         profiling,
     ):

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 import torch
 
+from jumar.npu.core.overloads import size_bytes
 from jumar.npu.core.state import STATE
 
 Transfer = Literal["", "host-to-device", "device-to-host"]
@@ -75,4 +76,4 @@ def _transfer(operator: str, args: Sequence[Any], result: Any) -> tuple[Transfer
     source = args[0] if operator == "aten::_to_copy" else args[1]
     if not isinstance(source, torch.Tensor) or source.is_cpu == result.is_cpu:
         return "", 0
-    return ("host-to-device" if source.is_cpu else "device-to-host"), source.nbytes
+    return ("host-to-device" if source.is_cpu else "device-to-host"), size_bytes(source)

@@ -45,3 +45,21 @@ def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
             yield value
         elif isinstance(value, (list, tuple)):
             yield from tensors_in(value)
+
+
+def dense_parts(tensor: Tensor) -> list[Tensor]:
+    """Return the strided tensors that hold a tensor's memory: itself, or the indices and values of a sparse one."""
+    if tensor.layout is torch.strided:
+        return [tensor]
+    if tensor.layout is torch.sparse_coo:
+        return [tensor._indices(), tensor._values()]
+    if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+        return [tensor.crow_indices(), tensor.col_indices(), tensor.values()]
+    if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+        return [tensor.ccol_indices(), tensor.row_indices(), tensor.values()]
+    return []
+
+
+def size_bytes(tensor: Tensor) -> int:
+    """Return the bytes of a tensor's elements, of any layout; a sparse tensor has its indices and values."""
+    return sum(part.nbytes for part in dense_parts(tensor))

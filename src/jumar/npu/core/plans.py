@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 import torch
 
+from jumar.npu.core.versions.kernels import get_kernel
+
 CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
 Call = Callable[..., Any]
@@ -38,6 +40,10 @@ CPU_ARGUMENTS: dict[str, frozenset[str]] = {
     "_copy_from": frozenset({"self", "dst"}),
     "_copy_from_and_resize": frozenset({"self", "dst"}),
     "_foreach_copy_": frozenset({"self", "src"}),
+    "_foreach_addcdiv": frozenset({"scalars"}),
+    "_foreach_addcdiv_": frozenset({"scalars"}),
+    "_foreach_addcmul": frozenset({"scalars"}),
+    "_foreach_addcmul_": frozenset({"scalars"}),
     "_ctc_loss": frozenset({"input_lengths", "target_lengths"}),
     "_ctc_loss_backward": frozenset({"input_lengths", "target_lengths"}),
 }
@@ -108,14 +114,27 @@ class Plan:
 
 
 def _result(item: Any, arguments: Any) -> int | None:
-    """Return the position of the argument that this result aliases, or None for a new value."""
-    if item.alias_info is None or not item.alias_info.before_set:
+    """Return the position of the argument that this result aliases, or None for a new value.
+
+    A list of views has the alias sets in its elements, which Python does not see. The argument that it shows is the
+    one whose elements may become those of a list (`Tensor(a -> *)`).
+    """
+    if item.alias_info is None:
+        return None
+    if str(item.type).startswith("List"):
+        return next((i for i, argument in enumerate(arguments) if _becomes_list(argument)), None)
+    if not item.alias_info.before_set:
         return None
     wanted = item.alias_info.before_set
     for position, argument in enumerate(arguments):
         if argument.alias_info is not None and argument.alias_info.before_set & wanted:
             return position
     return None
+
+
+def _becomes_list(argument: Any) -> bool:
+    found = argument.alias_info
+    return found is not None and not found.is_write and "*" in found.after_set
 
 
 def _form(schema: Any, results: tuple[int | None, ...]) -> Form:
@@ -133,7 +152,7 @@ def _not_made(plan: Plan, *_: Any) -> Any:
 
 def _resolve(plan: Plan, *args: Any, **kwargs: Any) -> Any:
     """First call: find the CPU kernel and put the layers around it; later calls then use that directly."""
-    call: Call = plan.kernel or torch.library.get_kernel(plan.name, "CPU").call_boxed
+    call: Call = plan.kernel or get_kernel(plan.name, "CPU").call_boxed
     for layer in LAYERS:
         call = layer(plan, call)
     plan.call = call

@@ -1,6 +1,7 @@
 """Objects in place of names of torch_npu that are not emulated: using one raises NotImplementedError.
 
-A name the vendor does not have at all is not made here: asking for it stays an AttributeError.
+A name the vendor does not have at all is not made here: asking for it stays an AttributeError. `error_line` is what
+the vendor's own errors end in.
 """
 
 from __future__ import annotations
@@ -9,18 +10,36 @@ import ast
 import difflib
 import functools
 import inspect
+import os
 import textwrap
+import time
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from jumar.npu.core.nearest import nearest_by_hand
+from jumar.npu.core.state import CURRENT
 from jumar.soc.support.public_api import class_names, members, python_names
 
 MARK = "__jumar_refused__"
 """Attribute of every refused function, class and method: the vendor's name."""
 
+_MODULES = ("PTA", "OPS", "DIST", "GRAPH", "PROF")
+_COMPACT = "TORCH_NPU_COMPACT_ERROR_OUTPUT"
+
 WORKS: list[Callable[[str], bool]] = []
 """Tells whether a name of the vendor works here; set by `torch_npu_alias`, which can look."""
+
+
+def error_line(module: str, code: int, meaning: str) -> str:
+    """Return the line that torch_npu's errors end in: time, process, device, rank and code (`utils/_error_code.py`).
+
+    `module` is one of `_MODULES`. Empty with TORCH_NPU_COMPACT_ERROR_OUTPUT=1, as the vendor's.
+    """
+    if os.environ.get(_COMPACT, "0") not in ("", "0"):
+        return ""
+    number = f"ERR{_MODULES.index(module):02d}{code:03d}"
+    when = f"{time.strftime('%Y-%m-%d-%H:%M:%S')} (PID:{os.getpid()}, Device:{CURRENT.device}, RankID:-1)"
+    return f"\n[ERROR] {when} {number} {module} {meaning}"
 
 
 def is_refused(value: Any) -> bool:

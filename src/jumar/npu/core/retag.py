@@ -14,17 +14,21 @@ of the time. What to write and where is read off a tensor that came through DLPa
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 import torch
 
 from jumar.base.errors import DeviceError
+from jumar.npu.core.versions.native_part import extension
+from jumar.npu.core.versions.registration import takes_python_backends
 
 CPU = 1
 """kDLCPU."""
 NPU = 12
 """kDLExtDev, which PyTorch reads as PrivateUse1."""
 
+_HOST = (NPU, CPU)
 _DEVICE_WORD = 1
 """The device is the second 8-byte word of DLManagedTensor, after the data pointer."""
 _COUNT = 2**32 - 1
@@ -33,7 +37,8 @@ _CPU_DEVICE, _NPU_DEVICE = 0xFF00, 0x0014
 """Type 0 without an index; type 20 (PrivateUse1) with index 0."""
 _RESIZABLE = 0x100
 """The flags of a storage from an allocator; memory that came through DLPack has none set."""
-_NUM_PROBED_BYTES = 176
+_NUM_PROBED_BYTES = 184
+"""A TensorImpl of torch 2.10 and 2.11, whose last word are the dispatch keys; those of others are smaller."""
 _CAPSULE_POINTER_WORD = 2
 """CPython's PyCapsule holds the pointer after the two words of the object header."""
 
@@ -64,15 +69,47 @@ def to_npu(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def to_cpu(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a CPU tensor over the memory of this npu tensor; it keeps the npu tensor's memory alive."""
+    """Return a CPU tensor over the memory of this npu tensor; it keeps the npu tensor's memory alive.
+
+    Raises RuntimeError for a tensor of a real GPU, whose memory the host cannot read.
+    """
     capsule = _export(tensor)
-    words[(words[(id(capsule) >> 3) + _CAPSULE_POINTER_WORD] >> 3) + _DEVICE_WORD] = CPU
+    at = (words[(id(capsule) >> 3) + _CAPSULE_POINTER_WORD] >> 3) + _DEVICE_WORD
+    if words[at] not in _HOST:
+        refuse_gpu(tensor)
+    words[at] = CPU
     return _import(capsule)
+
+
+_is_cuda: Callable[[torch.Tensor], bool] = torch._C.TensorBase.is_cuda.__get__  # type: ignore[attr-defined]  # a property in C
+
+
+def is_gpu(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor lies on a real GPU, also where `Tensor.is_cuda` speaks of the emulated device."""
+    with torch._C.DisableTorchFunction():  # under a mode the getter looks `is_cuda` up on `torch.Tensor` again
+        return _is_cuda(tensor)
+
+
+def refuse_gpu(tensor: torch.Tensor) -> NoReturn:
+    """Raise PyTorch's RuntimeError for an operator that got tensors of the emulated NPU and of a real GPU."""
+    raise RuntimeError(
+        f"Expected all tensors to be on the same device, but found at least two devices, npu:0 and {tensor.device}! "
+        "Between the emulated NPU and a GPU tensors go through the host: tensor.cpu().to(device)."
+    )
+
+
+if not takes_python_backends():
+    to_npu, to_cpu = extension().to_npu, extension().to_cpu
 
 
 def take(tensor: torch.Tensor) -> torch.Tensor:
     """Return an npu tensor that owns the memory of this CPU tensor, which the caller gives up: it may be the same."""
     return tensor if turn(tensor) else to_npu(tensor)
+
+
+def storage_address(tensor: torch.Tensor) -> int:
+    """Return the address of the StorageImpl of a dense tensor: one for all tensors that share memory."""
+    return words[(tensor._cdata >> 3) + _storage_at] if _storage_at else tensor.untyped_storage()._cdata
 
 
 def turn(tensor: torch.Tensor) -> bool:

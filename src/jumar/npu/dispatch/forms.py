@@ -14,18 +14,39 @@ from typing import Any
 import torch
 
 from jumar.npu.core.plans import CPU_KEYS, Plan
+from jumar.npu.core.refusals import error_line
 from jumar.npu.core.retag import to_cpu, turn
 from jumar.npu.core.scalars import tensor_of
 from jumar.npu.core.state import STATE
 from jumar.npu.dispatch import detour
 from jumar.npu.dispatch.arguments import Tensor, rewrap, unwrap, wrap, written
+from jumar.npu.dispatch.overlap import call_staged, shares, unwrap_written
 from jumar.npu.dispatch.placement import misplaced
-from jumar.npu.memory.memory import index_of, require_shape, track
-from jumar.npu.memory.storage import repoint, reshape
+from jumar.npu.dispatch.policy import runs_on_host
+from jumar.npu.memory.memory import require_shape, track
+from jumar.npu.memory.storage import adopt, reshape
+from jumar.operators import functional_name, is_foreach
 
 Kernel = Callable[..., Any]
 Args = Sequence[Any]
 Keywords = Mapping[str, Any]
+
+
+_SIZED_BY_ADAPTER = frozenset({
+    "all", "aminmax", "any", "argmax", "argmin", "index_select", "linalg_vector_norm", "logsumexp", "mean", "nansum",
+    "norm", "prod", "std", "std_mean", "sum", "var", "var_mean",
+})  # fmt: skip
+"""Operators whose result's size op-plugin computes (`op_plugin/utils/KernelNpuOutputSize.cpp`).
+
+It raises RuntimeError for a dimension that there is not, where PyTorch raises IndexError."""
+
+
+def _raises_runtime_error(plan: Plan) -> bool:
+    return functional_name(plan.name) in _SIZED_BY_ADAPTER and not runs_on_host(plan.name)
+
+
+def _invalid(error: IndexError) -> str:
+    return f"{error}{error_line('OPS', 1, 'invalid parameter')}"
 
 
 def careful(plan: Plan, general: Kernel) -> Kernel:
@@ -46,7 +67,13 @@ def fresh(plan: Plan) -> Kernel:
 
     def general(args: Args, kwargs: Keywords, index: int = 0) -> Any:
         cpu, keywords = unwrap(plan, args, kwargs)
-        return wrap(plan.call(CPU_KEYS, *cpu, **keywords), index)
+        try:
+            result = plan.call(CPU_KEYS, *cpu, **keywords)
+        except IndexError as error:
+            if _raises_runtime_error(plan):
+                raise RuntimeError(_invalid(error)) from error
+            raise
+        return wrap(result, index)
 
     # NOTE: the loop is `unwrap` written out for the common case; the call it saves is 0.4 us of about 9.
     def fast(*args: Any, **kwargs: Any) -> Any:
@@ -67,7 +94,12 @@ def fresh(plan: Plan) -> Kernel:
                 cpu[i] = to_cpu(tensor)
             elif not zero_dim_ok or tensor.dim():
                 misplaced(plan, args, kwargs)
-        result = plan.call(CPU_KEYS, *cpu)
+        try:
+            result = plan.call(CPU_KEYS, *cpu)
+        except IndexError as error:
+            if _raises_runtime_error(plan):
+                raise RuntimeError(_invalid(error)) from error
+            raise
         if type(result) is Tensor and turn(result):
             track(result)
             return result
@@ -107,10 +139,13 @@ def factory(plan: Plan) -> Kernel:
 def inplace(plan: Plan) -> Kernel:
     """Kernel of an operator that writes its arguments and returns those, or nothing."""
     returns_first = plan.results == (0,)
+    counts_itself = not plan.results and is_foreach(plan.name)
 
     def general(args: Args, kwargs: Keywords, _index: int = 0) -> Any:
-        cpu, keywords = unwrap(plan, args, kwargs)
+        cpu, keywords = unwrap_written(plan, args, kwargs)
         plan.call(CPU_KEYS, *cpu, **keywords)
+        if counts_itself:  # PyTorch counts the versions of what an operator returns; these return nothing
+            torch._C._increment_version([item for item in args[0] if not item.is_inference()])
         return args[0] if returns_first else written(plan, args, kwargs)
 
     return careful(plan, general)
@@ -135,7 +170,7 @@ def mixed(plan: Plan) -> Kernel:
     """Kernel of an operator that writes some arguments and returns new results beside them."""
 
     def general(args: Args, kwargs: Keywords, index: int = 0) -> Any:
-        cpu, keywords = unwrap(plan, args, kwargs)
+        cpu, keywords = unwrap_written(plan, args, kwargs)
         return rewrap(plan, plan.call(CPU_KEYS, *cpu, **keywords), args, kwargs, index)
 
     return careful(plan, general)
@@ -153,18 +188,26 @@ def out(plan: Plan) -> Kernel:
 
 def _call_with_outputs(plan: Plan, args: Any, kwargs: dict[str, Any]) -> None:
     """Run the operator and bring what it resized back to the npu tensors."""
-    cpu, keywords = unwrap(plan, args, kwargs)
+    cpu, keywords = unwrap_written(plan, args, kwargs)
     targets = [(name, kwargs[name]) for name in plan.keywords & kwargs.keys() if isinstance(kwargs[name], Tensor)]
+    is_shared = shares(plan, args, kwargs)
     for name, target in targets:
-        if not target.numel():
+        if not (target.numel() or is_shared):
             keywords[name] = _replacement(target)
     try:
         plan.call(CPU_KEYS, *cpu, **keywords)
+    except IndexError as error:
+        if _raises_runtime_error(plan):
+            raise RuntimeError(_invalid(error)) from error
+        raise
     except RuntimeError as error:
         if "not resizable" not in str(error):
             raise
-        # NOTE: memory behind an npu tensor cannot grow in place. The kernel has raised while it prepared
-        # its outputs, before any work, so it can be called again with outputs of its own.
+        # NOTE: memory behind an npu tensor cannot grow in place. The kernel has raised while it prepared its outputs,
+        # before any work, so it can be called again with outputs of its own.
+        if is_shared:
+            call_staged(plan, args, kwargs, [target for _, target in targets])
+            return
         keywords.update({name: _replacement(target) for name, target in targets})
         plan.call(CPU_KEYS, *cpu, **keywords)
         # NOTE: an output that had the right shape keeps its memory, as it would on any device.
@@ -173,8 +216,10 @@ def _call_with_outputs(plan: Plan, args: Any, kwargs: dict[str, Any]) -> None:
 
 
 def _replacement(target: Tensor) -> Tensor:
-    """Return an empty CPU tensor that can grow, in place of an output."""
-    return torch.empty(0, dtype=target.dtype, device="cpu")
+    """Return a CPU tensor that can grow, in place of an output: an empty one of the same shape, where it is empty."""
+    if target.numel():
+        return torch.empty(0, dtype=target.dtype, device="cpu")
+    return torch.empty_strided(target.shape, target.stride(), dtype=target.dtype, device="cpu")
 
 
 def _bring_back(result: Tensor, target: Tensor) -> None:
@@ -188,4 +233,4 @@ def _bring_back(result: Tensor, target: Tensor) -> None:
     elif same_memory and result.numel():
         reshape(target, result.shape, result.stride())
     else:
-        repoint(target, result, index_of(target))
+        adopt(target, result)

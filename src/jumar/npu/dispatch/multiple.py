@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
+from types import CodeType
 from typing import Any
 
 import torch
@@ -177,15 +179,24 @@ def _explicit(function: Any) -> Any:
     return call
 
 
+def _skip_code(bindings: Any) -> Callable[[CodeType], Any]:
+    """Return what has TorchDynamo leave a code alone; its name differs between versions of PyTorch."""
+    if hasattr(bindings, "skip_code"):
+        found: Callable[[CodeType], Any] = bindings.skip_code
+        return found
+    strategy = bindings._FrameExecStrategy(bindings._FrameAction.SKIP, bindings._FrameAction.DEFAULT)
+    return lambda code: bindings.set_code_exec_strategy(code, strategy)
+
+
 def _leave_to_python(function: Any) -> None:
     """Keep TorchDynamo from compiling the frames of a wrapped function, which code that it makes calls itself.
 
     As `torch._dynamo.eval_frame.skip_code` does, without importing the compiler.
     """
     bindings: Any = torch._C._dynamo.eval_frame
-    skip = bindings._FrameExecStrategy(bindings._FrameAction.SKIP, bindings._FrameAction.DEFAULT)
+    skip = _skip_code(bindings)
     while function is not None and hasattr(function, "__code__"):
-        bindings.set_code_exec_strategy(function.__code__, skip)
+        skip(function.__code__)
         function = getattr(function, "__wrapped__", None)
 
 

@@ -11,10 +11,13 @@ The warning names the operator torch_npu would name: the one inside a compositio
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import threading
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NoReturn
 
@@ -22,7 +25,7 @@ import torch
 
 from jumar.npu.core import events
 from jumar.npu.core.callers import user_frame
-from jumar.npu.core.overloads import tensors_in
+from jumar.npu.core.overloads import dense_parts, tensors_in
 from jumar.npu.core.plans import Call, Plan
 from jumar.npu.core.retag import to_npu
 from jumar.npu.core.state import STATE
@@ -56,6 +59,23 @@ class Verdict:
 
 
 _ON_DEVICE = Verdict("device")
+
+
+class _Inside(threading.local):
+    depth = 0
+
+
+_INSIDE = _Inside()
+
+
+@contextlib.contextmanager
+def as_one() -> Iterator[None]:
+    """Within the block, operators are parts of one that the chip has a kernel for: none of them falls back."""
+    _INSIDE.depth += 1
+    try:
+        yield
+    finally:
+        _INSIDE.depth -= 1
 
 
 def runs_on_host(name: str) -> bool:
@@ -113,10 +133,16 @@ def layer(plan: Plan, call: Call) -> Call:
     if found.action == "device":
         return call
     if found.action in ("refuse", "forbid"):
-        return functools.partial(_refuse, plan.name, found)
+
+        def refused(keys: Any, *args: Any, **kwargs: Any) -> Any:
+            return call(keys, *args, **kwargs) if _INSIDE.depth else _refuse(plan.name, found)
+
+        return refused
     speaks = STATE.settings.unsupported == "warn"
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if _INSIDE.depth:
+            return call(keys, *args, **kwargs)
         if speaks:
             _warn(found)
         if found.action == "doubtful":
@@ -169,6 +195,7 @@ def _tell(operator: str, tensors: list[torch.Tensor], transfer: events.Transfer)
     if not STATE.listeners or not tensors:
         return
     now = time.perf_counter_ns()
+    tensors = [part for tensor in tensors for part in dense_parts(tensor)]
     size = sum(tensor.nbytes for tensor in tensors)
     on_npu = [to_npu(tensor) for tensor in tensors]
     into, out = (on_npu, tensors) if transfer == "device-to-host" else (tensors, on_npu)

@@ -10,17 +10,17 @@ import torch
 
 from jumar.npu.core.overloads import overload_of
 from jumar.npu.core.plans import CPU_KEYS, PLANS, Plan
+from jumar.npu.core.versions.kernels import get_kernel
 from jumar.npu.dispatch import detour
 from jumar.npu.dispatch import forms as dispatch
 from jumar.npu.dispatch.forms import out
 from jumar.npu.dispatch.placement import MixedDevicesError
+from jumar.operators import has
 
 _has = torch._C._dispatch_has_kernel_for_dispatch_key
 
 LEFT_COMPOSED = frozenset(
     {
-        "aten::lift",
-        "aten::_unsafe_view",
         "aten::set",
         "aten::resize",
         "aten::is_pinned",
@@ -41,12 +41,15 @@ def own_operators() -> Iterator[str]:
     """Yield the aten overloads that get a kernel: those with a CPU kernel, and functional compositions.
 
     A composition that the CPU would run in one call is run so here too, which saves the Python round
-    trips of its parts; views stay composed, because PyTorch builds them on `as_strided` for any device.
+    trips of its parts; views stay composed, because PyTorch builds them on `as_strided` for any device. So do
+    operators whose results are views of which their schema says nothing (`unsafe_split`).
     """
     for name in torch._C._dispatch_get_all_op_names():
         if not name.startswith("aten::") or name.partition(".")[0] in LEFT_COMPOSED:
             continue
-        if _has(name, "CPU") or (_has(name, "CompositeExplicitAutograd") and not name.endswith("out")):
+        if _has(name, "CPU") or (
+            _has(name, "CompositeExplicitAutograd") and not (name.endswith("out") or has(name, "hidden_view"))
+        ):
             yield name
 
 
@@ -62,7 +65,24 @@ def make_kernel(plan: Plan) -> Callable[..., Any] | None:
         "out": out,
     }
     kernel = makers[plan.form](plan)
+    if plan.name == "aten::_index_put_impl_":
+        return _into_host_memory(plan, kernel)
     return _composing(plan, kernel) if plan.composed else kernel
+
+
+def _into_host_memory(plan: Plan, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the kernel of an assignment that the host does where its memory is written, though indices are npu's.
+
+    op-plugin hands such a call to PyTorch's own kernel (`IndexPutKernelNpuOpApi.cpp`).
+    """
+
+    def call(x: Any, indices: Any, values: Any, *rest: Any) -> Any:
+        if not (x.is_cpu and values.is_cpu):
+            return kernel(x, indices, values, *rest)
+        places = [item if item is None else item.cpu() for item in indices]
+        return get_kernel(plan.name, "CPU").call_boxed(CPU_KEYS, x, places, values, *rest)
+
+    return call
 
 
 def _composing(plan: Plan, kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -72,17 +92,23 @@ def _composing(plan: Plan, kernel: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return kernel(*args, **kwargs)
         except MixedDevicesError:
-            return torch.library.get_kernel(plan.name, "CPU").call_boxed(CPU_KEYS, *args, **kwargs)
+            return get_kernel(plan.name, "CPU").call_boxed(CPU_KEYS, *args, **kwargs)
 
     return call
 
 
 def register_all(
-    library: Any, special: dict[str, Callable[..., Any]], composites: dict[str, Callable[..., Any]]
+    library: Any,
+    special: dict[str, Callable[..., Any]],
+    composites: dict[str, Callable[..., Any]],
+    above: dict[str, Callable[..., Any]],
 ) -> None:
-    """Register every kernel: the general ones and `special` ones on PrivateUse1, `composites` above autograd."""
+    """Register every kernel: the general ones and `special` ones on PrivateUse1, `composites` above autograd.
+
+    Kernels of `above` stand on the autograd key and leave the one below it.
+    """
     for name in own_operators():
-        if name in special:
+        if name in special or name in composites:
             continue
         plan = Plan(name)
         kernel = make_kernel(plan)
@@ -94,6 +120,8 @@ def register_all(
     for name, kernel in composites.items():
         for key in ("AutogradPrivateUse1", "PrivateUse1"):
             library.impl(name.removeprefix("aten::"), key, kernel, False)
+    for name, kernel in above.items():
+        library.impl(name.removeprefix("aten::"), "AutogradPrivateUse1", kernel, False)
 
 
 def register_fallback(library: Any) -> None:

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import torch
 
@@ -21,6 +20,7 @@ from jumar.base.files import explained, write_atomically
 from jumar.npu.core.plans import Plan
 from jumar.npu.dump.calls import OperatorCall
 from jumar.recording.tensors.arrays import read_tensors, write_tensors
+from jumar.recording.tensors.guard import Guard, damage_as_oserror
 
 Tensor = torch.Tensor
 _RAW = {1: torch.uint8, 2: torch.uint16}
@@ -69,7 +69,7 @@ class Recorded:
     def __init__(self, path: Path) -> None:
         """Open the file. Raises InputError where it is no HDF5 file."""
         try:
-            self._file = h5py.File(path, "r")
+            self._file = Guard(path)
         except OSError as error:
             raise InputError(
                 f"load_file_path must be an HDF5 file that dumper has written; got {path} ({error}): check the path."
@@ -80,7 +80,7 @@ class Recorded:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._file.hdf5.close()
 
     def feed(self, plan: Plan, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Tensor]:
         """Put the recorded inputs of the operator's next call in place of its arguments, and return them.
@@ -99,9 +99,14 @@ class Recorded:
         return fed
 
     def _inputs(self, key: str) -> Mapping[str, np.ndarray]:
-        if key not in self._file or "input" not in self._file[key]:
+        try:
+            with damage_as_oserror(self._path):
+                found = read_tensors(self._file, key)
+        except KeyError:
             return {}
-        return {name: array for name, array in read_tensors(self._file, key).items() if name.startswith("input.")}
+        except OSError as error:
+            raise InputError(f"{self._path} is damaged at {key} ({error}): record it again.") from error
+        return {name: array for name, array in found.items() if name.startswith("input.")}
 
     def _put(self, plan: Plan, name: str, value: Tensor, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Tensor]:
         _, place, *rest = name.split(".")

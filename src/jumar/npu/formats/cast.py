@@ -13,13 +13,14 @@ from typing import Any
 import torch
 
 from jumar.npu.core import devices
-from jumar.npu.core.retag import to_cpu
+from jumar.npu.core.retag import take, to_cpu
 from jumar.npu.core.state import STATE
 from jumar.npu.dispatch import arguments
 from jumar.npu.formats import mode, state
 from jumar.npu.formats.names import BASE_FORMATS, PRIVATE_FORMATS, Format, base_of, base_of_rank, known
 from jumar.npu.formats.shapes import Shape, storage_shape
 from jumar.npu.memory.memory import index_of
+from jumar.npu.memory.sharing import belongs
 from jumar.npu.memory.storage import repoint
 
 Tensor = torch.Tensor
@@ -153,6 +154,22 @@ def empty_with_format(
     )
     state.set_format(made, format)
     return made
+
+
+def empty_with_swapped_memory(
+    size: Sequence[int], *, dtype: torch.dtype | None = None, device: torch.device | None = None
+) -> Tensor:
+    """Return an uninitialised npu tensor whose memory is the host's: it takes none of the device's.
+
+    Raises RuntimeError for a device that is no npu.
+    """
+    if device is not None and device.type != "npu":
+        raise RuntimeError(_NOT_NPU)
+    made = torch.empty(tuple(size), dtype=dtype or torch.get_default_dtype(), device="cpu")
+    npu: Tensor = take(made)
+    if STATE.multiple or (device is not None and device.index):
+        belongs(npu.untyped_storage(), devices.index_of_argument(device, None) or 0)
+    return npu
 
 
 def unsafe_empty_with_format(

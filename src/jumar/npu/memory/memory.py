@@ -14,7 +14,7 @@ import math
 import os
 import threading
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace as replace_fields
 from typing import NoReturn
 
@@ -32,6 +32,7 @@ from jumar.npu.memory.allocator import (
     from_environment,
     replay,
 )
+from jumar.npu.memory.allocator.history import Frames, History, stack
 from jumar.npu.memory.allocator.stats import RESERVED, SIZE
 
 MIB, GIB, EXABYTE = 2**20, 2**30, 2**60
@@ -58,15 +59,20 @@ class Life(weakref.ref):  # type: ignore[type-arg]
     """Where the allocator put it, once the log was replayed."""
     place: tuple[PoolId, int] | None = None
     """Memory pool and stream, where they are not the default ones."""
+    frames: Frames | tuple[()] = ()
+    """Where the program was that made the storage, while the memory's history is recorded."""
+    end_frames: Frames | tuple[()] = ()
     __hash__ = object.__hash__
     __eq__ = object.__eq__
 
 
 class PlacedLife(Life):
-    """The life of a storage that is on a device above 0, in a private memory pool or on a side stream."""
+    """The life of a storage on a device above 0, in a private pool, on a side stream, or whose history is recorded."""
 
-    __slots__ = ("device", "place", "storage")
+    __slots__ = ("device", "end_frames", "frames", "place", "storage")
     device: Device
+    frames: Frames | tuple[()]
+    end_frames: Frames | tuple[()]
     place: tuple[PoolId, int] | None
     storage: int
 
@@ -74,7 +80,7 @@ class PlacedLife(Life):
 class Device:
     """The memory of one logical device. `headroom`: bytes that may still be allocated before the log is replayed."""
 
-    __slots__ = ("allocator", "headroom", "index", "lock", "log", "placed", "replaying")
+    __slots__ = ("allocator", "configured", "headroom", "index", "lock", "log", "placed", "replaying")
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -84,12 +90,16 @@ class Device:
         self.lock = threading.RLock()
         self.replaying = False
         self.allocator = CachingAllocator(DEFAULT_CAPACITY_BYTES, from_environment({}))
+        self.configured = self.allocator.config
+        """The options that the environment gave last."""
         self.headroom = 0
 
     def settle(self, own: Life | None = None) -> None:
         """Bring the allocator up to date. Raises torch.OutOfMemoryError when the storage `own` does not fit."""
         refused = None
         with self.lock:
+            if self.log and not self.allocator.stats.num_device_alloc and self.allocator.config is self.configured:
+                self.configure()  # the vendor reads the variable at the first allocation
             if self.replaying:  # an object that dies meanwhile may run operators; they wait in the log
                 return
             self.replaying = True
@@ -110,7 +120,8 @@ class Device:
         allocator.padding = 0 if STATE.profile.family == "950" else PADDING
         config = from_environment(os.environ)
         remains = any(chunk.expandable for chunk in allocator.heads.values())
-        allocator.config = replace_fields(config, is_plain=config.is_plain and not remains)
+        self.configured = replace_fields(config, is_plain=config.is_plain and not remains)
+        allocator.configure(self.configured)
         fraction = STATE.options.get(f"memory_fraction:{self.index}", 1.0)
         allocator.allowed_bytes = int(fraction * allocator.capacity_bytes) if fraction < 1 else None
         self.grant()
@@ -125,7 +136,7 @@ class Device:
         refused = None
         position, end = 0, len(events)
         while position < end:
-            if allocator.config.is_plain:
+            if allocator.config.is_plain and allocator.history is None:
                 reached = replay(allocator, True, events, position)
                 if reached == position:
                     reached = replay(allocator, False, events, position)
@@ -133,6 +144,8 @@ class Device:
                     position = reached
                     continue
             life = events[position]
+            if allocator.history is not None:
+                allocator.history.frames = list(life.frames if life.chunk is None else life.end_frames)
             if life.chunk is not None:
                 if life.chunk is not NOTHING:
                     allocator.free(life.chunk)
@@ -180,10 +193,9 @@ class Device:
         return None
 
     def life_of(self, storage: torch.UntypedStorage) -> Life | None:
-        """Return the life of an npu storage of this device, up to date; None for one without memory of its own."""
+        """Return the life of an npu storage of this device, up to date; None for one whose memory is another's."""
         self.settle()
-        found = next((item for item in weakref.getweakrefs(storage) if isinstance(item, Life)), None)
-        return None if found is None or found.chunk is None or found.chunk is NOTHING else found
+        return next((item for item in weakref.getweakrefs(storage) if isinstance(item, Life)), None)
 
     def give(self, life: Life, size_bytes: int) -> None:
         """Let a life have memory of another size. Raises DoesNotFitError; then it has the old one still."""
@@ -213,7 +225,31 @@ class _Place(threading.local):
 _PLACE = _Place()
 """Device, memory pool and stream that this thread allocates from where they are not the default, innermost last."""
 _num_placed: list[int] = []
-"""Not empty while some thread allocates elsewhere."""
+"""Not empty while some thread allocates elsewhere, or the history is recorded."""
+
+
+class _Recording:
+    """What is kept of the memory's history. `make` is None while it is not recorded."""
+
+    make: Callable[[], History] | None = None
+    of_begin = of_end = False
+
+
+_RECORDING = _Recording()
+
+
+def record(make: Callable[[], History] | None, *, of_begin: bool = False, of_end: bool = False) -> None:
+    """Begin a history of every device, made by `make`, or end it with None.
+
+    `of_begin` and `of_end` say whether the stacks are kept with which storages begin and end.
+    """
+    if _RECORDING.make is not None:
+        _num_placed.remove(-1)
+    _RECORDING.make, _RECORDING.of_begin, _RECORDING.of_end = make, of_begin, of_end
+    if make is not None:
+        _num_placed.append(-1)
+    for held in DEVICES:
+        held.allocator.history = None if make is None else make()
 
 
 def device(index: int) -> Device:
@@ -221,6 +257,7 @@ def device(index: int) -> Device:
     while len(DEVICES) <= index:
         made = Device(len(DEVICES))
         made.configure()
+        made.allocator.history = None if _RECORDING.make is None else _RECORDING.make()
         DEVICES.append(made)
     return DEVICES[index]
 
@@ -254,6 +291,7 @@ def _track_elsewhere(storage: torch.UntypedStorage, index: int) -> None:
     life.size_bytes = size = storage.nbytes()
     life.chunk, life.device, life.storage = None, held, storage._cdata
     life.place = next((item[1:] for item in reversed(_PLACE.current) if item[0] == index), None)
+    life.frames, life.end_frames = stack() if _RECORDING.of_begin else (), ()
     held.log.append(life)
     held.placed.add(life)
     if index:
@@ -267,6 +305,8 @@ def _ended(life: PlacedLife) -> None:
     if life.device.index:
         INDEX_OF_STORAGE.pop(life.storage, None)
     life.device.placed.discard(life)
+    if _RECORDING.of_end:
+        life.end_frames = stack()
     life.device.log.append(life)
 
 
@@ -317,7 +357,7 @@ def charge(tensor: torch.Tensor, size_bytes: int) -> None:
     held = device(index_of(tensor))
     with held.lock:
         life = held.life_of(tensor.untyped_storage())
-        if life is None or life.chunk is None or life.size_bytes == size_bytes:
+        if life is None or life.chunk is None or life.chunk is NOTHING or life.size_bytes == size_bytes:
             return
         chunk, before, refused = life.chunk, life.size_bytes, None
         held.allocator.free(chunk)
@@ -345,6 +385,7 @@ def replace(storage: torch.UntypedStorage, size_bytes: int) -> None:
         if life is None or life.chunk is None:
             made = PlacedLife(storage, _ended)
             made.device, made.storage, made.place, made.chunk, made.size_bytes = held, storage._cdata, None, None, 0
+            made.frames = made.end_frames = ()
             held.placed.add(made)
             life = made
         chunk = life.chunk
@@ -353,7 +394,7 @@ def replace(storage: torch.UntypedStorage, size_bytes: int) -> None:
         except DoesNotFitError as error:
             refused = error.size_bytes
         else:
-            if chunk is not None:
+            if chunk is not None and chunk is not NOTHING:
                 held.allocator.free(chunk)
         held.grant()
     if refused is not None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from jumar.npu.core.versions.kernels import get_kernel
 from jumar.npu.memory import pinned_allocator
 from jumar.npu.memory.allocator.stats import Tally
 
@@ -18,7 +19,7 @@ _NUM, _SIZE = 0, 1
 _tally = Tally()
 """Storages pinned by `pin_memory`, and their bytes. What `pin_memory=True` makes in C++ is not seen here."""
 
-_clone = torch.library.get_kernel("aten::clone", "CPU").call_boxed
+_clone = get_kernel("aten::clone", "CPU").call_boxed
 _CPU_KEYS = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
 

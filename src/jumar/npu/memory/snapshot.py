@@ -6,19 +6,20 @@ from typing import Any
 
 from jumar.npu.memory import memory
 from jumar.npu.memory.allocator import Chunk, PoolId
+from jumar.npu.memory.allocator.history import History
 
 
 def memory_snapshot(mempool_id: PoolId | None = None) -> list[dict[str, Any]]:
     """Return the segments of all devices with their blocks, or those of one memory pool."""
     return [
-        _segment(index, chunks)
+        _segment(index, chunks, memory.settled(index).history)
         for index in range(len(memory.DEVICES))
         for chunks in memory.settled(index).segments()
         if mempool_id is None or chunks[0].pool.owner == tuple(mempool_id)
     ]
 
 
-def _segment(index: int, chunks: list[Chunk]) -> dict[str, Any]:
+def _segment(index: int, chunks: list[Chunk], history: History | None) -> dict[str, Any]:
     used = [chunk for chunk in chunks if chunk.used]
     allocated = sum(chunk.size for chunk in used)
     pool = chunks[0].pool
@@ -33,14 +34,14 @@ def _segment(index: int, chunks: list[Chunk]) -> dict[str, Any]:
         "segment_pool_id": pool.owner,
         "segment_type": "small" if pool.is_small else "large",
         "is_expandable": chunks[0].expandable,
-        "frames": [],
+        "frames": [] if history is None else history.segment_frames.get(chunks[0].address, []),
         "blocks": [
             {
                 "address": chunk.address,
                 "size": chunk.size,
                 "requested_size": chunk.requested if chunk.used else 0,
                 "state": "active_allocated" if chunk.used else "inactive",
-                "frames": [],
+                "frames": list(getattr(chunk.used, "frames", ())),
             }
             for chunk in chunks
         ],

@@ -12,6 +12,7 @@ float16 on later chips that are told to compute in float16, not on the first gen
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,12 @@ def in_float32(plan: Plan, call: Call, keys: Any, args: Sequence[Any], kwargs: M
     dtype = tensors[0].dtype
     if any(tensor.dtype is not dtype for tensor in tensors):
         return call(keys, *args, **kwargs)
+    return _widened(plan, call, keys, args, kwargs, dtype)
+
+
+def _widened(
+    plan: Plan, call: Call, keys: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dtype: torch.dtype
+) -> Any:
     wide = [value.float() if isinstance(value, Tensor) else value for value in args]
     if plan.form == "out":
         return _written(call, keys, args, wide, kwargs)
@@ -126,8 +133,13 @@ def _matmul(plan: Plan, call: Call, unit: Unit, operands: tuple[str, str]) -> Ca
     usual = arithmetic.matmul_math(unit.profile, {})
     narrows = bool(unit.profile.has_float32_cube)
     others = _of_other_dtypes(plan, call, takes_halves="out_dtype" not in plan.names)
+    takes_several = unit.profile.is_aclnn_default and "out_dtype" not in plan.names
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
+        if args[left].dtype is not args[right].dtype or args[0].dtype is not args[left].dtype:
+            dtype = _common_dtype(plan, args) if takes_several else None
+            if dtype is not None:
+                return _widened(plan, run, keys, args, kwargs, dtype)
         if args[left].dtype is torch.float32:
             wanted = arithmetic.matmul_math(unit.profile, STATE.options) if STATE.options else usual
             if wanted == "keep":
@@ -144,6 +156,24 @@ def _matmul(plan: Plan, call: Call, unit: Unit, operands: tuple[str, str]) -> Ca
     return run
 
 
+_FLOATS = HALVES | {torch.float32}
+
+
+def _common_dtype(plan: Plan, args: Sequence[Any]) -> torch.dtype | None:
+    """Return what a product of several floating dtypes gives from Ascend910B on; None where an operand is another.
+
+    The vendor's kernels promote the operands and cast to the dtype of `self`, of the vector in `mv`, and to the
+    promoted one in `addmv` (op-plugin: `MmKernelNpuOpApi.cpp`, `MvKernelNpuOpApi.cpp`, `AddmvKernelNpuOpApi.cpp`).
+    """
+    tensors = [value for value in args if isinstance(value, Tensor)]
+    if any(tensor.dtype not in _FLOATS for tensor in tensors):
+        return None
+    base = functional_name(plan.name)
+    if base == "addmv":
+        return functools.reduce(torch.promote_types, (tensor.dtype for tensor in tensors))
+    return tensors[1 if base == "mv" else 0].dtype
+
+
 def _check_float32(unit: Unit, math: arithmetic.CubeMath) -> None:
     """Raise RuntimeError where a convolution is to stay float32 on a chip that has none."""
     if math == "keep" and unit.profile.has_float32_cube is False:
@@ -155,13 +185,28 @@ def _check_float32(unit: Unit, math: arithmetic.CubeMath) -> None:
         )
 
 
+def _is_product(args: Sequence[Any]) -> bool:
+    """Return whether a convolution of signals takes each element once, so that it is run as a matrix product.
+
+    Source: `test_conv1d_special_case_forward_fp32` of op-plugin, whose results are not those of HF32.
+    """
+    if args[_INPUT].dim() != 3 or len(args) < 9:
+        return False
+    stride, padding, dilation, transposed, _, groups = args[3:9]
+    return stride[0] == args[_WEIGHT].shape[2] and not padding[0] and dilation[0] == groups == 1 and not transposed
+
+
 def _convolution(plan: Plan, call: Call, unit: Unit) -> Call:
     usual = arithmetic.convolution_math(unit.profile, {})
+    narrows = bool(unit.profile.has_float32_cube)
     others = _of_other_dtypes(plan, call)
 
     def run(keys: Any, *args: Any, **kwargs: Any) -> Any:
         if args[_INPUT].dtype is torch.float32:
-            wanted = arithmetic.convolution_math(unit.profile, STATE.options) if STATE.options else usual
+            if narrows and _is_product(args):
+                wanted = arithmetic.matmul_math(unit.profile, STATE.options)
+            else:
+                wanted = arithmetic.convolution_math(unit.profile, STATE.options) if STATE.options else usual
             _check_float32(unit, wanted)
             if wanted == "keep":
                 return call(keys, *args, **kwargs)
@@ -187,7 +232,9 @@ def _backward(plan: Plan, call: Call, unit: Unit) -> Call:
         if args[0].dtype is torch.float32:
             wanted = arithmetic.convolution_math(unit.profile, STATE.options) if STATE.options else usual
             _check_float32(unit, wanted)
-            return call(keys, *args, **kwargs) if wanted == "keep" else rounding(keys, wanted, args, kwargs)
+            # NOTE: of a gradient without elements there is nothing to round, and no sum has the bias's shape.
+            as_it_is = wanted == "keep" or not args[0].numel()
+            return call(keys, *args, **kwargs) if as_it_is else rounding(keys, wanted, args, kwargs)
         return others(keys, *args, **kwargs)
 
     def rounding(keys: Any, wanted: arithmetic.CubeMath, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

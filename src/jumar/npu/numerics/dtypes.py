@@ -6,8 +6,6 @@ PyTorch hands a Python number on as one. Chips without bfloat16 refuse it in eve
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -15,6 +13,7 @@ import torch
 
 from jumar.npu.core.overloads import arguments_of
 from jumar.npu.core.plans import Call, Plan
+from jumar.npu.core.refusals import error_line
 from jumar.npu.core.state import STATE
 from jumar.npu.dispatch import policy
 from jumar.npu.numerics import arithmetic, operators
@@ -138,9 +137,8 @@ def _refuse(operator: str, limit: DtypeLimit, dtype: torch.dtype) -> NoReturn:
     name = str(dtype).removeprefix("torch.")
     listed = ",".join(acl_name(item) for item in limit.dtypes)
     raise RuntimeError(
-        f"{functional_name(operator)}: NPU function error: call {limit.function} failed, error code is {_INVALID}\n"
-        f"[ERROR] {time.strftime('%Y-%m-%d-%H:%M:%S')} (PID:{os.getpid()}, Device:0, RankID:-1) ERR00100 PTA call acl "
-        "api failed.\n"
+        f"{functional_name(operator)}: NPU function error: call {limit.function} failed, error code is {_INVALID}"
+        f"{error_line('PTA', 100, 'call acl api failed')}.\n"
         f"AclNN_Parameter_Error(EZ1001): Tensor {limit.parameter} not implemented for {acl_name(name)}, should be in "
         f"dtype support list [{listed},].\n"
         f"{operator} on {STATE.soc} takes no {name}: {_advice(name, limit.dtypes)}"

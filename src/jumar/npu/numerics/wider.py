@@ -1,7 +1,7 @@
 """Dtypes that an NPU's kernel takes and PyTorch's CPU kernel does not: computed in a wider one, and given back.
 
-Halves where the CPU has no kernel for them, integers in a histogram, class labels as int32. What falls back to the
-host keeps the CPU kernel's limits, as it does with torch_npu.
+Halves where the CPU has no kernel for them, integers in a histogram, class labels and `hardsigmoid` of int32. What
+falls back to the host keeps the CPU kernel's limits, as it does with torch_npu.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from jumar.npu.core.overloads import written_by
 from jumar.npu.core.plans import Call, Plan
 from jumar.npu.dispatch import policy
-from jumar.operators import base_name, has
+from jumar.operators import base_name, functional_name, has
 
 Tensor = torch.Tensor
 Widths = Mapping[torch.dtype, torch.dtype]
@@ -26,6 +26,8 @@ _INTEGERS: Widths = dict.fromkeys(
     torch.float64,
 )
 
+_INT32: Widths = {torch.int32: torch.float32}
+
 _WITH_LABELS = ("nll_loss_forward", "nll_loss_backward", "nll_loss2d_forward", "nll_loss2d_backward")
 
 
@@ -33,6 +35,8 @@ def _widths(name: str) -> Widths | None:
     """Return which dtype is computed in which; from the dtypes that PyTorch's own tests list."""
     if has(name, "no_half_on_cpu"):
         return _HALVES
+    if functional_name(name) == "hardsigmoid":  # op-plugin: `test_hardsigmoid.py`
+        return _INT32
     base = base_name(name)
     if base in _WITH_LABELS:
         return _LABELS

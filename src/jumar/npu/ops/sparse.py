@@ -20,6 +20,7 @@ from jumar.npu.core import events
 from jumar.npu.core.plans import Plan
 from jumar.npu.core.scalars import tensor_of
 from jumar.npu.core.state import STATE
+from jumar.npu.core.versions.kernels import get_kernel
 from jumar.npu.dispatch import arguments
 from jumar.npu.memory.memory import index_of
 from jumar.soc.support.data import table
@@ -94,7 +95,7 @@ def _computed() -> frozenset[str]:
 
 @functools.cache
 def _part(name: str) -> Callable[..., Any]:
-    call: Callable[..., Any] = torch.library.get_kernel(f"aten::{name}", "SparseCPU").call_boxed
+    call: Callable[..., Any] = get_kernel(f"aten::{name}", "SparseCPU").call_boxed
     return call
 
 
@@ -129,7 +130,7 @@ def _fallback(operator: Any, *args: Any, **kwargs: Any) -> Any:
         for place, item in enumerate(args)
     ]
     keywords = {key: _to_cpu(item, pairs) for key, item in kwargs.items()}
-    result = torch.library.get_kernel(full, "SparseCPU").call_boxed(_KEYS, *cpu, **keywords)
+    result = get_kernel(full, "SparseCPU").call_boxed(_KEYS, *cpu, **keywords)
     found = _from_cpu(result, pairs, index)
     if STATE.listeners:
         events.tell(full, args, kwargs, found, start_ns, index)

@@ -6,10 +6,14 @@ logical npu devices, and -1 is the CPU.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+
+from jumar.npu.core.overloads import tensors_in
+from jumar.npu.core.versions.registration import takes_python_backends
 
 Tensor = torch.Tensor
 Streams = Sequence[Any] | None
@@ -106,9 +110,28 @@ def gather_out(tensors: Sequence[Tensor], out: Tensor, dim: int) -> Tensor:
     return out.copy_(torch.cat([tensor.to(out.device) for tensor in tensors], dim))
 
 
+def parallel_apply(
+    modules: Sequence[Any], inputs: Sequence[Any], kwargs_tup: Sequence[Any] | None = None, devices: Any = None
+) -> list[Any]:
+    """Call each module with its inputs on its device, one after the other: before torch 2.10 PyTorch's asks CUDA."""
+    found = []
+    for position, (module, given) in enumerate(zip(modules, inputs, strict=True)):
+        args = given if isinstance(given, (list, tuple)) else (given,)
+        device = devices[position] if devices else next((tensor.device for tensor in tensors_in((args,))), None)
+        if device is None:
+            raise RuntimeError(f"replica {position} was given no device and no tensor; give it one of both.")
+        with torch.npu.device(device):  # type: ignore[attr-defined]
+            found.append(module(*args, **(kwargs_tup[position] if kwargs_tup else {})))
+    return found
+
+
 def install() -> None:
-    """Give PyTorch the functions that a build without CUDA lacks."""
+    """Give PyTorch the functions that a build without CUDA lacks; a build with CUDA has them for GPUs alone."""
     module: Any = torch._C
+    has_gpus = torch.cuda.is_available()
     for function in (broadcast, broadcast_out, broadcast_coalesced, scatter, scatter_out, gather, gather_out):
-        if not hasattr(module, f"_{function.__name__}"):
+        if not (has_gpus and hasattr(module, f"_{function.__name__}")):
             setattr(module, f"_{function.__name__}", function)
+    if not takes_python_backends():
+        for name in ("torch.nn.parallel.data_parallel", "torch.nn.parallel.parallel_apply", "torch.nn.parallel"):
+            vars(sys.modules[name])["parallel_apply"] = parallel_apply

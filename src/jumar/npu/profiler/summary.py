@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from jumar.npu.core.devices import num_visible
 from jumar.npu.core.state import STATE
 from jumar.npu.dispatch.policy import runs_on_host
 from jumar.npu.formats.ledger import ledger
@@ -84,7 +85,7 @@ class Watching:
         return Summary(
             soc=STATE.soc,
             num_steps=self.num_steps,
-            memory=[found for index in range(STATE.num_devices) if (found := _memory(index)).allocated_bytes],
+            memory=[found for index in range(num_visible()) if (found := _memory(index)).allocated_bytes],
             counts=ledger.counts(),
             recompiling=ledger.recompiling(),
             host_operators=dict(self.host_operators.most_common()),

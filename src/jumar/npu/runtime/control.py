@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import time
+import warnings
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import torch
 
 from jumar.npu.core.devices import index_from, num_visible, set_current
+from jumar.npu.core.refusals import error_line
 from jumar.npu.core.state import CURRENT, STATE
 from jumar.npu.memory import memory
 
@@ -28,6 +33,9 @@ __all__ = [
     "utilization",
 ]
 
+_ACL_CONFIG = "TORCH_ACL_INIT_CONFIG_PATH"
+_OP_INIT_MODE = "ACL_OP_INIT_MODE"
+_ADD = 'Add: "defaultDevice": {"default_device": "0"}'
 _CYCLES_PER_SECOND = 1_000_000_000
 """For a SoC whose clock is not public."""
 
@@ -52,9 +60,49 @@ def is_initialized() -> bool:
 
 
 def init() -> None:
-    """Make the device count as used; there is nothing else to do."""
+    """Make the device count as used, after the checks of the environment that the vendor makes then."""
     if not _used:
+        _check_acl_config(os.environ.get(_ACL_CONFIG))
+        _check_op_init_mode(os.environ.get(_OP_INIT_MODE))
         _used.append(True)
+
+
+def _check_acl_config(given: str | None) -> None:
+    """Raise RuntimeError for a file of TORCH_ACL_INIT_CONFIG_PATH that the vendor refuses; its dumps are not made.
+
+    Source: `npu_sys_ctrl.cpp` of Ascend/pytorch, for CANN 8.3 and later, as which the emulator answers.
+    """
+    if not given:
+        return
+    path = Path(given)
+    if not path.exists():
+        _refuse_config(f"{_ACL_CONFIG} {given} is invalid. Set it to the path of a JSON file.")
+    try:
+        config = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        _refuse_config(f"Failed to open user acl json {given}: {error}. Make the file readable.", error)
+    except ValueError as error:
+        _refuse_config(f"Failed to parse user acl json {given}: {error}. Write valid JSON into it.", error)
+    default = config.get("defaultDevice") if isinstance(config, dict) else None
+    if not isinstance(default, dict):
+        _refuse_config(f"User acl json {given} lacks 'defaultDevice' object, required for lazy set_device mode. {_ADD}")
+    if default.get("default_device") != "0":
+        _refuse_config(f"User acl json {given} requires 'defaultDevice.default_device' to be \"0\". {_ADD}")
+
+
+def _refuse_config(message: str, cause: Exception | None = None) -> NoReturn:
+    raise RuntimeError(message + error_line("PTA", 9, "resource unavailable")) from cause
+
+
+def _check_op_init_mode(given: str | None) -> None:
+    """Warn of a value of ACL_OP_INIT_MODE that the vendor does not know; operators of both kinds work here anyway."""
+    if given is None:
+        return
+    if STATE.profile.is_aclnn_only and given != "2":
+        warnings.warn(f"This device only supports {_OP_INIT_MODE}=2 (aclops disabled), but got {given}.", stacklevel=3)
+    elif given not in ("0", "1", "2"):
+        message = f"Get env {_OP_INIT_MODE} not in [0, 1, 2], so reset it to the default value."
+        warnings.warn(message, stacklevel=3)
 
 
 def _lazy_init() -> None:

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from jumar.npu.core.devices import index_from
+from jumar.npu.core.refusals import error_line
 from jumar.npu.core.state import STATE
 from jumar.npu.memory import memory, pinned
 from jumar.npu.memory.allocator import parse
@@ -23,10 +24,14 @@ from jumar.npu.memory.pools import (
     use_mem_pool,
 )
 from jumar.npu.memory.snapshot import memory_snapshot
+from jumar.npu.runtime.memory_history import _dump_snapshot, _record_memory_history, _snapshot
 
 __all__ = [
     "MemPool",
     "NPUPluggableAllocator",
+    "_dump_snapshot",
+    "_record_memory_history",
+    "_snapshot",
     "caching_allocator_alloc",
     "caching_allocator_delete",
     "change_current_allocator",
@@ -188,9 +193,10 @@ def set_per_process_memory_fraction(fraction: float, device: Any = None) -> None
     Raises TypeError for a fraction that is no float, ValueError outside 0 to 1.
     """
     if not isinstance(fraction, float):
-        raise TypeError("Invalid type for fraction argument, must be `float`")
+        raise TypeError("Invalid type for fraction argument, must be `float`" + error_line("PTA", 2, "invalid type"))
     if not 0 <= fraction <= 1:
-        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+        code = error_line("PTA", 3, "invalid value")
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1{code}")
     memory.set_fraction(fraction, index_from(device))
 
 

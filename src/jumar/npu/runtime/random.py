@@ -7,8 +7,7 @@ from typing import Any
 
 import torch
 
-from jumar.npu.core.devices import index_from
-from jumar.npu.core.state import STATE
+from jumar.npu.core.devices import index_from, num_visible
 
 __all__ = [
     "get_rng_state",
@@ -58,7 +57,7 @@ def set_rng_state(new_state: torch.Tensor, device: Any = "npu") -> None:
 
 def get_rng_state_all() -> list[torch.Tensor]:
     """Return one state per device; they are equal."""
-    return [get_rng_state(index) for index in range(STATE.num_devices)]
+    return [get_rng_state(index) for index in range(num_visible())]
 
 
 def set_rng_state_all(new_states: Iterable[torch.Tensor]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
     from jumar.recording.foreign.contents import Contents, contents_of
@@ -30,3 +30,4 @@ _HOME = {
 }
 
 __getattr__ = loader(__name__, __all__, _HOME)
+__dir__ = directory(__name__, __all__)

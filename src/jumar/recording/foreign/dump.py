@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from jumar.base.errors import RecordingError
+from jumar.base.errors import JumarError, RecordingError
+from jumar.recording.documents import whole_text
 from jumar.recording.reader import losses_of
 from jumar.recording.schema import CallRow, RunEnd, RunInfo, Values
 
@@ -17,6 +19,21 @@ if TYPE_CHECKING:
     import numpy as np
 
     Arrays = dict[str, np.ndarray]
+
+
+@contextmanager
+def damage_told(path: Path, kind: str) -> Iterator[None]:
+    """Raise RecordingError, in one sentence, for whatever a format's reader raises over a file of another form.
+
+    A list where a table belongs, or a number that is too large, shows only where a reader uses it.
+    """
+    try:
+        yield
+    except JumarError:
+        raise
+    except Exception as error:  # which one depends on what stands where
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0][:100]
+        raise RecordingError(f"{path} is not what {kind} is ({reason}); dump it again.") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +107,8 @@ class Dump:
         return list(self._rows(step, rank))
 
     def _read(self, step: int, rank: int) -> tuple[CallRow, ...]:
-        return tuple(numbered(self._parts[step, rank].rows(), step, rank))
+        with damage_told(self.path, self.kind):
+            return tuple(numbered(self._parts[step, rank].rows(), step, rank))
 
     def losses(self, rank: int = 0) -> list[tuple[int, float]]:
         """Losses, where the format has any."""
@@ -105,7 +123,8 @@ class Dump:
         part = self._parts.get((row.step, row.rank))
         if part is None or part.tensors is None:
             raise RecordingError(f"{self.path} has no tensors of {row.key}. Dump it again with tensors.")
-        return part.tensors(row)
+        with damage_told(self.path, self.kind):
+            return part.tensors(row)
 
 
 def numbered(rows: Iterable[CallRow], step: int, rank: int) -> list[CallRow]:
@@ -115,6 +134,17 @@ def numbered(rows: Iterable[CallRow], step: int, rank: int) -> list[CallRow]:
     for seq, row in enumerate(rows):
         same = (row.kind, row.phase, row.module_path, row.name)
         occurrence = seen[same] if row.occurrence < 0 else row.occurrence
-        result.append(replace(row, step=step, rank=rank, seq=seq, occurrence=occurrence))
+        result.append(replace(row, step=step, rank=rank, seq=seq, occurrence=occurrence, **_shown(row)))
         seen[same] = max(seen[same], occurrence) + 1
     return result
+
+
+def _shown(row: CallRow) -> dict[str, Any]:
+    """Return what to change of a row so that it can be shown: names in a pickle or an HDF5 file may be any bytes."""
+    texts = {name: getattr(row, name) for name in ("name", "module_path", "module_type", "source")}
+    changed: dict[str, Any] = {name: whole for name, text in texts.items() if (whole := whole_text(text)) != text}
+    for side in ("inputs", "outputs"):
+        tensors = getattr(row, side)
+        if any(whole_text(one.name) != one.name for one in tensors):
+            changed[side] = tuple(replace(one, name=whole_text(one.name)) for one in tensors)
+    return changed

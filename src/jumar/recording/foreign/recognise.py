@@ -56,10 +56,13 @@ def open_foreign(path: Path) -> Dump | None:
     """
     if not path.exists() or (path / RUN_FILE).is_file():
         return None
+    from jumar.recording.foreign.dump import damage_told
+
     asked = []
     for known in formats():
-        if known.recognises(path):
-            return known.read(path)
+        with damage_told(path, known.name):
+            if known.recognises(path):
+                return known.read(path)
         asked.append(known.name)
     from jumar.recording.foreign.formats.npy import refuse_raw
 

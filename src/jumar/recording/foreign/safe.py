@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from jumar.base.errors import RecordingError
+from jumar.base.outside.archives import check_size
+from jumar.recording import documents
+
+_SPARE = 64 << 20
+"""A tensor may have so many elements however few of them its memory has: one that is expanded repeats them."""
 
 
 def load_json(path: Path) -> Any:
     """Return a JSON file; NaN, Infinity and -Infinity are read as numbers. Raises RecordingError."""
     try:
-        return json.loads(path.read_text("utf-8"))
+        return documents.read(path)
     except OSError as error:
         raise RecordingError(f"{path} cannot be read ({error.strerror or error}); check the path.") from error
-    except (ValueError, RecursionError) as error:
+    except documents.DocumentError as error:
         raise RecordingError(f"{path} is cut short or no JSON ({_short(error)}); dump it again.") from error
 
 
@@ -45,6 +49,7 @@ def load_torch(path: Path) -> Any:
     import torch
 
     try:
+        check_size(path)
         return torch.load(path, map_location="cpu", weights_only=True)
     except OSError as error:
         raise RecordingError(f"{path} cannot be read ({error.strerror or error}); check the path.") from error
@@ -76,6 +81,12 @@ def array_of(tensor: Any) -> tuple[np.ndarray, str]:
     """Return a tensor as an array and PyTorch's name of its dtype; what NumPy lacks becomes float32."""
     dtype = str(tensor.dtype).removeprefix("torch.")
     plain = tensor.detach()
+    if plain.is_meta:
+        raise RecordingError(
+            "a tensor has no values, because it was saved from the device meta; save the loaded model."
+        )
+    if is_far_larger(plain):
+        raise RecordingError(f"a tensor of {plain.numel():,} elements stands for a few that are stored; save it alone.")
     if plain.is_quantized:
         plain = plain.dequantize()
     if str(plain.layout) != "torch.strided":
@@ -85,6 +96,18 @@ def array_of(tensor: Any) -> tuple[np.ndarray, str]:
         return plain.numpy(), dtype
     except TypeError:
         return plain.float().numpy(), dtype
+
+
+def is_far_larger(tensor: Any) -> bool:
+    """Tell whether a tensor stands for far more elements than its memory has: its copy would fill this machine's."""
+    return bool(tensor.numel() > _SPARE + 100 * _held_bytes(tensor))
+
+
+def _held_bytes(tensor: Any) -> int:
+    if str(tensor.layout) == "torch.strided":
+        return int(tensor.untyped_storage().nbytes())
+    values = tensor._values() if tensor.is_sparse else tensor.values()
+    return int(values.untyped_storage().nbytes())
 
 
 def inside(folder: Path, name: str) -> Path | None:

@@ -22,6 +22,7 @@ import h5py
 import numpy as np
 
 from jumar.recording.tensors.building import VIEW_OF, Builder
+from jumar.recording.tensors.guard import Guard, UnsafeFileError, is_plain
 from jumar.recording.tensors.target import PAGE, PageWriter, Target, write_all
 from jumar.recording.tensors.views import ArrayView, strided
 
@@ -168,15 +169,19 @@ class _Template:
             _write_arrays(path, raw.fileno(), self._places, arrays)
 
 
-def view_of(data: h5py.Dataset) -> tuple[h5py.Dataset, int, tuple[int, ...], tuple[int, ...]] | None:
+def view_of(data: h5py.Dataset, file: Guard) -> tuple[h5py.Dataset, int, tuple[int, ...], tuple[int, ...]] | None:
     """Return (the other data set, offset, shape, strides) of a view, None for a data set of its own.
 
-    Raises KeyError when the other is not in the file, OSError for a view that leaves the other's memory.
+    Raises KeyError when the other is not in the file, OSError for a view that leaves the other's memory or is far
+    larger.
     """
     name = data.attrs.get(VIEW_OF)
     if name is None:
         return None
-    base = data.file[name]
+    base = file.item(name)
+    if not isinstance(base, h5py.Dataset) or VIEW_OF in base.attrs or data.ndim != 1 or data.dtype.kind not in "iu":
+        raise OSError(f"{data.name} is no view of {name}")
+    check_plain(base)
     offset, *rest = data[()].tolist()
     half = len(rest) // 2
     shape, strides = tuple(rest[:half]), tuple(rest[half:])
@@ -184,26 +189,34 @@ def view_of(data: h5py.Dataset) -> tuple[h5py.Dataset, int, tuple[int, ...], tup
     is_whole = len(rest) % 2 == 0 and min((offset, *rest)) >= 0 and (0 in shape or last < math.prod(base.shape))
     if not is_whole:
         raise OSError(f"{data.name} is no view of {name}: offset {offset}, shape {shape}, strides {strides}")
+    file.check_size(base, shape)
     return base, offset, shape, strides
 
 
-def read_data(data: h5py.Dataset) -> tuple[np.ndarray, str]:
+def check_plain(data: h5py.Dataset) -> None:
+    """Raise UnsafeFileError for a data set of other things than numbers: texts and references are made one by one."""
+    if not is_plain(data):
+        raise UnsafeFileError(f"{data.name} holds no numbers")
+
+
+def read_data(data: h5py.Dataset, file: Guard) -> tuple[np.ndarray, str]:
     """Return the elements of a data set, decoded, and PyTorch's name of its dtype. Raises as `view_of` does."""
     dtype = str(data.attrs.get("dtype", data.dtype))
-    return decode(_raw(data), dtype), dtype
+    return decode(_raw(data, file), dtype), dtype
 
 
-def read_tensors(file: h5py.File, key: str) -> dict[str, np.ndarray]:
+def read_tensors(file: Guard, key: str) -> dict[str, np.ndarray]:
     """Return the arrays of one row by tensor name; bfloat16 and float8 as float32. Raises KeyError, OSError."""
     arrays: dict[str, np.ndarray] = {}
-    for side, group in file[key].items():
-        for name, data in group.items():
-            arrays[f"{side}.{name}"] = read_data(data)[0]
+    for side, group in file.items(file.item(key)):
+        for name, data in file.items(group):
+            arrays[f"{side}.{name}"] = read_data(data, file)[0]
     return arrays
 
 
-def _raw(data: h5py.Dataset) -> Any:
-    view = view_of(data)
+def _raw(data: h5py.Dataset, file: Guard) -> Any:
+    check_plain(data)
+    view = view_of(data, file)
     if view is None:
         return data[()]
     base, offset, shape, strides = view

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from jumar.base.errors import RecordingError
-from jumar.recording.tensors.arrays import decode, view_of
+from jumar.recording.tensors.arrays import check_plain, decode, view_of
+from jumar.recording.tensors.guard import Guard, damage_as_oserror
 from jumar.recording.tensors.views import strided
 
 Identity = tuple[str, int, int, int, int]
@@ -28,7 +29,7 @@ class TensorFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.hdf5 = h5py.File(path, "r")
+        self.guard = Guard(path)
         self._raw = path.open("rb", buffering=0)
         weakref.finalize(self, self._raw.close)
         state = os.fstat(self._raw.fileno())
@@ -41,11 +42,12 @@ class TensorFile:
 
     def arrays(self, key: str) -> dict[str, StoredArray]:
         """Return the tensors of one row by name, unread. Raises KeyError, OSError."""
-        return {
-            f"{side}.{name}": self._array(data)
-            for side, group in self.hdf5[key].items()
-            for name, data in group.items()
-        }
+        with damage_as_oserror(self.path):
+            return {
+                f"{side}.{name}": self._array(data)
+                for side, group in self.guard.items(self.guard.item(key))
+                for name, data in self.guard.items(group)
+            }
 
     def _array(self, data: h5py.Dataset) -> StoredArray:
         """Return one object for a data set, under whatever names it is linked."""
@@ -65,7 +67,8 @@ class StoredArray:
         self._data: Any = data
         self._raw_dtype: np.dtype[Any] = data.dtype
         self._offset: int | None = None
-        view = view_of(data)
+        check_plain(data)
+        view = view_of(data, file.guard)
         if view is not None:
             self._data = _mapped_view(file, *view)
             self._raw_dtype = self._data.dtype

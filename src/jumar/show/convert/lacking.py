@@ -27,7 +27,9 @@ _CACHED_FILES = 20
 """So many files take longer to assess again than to look up."""
 
 
-def assessed(conversion: Conversion, left: Iterable[Finding], *, cache: bool = True) -> Iterator[Unsupported]:
+def assessed(
+    conversion: Conversion, left: Iterable[Finding], *, release: str, cache: bool = True
+) -> Iterator[Unsupported]:
     """Yield one row a place where a source calls something that the NPU lacks.
 
     Names of torch.cuda, and places that the findings `left` are about, are the conversion's to report. `cache`
@@ -39,12 +41,12 @@ def assessed(conversion: Conversion, left: Iterable[Finding], *, cache: bool = T
     known = {(finding.where.path, finding.where.line) for finding in left}
     store = user_cache() if cache and len(files) >= _CACHED_FILES else None
     key = (
-        fingerprint(_tables(), [(file.path, hashlib.sha256(file.before).hexdigest()) for file in files])
+        fingerprint(_tables(), release, [(file.path, hashlib.sha256(file.before).hexdigest()) for file in files])
         if store
         else ""
     )
     kept = store.read(key) if store is not None else None
-    rows = _kept_rows(kept) if kept is not None else _assess(conversion.root, files)
+    rows = _kept_rows(kept) if kept is not None else _assess(conversion.root, files, release)
     if store is not None and kept is None:
         store.write(key, [asdict(row) for row in rows])
     yield from (row for row in rows if (row.file, row.line) not in known)
@@ -59,7 +61,7 @@ def _kept_rows(kept: Iterable[dict[str, str]]) -> list[Unsupported]:
     return [Unsupported(**row) for row in kept]  # type: ignore[arg-type]  # a digest vouches that it is what was kept
 
 
-def _assess(root: Path, files: Sequence[Outcome]) -> list[Unsupported]:
+def _assess(root: Path, files: Sequence[Outcome], release: str) -> list[Unsupported]:
     from jumar.convert.assess import assess_source
 
     paths = [root / file.path for file in files]
@@ -74,7 +76,7 @@ def _assess(root: Path, files: Sequence[Outcome]) -> list[Unsupported]:
             counterpart=row.npu_name,
             source=row.source,
         )
-        for row in assess_source(paths).rows
+        for row in assess_source(paths, torch_version=release).rows
         if row.status in _REASONS and "cuda" not in row.name.lower()
         for where in row.where
     ]

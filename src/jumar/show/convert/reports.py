@@ -55,7 +55,7 @@ def reports(result: Result) -> dict[str, bytes]:
         names.unsupported: workbook([*result.lacking, *left_over(conversion.findings)], _about(result)),
         names.page: render_html(convert_page(result)).encode(),
     }
-    if result.job.options.distributed is not None:
+    if result.has_launcher and result.job.options.distributed is not None:
         from jumar.convert.engine.launch import script
 
         found[names.launcher] = script(result.job.options.distributed.main, result.job.options)

@@ -19,6 +19,9 @@ from jumar.convert.reports.names import ReportNames, report_names
 from jumar.convert.reports.unsupported import Unsupported
 from jumar.show.convert.request import Job
 
+_REFUSED = "JM181"
+"""The rule that says why an entry script stays on one device."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
@@ -69,11 +72,24 @@ class Result:
         return left(self.findings)
 
     @cached_property
+    def has_launcher(self) -> bool:
+        """Whether the entry script trains on several devices, so that a launcher for it is written."""
+        distributed = self.job.options.distributed
+        if distributed is None or any(finding.code == _REFUSED for finding in self.findings):
+            return False
+        main = distributed.main.replace("\\", "/")
+        return not any(failure.path == main for failure in self.conversion.failures)
+
+    @cached_property
     def lacking(self) -> tuple[Unsupported, ...]:
         """APIs that the sources call, that the NPU does not have and that no finding names."""
         from jumar.show.convert.lacking import assessed
 
-        return tuple(assessed(self.conversion, left(self.findings), cache=self.job.request.cache))
+        return tuple(
+            assessed(
+                self.conversion, left(self.findings), release=self.job.options.release, cache=self.job.request.cache
+            )
+        )
 
     @cached_property
     def facts(self) -> Mapping[str, str]:
@@ -84,6 +100,7 @@ class Result:
             "input": str(Path(request.source).resolve()),
             "output": str(self.folder) if self.folder is not None else "",
             "target": options.target,
+            "torch_version": options.release,
             "unsafe edits": "made" if options.unsafe else "",
             "device": "from the environment (-s)" if options.device_from_environment else "",
             "similar APIs": "replaced (-sim)" if options.similar else "",

@@ -8,11 +8,13 @@ from typing import Any
 
 import click
 
-from jumar.base.findings import Finding
+from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.show.convert.result import Result, is_left
 
 _MOST_RULES = 6
+_WORDS = "JM114"
+"""The rule that sums up the program's own names and texts with CUDA's word in them."""
 
 
 def tell(result: Result, patch: Path | None = None) -> None:
@@ -50,7 +52,8 @@ def _headline(result: Result) -> str:
     where = " (nothing written)"
     if result.folder is not None:
         where = " in place" if request.in_place else f" → {result.folder}"
-    return f"{counted(conversion.num_edits, 'edit')} in {changed}{where}"
+    release = result.job.options.release
+    return f"{counted(conversion.num_edits, 'edit')} in {changed} for torch_npu {release}{where}"
 
 
 def _failed(result: Result) -> list[str]:
@@ -88,12 +91,27 @@ def _print_left(result: Result, *, aside: bool) -> None:
             click.echo(_line(finding), err=aside)
         click.echo(err=aside)
     if not result.left:
-        click.echo("Nothing is left for you.", err=aside)
+        click.echo(_nothing_left(result), err=aside)
         return
     more = f"{result.names.page} has all of it" if result.folder else "`--verbose` prints all of it"
     print_findings(
         result.left, console=console, title="Left for you", more=f"{more}, `jumar rule CODE` explains a code."
     )
+
+
+def _nothing_left(result: Result) -> str:
+    """Return what may be said where no finding asks for something: over which files, and which words of CUDA stay."""
+    read, others = len(result.conversion.files), len(result.conversion.others)
+    said = f"Nothing is left for you in {counted(read, 'file')} that {'was' if read == 1 else 'were'} read"
+    if others:
+        said += f" ({counted(others, 'other')} {'was' if others == 1 else 'were'} copied unread)"
+    words = [each for each in result.findings if each.code == _WORDS and each.severity is Severity.INFO]
+    if words:
+        said += (
+            f"; names and messages that say CUDA stay in {counted(len({each.where.path for each in words}), 'file')}"
+        )
+    left_out = sorted(result.job.options.disable)
+    return f"{said}, without {', '.join(left_out)}." if left_out else f"{said}."
 
 
 def _line(finding: Finding) -> str:
@@ -136,22 +154,12 @@ def _next(result: Result, patch: Path | None) -> list[str]:
     if result.folder is None:
         return []
     if patch is not None:
-        return ["", f"Back to what it was: {command_back(source if source.is_dir() else source.parent, patch)}"]
-    if result.job.options.distributed is not None:
+        from jumar.show.commands import git_apply
+
+        folder = source if source.is_dir() else source.parent
+        return ["", f"Back to what it was: {git_apply(folder, patch, reverse=True)}"]
+    if result.has_launcher:
         return ["", f"Next: bash {shlex.quote(str(result.folder / result.names.launcher))}"]
     if source.is_file() and source.suffix == ".py":
         return ["", f"Next: jumar run {shlex.quote(str(result.folder / source.name))}"]
     return ["", f"Next: read {result.folder / result.names.page}, then jumar run its entry script"]
-
-
-def command_back(folder: Path, patch: Path) -> str:
-    """Return the command that takes back a conversion of `folder` in place.
-
-    Below the top of a repository git passes over paths of a patch, without a word, unless it is told where they are.
-    """
-    here = folder.resolve()
-    top = next((parent for parent in (here, *here.parents) if (parent / ".git").exists()), here)
-    words = ["git", *([] if folder == Path() else ["-C", str(folder)]), "apply", "-R"]
-    if top != here:
-        words.append(f"--directory={here.relative_to(top).as_posix()}")
-    return shlex.join([*words, str(patch.resolve())])

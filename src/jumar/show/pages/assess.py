@@ -69,7 +69,7 @@ def coverage_document(coverage: EmulatorCoverage) -> dict[str, object]:
 def print_assessment(assessment: Assessment) -> None:
     """Print the verdict, then what needs attention with its places, then what was not seen: about one screen."""
     click.secho(assessment.verdict, bold=True)
-    click.echo(f"{assessment.subject}, PyTorch and torch_npu {assessment.torch_version}")
+    click.echo(f"{assessment.subject}, PyTorch and torch_npu {assessment.torch_version} ({assessment.release_origin})")
     for finding in assessment.findings[:MAX_FINDINGS]:
         click.echo()
         label = click.style(f"{finding.severity.label:<8}", fg=COLOURS[finding.severity])

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -11,11 +12,17 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.base.text import counted, listing, size_text
+from jumar.show.commands import shell_line
 
 if TYPE_CHECKING:
+    from jumar.capture.process.program import Program
     from jumar.npu.profiler.summary import Summary
     from jumar.recording import Recording, RunEnd
 
+_CUDA_ERROR = re.compile(r"\bcuda|\bnvidia|\bnccl", re.IGNORECASE)
+_CUDA_FRAME = re.compile(r"torch/cuda/")
+_CUDA_WORD = re.compile(r"torch\.cuda|\.cuda\(|[\"']cuda\b")
+_NPU_WORD = re.compile(r"\bnpu\b|torch_npu|torch\.accelerator")
 MAX_SENTENCES = 3
 MAX_OPERATORS = 4
 WIDTH = 13
@@ -68,8 +75,8 @@ class StepProgress:
     EACH = 5
     EVERY_S = 5.0
 
-    def __init__(self, chosen: tuple[int, int] | None) -> None:
-        self._chosen = chosen
+    def __init__(self, chosen: tuple[int, int] | None, done: str = "recorded") -> None:
+        self._chosen, self._done = chosen, done
         self._started = self._said = monotonic()
         self._num_steps = 0
 
@@ -80,7 +87,7 @@ class StepProgress:
         if not sys.stderr.isatty() or (self._num_steps > self.EACH and now - self._said < self.EVERY_S):
             return
         self._said = now
-        click.echo(f"jumar: step {step} recorded{self._how_far(now - self._started)}", err=True)
+        click.echo(f"jumar: step {step} {self._done}{self._how_far(now - self._started)}", err=True)
 
     def _how_far(self, elapsed_s: float) -> str:
         if self._chosen is None:
@@ -90,7 +97,7 @@ class StepProgress:
         return f", {self._num_steps} of {wanted}" + (f", about {left_s:.0f} s to go" if left_s >= 1 else "")
 
 
-def tell_recorded(out: Path, script: Path, end: RunEnd, *, for_tuning: bool) -> None:
+def tell_recorded(out: Path, script: str, end: RunEnd, *, for_tuning: bool) -> None:
     """Print how the script ended, what the recording holds, and what to do with it."""
     from jumar.recording import Recording
 
@@ -119,11 +126,61 @@ def tell_recorded(out: Path, script: Path, end: RunEnd, *, for_tuning: bool) -> 
         click.echo(f"jumar: next, tune its operators: jumar tune {out}", err=True)
     elif num_rows:
         click.echo(f"jumar: next, compare with another recording: jumar compare REFERENCE {out}", err=True)
-    elif end.error and "CUDA" in _raised(end.error):
-        advice = f"record it with --device cuda, or convert it first: jumar convert -i {script}"
-        click.echo(f"jumar: no step was completed, because {script} asks for CUDA; {advice}", err=True)
-    else:
+    elif not asks_for_cuda(end):
         click.echo("jumar: no step was completed: nothing to compare. See docs/guide-record.md on steps.", err=True)
+
+
+def tell_cuda(program: Program, end: RunEnd, *, used_npu: bool) -> None:
+    """Print what to do with a script for CUDA that a run with an NPU ended, or that ran beside the NPU."""
+    from jumar.capture.process.processes import must_be_started
+
+    script = program.entries[0] if program.entries else Path(program.name)
+    in_others = must_be_started(program)  # what they used, this process does not know
+    if asks_for_cuda(end):
+        what = f"{script} asks for CUDA, and this run has another device"
+    elif in_others and end.exit_code and is_cuda_script(script):
+        what = f"{script} is a script for CUDA, and this run has another device"
+    elif not used_npu and not in_others and end.status != "raised" and is_cuda_script(script):
+        what = f"{script} is a script for CUDA: nothing of it ran on the NPU"
+    else:
+        return
+    given = [str(script), "--", *program.arguments] if program.kind == "script" and program.arguments else program.shown
+    click.echo(
+        f"jumar: {what}. Take it to the NPU: {shell_line(['jumar', 'port', *given])}\n"
+        f"jumar: or record it as it is: "
+        f"{shell_line(['jumar', 'record', '-o', 'reference', '--device', 'cuda', *program.shown])}\n"
+        "jumar: or map its CUDA calls: put `from torch_npu.contrib import transfer_to_npu` after its `import torch`",
+        err=True,
+    )
+
+
+def tell_launcher(program: Program, words: Sequence[str], end: RunEnd) -> None:
+    """Print the command line that starts a script which asks for a launcher's variables; `words` come before it."""
+    from jumar.capture.process.program import by_torchrun, missing_rank
+
+    variable = "" if program.launcher else missing_rank(end.error)
+    if variable:
+        click.echo(
+            f"jumar: the script reads {variable}, which a launcher sets for each process. Start it with one: "
+            f"{shell_line([*words, *by_torchrun(program)])}",
+            err=True,
+        )
+
+
+def asks_for_cuda(end: RunEnd) -> bool:
+    """Tell whether a run ended because there is no CUDA: by what the error says, or where PyTorch raised it."""
+    if end.status != "raised" or not end.error:
+        return False
+    return bool(_CUDA_ERROR.search(_raised(end.error)) or _CUDA_FRAME.search(end.error.rpartition('  File "')[2]))
+
+
+def is_cuda_script(script: Path) -> bool:
+    """Tell whether a script's text names CUDA and no NPU."""
+    try:
+        text = script.read_text("utf-8", errors="replace")
+    except OSError:
+        return False
+    return bool(_CUDA_WORD.search(text)) and not _NPU_WORD.search(text)
 
 
 def _raised(trace: str) -> str:

@@ -28,8 +28,13 @@ def progress(*, console: Console | None = None) -> Iterator[Progress]:
     line when a task begins and one when it ends. A task ends when its total is reached, when it is removed or
     stopped, or when the context is left: before its total without an error, it is done after what it counted.
     """
-    console = console or Console(stderr=True, highlight=False)
-    if not console.is_terminal:
+    if console is None:
+        console = Console(stderr=True, highlight=False)
+        # NOTE: with FORCE_COLOR rich takes a file for a terminal, and would fill it with the pictures of a spinner.
+        is_live = console.is_terminal and console.file.isatty()
+    else:
+        is_live = console.is_terminal
+    if not is_live:
         with _Lines(console) as lines:
             yield lines
         return

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from jumar.base.text import counted
 from jumar.base.text.digits import Cell
 from jumar.show.blocks.findings import finding_list
-from jumar.show.blocks.page import Column, KeyValues, Page, Section, Table, Verdict
+from jumar.show.blocks.page import Column, KeyValues, Page, Section, Status, Table, Verdict
+from jumar.tune.model.process import INTERRUPTIONS
 
 if TYPE_CHECKING:
     from jumar.tune import TuneResult
@@ -30,8 +31,18 @@ def graph_verdict(result: TuneResult) -> Verdict:
     details += [note for graph in result.graphs for note in graph.notes][:_MAX_NOTES]
     if result.stopped_by:
         details.append(f"Stopped by {result.stopped_by}; the same command goes on from there.")
-    attention = bool(result.failed_graphs()) or bool(result.stopped_by)
-    return Verdict(status="attention" if attention else "fine", headline=_headline(result), details=details)
+    has_gain = any(graph.plan is not None and graph.gain is not None for graph in result.graphs)
+    status = _status(result, has_gain=has_gain, has_failed=bool(result.failed_graphs()))
+    return Verdict(status=status, headline=_headline(result), details=details)
+
+
+def _status(result: TuneResult, *, has_gain: bool, has_failed: bool) -> Status:
+    """Return the status: a run that found something and ended by itself, or with its budget, is fine.
+
+    How busy the machine was is no part of it: a gain counts only where it is beyond the noise.
+    """
+    cut_short = bool(result.stopped_by) and (result.stopped_by in INTERRUPTIONS or not has_gain)
+    return "attention" if has_failed or cut_short else "fine"
 
 
 def _headline(result: TuneResult) -> str:
@@ -226,8 +237,8 @@ def verdict(result: TuneResult) -> Verdict:
             f"Stopped by {result.stopped_by} after {num_done} of {result.num_tasks} operators; "
             "the same command goes on from there."
         )
-    attention = bool(result.failed()) or bool(result.stopped_by)
-    return Verdict(status="attention" if attention else "fine", headline=headline, details=details)
+    status = _status(result, has_gain=bool(num_faster), has_failed=bool(result.failed()))
+    return Verdict(status=status, headline=headline, details=details)
 
 
 def _where(result: TuneResult) -> str:

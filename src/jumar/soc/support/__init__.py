@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import re
 
-from jumar.base.errors import DeviceError
 from jumar.soc.profiles import SocProfile, get_soc
 from jumar.soc.support.apis import ApiStatus, ApiSupport, ApiTables
 from jumar.soc.support.data import table
 from jumar.soc.support.operators import RANK, OperatorStatus, OperatorSupport, OperatorTables
+from jumar.soc.support.releases import OF_TABLES, Release, checked, chosen, covered, releases
 
 __all__ = [
     "RANK",
@@ -17,13 +16,19 @@ __all__ = [
     "ApiSupport",
     "OperatorStatus",
     "OperatorSupport",
+    "Release",
     "SupportTables",
+    "chosen",
     "known_versions",
+    "releases",
 ]
 
 
 def known_versions() -> tuple[str, ...]:
-    """Return the PyTorch versions that the vendor's list covers, oldest first: `2.7`, …, `2.13`."""
+    """Return the PyTorch versions that the vendor's list covers, oldest first: `2.7`, …, `2.13`.
+
+    Of the other releases only the names and the kernels are known.
+    """
     return tuple(table("npu_apis")["versions"])
 
 
@@ -33,16 +38,16 @@ class SupportTables:
     def __init__(self, soc: SocProfile, torch_version: str) -> None:
         self.soc = soc
         self.torch_version = torch_version
-        self._operators = OperatorTables(soc, int(torch_version.split(".")[1]))
+        self._operators = OperatorTables(soc, int(covered(torch_version).split(".")[1]))
         self._apis = ApiTables(soc, torch_version, self._operators)
 
     @classmethod
-    def load(cls, soc: str, torch_version: str = "2.13") -> SupportTables:
+    def load(cls, soc: str, torch_version: str = OF_TABLES) -> SupportTables:
         """Return the tables for a SoC's name and a version such as `2.13`, `2.13.0` or `2.13.0+cpu`.
 
         Raises DeviceError for an unknown SoC or a version that the tables do not cover.
         """
-        return _load(get_soc(soc), _checked(torch_version))
+        return _load(get_soc(soc), checked(torch_version))
 
     def operator(self, name: str) -> OperatorSupport:
         """Return what the operator `name` (`aten::add.Tensor`) does; the rule is in `support.operators`."""
@@ -56,12 +61,3 @@ class SupportTables:
 @functools.lru_cache(maxsize=8)
 def _load(soc: SocProfile, version: str) -> SupportTables:
     return SupportTables(soc, version)
-
-
-def _checked(version: str) -> str:
-    match = re.match(r"v?(\d+\.\d+)(?:$|[.+a-z])", version.strip())
-    short = match[1] if match else ""
-    if short not in known_versions():
-        known = ", ".join(known_versions())
-        raise DeviceError(f'the torch version must be one that the support tables cover; got "{version}": use {known}.')
-    return short

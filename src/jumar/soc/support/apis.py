@@ -3,7 +3,8 @@
 The order of the evidence, first hit wins:
 
 1. `torch.cuda.X`: the vendor's list, then the map of torch.cuda names to torch_npu's.
-2. `torch.npu.X`, `torch_npu.X`: whether torch_npu has the name.
+2. `torch.npu.X`, `torch_npu.X`: whether torch_npu has the name. Functions of sparse tensors (`torch.spmm`): whether
+   torch_npu has a sparse kernel.
 3. The vendor's list of PyTorch APIs, under the name itself or another spelling of the same object. A
    tick is lowered to `fallback` when the operator behind the API has no NPU kernel: the vendor ticks
    what runs, on the host too.
@@ -23,8 +24,9 @@ from typing import Any, Literal
 
 from jumar.soc.profiles import SocProfile
 from jumar.soc.support.data import host_names, host_prefixes, plain_names, table
-from jumar.soc.support.knowledge import METHOD_OPERATORS, ON_DEVICE_NAMES, SAME_AS
+from jumar.soc.support.knowledge import METHOD_OPERATORS, ON_DEVICE_NAMES, SAME_AS, SPARSE_OPERATORS
 from jumar.soc.support.operators import RANK, OperatorSupport, OperatorTables
+from jumar.soc.support.releases import covered, lacks, spans_of
 
 ApiStatus = Literal["native", "decomposed", "fallback", "unsupported", "unverified", "host"]
 
@@ -111,7 +113,7 @@ class ApiTables:
 
     def _known(self, name: str) -> ApiSupport | None:
         rules: tuple[Callable[[str], ApiSupport | None], ...] = (
-            self._other_name, self._of_torch_npu, self._in_own_column, self._of_cuda, self._on_host,
+            self._other_name, self._of_sparse, self._of_torch_npu, self._in_own_column, self._of_cuda, self._on_host,
             self._by_operators, self._in_nearest_column,
         )  # fmt: skip
         return next((found for rule in rules if (found := rule(name)) is not None), None)
@@ -122,12 +124,25 @@ class ApiTables:
         npu_name, note = ON_DEVICE_NAMES[name]
         return ApiSupport(name=name, status="native", source="torch_npu", npu_name=npu_name, note=note)
 
+    def _of_sparse(self, name: str) -> ApiSupport | None:
+        operator = SPARSE_OPERATORS.get(name)
+        if operator is None:
+            return None
+        source = "torch_npu's kernels for sparse tensors"
+        if operator in table("vendor_kernels")["sparse"].split():
+            return ApiSupport(name=name, status="native", source=source)
+        note = f"calls aten::{operator} with a sparse tensor, for which torch_npu has no kernel; use to_dense() first"
+        return ApiSupport(name=name, status="unsupported", source=source, note=note)
+
     def _of_torch_npu(self, name: str) -> ApiSupport | None:
         module, _, rest = name.partition(".")
         if name.startswith("torch.npu."):
             module, rest = "torch_npu", name.removeprefix("torch.")
         if module != "torch_npu" or not rest:
             return None
+        changing = self._of_release(name, f"torch_npu.{rest}")
+        if changing is not None:
+            return changing
         first = rest.removeprefix("npu.").partition(".")[0]
         if f"torch_npu.{rest}" in self._torch_npu or (rest.startswith("npu.") and first in self._npu):
             return ApiSupport(name=name, status="native", source="names of torch_npu 2.13")
@@ -139,6 +154,16 @@ class ApiTables:
         return ApiSupport(
             name=name, status="unsupported", source="names of torch_npu 2.13", note="is no name of torch_npu 2.13"
         )
+
+    def _of_release(self, name: str, full: str) -> ApiSupport | None:
+        """Return the support of a name that not every release of torch_npu has."""
+        spans, source = spans_of(full), f"names of torch_npu {self._version}"
+        if not spans:
+            return None
+        if not lacks(full, self._version):
+            return ApiSupport(name=name, status="native", source=source)
+        note = f"torch_npu {self._version} has no such name; it is in {spans}"
+        return ApiSupport(name=name, status="unsupported", source=source, note=note)
 
     def _in_own_column(self, name: str) -> ApiSupport | None:
         column = COLUMNS.get(self._soc.family)
@@ -155,13 +180,13 @@ class ApiTables:
         listed_as = next((n for n in (name, self._aliases.get(name), SAME_AS.get(name)) if n in self._listed), None)
         if listed_as is None:
             return None
-        entry = next((e for e in self._listed[listed_as] if self._version in e["versions"]), None)
+        entry = next((e for e in self._listed[listed_as] if covered(self._version) in e["versions"]), None)
         if entry is None:
             return None
         found = ApiSupport(
             name=name,
             status="native" if column in entry.get("on", ()) else "unsupported",
-            source=f"vendor's list for PyTorch {self._version}, column {column}",
+            source=f"vendor's list for PyTorch {covered(self._version)}, column {column}",
             npu_name=self._npu_name(name),
             has_limits=entry.get("limits", False),
             dtypes=tuple(TORCH_DTYPES.get(dtype, dtype) for dtype in entry.get("dtypes", ())),

@@ -53,6 +53,7 @@ def dtype_limits(profile: SocProfile, operator: str) -> tuple[DtypeLimit, ...]:
             dtypes=tuple(TORCH_NAMES.get(name, name.lower()) for name in data["lists"][row[column]]),
         )
         for argument, row in rows.items()
+        if row[column] is not None
     )
 
 

@@ -8,6 +8,7 @@ NAMESPACES: Mapping[str, str] = {
     "c10d": "a collective: HCCL carries it out between the devices",
     "c10d_functional": "a collective: HCCL carries it out between the devices",
     "_c10d_functional": "a collective: HCCL carries it out between the devices",
+    "fsdp": "PyTorch makes it of other operators, on every device",
     "profiler": "a mark for the profiler: it computes nothing",
 }
 """Namespaces of operators that need no kernel of the operator tables."""
@@ -47,3 +48,23 @@ METHOD_OPERATORS: Mapping[str, str] = dict.fromkeys(
     "_to_copy",
 ) | {"new_tensor": "_to_copy", "numpy": "_to_copy", "tolist": "_to_copy", "__getitem__": "slice.Tensor"}
 """Tensor method written in Python or C++ → the operator that does its work."""
+
+SPARSE_OPERATORS: Mapping[str, str] = {
+    "torch.spmm": "mm",
+    "torch.dsmm": "mm",
+    "torch.hsmm": "hspmm",
+    "torch.smm": "sspaddmm",
+    "torch.hspmm": "hspmm",
+    "torch.saddmm": "sspaddmm",
+    "torch.sspaddmm": "sspaddmm",
+    "torch.sparse.mm": "addmm",
+    "torch.sparse.addmm": "addmm",
+    "torch.sparse.sampled_addmm": "sparse_sampled_addmm",
+    "torch.sparse.sum": "_sparse_sum",
+    "torch.sparse.softmax": "_sparse_softmax",
+    "torch.sparse.log_softmax": "_sparse_log_softmax",
+    "torch.Tensor.smm": "sspaddmm",
+    "torch.Tensor.sspaddmm": "sspaddmm",
+    "torch.Tensor.sparse_mask": "sparse_mask",
+}
+"""Functions of sparse tensors alone → the operator that PyTorch's dispatcher calls with them (seen on the CPU)."""

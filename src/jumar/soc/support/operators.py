@@ -133,6 +133,9 @@ class OperatorTables:
                 source="op-plugin custom functions",
                 note="is no custom operator of torch_npu",
             )
+        if namespace == "triton":
+            note = "a Triton kernel of the script, which triton-ascend compiles"
+            return OperatorSupport(name=name, status="native", source="triton-ascend", note=note, certain=False)
         note = f"belongs to the library {namespace}, which runs on the host if it has a CPU kernel, else not at all"
         return OperatorSupport(name=name, status="fallback", source="no table", note=note, certain=False)
 

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +13,18 @@ from typing import Any
 import pytest
 import torch
 
+from jumar.base.process import children
 from jumar.testing.contracts import engine_models
 from jumar.tune.engines.base import Engine, GraphFunction, Settings, Site
 from jumar.tune.graph import Graph
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import Machine
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+ENVIRONMENT = children.environment()
 MACHINE = Machine(device="cpu", model="a test", capability="NONE", num_threads=2, torch="2.13.0", compiler="g++")
 
 LOADS = """
-import pickle, subprocess, sys, torch
+import pickle, shutil, subprocess, sys, torch
 from pathlib import Path
 from jumar.tune.engines.base import Site
 def refuse(*arguments, **options):
@@ -43,7 +42,10 @@ for graph, constants, folder, settings, inputs in works:
     with torch.no_grad():
         run = engine.load(site, settings)
         constants.is_closed = True
-        torch.save(list(run(*inputs)), Path(folder) / "outputs.pt")
+        shutil.rmtree(folder)
+        outputs = list(run(*inputs))
+        Path(folder).mkdir()
+        torch.save(outputs, Path(folder) / "outputs.pt")
 """
 
 
@@ -97,7 +99,7 @@ class EngineContract:
             "sys.exit(any(name in sys.modules for name in ('torch', 'onnxruntime', 'openvino', 'onnx', 'tvm')))"
         )
         data = pickle.dumps((self.engine, graphs, MACHINE))
-        assert subprocess.run([sys.executable, "-c", code], input=data, check=False, env=ENVIRONMENT).returncode == 0
+        assert subprocess.run(children.command(code=code), input=data, check=False, env=ENVIRONMENT).returncode == 0
 
     def test_it_offers_the_same_settings_each_time_and_they_are_json(self) -> None:
         """Settings are part of a plan in the bank."""
@@ -175,7 +177,7 @@ class EngineContract:
             with torch.no_grad():
                 expected.append(self.built(site, settings)(*others))
             works.append((site.graph, site.constants, str(site.folder), settings, others))
-        command = [sys.executable, "-W", "ignore", "-c", LOADS]
+        command = children.command(code=LOADS)
         data = pickle.dumps((self.engine, works))
         done = subprocess.run(command, input=data, check=False, env=ENVIRONMENT, capture_output=True)
         assert done.returncode == 0, done.stderr.decode()[-2000:]

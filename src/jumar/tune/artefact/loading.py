@@ -12,19 +12,19 @@ computes in the default dtype (`x / 2` of integers) was frozen under float32.
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
+import os
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import torch
 
-from jumar.base.collector import collector_at_rest
-from jumar.base.errors import UsageError
+from jumar.base.errors import JumarError, UsageError
 from jumar.base.native import instructions
+from jumar.base.outside.archives import UnsafeArchiveError, write_member
+from jumar.base.process.collector import collector_at_rest
 from jumar.tune.artefact.manifest import GRAPH, MANIFEST, SITE, WEIGHTS, ArtefactError, Manifest
 from jumar.tune.artefact.members import Members, Weights
 from jumar.tune.engines.base import Engine, GraphFunction, Site
@@ -34,6 +34,7 @@ from jumar.tune.graph.operators import function_of
 from jumar.tune.graph.reading.reading import first_in
 from jumar.tune.model.machine import this_machine
 from jumar.tune.model.notes import say
+from jumar.tune.model.process import OwnFolder, variable
 from jumar.tune.model.task import TensorSpec, contiguous_stride
 
 _is_any_autocast_enabled = torch._C._is_any_autocast_enabled  # half as long in each call as to ask for one device
@@ -182,7 +183,7 @@ def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] 
 
     An artefact holds machine code: load only what you would run as a program.
     """
-    with usual(dtype=True), _Opened(Path(path)) as opened:
+    with _damage_told(Path(path)), usual(dtype=True), _Opened(Path(path)) as opened:
         manifest = opened.manifest
         graph = opened.graph()
         reason = (
@@ -191,11 +192,7 @@ def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] 
             or _stale(manifest, engines)
         )
         if not reason:
-            site = Site(
-                graph=graph, constants=opened.weights(), example=(), folder=opened.unpacked_site(),
-                num_threads=manifest.machine.num_threads,
-            )  # fmt: skip
-            return _tuned(manifest, site, engines, Path(path))
+            return _tuned(opened, graph, engines, Path(path))
         if not fallback:
             raise ArtefactError(
                 f"{path}: {reason}. Freeze it again here, or load it with fallback=True to run untuned."
@@ -205,26 +202,49 @@ def load(path: str | Path, *, fallback: bool = False, engines: Sequence[Engine] 
     return Loaded(manifest, graph, function_of(graph, weights), _state(manifest, weights), is_tuned=False)
 
 
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Raise ArtefactError for whatever a value of another kind in a manifest or a graph causes where it is used."""
+    try:
+        yield
+    except JumarError:
+        raise
+    except Exception as error:
+        why = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
+        raise ArtefactError(f"{path} is damaged or no artefact ({why}). Copy it, or freeze it, again.") from error
+
+
 def read_manifest(path: Path) -> Manifest:
     """Return what an artefact says of itself. Raises ArtefactError as `load` does."""
     with _Opened(path) as opened:
         return opened.manifest
 
 
-def _tuned(manifest: Manifest, site: Site, engines: Sequence[Engine] | None, path: Path) -> Loaded:
+def _tuned(opened: _Opened, graph: Graph, engines: Sequence[Engine] | None, path: Path) -> Loaded:
     from jumar.tune.plan.build import load as load_plan
 
+    manifest = opened.manifest
+    folder = OwnFolder("jumar-artefact-")
     try:
-        function = load_plan(manifest.plan, site, engines)
+        opened.unpack_site(folder.path)
+        site = Site(
+            graph=graph, constants=opened.weights(), example=(), folder=folder.path,
+            num_threads=manifest.machine.num_threads,
+        )  # fmt: skip
+        with variable("TMPDIR", str(folder.path)):  # PyTorch unpacks its packages there, and a kill would leave them
+            function = load_plan(manifest.plan, site, engines)
         state = _state(manifest, site.constants)
     except BaseException as error:
-        shutil.rmtree(site.folder, ignore_errors=True)
+        folder.remove()
         if isinstance(error, ArtefactError) or not isinstance(error, Exception):
             raise
         why = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:200]}"
         raise ArtefactError(f"{path} cannot be loaded by its engine ({why}). Freeze it again.") from error
-    loaded = Loaded(manifest, site.graph, function, state, is_tuned=True)
-    weakref.finalize(loaded, shutil.rmtree, site.folder, ignore_errors=True)
+    loaded = Loaded(manifest, graph, function, state, is_tuned=True)
+    if os.name == "nt":  # pragma: no cover - Windows removes no file that is mapped
+        weakref.finalize(loaded, folder.remove)
+    else:  # what is mapped stays; a process that is killed later leaves nothing
+        folder.remove()
     return loaded
 
 
@@ -341,21 +361,13 @@ class _Opened:
         """Return the weights by place. They are read when they are first asked for, which must be before the end."""
         return Weights(self.manifest.weights, lambda: self._checked(WEIGHTS))
 
-    def unpacked_site(self) -> Path:
-        """Return a folder of this process with the engines' files in it, each compared with its checksum first."""
-        names = [name for name in self.manifest.checksums if name.startswith(SITE)]
-        if any(".." in PurePosixPath(name).parts or name.startswith("/") or "\\" in name for name in names):
-            raise self._broken("a member would be written outside of its folder")
-        folder = Path(tempfile.mkdtemp(prefix="jumar-artefact-"))
+    def unpack_site(self, folder: Path) -> None:
+        """Write the engines' files to `folder`, each compared with its checksum. Raises ArtefactError, OSError."""
         try:
-            for name in names:
-                target = folder / name.removeprefix(SITE)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(self._checked(name))
-        except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
-            raise
-        return folder
+            for name, target in self._members.targets(folder, SITE).items():
+                write_member(target, self._checked(name))
+        except UnsafeArchiveError as error:
+            raise self._broken(str(error)) from error
 
     def _checked(self, name: str) -> memoryview:
         try:

@@ -12,12 +12,14 @@ import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from jumar.base.host import usable_cores
+from jumar.base.outside import archives
 from jumar.tune.artefact.manifest import WeightPlace
 
 PIECE_BYTES = 4 << 20
@@ -45,13 +47,32 @@ class Members:
     """A zip file whose members are not compressed, open for reading."""
 
     def __init__(self, path: Path) -> None:
+        """Open the file. Raises UnsafeArchiveError, OSError, and what `zipfile` raises for a damaged one."""
         self._path = path
         self._archive = zipfile.ZipFile(path)
+        try:
+            self._told = archives.of_zip(self._archive)
+        except BaseException:
+            self._archive.close()
+            raise
         self.names = self._archive.namelist()
 
     def close(self) -> None:
         """Close the file: nothing is read any more."""
         self._archive.close()
+
+    def targets(self, folder: Path, prefix: str) -> dict[str, Path]:
+        """Return where each member whose name begins with `prefix` belongs in `folder`, by its whole name.
+
+        Raises UnsafeArchiveError for one that belongs elsewhere.
+        """
+        chosen = [
+            replace(member, name=member.name.removeprefix(prefix))
+            for member in self._told
+            if member.name.startswith(prefix)
+        ]
+        found = archives.targets(folder, chosen, limit_bytes=self._path.stat().st_size)
+        return {prefix + name: target for name, target in found.items()}
 
     def read(self, name: str) -> tuple[memoryview, str]:
         """Return the content of a member, in memory of its own that can be written, and its checksum.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jumar.base.lazy import loader
+from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
     from jumar.tune.backend.entry import jumar
@@ -12,3 +12,4 @@ if TYPE_CHECKING:
 __all__ = ["jumar"]
 
 __getattr__ = loader(__name__, __all__, {"jumar": "jumar.tune.backend.entry"})
+__dir__ = directory(__name__, __all__)

@@ -103,7 +103,7 @@ def read_collected(folder: Path) -> list[Collected]:
         try:
             described = json.loads(path.read_text("utf-8"))
             graph, origin = Graph.from_json(described["graph"]), Origin(**described["origin"])
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{path} holds no graph of Jumar's ({error}). Collect again.") from error
         data = path.with_suffix(".pt")
         if not data.is_file():

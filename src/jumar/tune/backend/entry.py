@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import fx
 
-from jumar.base.collector import collector_at_rest
+from jumar.base.process.collector import collector_at_rest
 from jumar.tune.backend.capture import constant_arguments, take
 from jumar.tune.backend.collect import Collector, Origin, Phase
 from jumar.tune.backend.compilation import Compilation, Compiled, inductor_settings, outside, reason_of

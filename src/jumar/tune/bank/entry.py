@@ -48,6 +48,18 @@ class Tried:
         )  # fmt: skip
 
 
+def warning_of(tried: Iterable[Tried], policy: Policy | None) -> str:
+    """Return on which numbers that are not finite a policy's outputs differ from PyTorch's, as a sentence; else empty.
+
+    It is known of policies that were measured, and empty for others.
+    """
+    kinds = [kind for one in tried if one.policy == policy for kind in one.outcome.differs_on]
+    if not kinds:
+        return ""
+    named = " or ".join(dict.fromkeys(kinds))
+    return f"On inputs with {named} its outputs are finite where PyTorch's are not, or the reverse."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """What is known of one kind of policy for one task on one machine."""

@@ -114,7 +114,7 @@ class PrecisionRow(Base):
     updated: Mapped[str]
 
 
-UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, TuneError)
+UNREADABLE = (KeyError, TypeError, ValueError, AttributeError, RecursionError, TuneError)
 """What reading a row raises that nobody of this version wrote."""
 
 

@@ -61,8 +61,8 @@ class Engine(ABC):
       happens inside.
     - Two processes that build with equal settings compute alike.
     - After `build`, `load` in another process gives the same function from `site.folder` without compiling. It takes
-      what it needs of `site.constants` before it returns: an artefact is closed then, and weights that nobody asked for
-      are never read.
+      what it needs of `site.constants` and `site.folder` before it returns: an artefact is closed then, weights that
+      nobody asked for are never read, and the folder is removed (files that are mapped or open stay readable).
 
     `jumar.testing.EngineContract` is this contract as a test class; subclass it for a new engine. Another distribution
     adds its class by an entry point of the group `jumar.tuning_engines`.

@@ -73,6 +73,21 @@ def overwrite(tensor: torch.Tensor, fresh: torch.Tensor) -> None:
     tensor.copy_(fresh)
 
 
+NOT_FINITE = ("NaN", "Inf")
+"""What `put_not_finite` puts among numbers; `Inf` stands for both infinities."""
+
+
+def put_not_finite(tensor: torch.Tensor, kind: str) -> None:
+    """Put NaN at one place of a floating-point tensor, or Inf at one and -Inf at another, in place."""
+    values = [float("nan")] if kind == "NaN" else [float("inf"), float("-inf")]
+    for number, value in enumerate(values, 1):
+        place, index = number * tensor.numel() // (len(values) + 1), []
+        for length in reversed(tensor.shape):
+            place, inner = divmod(place, length)
+            index.append(inner)
+        tensor[tuple(reversed(index))] = value
+
+
 def repeated(function: Function, tensors: Sequence[torch.Tensor], written: Sequence[int]) -> Callable[[], Any]:
     """Return a call that can be made any number of times: small inputs that it writes to are put back after it.
 

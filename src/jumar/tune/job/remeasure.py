@@ -20,6 +20,7 @@ from jumar.tune.measure.worker.messages import Outcome, Trial
 from jumar.tune.model.machine import Machine
 from jumar.tune.model.task import Stack, stack_to_json
 from jumar.tune.providers import Provider, providers_on
+from jumar.tune.search.gradients.model import ALL_REDUCE
 
 Verdict = Literal["faster", "same", "slower", "disagrees", "not-judged"]
 
@@ -78,7 +79,9 @@ def remeasure(
                 break
             stack = stack_of(group)
             missing = sorted({policy.provider for policy in stack} - names)
-            if missing:
+            if group[0].task.operator == ALL_REDUCE:
+                outcome = Outcome(status="failed", detail="a training measures it: `jumar tune --job-type 4`")
+            elif missing:
                 outcome = Outcome(status="failed", detail=f"{', '.join(missing)} is not available here")
             else:
                 trial = Trial(

@@ -41,6 +41,8 @@ class ScriptRun:
     """None: what the environment asks for (`JUMAR_DEVICE_PLAN`), else the CPU."""
     log: Path | None = None
     """Where its output goes; None: `script.log` in the folder that what it computes is written to."""
+    limit_s: float | None = None
+    """Seconds after which it is ended; None: as long as it takes."""
 
 
 @contextmanager
@@ -50,7 +52,7 @@ def script_source(run: ScriptRun, job_type: int, *, selection: Selection | None 
     Raises ScriptError when the script cannot be run, InputError when it failed or left nothing that can be tuned; the
     script's output then stays in a file that the sentence names.
     """
-    with OwnFolder("jumar-script-") as folder, _kept_log() as log:
+    with OwnFolder("jumar-script-") as folder, kept_log() as log:
         run = replace(run, log=log)
         if job_type == JOB_GRAPHS:
             from jumar.tune.backend.collect import read_collected
@@ -64,7 +66,7 @@ def script_source(run: ScriptRun, job_type: int, *, selection: Selection | None 
 
 
 @contextmanager
-def _kept_log() -> Iterator[Path]:
+def kept_log() -> Iterator[Path]:
     """Yield a file for a script's output, which outlives a script that failed: its traceback is the only clue."""
     handle, name = tempfile.mkstemp(prefix="jumar-script-", suffix=".log")
     os.close(handle)
@@ -96,7 +98,7 @@ def collect_graphs(run: ScriptRun, folder: Path) -> LaunchResult:
     environment = {COLLECT_ENVIRONMENT: str(folder.absolute()), PLUGIN_ENVIRONMENT: PLUGIN}
     result = _launched(run, folder, None, environment)
     if not any(folder.glob("*.json")):
-        raise InputError(f"{run.script} computed no graph that can be tuned{_why(result, folder)}")
+        raise InputError(f"{run.script} computed no graph that can be tuned{_why(run, result, folder)}")
     return result
 
 
@@ -112,7 +114,7 @@ def record_operators(run: ScriptRun, folder: Path) -> LaunchResult:
     )
     result = _launched(run, folder.parent, plan, {})
     if not any((folder / "steps").glob("*.parquet")):
-        raise InputError(f"{run.script} completed no step{_why(result, folder.parent)}")
+        raise InputError(f"{run.script} completed no step{_why(run, result, folder.parent)}")
     return result
 
 
@@ -129,18 +131,24 @@ def _launched(run: ScriptRun, folder: Path, record: RecordPlan | None, environme
         cwd=Path.cwd(),
         log=run.log or folder / LOG,
         environment=environment,
+        timeout_s=run.limit_s,
     )
 
 
-def _why(result: LaunchResult, folder: Path) -> str:
+def _why(run: ScriptRun, result: LaunchResult, folder: Path) -> str:
     if result.returncode == 0:
         reasons = _not_tuned(folder)
         return f": {reasons[0]}" if reasons else "; does it call a module with parameters?"
-    last = _last_words(result.log.read_text("utf-8", "replace")) or "it wrote nothing"
+    if result.returncode < 0 and run.limit_s is not None:
+        return (
+            f"; it was ended after {run.limit_s:.0f} s, or by signal {-result.returncode} before. Give more "
+            f"--time-budget, or see {result.log}."
+        )
+    last = last_words(result.log.read_text("utf-8", "replace")) or "it wrote nothing"
     return f"; it exited with code {result.returncode} ({last}); see {result.log}."
 
 
-def _last_words(text: str) -> str:
+def last_words(text: str) -> str:
     """Return the first line of the error that ended a script, else its last line."""
     lines = text.strip().splitlines()
     tracebacks = [at for at, line in enumerate(lines) if line.startswith("Traceback (most recent call last):")]

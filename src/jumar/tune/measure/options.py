@@ -43,13 +43,17 @@ class TuneOptions:
 
     def __post_init__(self) -> None:
         if self.job_type not in {JOB_SUBGRAPHS, JOB_OPERATORS}:
-            raise UsageError(f"--job-type must be 1 (subgraphs) or 2 (operators); got {self.job_type}.")
+            raise UsageError(f"--job-type must be 1 (subgraphs), 2 (operators) or 4 (gradients); got {self.job_type}.")
         if not 0 <= self.min_gain < 10:
             raise UsageError(f"--min-gain must be from 0 % to 1000 %; got {self.min_gain:.0%}. Try --min-gain 2%.")
         if self.time_budget_s is not None and self.time_budget_s <= 0:
             raise UsageError(f"--time-budget must be more than nothing; got {self.time_budget_s:g} s. Try 2m.")
         if self.max_trials is not None and self.max_trials < 1:
             raise UsageError(f"--trials must be 1 or more; got {self.max_trials}. Leave it out for no limit.")
+
+    def left_s(self, elapsed_s: float) -> float | None:
+        """Return how much of the time budget is left after so many seconds, not below 0; None without a budget."""
+        return None if self.time_budget_s is None else max(0.0, self.time_budget_s - elapsed_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

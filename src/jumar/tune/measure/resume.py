@@ -230,7 +230,7 @@ def _entry(line: bytes) -> tuple[str, Outcome] | None:
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) else None
 

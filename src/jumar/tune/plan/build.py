@@ -14,7 +14,7 @@ from pathlib import Path
 
 import torch
 
-from jumar.base.threads import threads
+from jumar.base.process.threads import threads
 from jumar.tune.engines.base import Engine, GraphFunction, Site
 from jumar.tune.graph import Graph
 from jumar.tune.graph.graph import Part

@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,6 +35,7 @@ from jumar.tune.graph import Graph
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import Machine
 from jumar.tune.model.notes import tell
+from jumar.tune.model.process import OwnFolder
 from jumar.tune.model.task import digest
 from jumar.tune.plan import Plan
 from jumar.tune.plan.engines import ENGINES
@@ -156,13 +156,13 @@ def _for_this_process(request: Request, engines: Sequence[Engine] | None) -> Gra
     """Build in a temporary folder, which goes with the function."""
     from jumar.tune.plan.build import build
 
-    folder = Path(tempfile.mkdtemp(prefix="jumar-plan-"))
+    folder = OwnFolder("jumar-plan-")
     try:
-        function = build(request.plan, request.site(folder), engines)
+        function = build(request.plan, request.site(folder.path), engines)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        folder.remove()
         raise
-    weakref.finalize(function, shutil.rmtree, folder, ignore_errors=True)
+    weakref.finalize(function, folder.remove)
     return function
 
 

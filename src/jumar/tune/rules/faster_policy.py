@@ -27,6 +27,7 @@ from collections.abc import Iterator
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
+from jumar.tune.bank.entry import warning_of
 from jumar.tune.search.outcome import TuneResult, improvement_percent_of
 
 RULE = Rule(
@@ -45,8 +46,9 @@ def find(result: TuneResult) -> Iterator[Finding]:
             if slot.policy is None or slot.gain is None:
                 continue
             known = " (from the bank)" if slot.from_bank else ""
+            warning = warning_of(slot.tried, slot.policy)
             yield RULE.finding(
-                f"{task.use.name} is faster with {slot.kind} `{slot.policy}`{known}: {slot.gain}.",
+                f"{task.use.name} is faster with {slot.kind} `{slot.policy}`{known}: {slot.gain}. {warning}".rstrip(),
                 where=task.use.where,
                 evidence={
                     **slot.gain.to_json(),

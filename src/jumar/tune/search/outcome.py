@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from jumar.base.findings import Finding, Json
+from jumar.base.lazy import Shown
 from jumar.tune.bank.entry import Tried
 from jumar.tune.measure.measuring import Measurement
 from jumar.tune.measure.options import JOB_OPERATORS
@@ -127,7 +128,7 @@ class Counters:
 
 
 @dataclass(slots=True, kw_only=True)
-class TuneResult:
+class TuneResult(Shown):
     """A whole run. `status` stays `incomplete` until the last task is done."""
 
     recording: str

@@ -9,11 +9,13 @@ from pathlib import Path
 
 from jumar.advise.doctor.logs.scan import FileReport, Hit, OnProgress, scan_file
 from jumar.advise.doctor.logs.signatures import Role, Signature, Table, known_errors
+from jumar.advise.doctor.rules.error_word import RULE as ERROR_WORD
 from jumar.advise.doctor.rules.known_error import RULE as KNOWN_ERROR
 from jumar.advise.doctor.rules.python_traceback import RULE as PYTHON_TRACEBACK
 from jumar.advise.doctor.rules.unlisted_error import RULE as UNLISTED_ERROR
 from jumar.base.errors import InputError
 from jumar.base.findings import Finding, Json, Location, Severity
+from jumar.base.lazy import Shown
 from jumar.base.rules import Rule
 
 _NEAR_LINES = 40
@@ -52,7 +54,7 @@ class Incident:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogDiagnosis:
+class LogDiagnosis(Shown):
     """The files that were read, and their errors."""
 
     files: tuple[FileReport, ...]
@@ -77,6 +79,9 @@ def diagnose_logs(
     """Read logs, or all logs of folders, as those of one job. Raises InputError for what cannot be read."""
     table = table or known_errors()
     files = tuple(scan_file(path, table, on_progress) for path in log_files(paths))
+    if any(hit.severity is Severity.ERROR for report in files for hit in report.hits):
+        for report in files:  # an error is known: lines that only name one add nothing
+            report.hits = [hit for hit in report.hits if not hit.is_word_only]
     incidents = [incident for report in files for incident in _incidents(report)]
     return LogDiagnosis(files=files, incidents=tuple(_in_order(incidents)), notes=tuple(_notes(files, incidents)))
 
@@ -183,6 +188,8 @@ def _rule_of(hit: Hit) -> Rule:
     """Return the rule that reports this error."""
     if hit.signature is not None:
         return KNOWN_ERROR
+    if hit.is_word_only:
+        return ERROR_WORD
     return UNLISTED_ERROR if hit.code or hit.module else PYTHON_TRACEBACK
 
 
@@ -192,6 +199,8 @@ def _message_of(hit: Hit) -> str:
         return f"{hit.signature.title}{f' ({hit.code})' if hit.code else ''}."
     if hit.traceback is not None:
         return _exception(hit)
+    if hit.is_word_only:
+        return f"A line names an error that Jumar does not know: {hit.text[:_MESSAGE_CHARACTERS]}"
     if hit.code:
         return f"The vendor's error {hit.code}, which Jumar's table does not have."
     return f"The module {hit.module} of the vendor's software reports an error."

@@ -12,7 +12,9 @@ from typing import BinaryIO, cast
 
 from jumar.advise.doctor.logs.clock import PREFIX, first_time, last_time, rank_in, rank_of_path
 from jumar.advise.doctor.logs.signatures import Match, Role, Searcher, Signature, Table
-from jumar.advise.doctor.logs.tracebacks import HEAD, Traceback, TracebackReader
+from jumar.advise.doctor.logs.tracebacks import HEAD, Streams, Traceback
+from jumar.advise.doctor.logs.words import may_name_error, names_error
+from jumar.advise.doctor.logs.wrappings import as_utf_8, lines_of, unwrapped
 from jumar.base.errors import InputError
 from jumar.base.findings import Severity
 
@@ -29,6 +31,9 @@ _LINE_BYTES = 200
 _NEAR_LINES = 400
 """How far to look around a line for a time."""
 _PLOG = re.compile(r"^\[(?:ERROR|CRITICAL)\]\s?([A-Z][A-Z0-9_]*)\(\d+")
+_MOST_LINES = 20
+"""Different lines of one file that name an error and that nothing else explains."""
+_NUMBER = re.compile(r"\d+")
 _BELOW_LINES = 15
 """torch_npu prints the time of an error under its message."""
 _UNEXPLAINED = (HEAD.encode(), b"[ERROR]", b"[CRITICAL]")
@@ -50,6 +55,8 @@ class Hit:
     time: datetime | None = None
     rank: int | None = None
     count: int = 1
+    is_word_only: bool = False
+    """The line names an error; neither the table nor a traceback or the vendor's form says that it is one."""
 
     @property
     def role(self) -> Role:
@@ -67,7 +74,9 @@ class Hit:
 
     @property
     def severity(self) -> Severity:
-        """The signature's severity, else error."""
+        """The signature's severity, else error; of a line that only names one a warning."""
+        if self.is_word_only:
+            return Severity.WARNING
         return Severity.ERROR if self.signature is None else self.signature.severity
 
 
@@ -96,15 +105,13 @@ def scan_file(path: Path, table: Table, on_progress: OnProgress | None = None) -
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """A line and the block it is in."""
+    """What a line says, and the block it is in."""
 
+    line: str
     lines: list[str]
+    """Lines of the block as they stand in the file."""
     index: int
     number: int
-
-    @property
-    def line(self) -> str:
-        return self.lines[self.index]
 
     def time(self) -> datetime | None:
         """Return the time on the line, else one just below (of the same message), else the nearest above."""
@@ -120,8 +127,7 @@ class _Scan:
         self._table = table
         self._report = FileReport(path=path, rank=rank_of_path(path))
         self._hits: dict[tuple[str, str], Hit] = {}
-        self._readers: dict[int | None, TracebackReader] = {}
-        """Ranks that write into one file interleave their tracebacks."""
+        self._streams = Streams()
 
     def take(self, block: Block) -> None:
         """Search a block, and note the times in it."""
@@ -130,16 +136,25 @@ class _Scan:
         report.num_lines = block.first_line + data.count(b"\n") - data.endswith(b"\n")
         if report.first_time is None:
             report.first_time = first_time(_head(data))
-        searcher = self._table.searcher(data)
-        waiting = any(reader.is_waiting for reader in self._readers.values())
-        if searcher or waiting or any(mark in data for mark in _UNEXPLAINED):
-            lines = _lines(data)
-            for index in range(len(lines)):
-                self._take_line(_Place(lines=lines, index=index, number=block.first_line + index), searcher)
+        self._search(block)
         report.last_time = last_time(_tail(data)) or report.last_time
+
+    def _search(self, block: Block) -> None:
+        said, indices = unwrapped(block.data)
+        searcher = self._table.searcher(said)
+        marked = self._streams.is_waiting or any(mark in said for mark in _UNEXPLAINED)
+        if not (searcher or marked or may_name_error(said.decode("latin-1").lower())):
+            return
+        pieces = lines_of(said)
+        lines = pieces if indices is None else lines_of(block.data)
+        for index, piece in zip(indices or range(len(pieces)), pieces, strict=True):
+            place = _Place(line=piece, lines=lines, index=index, number=block.first_line + index)
+            self._take_line(place, searcher)
 
     def finish(self) -> FileReport:
         """Return the report. An error above the first time in the file gets that time, its upper bound."""
+        for number in self._streams.unfinished():
+            self._add_words(_Place(line=HEAD, lines=[HEAD], index=0, number=number))
         for hit in self._hits.values():
             hit.time = hit.time or self._report.first_time
         self._report.hits = sorted(self._hits.values(), key=lambda hit: hit.line)
@@ -147,17 +162,28 @@ class _Scan:
 
     def _take_line(self, place: _Place, searcher: Searcher) -> None:
         line = place.line
+        if not (searcher or self._streams.is_waiting or HEAD in line or line.startswith("[")):
+            if names_error(line):
+                self._add_words(place)
+            return
         matches = list(searcher.search(PREFIX.sub("", line)))
         hits = [
             self._add((match.signature.name if match.signature else "unlisted", match.code), place, match)
             for match in matches
         ]
-        reader = self._readers.setdefault(rank_in(line) if PREFIX.match(line) else None, TracebackReader())
-        traceback = reader.feed(place.number, line)
+        traceback = self._streams.feed(place.number, line)
         if traceback is not None:
             self._add_traceback(traceback, place, hits)
         elif not matches and (found := _PLOG.match(line)):
             self._add(("plog", found[1]), place, module=found[1])
+        elif not (matches or self._streams.is_inside) and names_error(line):
+            self._add_words(place)
+
+    def _add_words(self, place: _Place) -> None:
+        """Keep a line that names an error, one of those that differ in numbers only."""
+        key = ("words", _NUMBER.sub("0", place.line.strip())[:TEXT_CHARACTERS])
+        if key in self._hits or sum(kind == "words" for kind, _ in self._hits) < _MOST_LINES:
+            self._add(key, place).is_word_only = True
 
     def _add_traceback(self, traceback: Traceback, place: _Place, hits: list[Hit]) -> None:
         """Give the traceback to the errors that its last line names, or make it an error of its own."""
@@ -186,16 +212,12 @@ class _Scan:
         return hit
 
 
-def _lines(data: bytes) -> list[str]:
-    return data.decode("utf-8", "replace").removesuffix("\n").split("\n")
-
-
 def _head(data: bytes) -> list[str]:
-    return _lines(data[: _NEAR_LINES * _LINE_BYTES])[:_NEAR_LINES]
+    return lines_of(data[: _NEAR_LINES * _LINE_BYTES])[:_NEAR_LINES]
 
 
 def _tail(data: bytes) -> list[str]:
-    return _lines(data[-_NEAR_LINES * _LINE_BYTES :])[-_NEAR_LINES:]
+    return lines_of(data[-_NEAR_LINES * _LINE_BYTES :])[-_NEAR_LINES:]
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +242,7 @@ def blocks_of(path: Path) -> Iterator[Block]:
 
 
 def _opened(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb")
+    return as_utf_8(cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb"))
 
 
 def _blocks(file: BinaryIO) -> Iterator[Block]:

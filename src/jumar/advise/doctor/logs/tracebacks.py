@@ -1,17 +1,23 @@
-"""Python tracebacks in a stream of lines."""
+"""Python tracebacks in a stream of lines (`TracebackReader`), and in one of several writers (`Streams`)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
-from jumar.advise.doctor.logs.clock import PREFIX
+from jumar.advise.doctor.logs.clock import PREFIX, rank_in
 
 HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s+File "([^"]+)", line (\d+)(?:, in (\S+))?')
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?::\s?(.*))?$")
 _CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _INSTALLED = re.compile(r"(?:site|dist)-packages|/lib/python\d|^<frozen|^<string>$|importlib")
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d[T -]\d\d:\d\d:\d\d(?:[.,]\d+)*(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|"
+    r"\d\d:\d\d:\d\d(?:[.,]\d+)*|\d{2,4}/\d\d/\d\d|\[ *\d+\.\d+\]"
+)
+"""What differs between the prefixes of two lines of one writer."""
+_MOST_PREFIXES = 64
 _LONGEST_LINES = 2000
 """A traceback that does not end within so many lines is given up (interleaved output)."""
 
@@ -36,6 +42,8 @@ class _Open:
     first_line: int
     indent: int
     frames: list[tuple[str, int, str]] = field(default_factory=list)
+    is_expected: bool = False
+    """Its head stood in another stream: it counts once a frame has come."""
 
 
 class TracebackReader:
@@ -47,6 +55,8 @@ class TracebackReader:
     def __init__(self) -> None:
         self._open: _Open | None = None
         self._chained = False
+        self.lost: list[int] = []
+        """First lines of tracebacks that were cut off: no exception came."""
 
     @property
     def is_waiting(self) -> bool:
@@ -65,6 +75,16 @@ class TracebackReader:
             return None
         return self._inside(number, text)
 
+    def expect(self, number: int) -> None:
+        """Take the next lines as a traceback whose head is line `number` of another stream, if they are frames."""
+        if self._open is None:
+            self._open = _Open(number, 0, is_expected=True)
+
+    def unfinished(self) -> list[int]:
+        """Return the first lines of tracebacks that did not come to an exception."""
+        waits = self._open is not None and not (self._open.is_expected and not self._open.frames)
+        return [*self.lost, *([self._open.first_line] if self._open is not None and waits else [])]
+
     def _note_chain(self, text: str) -> None:
         if text.startswith(_CHAINED):
             self._chained = True
@@ -78,15 +98,79 @@ class TracebackReader:
         if frame:
             opened.frames.append((frame[1], int(frame[2]), frame[3] or ""))
             return None
+        if opened.is_expected and not opened.frames:
+            self._open = None
+            return None
         if not text.strip() or number - opened.first_line > _LONGEST_LINES:
             self._open = None
+            self.lost.append(opened.first_line)
             return None
         if len(text) - len(text.lstrip()) > opened.indent:
             return None  # source lines and the ^^^^ under them
         self._open = None
         match = _EXCEPTION.match(text.strip())
         chained, self._chained = self._chained, False
+        if match is None:
+            self.lost.append(opened.first_line)
         return None if match is None or chained else _traceback(opened, number, match)
+
+
+class Streams:
+    """The tracebacks of all writers into one file, told apart by what stands before their lines.
+
+    Launchers, containers and loggers put a prefix before every line, or only before the first one. What stands
+    before a traceback's head is taken for such a prefix as long as that traceback is open.
+    """
+
+    def __init__(self) -> None:
+        self._readers: dict[str, TracebackReader] = {"": TracebackReader()}
+        self._prefixes: dict[str, re.Pattern[str]] = {}
+        self._ended: set[int] = set()
+        self.is_inside = False
+        """Whether the line that was fed last belongs to a traceback."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the next line may belong to what was fed before."""
+        return any(reader.is_waiting for reader in self._readers.values())
+
+    def feed(self, number: int, line: str) -> Traceback | None:
+        """Take line `number`; return the traceback that it ends, or None."""
+        start = line.find(HEAD)
+        prefix = self._learn(line[:start]) if start > 0 else ""
+        name, text = (prefix, line[start:]) if prefix else self._split(line)
+        reader = self._readers.setdefault(name, TracebackReader())
+        traceback = reader.feed(number, text)
+        self.is_inside = reader.is_waiting
+        if prefix:
+            self._readers[""].expect(number)
+        if traceback is not None:
+            self._ended.add(traceback.first_line)
+        return traceback
+
+    def unfinished(self) -> list[int]:
+        """Return the lines of heads after which no exception came."""
+        lines = {line for reader in self._readers.values() for line in reader.unfinished()}
+        return sorted(lines - self._ended)
+
+    def _learn(self, prefix: str) -> str:
+        """Return the name of the writer with this prefix; empty where it is no prefix or there are too many."""
+        rank = PREFIX.sub("", prefix)
+        if not rank.strip():
+            return ""  # an indent, or a rank's mark, which `_split` knows
+        name = _TIME.sub("<time>", prefix)
+        if name not in self._prefixes and len(self._prefixes) < _MOST_PREFIXES:
+            said = prefix.rstrip()
+            parts = [re.escape(part) for part in _TIME.split(said)]
+            self._prefixes[name] = re.compile(f"(?:{_TIME.pattern})".join(parts) + f"(?:{prefix[len(said) :]}|$)")
+        return name if name in self._prefixes else ""
+
+    def _split(self, line: str) -> tuple[str, str]:
+        """Return the writer of a line, and the line without its prefix."""
+        for name, form in self._prefixes.items():
+            if self._readers[name].is_waiting and (match := form.match(line)):
+                return name, line[match.end() :]
+        return (f"rank {rank_in(line)}" if PREFIX.match(line) else ""), line
 
 
 def _traceback(opened: _Open, number: int, match: re.Match[str]) -> Traceback:

@@ -57,7 +57,9 @@ static bool add_gradient(PyObject* pending, PyObject* name, const at::Tensor& gr
   slots.duration_us.put(call, PyFloat_FromDouble(at_us - PyFloat_AsDouble(slots.start_us.of(call))));
   static PyObject* prefix = PyUnicode_InternFromString("grad_output");
   const bool is_output = PyUnicode_Tailmatch(name, prefix, 0, PY_SSIZE_T_MAX, -1) == 1;
-  if (!add_named((is_output ? slots.inputs : slots.outputs).of(call), name, storages->see(gradient, NO_VERSION, nullptr)))
+  // Undefined: the loss does not depend on this output.
+  if (gradient.defined() && !add_named((is_output ? slots.inputs : slots.outputs).of(call), name,
+                                       storages->see(gradient, NO_VERSION, nullptr)))
     return false;
   PyObject* missing = watch->pending.missing.of(pending);
   if (PySet_Discard(missing, name) < 0) return false;

@@ -112,7 +112,8 @@ class Storages {
     return seen;
   }
 
-  PyObject* locate(const at::Tensor& tensor) {
+  PyObject* locate(const at::Tensor& whole) {
+    const at::Tensor tensor = local_part(whole);
     const Lies* lies = is_followed(tensor) ? lies_of(tensor) : nullptr;
     if (PyErr_Occurred()) return nullptr;
     if (lies) return slots_.make(seen_type_, lies->layout, memory_of(tensor).number, 0, -1);
@@ -122,7 +123,8 @@ class Storages {
     return layout ? slots_.make(seen_type_, layout.get(), number, 0, -1) : nullptr;
   }
 
-  PyObject* outline(const at::Tensor& tensor) {
+  PyObject* outline(const at::Tensor& whole) {
+    const at::Tensor tensor = local_part(whole);
     if (!is_followed(tensor)) return locate(tensor);
     const Lies* lies = lies_of(tensor);
     if (!lies) return nullptr;
@@ -136,7 +138,8 @@ class Storages {
     return seen;
   }
 
-  void note_write(const at::Tensor& tensor) {
+  void note_write(const at::Tensor& whole) {
+    const at::Tensor tensor = local_part(whole);
     if (!tensor.has_storage()) return;
     auto* storage = tensor.storage().unsafeGetStorageImpl();
     const auto carried = carried_.find(storage);
@@ -184,6 +187,15 @@ class Storages {
   void forget_values() { era_++; }
 
  private:
+  // Of a DTensor this rank's part, which is what its memory holds; any other tensor as it is.
+  static at::Tensor local_part(const at::Tensor& tensor) {
+    if (!tensor.key_set().has(c10::DispatchKey::Python)) return tensor;
+    Object itself(THPVariable_Wrap(tensor));
+    Object part(itself ? PyObject_GetAttrString(itself.get(), "_local_tensor") : nullptr);
+    if (!part) PyErr_Clear();
+    return part && THPVariable_Check(part.get()) ? at::Tensor(THPVariable_Unpack(part.get())) : tensor;
+  }
+
   static bool is_followed(const at::Tensor& tensor) {
     return tensor.layout() == c10::kStrided && !tensor.is_nested() && tensor.has_storage() &&
            !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides() && !tensor.key_set().has(c10::DispatchKey::Python);

@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from jumar.cli.commands.bank import change, exchange, look, verify
+from jumar.cli.main import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def command() -> None:
     """Look into the knowledge bank that `jumar tune` fills, and keep it in order.
 

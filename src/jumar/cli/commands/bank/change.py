@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.cli.answer import print_document
+from jumar.cli.main import Command
 from jumar.cli.options import bank_option, json_option, open_bank
 from jumar.show.tuning.bank import make_table, print_table
 from jumar.tune.plan.plan import worded
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from jumar.tune.bank.precisions import Known
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option(
     "--older-than", metavar="DAYS", type=click.FloatRange(min=0), help="Entries that were not changed for so many days."
 )

@@ -11,6 +11,7 @@ import click
 
 from jumar.base.text import counted
 from jumar.cli.answer import print_document
+from jumar.cli.main import Command
 from jumar.cli.options import bank_option, force_option, json_option, open_bank
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from jumar.tune.model.machine import Machine
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("sources", nargs=-1, required=True, metavar="PLACE...")
 @click.option("--skip-others", is_flag=True, help="Leave out entries of other devices instead of refusing the bank.")
 @bank_option
@@ -46,7 +47,7 @@ def merge(*, sources: tuple[str, ...], skip_others: bool, bank: str | None, as_j
     return 0
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), required=True, metavar="FILE.json")
 @bank_option
 @force_option
@@ -64,7 +65,7 @@ def export(*, out: Path, bank: str | None, force: bool) -> int:
     return 0
 
 
-@click.command("import")
+@click.command("import", cls=Command)
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--skip-others", is_flag=True, help="Leave out entries of other devices instead of refusing the bank.")
 @bank_option

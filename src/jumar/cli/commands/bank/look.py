@@ -10,6 +10,7 @@ import click
 
 from jumar.base.text import counted
 from jumar.cli.answer import print_document
+from jumar.cli.main import Command
 from jumar.cli.options import bank_option, json_option, open_bank, open_layers
 from jumar.show.tuning.bank import described, known_table, make_table, measured, print_table
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from jumar.tune.graph.graph import Work
 
 
-@click.command("list")
+@click.command("list", cls=Command)
 @click.argument("operator", required=False)
 @bank_option
 @json_option
@@ -46,7 +47,7 @@ def list_(*, operator: str | None, bank: str | None, as_json: bool) -> int:
     return 0
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("key")
 @bank_option
 @json_option
@@ -64,7 +65,7 @@ def show(*, key: str, bank: str | None, as_json: bool) -> int:
     return 0
 
 
-@click.command("why-miss")
+@click.command("why-miss", cls=Command)
 @click.argument("source", metavar="RECORDING_OR_MODEL")
 @click.argument("operator", required=False)
 @click.option("--input-shape", default="", metavar="SHAPES", help="Sizes of a model's inputs, as for jumar tune.")
@@ -109,13 +110,14 @@ def why_miss(
 
 def _works(source: str, input_shape: str) -> list[tuple[str, Work]]:
     """Return the operators of a recording, or the graphs of a model, by name."""
-    from jumar.tune.graph.capture.source import is_graph_source, load_graphs
+    from jumar.tune.graph.capture.apart import captured_apart
+    from jumar.tune.graph.capture.source import is_graph_source
     from jumar.tune.model.process import temporary_folder
     from jumar.tune.search.tasks.source import open_source
 
     if not Path(source).is_dir() and is_graph_source(source):
         with TemporaryDirectory(prefix="jumar-why-miss-", dir=temporary_folder()) as folder:
-            graphs = load_graphs(source, folder=Path(folder), input_shape=input_shape)
+            graphs = captured_apart(source, folder=Path(folder), input_shape=input_shape)
         return [(one.name, one.graph) for one in graphs]
     return [(use.name, use.task) for use in open_source(Path(source)).extraction.tasks]
 

@@ -10,6 +10,7 @@ import click
 from jumar.base.errors import UsageError
 from jumar.base.text import counted
 from jumar.cli.answer import print_document
+from jumar.cli.main import Command
 from jumar.cli.options import bank_option, json_option, open_bank
 from jumar.show.tuning.bank import make_table, print_table
 from jumar.tune.plan.plan import worded
@@ -29,7 +30,7 @@ _WORDS = {
 _BAD = {"slower", "disagrees"}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.option("--measure", is_flag=True, help="Also measure the operators' policies of this machine again.")
 @click.option("--time-budget", metavar="TIME", help="Stop measuring after this time: 90s, 2m, 1h.  [default: none]")
 @bank_option

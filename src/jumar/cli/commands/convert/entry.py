@@ -13,6 +13,7 @@ from jumar.base.errors import UsageError
 from jumar.base.text import counted
 from jumar.cli.commands.convert.grouped import GroupedCommand, option
 from jumar.cli.commands.convert.selection import check_selection, distributed, rule_codes
+from jumar.cli.options import TORCH_VERSION_HELP, chosen_release
 from jumar.show.convert.request import STDIN, Job, Request
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ one for several. docs/guide-convert.md explains all, jumar rule CODE one rule.
     show_default=True,
     help="npu: torch_npu's names. agnostic: one script for CUDA, NPU and CPU.",
 )
+@_rewriting("--torch-version", "torch_version", metavar="VERSION", help=TORCH_VERSION_HELP)
 @_rewriting("-s", "--specify-device", "specify", is_flag=True, help="Take the device's number from the environment.")
 @_rewriting("-sim", "--similar", "similar", is_flag=True, help="Replace APIs that the NPU lacks by similar ones.")
 @_rewriting(
@@ -117,6 +119,7 @@ def command(
     enable: tuple[str, ...],
     disable: tuple[str, ...],
     unsafe: bool,
+    torch_version: str | None,
     no_cache: bool,
     words: tuple[str, ...],
     **given: Any,
@@ -151,6 +154,7 @@ def command(
         device_from_environment=specify,
         user_rules=user_rules,
         distributed=distributed(words, Path(source)) if source != STDIN else None,
+        release=chosen_release(torch_version),
     )
     return _way(request)(Job(request=request, options=options))
 

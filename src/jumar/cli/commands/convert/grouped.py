@@ -7,6 +7,8 @@ from typing import Any
 
 import click
 
+from jumar.cli.main import Command
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -27,7 +29,7 @@ def option(group: str) -> Callable[..., Decorator]:
     return make
 
 
-class GroupedCommand(click.Command):
+class GroupedCommand(Command):
     """Writes one section a group, in the order in which their first options were declared; `--help` in the last."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

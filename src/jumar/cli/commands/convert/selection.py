@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from jumar.base.errors import UsageError
+from jumar.cli.main import Command
 
 if TYPE_CHECKING:
     from jumar.convert.model.options import Distributed
@@ -50,7 +51,7 @@ def check_selection(enable: frozenset[str], disable: frozenset[str]) -> None:
         raise UsageError(f'"--enable {code}" and "--disable {code}" cannot stand together. Leave one out.')
 
 
-@click.command("distributed", context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("distributed", cls=Command, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("-m", "--main", required=True, metavar="MAIN", help="The script that training starts from.")
 @click.option(
     "-t",

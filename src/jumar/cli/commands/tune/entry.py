@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ import click
 
 from jumar.base.errors import JumarError, OutputError, UsageError
 from jumar.cli.answer import print_answer
+from jumar.cli.commands.tune.gradients import gradient_options, tune_gradients
 from jumar.cli.commands.tune.model import (
     check_output,
     check_single,
@@ -20,7 +21,7 @@ from jumar.cli.commands.tune.model import (
     space_of,
     write_artefact,
 )
-from jumar.cli.commands.tune.request import Request, precision_of, precision_options, search_options
+from jumar.cli.commands.tune.request import JOB_GRADIENTS, Request, precision_of, precision_options, search_options
 from jumar.cli.commands.tune.setting import (
     EXIT_TERMINATED,
     check_report,
@@ -29,7 +30,7 @@ from jumar.cli.commands.tune.setting import (
     setting_options,
     write_report,
 )
-from jumar.cli.main import EXIT_INTERRUPTED
+from jumar.cli.main import EXIT_INTERRUPTED, Command
 from jumar.cli.options import bank_option, exit_code, fail_on_option, json_option, open_bank
 
 if TYPE_CHECKING:
@@ -41,13 +42,14 @@ if TYPE_CHECKING:
 INTERRUPTED = {"Ctrl-C": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("recording", type=click.Path(path_type=Path), required=False, metavar="[MODEL|SCRIPT|RECORDING]")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 @search_options
 @model_options
 @setting_options
 @precision_options
+@gradient_options
 @bank_option
 @fail_on_option
 @json_option
@@ -63,17 +65,24 @@ def command(**given: Any) -> int:
     next run goes on from there, also after a kill or a reboot.
 
     A SCRIPT is run unchanged for its first step; its own options follow `--`. Of a RECORDING the operators are tuned.
+    Job type 4 cuts the gradients of a training in several processes into buckets, and measures them against its own.
 
     Example: jumar tune models:resnet50 --job-type 1 --time-budget 10m --output resnet50.jumar
 
     Example: jumar tune recording --time-budget 2m
 
     Example: jumar tune train.py --job-type 1 -- --epochs 1
+
+    Example: jumar tune train.py --job-type 4 --nproc 2
     """
-    from jumar.tune.model.process import Terminated
+    from jumar.tune.model.process import Terminated, ending_in_order
 
     request = Request(**given)
     try:
+        if request.job() == JOB_GRADIENTS:
+            request.check_job()
+            with ending_in_order():
+                return tune_gradients(request)
         result, failure = _tuned(request, began=time.monotonic())
     except Terminated:
         click.echo("jumar: ended by SIGTERM before anything was measured.", err=True)
@@ -107,7 +116,7 @@ def _tuned(request: Request, began: float) -> tuple[TuneResult, JumarError | Non
     selection = setting.selection(request.selection())
     options = setting.applied(request.options())
     space = space_of(setting.config, is_deep=request.fdeeper_opat, is_uneven=request.fnonhomo_split)
-    opening = _opened(request, job_type, selection)
+    opening = _opened(request, job_type, selection, lambda: options.left_s(time.monotonic() - began))
     with contextlib.closing(open_bank(request.bank, create=True)) as bank, progress() as bars, ending_in_order():
         name = "graphs" if job_type == 1 else "operators"
         task = bars.add_task(f"Tune {name}: reading {path}", total=None)
@@ -184,8 +193,13 @@ def _write_page(request: Request, result: TuneResult) -> JumarError | None:
 
 
 @contextlib.contextmanager
-def _opened(request: Request, job_type: int, selection: Selection | None) -> Iterator[Source | Path]:
-    """Yield what is tuned: a script is run for its first step, a model captured, a recording opened by `tune`."""
+def _opened(
+    request: Request, job_type: int, selection: Selection | None, left_s: Callable[[], float | None]
+) -> Iterator[Source | Path]:
+    """Yield what is tuned: a script is run for its first step, a model captured, a recording opened by `tune`.
+
+    `left_s` says how much of the time budget is left for that; None: there is no budget.
+    """
     path, arguments = request.path(), request.arguments
     if path.is_dir() and not (request.input_shape or arguments):
         yield path
@@ -199,7 +213,7 @@ def _opened(request: Request, job_type: int, selection: Selection | None) -> Ite
     if request.input_shape and not is_model:
         raise UsageError(f"--input-shape is for a model, and {path} is not one. Leave it out.")
     if is_model and not arguments:
-        with opened_model(str(path), request.input_shape, selection) as source:
+        with opened_model(str(path), request.input_shape, selection, left_s()) as source:
             yield source
         return
     if not is_script(str(path)):
@@ -210,5 +224,6 @@ def _opened(request: Request, job_type: int, selection: Selection | None) -> Ite
         yield path
         return
     click.echo(f"jumar: running {path} for its first step", err=True)
-    with script_source(ScriptRun(script=path, arguments=arguments), job_type, selection=selection) as source:
+    run = ScriptRun(script=path, arguments=arguments, limit_s=left_s())
+    with script_source(run, job_type, selection=selection) as source:
         yield source

@@ -103,13 +103,18 @@ def space_of(config: AoeConfig | None, *, is_deep: bool, is_uneven: bool) -> Spa
 
 
 @contextlib.contextmanager
-def opened_model(where: str, input_shape: str, selection: Selection | None) -> Iterator[Source]:
-    """Yield the graphs and operators of a model; their weights lie in a folder that goes at the end."""
+def opened_model(
+    where: str, input_shape: str, selection: Selection | None, limit_s: float | None = None
+) -> Iterator[Source]:
+    """Yield the graphs and operators of a model; their weights lie in a folder that goes at the end.
+
+    The model is captured within `limit_s`, in a process of its own.
+    """
     from jumar.tune.model.process import OwnFolder
     from jumar.tune.search.tasks.source import model_source
 
     with OwnFolder("jumar-model-") as folder:
-        yield model_source(where, folder=folder, input_shape=input_shape, selection=selection)
+        yield model_source(where, folder=folder, input_shape=input_shape, selection=selection, limit_s=limit_s)
 
 
 def check_output(path: Path | None, job_type: int, source: str) -> None:

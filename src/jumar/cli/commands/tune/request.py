@@ -15,6 +15,8 @@ import click
 from jumar.base.errors import UsageError
 from jumar.cli.options import with_options
 
+JOB_GRADIENTS = 4
+
 if TYPE_CHECKING:
     from jumar.tune import TuneOptions
     from jumar.tune.measure.options import PrecisionOptions
@@ -30,8 +32,9 @@ _OPTIONS = (
     click.option(
         "--job-type",
         type=int,
-        metavar="1|2",
-        help="1 = subgraphs: whole graphs; 2 = operators, one by one.  [default: AOE_MODE, else 2]",
+        metavar="1|2|4",
+        help="1 = subgraphs: whole graphs; 2 = operators, one by one; 4 = gradients of a training in several "
+        "processes.  [default: AOE_MODE, else 2]",
     ),
     click.option("--time-budget", metavar="TIME", help="End after about this time: 90s, 2m, 1h.  [default: none]"),
     click.option("--trials", type=int, metavar="N", help="Measure at most N candidates.  [default: all]"),
@@ -90,6 +93,11 @@ class Request:
     precision: str
     budget: str | None
     metric: str
+    nproc: int | None
+    allreduce: str | None
+    max_buckets: int | None
+    min_bucket: str | None
+    max_bucket: str | None
     bank: str | None
     fail_on: str
     as_json: bool
@@ -115,7 +123,14 @@ class Request:
             "--Fnonhomo_split": (1, self.fnonhomo_split),
             "--precision": (1, self.precision != "keep"),
             "--tune-ops-file": (2, self.tune_ops_file is not None),
+            "--nproc": (JOB_GRADIENTS, self.nproc is not None),
+            "--allreduce": (JOB_GRADIENTS, self.allreduce is not None),
+            "--max-buckets": (JOB_GRADIENTS, self.max_buckets is not None),
+            "--min-bucket": (JOB_GRADIENTS, self.min_bucket is not None),
+            "--max-bucket": (JOB_GRADIENTS, self.max_bucket is not None),
         }
+        if self.job() == JOB_GRADIENTS:
+            self._check_gradients()
         if self.output is not None and self.report is not None and self.output.resolve() == self.report.resolve():
             raise UsageError(f"--output and --report are both {self.output}. Give each a name of its own.")
         for option, (own, is_given) in places.items():
@@ -124,6 +139,22 @@ class Request:
                     f"{option} belongs to job type {own}, and this is a job of type {self.job()}. Leave it out, or "
                     f"tune with --job-type {own}."
                 )
+
+    def _check_gradients(self) -> None:
+        """Refuse what a job of type 4 would pass over. Raises UsageError."""
+        places = {
+            "--model-path": self.model_path is not None,
+            "--trials": self.trials is not None,
+            "--input-shape": bool(self.input_shape),
+            "--output": self.output is not None,
+            "--deeper": self.fdeeper_opat,
+            "--aoe-config-file": self.aoe_config_file is not None,
+            "--cluster": self.cluster is not None,
+            "--report": self.report is not None,
+        }
+        for option, is_given in places.items():
+            if is_given:
+                raise UsageError(f"{option} does nothing for a job of type {JOB_GRADIENTS}. Leave it out.")
 
     def options(self) -> TuneOptions:
         """Return the options of the run. Raises UsageError for a value outside its range."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 import torch
 
-from jumar.base.threads import threads
+from jumar.base.process.threads import threads
 from jumar.comparison.replay.rebuilt.memory import torch_dtype
 from jumar.comparison.replay.results import On
 from jumar.device import DevicePlan

@@ -27,6 +27,7 @@ from __future__ import annotations
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.comparison.model.words import location, place
+from jumar.comparison.verdict.agreement import decisive_arguments
 from jumar.comparison.walk.evidence import Evidenced
 
 RULE = Rule(
@@ -47,17 +48,18 @@ def find(found: Evidenced) -> list[Finding]:
     findings = []
     seen = set()
     for diff in found.operators.judged():
-        if diff.status != "agree" or not any(a.given for a in diff.arguments):
+        arguments = decisive_arguments(found, diff)
+        if diff.status not in {"agree", "inherited"} or not arguments:
             continue
         place_key = (diff.module_path, diff.phase, diff.name)
         if place_key not in seen:
             seen.add(place_key)
             findings.append(
                 RULE.finding(
-                    f"{diff.name} in {place(diff)} is called with {', '.join(map(str, diff.arguments))}; "
+                    f"{diff.name} in {place(diff)} is called with {', '.join(map(str, arguments))}; "
                     "the outputs agree on this data.",
                     where=location(diff),
-                    evidence={a.name: [str(a.reference), str(a.target)] for a in diff.arguments},
+                    evidence={a.name: [str(a.reference), str(a.target)] for a in arguments},
                     action="Make the arguments equal.",
                 )
             )

@@ -69,7 +69,7 @@ def find(found: Evidenced) -> list[Finding]:
     return [
         RULE.finding(
             f"The inputs of step {found.leaves_step} differ, first {first.diff.name} of {row.name} in "
-            f"{first.call.path or 'the main program'} by {number(first.diff.error)}: {cause}.",
+            f"{first.call.path or 'the main program'} {_by(first)}: {cause}.",
             where=leaf_location(first),
             evidence={
                 "num_tensors": len(leaves),
@@ -83,6 +83,12 @@ def find(found: Evidenced) -> list[Finding]:
             else "Give both runs the same seed and data order, then record again.",
         )
     ]
+
+
+def _by(leaf: Leaf) -> str:
+    if leaf.diff.shape != leaf.diff.target_shape:
+        return f"in shape, {list(leaf.diff.shape)} against {list(leaf.diff.target_shape)}"
+    return f"by {number(leaf.diff.error)}"
 
 
 def leaf_location(leaf: Leaf) -> Location:

@@ -47,7 +47,8 @@ def find(found: Evidenced) -> list[Finding]:
     pair = first_disagreement(found.losses)
     if pair is None:
         return []
-    explained = found.first is not None or found.leaves or found.random
+    drifts = any(drift.onset is not None and drift.onset.step <= pair.step for drift in found.drifts)
+    explained = found.first is not None or found.leaves or found.random or drifts
     return [
         RULE.finding(
             f"The losses differ at step {pair.step}: {number(pair.reference, 6)} against {number(pair.target, 6)}"

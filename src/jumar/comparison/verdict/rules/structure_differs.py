@@ -39,7 +39,6 @@ from jumar.base.text import counted, listing
 from jumar.comparison.model.correspondence import StructuralDiff
 from jumar.comparison.model.results import UnmatchedCall
 from jumar.comparison.walk.evidence import Evidenced
-from jumar.operators import canonical_name, named
 from jumar.recording.schema import split_source
 
 RULE = Rule(
@@ -49,8 +48,6 @@ RULE = Rule(
     severity=Severity.WARNING,
     doc=__doc__,
 )
-
-CONSTANTS = named("fill", "factory") - named("random")
 
 MAX_FINDINGS = 12
 SHOWN = 4
@@ -90,18 +87,14 @@ def _finding(diff: StructuralDiff) -> Finding:
         evidence={
             "kind": diff.kind,
             "compared": diff.compared,
+            "explained": diff.explained,
             "num_places": diff.num_places,
             "reference": _json(diff.reference),
             "target": _json(diff.target),
         },
-        why="" if diff.compared else "Calls without a partner were not compared, so they may differ.",
-        severity=Severity.INFO if diff.compared or _only_constants(calls) else Severity.WARNING,
+        why="" if diff.compared or diff.explained else "Calls without a partner were not compared, so they may differ.",
+        severity=Severity.INFO if diff.compared or diff.explained else Severity.WARNING,
     )
-
-
-def _only_constants(calls: Sequence[UnmatchedCall]) -> bool:
-    """Return whether the calls only make tensors of zeros or ones (an optimizer's states, a mask)."""
-    return bool(calls) and all(canonical_name(call.name) in CONSTANTS for call in calls)
 
 
 def sentence(diff: StructuralDiff) -> str:
@@ -125,7 +118,8 @@ def sentence(diff: StructuralDiff) -> str:
     if diff.kind == "moved":
         return f"In {where}, {reference} of the reference is at another place in the target ({target}){places}."
     side = "target" if diff.kind == "inserted" else "reference"
-    return f"Only the {side} runs {reference or target} in {where}{places}."
+    why = f"; explained: each {diff.explained}" if diff.explained else ""
+    return f"Only the {side} runs {reference or target} in {where}{places}{why}."
 
 
 def _calls(calls: Sequence[UnmatchedCall]) -> str:

@@ -10,7 +10,15 @@ from jumar.base.findings import Finding
 from jumar.base.rules import installed_modules
 from jumar.convert.assess.subject import Assessed
 
-OF_SOURCE = ("unsupported_api", "cuda_only_api", "host_fallback_api", "dtype_limit", "unverified_api")
+OF_SOURCE = (
+    "unsupported_api",
+    "changed_call",
+    "cuda_only_api",
+    "host_fallback_api",
+    "dtype_limit",
+    "unverified_api",
+    "triton_kernel_limit",
+)
 """Rules about the APIs that a source tree names, in the order they run."""
 OF_RECORDING = ("unsupported_operator", "host_fallback_operator", "dtype_limit")
 """Rules about the operators of a recording, in the order they run."""

@@ -32,6 +32,7 @@ from jumar.base.rules import Rule
 from jumar.convert.assess.model import Row
 from jumar.convert.assess.subject import Assessed, evidence, first_place, times
 from jumar.soc.support import SupportTables
+from jumar.soc.support.releases import instead
 
 RULE = Rule(
     code="JM201",
@@ -76,6 +77,9 @@ def _message(row: Row, tables: SupportTables) -> str:
 
 
 def _action(row: Row) -> str:
+    other = instead(row.name)
+    if other:
+        return other
     if row.name in REPLACEMENTS:
         return REPLACEMENTS[row.name][0].upper() + REPLACEMENTS[row.name][1:] + "."
     if not row.certain:

@@ -32,6 +32,7 @@ COMMAND_KEYS = frozenset(
 _GENERIC_KEYS = frozenset({"type", "name", "value", "default", "id", "kind", "target"})
 _DISTRIBUTED = re.compile(r"MULTI_GPU")
 _LIST_ASSIGNMENT = re.compile(r"([A-Z][A-Z0-9_]*)=(.*)", re.DOTALL)
+_CUDA_KEY = re.compile(r"cuda|gpu|nccl", re.IGNORECASE)
 _MANY_ENTRIES = 1000
 """A file with more values is data, in which a key named after a GPU means nothing."""
 
@@ -41,7 +42,10 @@ def value_proposals(
 ) -> Iterator[Proposal | Converted]:
     """Yield what is to be said about the values in a configuration."""
     named: set[str] = set()
+    served = _served(entries)
     for entry in entries:
+        if entry.path in served:
+            continue
         yield from _one(text, entry, options, project)
         if len(entries) <= _MANY_ENTRIES and entry.key not in named:
             for proposal in _name(entry, options, project):
@@ -49,6 +53,17 @@ def value_proposals(
                 yield proposal
     yield from _named_pairs(entries, options)
     yield from _commands_in_lists(text, entries, options, project)
+
+
+def _served(entries: Sequence[Entry]) -> set[tuple[str, ...]]:
+    """Return the paths of CUDA's entries in tables that have one for the NPU, too: both stay."""
+    paths = {entry.path[:at] for entry in entries for at in range(1, len(entry.path) + 1)}
+    tables = {path[:-1] for path in paths if path[-1].lower() in ("npu", "ascend", "hccl")}
+    return {
+        entry.path
+        for entry in entries
+        if any(entry.path[:at] in tables and _CUDA_KEY.fullmatch(entry.path[at]) for at in range(len(entry.path)))
+    }
 
 
 def _one(text: str, entry: Entry, options: ConvertOptions, project: ProjectFacts) -> Iterator[Proposal | Converted]:

@@ -15,6 +15,9 @@ from jumar.convert.model.project import ProjectFacts
 from jumar.convert.model.text import SourceText
 from jumar.convert.rules.order import rules_by_code
 from jumar.convert.rules.subject.ignores import Ignores
+from jumar.convert.rules.tree.cuda_unresolved import RULE as UNRESOLVED
+from jumar.convert.rules.tree.cuda_unresolved import unresolved
+from jumar.convert.syntax.residue import text_residues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,19 +48,27 @@ def convert_with(
     project: ProjectFacts,
     propose: Propose,
     trigger: re.Pattern[str] | None = TRIGGER,
+    *,
+    is_run: bool = True,
 ) -> Outcome:
     """Convert one file by what `propose` says about its text. Success, or Skip where there is nothing to say.
 
-    A text in which `trigger` finds nothing is not looked at.
+    A text in which `trigger` finds nothing is not looked at. `is_run`: the text is run as it is, so that what may
+    still mean CUDA in the result is named; documents are read, and kernels are reported as a whole.
     """
     text = decode(data)
     wanted = trigger is None or trigger.search(text.text) is not None
     proposals = list(propose(text.text, options, project)) if wanted else []
-    return outcome_of(text, path, proposals, options)
+    return outcome_of(text, path, proposals, options, is_run=is_run)
 
 
 def outcome_of(
-    text: SourceText, path: str, proposals: Iterable[Proposal | Converted], options: ConvertOptions
+    text: SourceText,
+    path: str,
+    proposals: Iterable[Proposal | Converted],
+    options: ConvertOptions,
+    *,
+    is_run: bool = True,
 ) -> Outcome:
     """Apply what composes, and report everything. Rules that the options leave out take no part."""
     edits = EditSet()
@@ -75,8 +86,12 @@ def outcome_of(
             kept = ignores.filtered(proposal)
             if not ignores.ignores(kept):
                 findings.append(_apply(kept, edits, text, path, options))
+    if is_run and options.checks(UNRESOLVED):
+        residues = text_residues(edits.apply(text.text))
+        places = (text, path, residues, edits.made, tuple(findings))
+        findings += unresolved(*places, (), ignores.silences, ignores.silenced)
     if not parts:  # the engine of a part reads the comments in it
-        findings.extend(ignores.unused(path, options, rules_by_code("files").values()))
+        findings.extend(ignores.unused(path, options, (UNRESOLVED, *rules_by_code("files").values())))
     return edited(text, path, edits, findings)
 
 

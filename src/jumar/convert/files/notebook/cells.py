@@ -97,6 +97,13 @@ SHELL_MAGICS = frozenset({"bash", "sh", "script", "system", "!", "sx"})
 PYTHON_MAGICS = frozenset({"time", "timeit", "capture", "prun", "python", "python3", "memit", "pypy", "px"})
 
 
+_CODE_MAGICS = frozenset({"timeit", "time", "prun", "memit"})
+_CODE_MAGIC = re.compile(r"%(?:timeit|time|prun|memit|mprun|lprun|debug)\b[ \t]*")
+"""Magics whose argument is Python, behind options."""
+_OPTIONS = re.compile(r"(?:-(?:[fmTDs][ \t]+[\w./]+|[A-Za-z]+[ \t]*\d*)[ \t]+)*")
+_SHELL_MAGIC = re.compile(r"!+|%(?:sx|system)\b|%(?=pip|conda|mamba)|%run\b|%(?:set_)?env\b")
+
+
 @dataclass(slots=True)
 class ReadCell:
     """A cell taken apart: Python with the magics masked, and the spans that are for the shell."""
@@ -107,6 +114,8 @@ class ReadCell:
     """Spans of shell commands."""
     variables: list[tuple[int, int]] = field(default_factory=list)
     """Spans of `%env`'s argument."""
+    unread: list[tuple[int, int]] = field(default_factory=list)
+    """Spans of magics that name CUDA and are read neither as Python nor for the shell."""
     error: str = ""
     """Why the Python cannot be read."""
 
@@ -120,12 +129,15 @@ def read_cell(text: str) -> ReadCell:
     if name in SHELL_MAGICS or (name == "writefile" and re.search(r"\.(ba)?sh\s*$", magic.group(2))):
         return ReadCell(commands=[(magic.end(), len(text))])
     if name in PYTHON_MAGICS:
-        return _python_cell(text, magic.end())
+        return _python_cell(text, magic.end(), magic.span(2) if name in _CODE_MAGICS else None)
     return ReadCell(error=f"%%{name} is not read" if re.search(r"cuda|nccl", text, re.IGNORECASE) else "")
 
 
-def _python_cell(text: str, start: int) -> ReadCell:
+def _python_cell(text: str, start: int, setup: tuple[int, int] | None = None) -> ReadCell:
+    """Take a cell apart that holds Python from `start` on, and in the line of its magic the code `setup`, if any."""
     body = masked(text, 0, start) if start else text
+    if setup is not None:
+        body = _with_code(text, body, 0, *setup)
     error = syntax_error(body)
     if error is None:
         return ReadCell(python=body)
@@ -135,17 +147,41 @@ def _python_cell(text: str, start: int) -> ReadCell:
         indent = len(match.group()) - len(match.group().lstrip())
         low = span[0] if match["magic"] is not None else span[0] + indent
         body = masked(body, low, span[1])
+        magic = _CODE_MAGIC.match(text, low, span[1])
+        if magic is not None:
+            body = _with_code(text, body, low, magic.end(), span[1])
+        elif _names_cuda(text[low : span[1]]) and not _is_for_shell(text, low, span[1]):
+            found.unread.append((low, span[1]))
         _note(text, low, span[1], found)
     error = syntax_error(body)
     if error is not None:
-        return ReadCell(commands=found.commands, variables=found.variables, error=error)
+        return ReadCell(commands=found.commands, variables=found.variables, unread=found.unread, error=error)
     found.python = body
     return found
 
 
+def _with_code(text: str, body: str, low: int, start: int, end: int) -> str:
+    """Return `body` with the code `text[start:end]` of the magic at `low`, behind a statement of the same length."""
+    options = _OPTIONS.match(text, start, end)
+    start = options.end() if options is not None else start
+    head = f"_=0{' ' * (start - low - 4)};"
+    if start >= end or len(head) != start - low or "\n" in text[low:start]:
+        return body
+    changed = body[:low] + head + text[start:end] + body[end:]
+    return changed if syntax_error(head + text[start:end]) is None else body
+
+
+def _names_cuda(text: str) -> bool:
+    return re.search(r"cuda|nccl", text, re.IGNORECASE) is not None
+
+
+def _is_for_shell(text: str, start: int, end: int) -> bool:
+    return _SHELL_MAGIC.match(text, start, end) is not None
+
+
 def _note(text: str, start: int, end: int, found: ReadCell) -> None:
     """Note what the shell reads of the magic in `text[start:end]`."""
-    magic = re.compile(r"!+|%(?:sx|system)\b|%(?=pip|conda|mamba)|%run\b|%(?:set_)?env\b").match(text, start, end)
+    magic = _SHELL_MAGIC.match(text, start, end)
     if magic is None:
         return
     (found.variables if magic.group().endswith("env") else found.commands).append((magic.end(), end))

@@ -29,6 +29,7 @@ from jumar.convert.rules.files.unreadable_file import RULE
 MAX_SIZE_BYTES = 64 << 20
 """Outputs hold pictures, so notebooks may be far larger than sources."""
 
+_UNREAD = "The magic names CUDA and is read neither as Python nor for the shell, so it was left."
 _TRIGGER = re.compile(rb"cuda|nccl|nvidia|gpu|apex|flash|bitsandbytes|xformers|triton|8bit|torch", re.IGNORECASE)
 
 
@@ -69,6 +70,8 @@ class _Conversion:
             self.shell(cell, parts)
             if parts.error:
                 self.unreadable(cell, parts.error)
+            for span in parts.unread:
+                self.propose(cell, Proposal(rule=RULE, span=span, message=_UNREAD))
         self.python(read)
         return edited(self.text, self.path, self.edits, self.findings)
 

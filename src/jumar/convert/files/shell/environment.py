@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from jumar.base.findings import Severity
 from jumar.convert.files.draft.environment import NAME, Judgement, counterpart, judge, note, severity_of, variables
+from jumar.convert.files.shell.binaries import binary, started
 from jumar.convert.files.shell.scope import SPEAKERS, Scope
 from jumar.convert.files.shell.words import HOLE, Command, Expansion, Word
 from jumar.convert.model.edits import Proposal, Replacement
@@ -33,16 +34,35 @@ class Assignment:
 
 def check(scope: Scope) -> Iterator[Proposal]:
     """Propose the counterpart of every variable, or report that there is none."""
+    programs, has_python = started(scope.script)
     assignments = [found for command in scope.script.commands for found in _assignments(command)]
     lasting = _lasting(assignments)
+    if programs:  # the variables of such a script are for its compiled programs, or for both
+        lasting = {name: "unsafe" if has_python and safety else None for name, safety in lasting.items()}
     for assignment in assignments:
-        yield from _assigned(scope, assignment, lasting)
+        reader = binary(assignment.command) if not assignment.lasting else "" if has_python else " and ".join(programs)
+        if reader and counterpart(assignment.name) is not None:
+            yield _kept_for(assignment.word, assignment.name, reader)
+        else:
+            yield from _assigned(scope, assignment, lasting)
     for command in scope.script.commands:
         for word in _named(command):
-            yield from _name_only(scope, command, word, lasting)
+            reader = binary(command) or ("" if has_python else " and ".join(programs))
+            if reader and counterpart(word.text) is not None:
+                yield _kept_for(word, word.text, reader)
+            else:
+                yield from _name_only(scope, command, word, lasting)
     if scope.is_npu():
         for expansion in scope.script.expansions:
             yield from _read(expansion, lasting)
+
+
+def _kept_for(word: Word, name: str, program: str) -> Proposal:
+    return Proposal(
+        rule=RULE, span=(word.start, word.end), severity=Severity.ADVICE, confidence="likely",
+        message=f"{name} is for {program.replace(HOLE, '$')}, a compiled program that reads it, so it was left.",
+        action=f"A build of that program for NPUs reads {counterpart(name)}.",
+    )  # fmt: skip
 
 
 def _assignments(command: Command) -> Iterator[Assignment]:

@@ -11,6 +11,9 @@ A name that is passed around as a value keeps its signature instead: it becomes 
 `torch.cuda.amp` is deprecated and means CUDA: on an NPU its autocast does nothing and its scaler
 disables itself with a warning, so that float16 training loses its small gradients silently.
 
+`torch.is_autocast_enabled()` and `torch.get_autocast_gpu_dtype()` ask for CUDA's autocast, too: code that runs a
+forward again (activation checkpointing) restores autocast by them, and computed in float32 without it.
+
 ## Example
 ```python
 from torch.cuda.amp import autocast, GradScaler
@@ -70,6 +73,14 @@ AMP_NAMES = ("autocast", "GradScaler", "custom_fwd", "custom_bwd")
 _SUBMODULES = ("autocast_mode", "grad_scaler")
 _AUTOCAST_PARAMETERS = ("enabled", "dtype", "cache_enabled")
 _SCALERS = ("torch.amp.GradScaler", "torch.GradScaler", "torch.amp.grad_scaler.GradScaler")
+
+_QUERIES = {
+    "torch.is_autocast_enabled": "is_autocast_enabled",
+    "torch.set_autocast_enabled": "set_autocast_enabled",
+    "torch.get_autocast_gpu_dtype": "get_autocast_dtype",
+    "torch.set_autocast_gpu_dtype": "set_autocast_dtype",
+}
+"""State of autocast that means CUDA without a device -> the name that takes one first."""
 
 Route = Literal["neutral", "vendor"]
 """`neutral`: torch.amp with a device argument; `vendor`: torch_npu.npu.amp with the same signature."""
@@ -137,6 +148,7 @@ def find(context: Context) -> Iterator[Proposal]:
         if amp_name(reference.name) is not None or reference.name.startswith("torch.cuda.amp"):
             yield from _use(context, reference, routes)
     yield from _scalers_without_device(context)
+    yield from _states_without_device(context)
 
 
 def _use(context: Context, reference: Reference, routes: AmpPlan) -> Iterator[Proposal]:
@@ -231,3 +243,41 @@ def _scalers_without_device(context: Context) -> Iterator[Proposal]:
             message="A GradScaler without a device is one for CUDA; it now names its device.",
             replacements=(first_argument(source, call, context.dialect.device_word(context.quote)),),
         )
+
+
+def _states_without_device(context: Context) -> Iterator[Proposal]:
+    """Give a device to what asks for, or sets, autocast's state: code that runs a forward again restores it by this."""
+    source = context.source
+    for reference in source.references:
+        new = _QUERIES.get(reference.name)
+        if new is None or context.covered(source.span(reference.node)):
+            continue
+        call, node = reference.call, reference.node
+        if call is not None and (_names_device(source, call) or has_star(call, "*") or has_star(call, "**")):
+            continue
+        edits: list[Replacement] = []
+        if call is not None and reference.certain and (_leaf(node) == new or isinstance(node, cst.Attribute)):
+            edits = [first_argument(source, call, context.dialect.device_word(context.quote))]
+            if isinstance(node, cst.Attribute) and _leaf(node) != new:
+                edits.insert(0, renamed(source, node.attr, new))
+        yield Proposal(
+            rule=RULE,
+            span=source.span(node),
+            severity=None if edits else Severity.WARNING,
+            message=f"`{source.code(node)}` without a device means autocast of CUDA"
+            + ("; it now names its device." if edits else ", so it was left."),
+            replacements=tuple(edits),
+            action="" if edits else f"Call torch.{new} with the device's type as its first argument.",
+        )
+
+
+def _leaf(node: cst.Name | cst.Attribute) -> str:
+    return node.attr.value if isinstance(node, cst.Attribute) else node.value
+
+
+def _names_device(source: Source, call: cst.Call) -> bool:
+    """Tell whether a call gives a device: `set_autocast_enabled` takes it before the value, the others alone."""
+    if keyword(call, "device_type") is not None:
+        return True
+    setter = (source.qualified(call.func) or "").rpartition(".")[2].startswith("set_")
+    return len(call.args) > (1 if setter else 0)

@@ -50,9 +50,10 @@ from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.model.spans import Span
 from jumar.convert.model.words import names_device, names_kernel
 from jumar.convert.rules.subject.context import Context
-from jumar.convert.rules.subject.guards import Verdict, is_condition, judge
+from jumar.convert.rules.subject.guards.judging import Verdict, judge
+from jumar.convert.rules.subject.guards.sites import is_condition
 from jumar.convert.rules.subject.word_keys import may_change
-from jumar.convert.syntax.devices import is_device_word
+from jumar.convert.syntax.devices import holds_device, is_device_word
 from jumar.convert.syntax.literals import Literal, literal
 from jumar.convert.syntax.receivers import Receivers
 from jumar.convert.syntax.scopes import last_name
@@ -82,6 +83,8 @@ class _Guard:
     negative: bool = False
     availability: bool = False
     certain: bool = True
+    counts: bool = False
+    """Whether it asks for the number of devices: a name that another rule converts."""
     choice: str = ""
     """The name of what is compared, where it chooses an implementation and no device."""
 
@@ -111,7 +114,22 @@ def find(context: Context) -> Iterator[Proposal]:
                 context.close(context.source.span(node))
             yield _left(context, guard, verdict)
         else:
-            yield _converted(context, guard)
+            if not guard.counts:
+                yield _converted(context, guard)
+            yield from _mixed(context, guard, verdict)
+
+
+def _mixed(context: Context, guard: _Guard, verdict: Verdict) -> Iterator[Proposal]:
+    """Report the uses of a converted test's value that lead to CUDA-only code."""
+    for use, name in verdict.mixed:
+        yield Proposal(
+            rule=RULE,
+            span=context.source.span(use),
+            confidence="likely",
+            message=f"This holds `{_short(context.source, guard.test)}`, which asks for any accelerator now, and leads"
+            f" to CUDA-only code ({name}).",
+            action=f"Ask for CUDA here, so that {context.dialect.where} takes the other path.",
+        )
 
 
 def _handled(context: Context) -> Iterator[Proposal]:
@@ -243,12 +261,13 @@ def _is_device(context: Context, node: cst.BaseExpression) -> bool:
             for element in node.slice
             if isinstance(element.slice, cst.Index) and (text := literal(context.source, element.slice.value))
         )
-    name = last_name(node)
+    name = last_name(node.target if isinstance(node, cst.NamedExpr) else node)
     if not name or names_kernel(name):
         return False
     if name == "type":
         return isinstance(node, cst.Attribute) and _is_device(context, node.value)
-    return names_device(name) or name in _DEVICE_ATTRIBUTES or name in context.device_names
+    is_named = names_device(name) or name in _DEVICE_ATTRIBUTES or name in context.device_names
+    return is_named or holds_device(context.source, node)
 
 
 def _prefix_tests(context: Context) -> Iterator[_Guard]:
@@ -275,8 +294,40 @@ def _properties(context: Context) -> Iterator[_Guard]:
 def _availability(context: Context) -> Iterator[_Guard]:
     source = context.source
     for reference in source.references:
-        if reference.name != "torch.cuda.is_available" or not reference.certain or reference.call is None:
+        if not reference.certain or reference.call is None:
             continue
-        if not is_condition(source, reference.call):
-            continue
-        yield _Guard(reference.call, reference.node, context.dialect.reference(reference).edits, availability=True)
+        if reference.name == "torch.cuda.is_available" and is_condition(source, reference.call):
+            yield _Guard(reference.call, reference.node, context.dialect.reference(reference).edits, availability=True)
+        elif reference.name == "torch.cuda.device_count":
+            test, negative = _with_bound(source, reference.call)
+            if is_condition(source, test):
+                yield _Guard(test, reference.node, None, negative, availability=True, counts=True)
+
+
+def _with_bound(source: Source, call: cst.Call) -> tuple[cst.BaseExpression, bool]:
+    """Return the test that a number of devices stands in (`device_count() > 0`), and whether it is true for none."""
+    target = source.parent(call)
+    node = source.parent(target) if isinstance(target, cst.ComparisonTarget) else target
+    if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
+        return call, False
+    operator, other = node.comparisons[0].operator, node.comparisons[0].comparator
+    if other is call:
+        operator, other = _MIRRORED.get(type(operator), type(operator))(), node.left
+    bound = int(other.value) if isinstance(other, cst.Integer) and other.value in ("0", "1") else None
+    if bound is None:
+        return call, False
+    if isinstance(operator, _SOME[bound]):
+        return node, False
+    return (node, True) if isinstance(operator, _NONE[bound]) else (call, False)
+
+
+_MIRRORED: dict[type[cst.BaseCompOp], type[cst.BaseCompOp]] = {
+    cst.LessThan: cst.GreaterThan,
+    cst.GreaterThan: cst.LessThan,
+    cst.LessThanEqual: cst.GreaterThanEqual,
+    cst.GreaterThanEqual: cst.LessThanEqual,
+}
+_SOME = ((cst.GreaterThan, cst.NotEqual), (cst.GreaterThanEqual,))
+"""By the number that a count is compared with, 0 or 1: operators that are true where there is a device."""
+_NONE = ((cst.Equal, cst.LessThanEqual), (cst.LessThan,))
+"""Those that are true where there is none."""

@@ -41,8 +41,9 @@ from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
 from jumar.convert.rules.subject.context import Context
+from jumar.convert.rules.subject.guards.cuda_only import cuda_only_names, moves_data
 from jumar.convert.rules.subject.word_keys import may_change
-from jumar.convert.syntax.devices import OPTION_CALLS, Place, callee_name, place_of
+from jumar.convert.syntax.devices import OPTION_CALLS, OPTION_NAME, Place, callee_name, place_of
 from jumar.convert.syntax.literals import Literal, literal, literals
 from jumar.convert.syntax.source import Source
 from jumar.convert.targets.expressions import filled_in
@@ -110,6 +111,10 @@ def _indexed(context: Context, text: Literal) -> Iterator[Proposal]:
 
 def _bare(context: Context, text: Literal) -> Iterator[Proposal]:
     place = place_of(context.source, text.node)
+    kernel = next(_kernels(context.source, text), "")
+    if kernel:
+        yield _chosen(context, text, kernel)
+        return
     change = may_change(context, text.node)
     if change is False:
         yield _left(context, text, Place("other", "given to an option that other files read as it is"))
@@ -120,8 +125,29 @@ def _bare(context: Context, text: Literal) -> Iterator[Proposal]:
     elif place.certainty == "unclear":
         known = any(name in place.reason.split() for name in context.device_names)
         yield _rename(context, text, place.reason, certain=known)
-    else:
+    elif place.reason != OPTION_NAME:
         yield _left(context, text, place)
+
+
+def _kernels(source: Source, text: Literal) -> Iterator[str]:
+    """Yield CUDA-only names that the word chooses: as a key of a table of functions, or as a `case`."""
+    parent = source.parent(text.node)
+    if isinstance(parent, cst.DictElement) and parent.key is text.node:
+        yield from cuda_only_names(source, parent.value, lambda _node: False)
+    case = source.parent(parent) if isinstance(parent, cst.MatchValue) else None
+    if isinstance(case, cst.MatchCase) and not moves_data(source, case.body):
+        yield from cuda_only_names(source, case.body, lambda _node: False)
+
+
+def _chosen(context: Context, text: Literal, kernel: str) -> Proposal:
+    return Proposal(
+        rule=RULE,
+        span=context.source.span(text.node),
+        severity=Severity.ADVICE,
+        confidence="likely",
+        message=f"{context.source.code(text.node)} picks CUDA-only code ({kernel}), so it was left.",
+        action=f"Add what {context.dialect.where} takes beside it, such as the choice for a CPU.",
+    )
 
 
 def _starts_device(source: Source, text: Literal) -> bool:

@@ -186,9 +186,17 @@ def _others(context: Context, missing: dict[str, int], edits: list[Replacement])
         yield _insertion(place.line(source, statement), f"`{statement}` is needed by what was converted.")
     for statement in definitions:
         edit = place.line(source, statement, apart=not place.indent, first=not imports)
-        yield _insertion(edit, f"`{statement.partition(' =')[0]}` holds the kind of device that is there.")
+        yield _insertion(edit, _why(statement))
     if _TORCH in imports and preamble.torch_imports(source):
         yield _eager(place)
+
+
+def _why(statement: str) -> str:
+    """Return why a definition is inserted."""
+    name, _, _ = statement.rpartition("\n")[2].partition(" =")
+    if name.isupper():
+        return f"`{name}` holds the kind of device that is there."
+    return "It is needed by what was converted."
 
 
 def _torch_line(source: Source) -> cst.CSTNode | None:

@@ -29,6 +29,7 @@ Safe, but unsafe in files that define a `cuda` method of their own and do not sh
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -38,6 +39,7 @@ from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.syntax.receivers import Receivers
+from jumar.convert.syntax.scopes import last_name
 from jumar.convert.syntax.source import Source
 
 RULE = Rule(
@@ -60,11 +62,16 @@ def find(context: Context) -> Iterator[Proposal]:
             continue
         if source.qualified(node) in _METHODS:
             yield _as_value(context, node)
-        elif _is_torchs_own(source, node) or receivers.is_module_function(node):
+        elif _is_torchs_own(source, node):
             continue
+        elif receivers.is_module_function(node):
+            if source.called(node) is not None:
+                yield _of_module(context, node)
         elif source.called(node) is None:
             if receivers.is_bound_method(node):
                 yield _as_value(context, node)
+            elif node not in source.tree.stored and not _is_flag(source, node):
+                yield _unclear(context, node)
         else:
             kind = receivers.classify(node.value)
             if kind == "own":
@@ -82,6 +89,42 @@ def _is_torchs_own(source: Source, node: cst.Attribute) -> bool:
     if isinstance(root, cst.Call) and source.qualified(root.func) == "torch.get_device_module":
         return True
     return any(name is not None and name.startswith(("torch.", "torch_npu.")) for name in source.candidates(node))
+
+
+_SETTINGS = re.compile(r"arg|opt|cfg|conf|flag|hparam|param|setting|^self$|^cls$|hps|namespace|fabric", re.IGNORECASE)
+
+
+def _is_flag(source: Source, node: cst.Attribute) -> bool:
+    """Tell whether an attribute that is not called reads as a setting: by its object, or as a condition."""
+    if _SETTINGS.search(last_name(node.value)) or not isinstance(node.value, (cst.Name, cst.Attribute, cst.Call)):
+        return True
+    parent = source.parent(node)
+    return isinstance(
+        parent, (cst.If, cst.While, cst.Assert, cst.BooleanOperation, cst.UnaryOperation, cst.Comparison, cst.Attribute)
+    ) or (isinstance(parent, cst.IfExp) and parent.test is node)
+
+
+def _unclear(context: Context, node: cst.Attribute) -> Proposal:
+    return Proposal(
+        rule=RULE,
+        span=context.source.span(node.attr),
+        severity=Severity.ADVICE,
+        confidence="possible",
+        message=f"`{context.source.code(node)}` may be the method that moves to a CUDA device; it was left.",
+        action="Where its object is a tensor or module, call .to(device) instead.",
+    )
+
+
+def _of_module(context: Context, node: cst.Attribute) -> Proposal:
+    return Proposal(
+        rule=RULE,
+        span=context.source.span(node.attr),
+        severity=Severity.ADVICE,
+        confidence="likely",
+        message=f"`{context.source.code(node)}` is a function of the module {context.source.code(node.value)}, so it"
+        " was left.",
+        action="Check what it does on a machine without CUDA.",
+    )
 
 
 def _as_value(context: Context, node: cst.Attribute) -> Proposal:

@@ -50,8 +50,10 @@ import libcst as cst
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
+from jumar.convert.rules.residue.other_release import missing
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.syntax.source import Reference
+from jumar.soc.support.releases import instead, lacks
 
 RULE = Rule(
     code="JM101",
@@ -114,6 +116,12 @@ def _written(context: Context, reference: Reference) -> Proposal | None:
             rule=RULE, span=span, replacements=new.edits, safety="safe" if new.safe else "unsafe",
             message=f"`{source.code(reference.node)}` {new.problem}, so it was left.",
             action=new.action,
+        )  # fmt: skip
+    if lacks(new.name, context.options.release):
+        return Proposal(
+            rule=RULE, span=span,
+            message=f"`{reference.name}` was left: {new.name} {missing(new.name, context.options.release)}.",
+            action=instead(new.name),
         )  # fmt: skip
     if not new.edits and not new.action:  # an alias of torch.cuda: its import or assignment is converted
         return None

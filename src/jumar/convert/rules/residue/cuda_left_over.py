@@ -2,7 +2,8 @@
 Reports every other name or string that speaks of CUDA, NCCL or NVIDIA's tools and that no other rule
 changed or reported, so that nothing is left silently. Names of PyTorch that mean CUDA, calls of
 `nvidia-smi` and matches on "CUDA out of memory" are reported where they stand; a program's own names
-(`use_cuda`, `args.no_cuda`), paths and messages are summed up in one note a file.
+(`use_cuda`, `args.no_cuda`), names of other packages (`CUDAAccelerator`), paths and messages are summed up in one note
+a file.
 
 ## Why it matters
 What stays is either harmless (a flag's name) or the next failure. A reader should see which.
@@ -41,7 +42,7 @@ from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
 from jumar.convert.model.spans import Span
 from jumar.convert.rules.subject.context import Context
-from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.source import Reference, Source
 
 RULE = Rule(
     code="JM114",
@@ -70,7 +71,9 @@ def _references(context: Context) -> Iterator[Proposal]:
         if span in seen or not reference.name.startswith("torch.") or not _WORD.search(reference.name):
             continue
         seen.add(span)
-        if _means_cuda_here(source, reference.node) and not context.within_covered(span):
+        if not _means_cuda_here(source, reference.node) or _comes_converted(context, reference):
+            continue
+        if not context.within_covered(span):
             yield Proposal(
                 rule=RULE, span=span, severity=Severity.WARNING,
                 message=f"`{reference.name}` speaks of CUDA and was left.",
@@ -81,6 +84,17 @@ def _references(context: Context) -> Iterator[Proposal]:
 def _means_cuda_here(source: Source, node: cst.CSTNode) -> bool:
     """Tell whether the word stands at this place; an alias is reported at its import."""
     return _WORD.search(source.code(node)) is not None
+
+
+def _comes_converted(context: Context, reference: Reference) -> bool:
+    """Tell whether the word is only the name of an import that was converted: `from torch import npu as cuda`."""
+    source, root = context.source, reference.chain[0]
+    beyond = source.code(reference.node).partition(".")[2]
+    imports = [
+        binding.node for binding in source.scope(root).bindings_of(source.code(root)) if binding.kind == "import"
+    ]
+    is_edited = bool(imports) and all(context.edited(source.span(node)) for node in imports)
+    return is_edited and _WORD.search(beyond) is None
 
 
 def _strings(context: Context) -> Iterator[Proposal]:
@@ -126,11 +140,11 @@ def _lines(lines: list[int]) -> str:
 
 
 def _identifiers(context: Context) -> Iterator[Proposal]:
-    """Report the program's own names that contain CUDA, once a file."""
+    """Report the names of the program and of other packages that contain CUDA, once a file."""
     source = context.source
     names: Counter[str] = Counter()
     first: Span | None = None
-    for node, name in _own_names(source):
+    for node, name in _names(source):
         if not _WORD.search(name):
             continue
         span = source.span(node)
@@ -143,14 +157,20 @@ def _identifiers(context: Context) -> Iterator[Proposal]:
         yield Proposal(
             rule=RULE, span=first, severity=Severity.INFO, confidence="possible",
             evidence={"names": dict(names)},
-            message=f"{_count(names, 'own name')} of this file naming CUDA left as is: {shown}.",
+            message=f"{_count(names, 'name')} of this file or of other packages naming CUDA left as is: {shown}.",
         )  # fmt: skip
 
 
-def _own_names(source: Source) -> Iterator[tuple[cst.CSTNode, str]]:
+def _names(source: Source) -> Iterator[tuple[cst.CSTNode, str]]:
     for node in source.nodes(cst.Name):
         if source.qualified(node) is None:
             yield node, node.value
+    for reference in source.references:
+        if not reference.name.startswith("torch.") and _means_cuda_here(source, reference.node):
+            yield reference.node, reference.name
+    for argument in source.nodes(cst.Arg):
+        if argument.keyword is not None:
+            yield argument.keyword, argument.keyword.value
     for attribute in source.methods:
         yield attribute.attr, attribute.attr.value
     definitions: list[cst.FunctionDef | cst.ClassDef] = [*source.nodes(cst.FunctionDef), *source.nodes(cst.ClassDef)]

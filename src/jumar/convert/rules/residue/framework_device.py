@@ -17,7 +17,8 @@ trainer = pl.Trainer(accelerator=NPUAccelerator(), devices=4, strategy='ddp')
 ```
 
 ## Fix safety
-No fix: the framework needs an accelerator of its own, which the project registers.
+No fix: the framework needs an accelerator of its own. For Lightning JM199 writes one, where the arguments of a call are
+written out.
 
 ## References
 - https://lightning.ai/docs/pytorch/stable/extensions/accelerator.html
@@ -34,6 +35,7 @@ import libcst as cst
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.convert.model.edits import Proposal
+from jumar.convert.rules.api.lightning_accelerator import RULE as LIGHTNING
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.syntax.devices import callee_name
 from jumar.convert.syntax.literals import literal
@@ -50,8 +52,8 @@ RULE = Rule(
 
 
 _LIGHTNING = (
-    "Register an NPU accelerator with Lightning (a subclass of Accelerator whose parse, count and availability ask "
-    "torch.npu) and pass it here, or take the loop out of Lightning."
+    "Pass the class NPUAccelerator of `jumar rule JM199` here, which the conversion writes where a call of Trainer "
+    "names its accelerator itself."
 )
 _RAY = "Ask for the resource NPU (resources={'NPU': n}), which Ray knows on Ascend machines."
 _TRAINERS = frozenset({"Trainer", "Fabric", "LightningLite"})
@@ -64,9 +66,10 @@ def find(context: Context) -> Iterator[Proposal]:
     source = context.source
     lightning = _imports(source, ("pytorch_lightning", "lightning"))
     ray = _imports(source, ("ray",))
+    told = {proposal.span for proposal in context.proposals if proposal.rule.code == LIGHTNING.code}
     for argument in source.nodes(cst.Arg):
         call = source.parent(argument)
-        if argument.keyword is None or not isinstance(call, cst.Call):
+        if argument.keyword is None or not isinstance(call, cst.Call) or source.span(argument.value) in told:
             continue
         found = _judge(source, argument, argument.keyword.value, call, lightning=lightning, ray=ray)
         if found is not None:

@@ -56,12 +56,17 @@ _DECORATORS = frozenset({"triton.jit", "triton.runtime.jit.jit", "triton.experim
 def find(context: Context) -> Iterator[Proposal]:
     """Report each function that is a Triton kernel."""
     source = context.source
-    kernels = [node for node in source.nodes(cst.FunctionDef) if _is_kernel(source, node)]
+    kernels = kernels_of(source)
     names = {node.name.value for node in kernels}
     launches = _launches(source, names) if names else {}
     called = _called_by_kernels(source, kernels)
     for node in kernels:
         yield _report(source, node, launches.get(node.name.value, []), helper=node.name.value in called)
+
+
+def kernels_of(source: Source) -> list[cst.FunctionDef]:
+    """Return the functions of a file that are Triton kernels, those that only other kernels call included."""
+    return [node for node in source.nodes(cst.FunctionDef) if _is_kernel(source, node)]
 
 
 def _is_kernel(source: Source, node: cst.FunctionDef) -> bool:

@@ -2,8 +2,8 @@
 With similar interfaces allowed (`-sim`): replaces `flash_attn_func`, its packed forms and xformers'
 `memory_efficient_attention` by PyTorch's `scaled_dot_product_attention`, with the transposes between their
 layouts, the mask in their alignment, and the arguments under their other names. The import goes when nothing
-uses it any more. Calls with arguments that have no equal (`window_size`, `alibi_slopes`, `softcap`, biases that
-are xformers' own objects) are left and say so.
+uses it any more. A `window_size` that is written out becomes a mask. Calls with arguments that have no equal
+(`alibi_slopes`, `softcap`, `return_attn_probs`, biases that are xformers' own objects) are left and say so.
 
 ## Why it matters
 The two libraries do not exist on an NPU; `scaled_dot_product_attention` runs the NPU's fused kernel.
@@ -18,13 +18,14 @@ out = flash_attn_func(q, k, v, dropout_p=0.1, causal=True)
 ```python
 out = torch.nn.functional.scaled_dot_product_attention(
     q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2), dropout_p=0.1,
-    attn_mask=causal_lower_right(q.size(1), k.size(1))).transpose(1, 2).contiguous()
+    attn_mask=causal_lower_right(q.size(1), k.size(1)), enable_gqa=q.size(2) != k.size(2),
+).transpose(1, 2).contiguous()
 ```
 
 ## Fix safety
 Equal up to rounding where dropout is 0, forward and backward. With dropout, other random numbers are drawn. Where
-q is longer than k under a causal mask, rows that see nothing are not defined alike. Heads of k and v must be as
-many as q's.
+q is longer than k under a causal mask, rows that see nothing are not defined alike. Where the heads are computed in
+the call, those of k and v must be as many as q's.
 
 ## References
 - https://pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html
@@ -44,6 +45,7 @@ from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.rules.similar.replacing.replaced import (
     Replaced,
     finder,
+    is_there,
     left,
     named,
     proposals,
@@ -58,7 +60,7 @@ from jumar.convert.rules.similar.replacing.spelling import (
     keyworded,
     without_argument,
 )
-from jumar.convert.rules.subject.context import Context
+from jumar.convert.rules.subject.context import Context, last_argument
 from jumar.convert.rules.subject.places import comes_optionally
 from jumar.convert.syntax.source import Reference, Source
 
@@ -87,11 +89,14 @@ _DEFAULTS: dict[str, object] = {
 }  # fmt: skip
 _XFORMERS = ("query", "key", "value", "attn_bias", "p", "scale", "op", "output_dtype")
 _MEMORY_EFFICIENT = ("xformers.ops.memory_efficient_attention", "xformers.ops.fmha.memory_efficient_attention")
+_BOTTOM_RIGHT = ".LowerTriangularFromBottomRightMask"
 _BIASES = ("LowerTriangular", "BlockDiagonal", "attn_bias", "AttentionBias", "PaddedKeys")
 
 _CAVEAT = "Equal up to rounding without dropout; with it, other random numbers are drawn. "
 _CAUSAL = "Rows of a causal mask that see nothing (q longer than k) are not defined alike. "
 _HEADS = "Heads of k and v must be as many as q's (else pass enable_gqa=True). "
+_FIRST_WITH_GROUPS = 5
+"""The minor release of PyTorch 2 from which on `scaled_dot_product_attention` takes `enable_gqa`."""
 
 
 class _UnequalError(Exception):
@@ -129,10 +134,58 @@ def _flash(context: Context, reference: Reference, call: cst.Call) -> Replaced:
     edits += _without_defaults(source, call, given)
     for old, new in (("dropout_p", "dropout_p"), ("softmax_scale", "scale")):
         edits += keyworded(source, given[old], new) if old in given else []
-    edits += _causal(source, tensors, given)
+    window = _window(source, call, tensors, given)
+    edits += _causal(context, tensors, given) if window is None else window
+    groups = _groups(context, call, tensors, given)
+    edits += groups
     edits += followed_by(source, call, ".transpose(1, 2).contiguous()")
-    found = named(context, RULE, reference, SDPA, edits, _CAVEAT + _CAUSAL * ("causal" in given) + _HEADS)
-    return _with_mask(found, edits)
+    packed = tensors == ("qkv",)
+    caveat = _CAVEAT + _CAUSAL * ("causal" in given) + ("" if groups or packed else _HEADS)
+    return _with_mask(named(context, RULE, reference, SDPA, edits, caveat), edits)
+
+
+def _groups(context: Context, call: cst.Call, tensors: tuple[str, ...], given: Arguments) -> list[Replacement]:
+    """Return the argument that lets several heads of q share one of k, where both tensors are plain names."""
+    source = context.source
+    is_known = all(is_plain(given[name].value) for name in tensors[:2])
+    if tensors != ("q", "k", "v") or not is_known or int(context.options.release.split(".")[1]) < _FIRST_WITH_GROUPS:
+        return []
+    q, k = (source.code(given[name].value) for name in tensors[:2])
+    return [last_argument(source, call, f"enable_gqa={q}.size(2) != {k}.size(2)")]
+
+
+def _window(source: Source, call: cst.Call, tensors: tuple[str, ...], given: Arguments) -> list[Replacement] | None:
+    """Return the edits that make a mask of a sliding window, None where there is no window.
+
+    Raises _UnequalError for one that is computed.
+    """
+    argument = given.get("window_size")
+    if argument is None:
+        return None
+    bounds = constant(argument.value)
+    if not isinstance(bounds, tuple) or len(bounds) != 2 or not all(type(bound) is int for bound in bounds):
+        raise _UnequalError("`window_size` is computed")
+    left_bound, right_bound = bounds
+    causal = constant(given["causal"].value) if "causal" in given else False
+    if (left_bound, right_bound) == (-1, -1):
+        return None
+    if (
+        causal not in (True, False)
+        or tensors == ("qkv",)
+        or not all(is_plain(given[name].value) for name in tensors[:2])
+    ):
+        raise _UnequalError("`window_size` needs the lengths of q and k, and whether the mask is causal")
+    q, k = (f"{source.code(given[name].value)}.size(1)" for name in tensors[:2])
+    if causal:
+        right_bound = 0 if right_bound < 0 else min(right_bound, 0)
+    mask = f"torch.ones({q}, {k}, dtype=torch.bool, device={source.code(given[tensors[0]].value)}.device)"
+    # flash-attention aligns a window to the bottom right corner.
+    further, back = (f" {sign} {bound}" if bound else "" for sign, bound in (("+", right_bound), ("-", left_bound)))
+    mask += f".tril({k} - {q}{further})" if right_bound >= 0 else ""
+    mask += f".triu({k} - {q}{back})" if left_bound >= 0 else ""
+    edits = [without_argument(source, call, given["causal"])] if "causal" in given else []
+    start, end = source.span(argument)[0], source.outer_span(argument.value)[1]
+    return [*edits, Replacement(start, end, f"attn_mask={mask}")]
 
 
 def _layout(source: Source, name: str, argument: cst.Arg) -> list[Replacement]:
@@ -154,6 +207,8 @@ def _without_defaults(source: Source, call: cst.Call, given: Arguments) -> list[
     edits = []
     for name, default in _DEFAULTS.items():
         if name in given:
+            if name == "window_size" and constant(given[name].value) != default:
+                continue
             value = constant(given[name].value)
             if value != default and not (name == "deterministic" and isinstance(value, bool)):
                 raise _UnequalError(f"`{name}` has no equal")
@@ -161,14 +216,15 @@ def _without_defaults(source: Source, call: cst.Call, given: Arguments) -> list[
     return edits
 
 
-def _causal(source: Source, tensors: tuple[str, ...], given: Arguments) -> list[Replacement]:
-    argument = given.get("causal")
+def _causal(context: Context, tensors: tuple[str, ...], given: Arguments) -> list[Replacement]:
+    source, argument = context.source, given.get("causal")
     if argument is None:
         return []
     value = constant(argument.value)
     if value is False or tensors == ("qkv",):
         return keyworded(source, argument, "is_causal")
-    if source.scope(argument.value).candidates(_LOWER_RIGHT) not in ((None,), (f"{_MASK_MODULE}.{_LOWER_RIGHT}",)):
+    _check_mask(context)
+    if not _is_free(source, argument.value):
         raise _UnequalError(f"`{_LOWER_RIGHT}` is another name here")
     lengths = [given[name].value for name in (tensors[0], tensors[1])]
     if not all(is_plain(tensor) for tensor in lengths):
@@ -191,7 +247,21 @@ def _causal(source: Source, tensors: tuple[str, ...], given: Arguments) -> list[
     ]
 
 
+def _check_mask(context: Context) -> None:
+    """Raise _UnequalError where the chosen release has no mask that is aligned to the bottom right corner."""
+    name = f"{_MASK_MODULE}.{_LOWER_RIGHT}"
+    if not is_there(context, name):
+        raise _UnequalError(f"torch {context.options.release} has no {name}")
+
+
+def _is_free(source: Source, node: cst.CSTNode) -> bool:
+    """Tell whether the name of the mask's function means nothing else where `node` stands."""
+    return source.scope(node).candidates(_LOWER_RIGHT) in ((None,), (f"{_MASK_MODULE}.{_LOWER_RIGHT}",))
+
+
 def _with_mask(found: Replaced, edits: list[Replacement]) -> Replaced:
+    if any("torch.ones(" in edit.text for edit in edits):
+        return Replaced(reference=found.reference, proposal=with_requirement(found.proposal, "import torch"))
     if not any(_LOWER_RIGHT in edit.text for edit in edits):
         return found
     proposal = with_requirement(found.proposal, f"from {_MASK_MODULE} import {_LOWER_RIGHT}")
@@ -211,17 +281,27 @@ def _memory_efficient(context: Context, reference: Reference, call: cst.Call) ->
             if not is_plain(value) or (name == "output_dtype" and constant(value) is not None):
                 raise _UnequalError(f"`{name}` has no equal")
             edits.append(without_argument(source, call, given[name]))
-    edits += _bias(source, given.get("attn_bias"))
+    edits += _bias(context, given)
     for old, new in (("p", "dropout_p"), ("scale", "scale")):
         edits += keyworded(source, given[old], new) if old in given else []
     edits += followed_by(source, call, ".transpose(1, -2).contiguous()")
-    return named(context, RULE, reference, SDPA, edits, _CAVEAT + _HEADS)
+    is_bottom_right = any(_LOWER_RIGHT in edit.text for edit in edits)
+    caveat = _CAVEAT + _CAUSAL * is_bottom_right + _HEADS
+    return _with_mask(named(context, RULE, reference, SDPA, edits, caveat), edits)
 
 
-def _bias(source: Source, argument: cst.Arg | None) -> list[Replacement]:
+def _bias(context: Context, given: Arguments) -> list[Replacement]:
+    source, argument = context.source, given.get("attn_bias")
     if argument is None:
         return []
     value = argument.value
+    lengths = [given[name].value for name in ("query", "key")]
+    if isinstance(value, cst.Call) and (source.qualified(value.func) or "").endswith(_BOTTOM_RIGHT):
+        if value.args or not all(is_plain(tensor) for tensor in lengths) or not _is_free(source, value):
+            raise _UnequalError("its mask is an object of xformers")
+        _check_mask(context)
+        mask = f"{_LOWER_RIGHT}({', '.join(f'{source.code(tensor)}.size(1)' for tensor in lengths)})"
+        return [*keyworded(source, argument, "attn_mask"), Replacement(*source.outer_span(value), mask)]
     if isinstance(value, cst.Call) and (source.qualified(value.func) or "").endswith(".LowerTriangularMask"):
         if value.args:
             raise _UnequalError("its mask is an object of xformers")

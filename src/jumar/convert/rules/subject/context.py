@@ -74,6 +74,11 @@ class Context:
         """Places that no rule touches: the `cuda_sides`, and what `close` adds."""
         return [region for side in self.cuda_sides for region in (side.test, side.body) if region is not None]
 
+    @property
+    def closed(self) -> tuple[Span, ...]:
+        """Places that no rule touches."""
+        return tuple(self._closed)
+
     def close(self, span: Span) -> None:
         """Keep later rules out of a place: code behind a test for CUDA that was left never runs elsewhere."""
         self._closed.append(span)

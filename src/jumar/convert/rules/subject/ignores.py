@@ -86,6 +86,15 @@ class Ignores:
         places = [proposal.span, *((item.start, item.end) for item in proposal.replacements)]
         return {self.text.position(at)[0] for start, end in places for at in (start, max(start, end - 1))}
 
+    def silences(self, proposal: Proposal) -> bool:
+        """Tell whether a comment silences this proposal, and note that the comment is of use."""
+        return self.ignores(self.filtered(proposal))
+
+    @property
+    def silenced(self) -> frozenset[int]:
+        """The lines of the proposals that were silenced."""
+        return frozenset(line for proposal in self._silent for line in self._lines(proposal))
+
     def ignores(self, proposal: Proposal) -> bool:
         """Tell whether `filtered` has silenced this proposal, so that it is no finding."""
         return any(proposal is silent for silent in self._silent)

@@ -58,9 +58,22 @@ def torch_imports(source: Source) -> list[ImportNode]:
     found += [
         node
         for node in source.nodes(cst.ImportFrom)
-        if node.module is not None and not node.relative and _root(node.module) == "torch"
+        if (node.module is not None and not node.relative and _root(node.module) == "torch")
+        or _passes_torch(source, node)
     ]
     return sorted(found, key=source.span)
+
+
+def _passes_torch(source: Source, node: cst.ImportFrom) -> bool:
+    """Tell whether a statement takes torch itself from another module (`from common import torch`)."""
+    scope = source.tree.own_scopes[source.module]
+    if isinstance(node.names, cst.ImportStar):
+        return scope.star_names.get("torch") == "torch" and "torch" not in scope.bindings
+    return any(
+        binding.node is alias and binding.qualified == "torch"
+        for alias in node.names
+        for binding in source.scope(alias).bindings_of(alias.evaluated_alias or dotted_name(alias.name) or "")
+    )
 
 
 def _root(node: cst.CSTNode) -> str:
@@ -101,7 +114,7 @@ def before(source: Source, statement: cst.CSTNode) -> Place:
 
 def _indent(source: Source, offset: int) -> str:
     line = source.text.text[source.text.line_start(offset) : offset]
-    return line[: len(line) - len(line.lstrip())]
+    return line[: len(line) - len(line.lstrip())].rpartition("\f")[2]
 
 
 def _above_comments(text: str, start: int) -> int:

@@ -15,11 +15,18 @@ from jumar.convert.rules.order import Step, Words
 CUDA_WORDS: Words = (
     b"cuda", b"nccl", b"nvidia", b"nvml", b"apex", b"amp_c", b"flash_attn", b"flash_attention", b"bitsandbytes",
     b"xformers", b"triton", b"cupy", b"tensorrt", b"transformer_engine", b"dataparallel", b"gradscaler", b"cudnn",
-    b"cublas", b"8bit", b"torch_scatter", b"spconv", b"mamba_ssm", b"causal_conv1d",
+    b"cublas", b"8bit", b"torch_scatter", b"spconv", b"mamba_ssm", b"causal_conv1d", b"autocast_enabled",
+    b"autocast_gpu",
 )  # fmt: skip
 """Rules look at a file that holds one of these."""
 
 _LOAD = re.compile(rb"\bload\b.{0,8}\(|import\s+load\b")
+_EXTENSIONS = re.compile(
+    rb"cpp_extension|load_library|\.cu|cuda|\b_c\b|\b\w*_ext\b|torch\.ops\.|autograd[^\n]*\bfunction\b"
+    rb"|\bimport[^\n]*\b_[a-z]\w*|\bfrom\s+[\w.]*\._[a-z]"
+)
+"""What may be a compiled module, or its use."""
+_TORCH_MODULE = re.compile(rb"\b(?:from|import)[^\n]*\b_(?:c|ext)\b")
 _DALI = re.compile(rb"dali\b")
 
 
@@ -28,6 +35,10 @@ def speaks_of_cuda(lowered: bytes) -> bool:
     if any(word in lowered for word in CUDA_WORDS):
         return True
     if b"torch" in lowered and b"load" in lowered and _LOAD.search(lowered):
+        return True
+    if b".cu" in lowered or (b"torch" in lowered and _EXTENSIONS.search(lowered)):
+        return True
+    if _TORCH_MODULE.search(lowered):
         return True
     return b"dali" in lowered and _DALI.search(lowered) is not None
 

@@ -71,6 +71,8 @@ class _Writer:
         found, call = self.found, self.reference.call
         if found.home == "torch":
             return self._rewrite(found.name)
+        if _TENSOR.fullmatch(found.name) and self.source.enclosing(self.reference.node, cst.Annotation) is not None:
+            return Rewrite(edits=(self._whole(f"{self.torch}.Tensor"),), name="torch.Tensor")
         if _TENSOR.fullmatch(found.name) and not is_guarded(self.source, self.reference.node):
             quote = quote_at(self.source, self.reference.node, self.names.quote)
             text = tensor_type(self.torch, self.names.device_type, found.name, quote)

@@ -34,6 +34,11 @@ from jumar.base.rules import Rule
 from jumar.convert.model.text import parse_python
 from jumar.convert.verify.pair import NOTEBOOK, PYTHON, Pair, notebook_cells
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 RULE = Rule(
     code="JM185",
     name="result-does-not-parse",
@@ -81,13 +86,11 @@ def _notebook(pair: Pair) -> Iterator[Finding]:
 
 
 def _reads(path: str, data: bytes) -> bool:
-    """Tell whether JSON or TOML can be read; what this Python cannot judge is taken as readable."""
+    """Tell whether JSON or TOML can be read."""
     try:
         if path.endswith(".json"):
             json.loads(data)
-        elif path.endswith(".toml") and sys.version_info >= (3, 11):
-            import tomllib
-
+        elif path.endswith(".toml"):
             tomllib.loads(data.decode())
     except ValueError:  # of json, of tomllib, and of the decoding
         return False

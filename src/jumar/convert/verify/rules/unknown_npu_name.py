@@ -37,8 +37,9 @@ import libcst as cst
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
+from jumar.convert.rules.residue.other_release import complaint_of
 from jumar.convert.syntax.source import Source, imported_name
-from jumar.convert.verify.names import exists, release, signature
+from jumar.convert.verify.names import elsewhere, exists, signature
 from jumar.convert.verify.pair import Code, Pair
 
 RULE = Rule(
@@ -67,7 +68,9 @@ def find(pair: Pair) -> Iterator[Finding]:
     """Report names and calls that are new in the converted file and that the release does not have or take."""
     if pair.before is None or pair.after is None or pair.after.source is None:
         return
-    wrong = [(written, complaint) for written in _written(pair.after) if (complaint := _complaint(written))]
+    wrong = [
+        (written, complaint) for written in _written(pair.after) if (complaint := _complaint(written, pair.release))
+    ]
     if not wrong or pair.before.source is None:
         return
     known = Counter(_key(pair.before.source, written) for written in _written(pair.before))
@@ -77,16 +80,20 @@ def find(pair: Pair) -> Iterator[Finding]:
             known[key] -= 1
         else:
             message = f"`{written.name}` {complaint}"
-            yield pair.finding(RULE, message, written.line, name=written.name, release=release())
+            yield pair.finding(RULE, message, written.line, name=written.name, release=pair.release)
 
 
 def _key(source: Source, written: _Written) -> str:
     return f"{written.name}({'' if written.call is None else source.code(written.call)})"
 
 
-def _complaint(written: _Written) -> str | None:
-    if not exists(written.name):
-        return f"does not exist in release {release()}"
+def _complaint(written: _Written, release: str) -> str | None:
+    if not exists(written.name, release):
+        having = elsewhere(written.name)
+        return f"does not exist in release {release}{f' (it is in {having})' if having else ''}"
+    other = complaint_of(written.name, written.call, release) if written.call is not None else ""
+    if other:
+        return f"does not take these arguments in release {release}: {other}"
     takes = signature(written.name) if written.call is not None else None
     refused = takes.complaint(written.call) if takes is not None and written.call is not None else None
     return f"does not take these arguments: {refused}" if refused else None

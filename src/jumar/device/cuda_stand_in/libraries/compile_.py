@@ -8,6 +8,9 @@ from typing import Any
 
 import torch
 
+from jumar.device.cuda_stand_in.names import presented_as
+from jumar.device.cuda_stand_in.refused import Refused
+
 _log = logging.getLogger("jumar.device")
 
 
@@ -23,8 +26,15 @@ def _compile_in_place(self: torch.nn.Module, *_args: Any, **_options: Any) -> No
     _compile(self)
 
 
+_OF_CUDA_GRAPHS = ("_cuda_CUDAAllocator_AllocatorState", "_set_cached_tensors_enabled")
+"""Names of a CUDA build that `torch._inductor.cudagraph_trees` imports; `torch._dynamo.reset` imports that module."""
+
+
 def install() -> None:
-    """Replace `torch.compile` and `Module.compile`."""
+    """Replace `torch.compile` and `Module.compile`, and let the modules behind them be imported."""
     module: Any = torch
-    module.compile = _compile
-    module.nn.Module.compile = _compile_in_place
+    for name in _OF_CUDA_GRAPHS:
+        if not hasattr(module._C, name):
+            setattr(module._C, name, Refused(f"torch._C.{name}", "run the captured code directly"))
+    module.compile = presented_as(_compile, module.compile)
+    module.nn.Module.compile = presented_as(_compile_in_place, module.nn.Module.compile)

@@ -18,5 +18,8 @@ def install() -> None:
         found = getattr(module, name)
         if isinstance(found, types.FunctionType):
             setattr(module, name, redirected(found))
+    # FSDP and process groups ask below `torch.accelerator`.
+    core: Any = torch._C
+    core._get_accelerator = redirected(core._get_accelerator)
     if hasattr(module, "Graph"):
         module.Graph = Refused("torch.accelerator.Graph", "run the captured code directly")

@@ -12,7 +12,7 @@ import torch
 
 from jumar.device.cuda_stand_in import refused
 from jumar.device.cuda_stand_in.module.facade import facade
-from jumar.device.cuda_stand_in.names import answering_cuda, redirected
+from jumar.device.cuda_stand_in.names import answering_cuda, presented_as, redirected
 
 DEVICE_NAME = "CPU kernels standing in for CUDA (Jumar)"
 CAPABILITY = (8, 0)
@@ -48,10 +48,6 @@ _KEPT = {"CudaError", "DeferredCudaCallError", "OutOfMemoryError", "AcceleratorE
 """Errors and constants that are right as they are."""
 
 
-def _nothing(*_args: Any, **_kwargs: Any) -> None:
-    """Do nothing: there is nothing like it on the stand-in."""
-
-
 def _answer(value: Any) -> Callable[..., Any]:
     def answer(*_args: Any, **_kwargs: Any) -> Any:
         return value
@@ -81,10 +77,10 @@ _OWN: dict[str, Any] = {
     "get_sync_debug_mode": _answer(0),
     "get_allocator_backend": _answer("native"),
     "can_device_access_peer": _answer(True),
-    "set_sync_debug_mode": _nothing,
-    "ipc_collect": _nothing,
-    "init": _nothing,
-    "_lazy_init": _nothing,
+    "set_sync_debug_mode": _answer(None),
+    "ipc_collect": _answer(None),
+    "init": _answer(None),
+    "_lazy_init": _answer(None),
     "_is_in_bad_fork": _answer(False),
     "_initialized": True,
 }
@@ -120,9 +116,12 @@ def install() -> None:
     """Replace the names of torch.cuda, also in the submodules that define them."""
     names = set(torch.cuda.__all__) | set(_OWN)
     for name in sorted(names - _KEPT):
-        made = _counterpart(name, getattr(torch.cuda, name, None))
+        original = getattr(torch.cuda, name, None)
+        made = _counterpart(name, original)
         if made is None:
             continue
+        if callable(made) and not isinstance(made, type):
+            presented_as(made, original)
         for module in _submodules():
             if module is torch.cuda or (hasattr(module, name) and not hasattr(types, name)):
                 setattr(module, name, made)
@@ -132,13 +131,13 @@ def install() -> None:
     _markers()
     version: Any = torch.version
     version.cuda = CUDA_VERSION
-    torch.backends.cuda.is_built = _answer(True)
+    torch.backends.cuda.is_built = presented_as(_answer(True), torch.backends.cuda.is_built)
 
 
 def _markers() -> None:
     """NVTX ranges do nothing: there is no profile that they could mark."""
     nvtx: Any = torch.cuda.nvtx
     for name in ("range_push", "range_pop", "range_start", "range_end", "mark"):
-        setattr(nvtx, name, _answer(0))
+        setattr(nvtx, name, presented_as(_answer(0), getattr(nvtx, name, None)))
     nccl: Any = torch.cuda.nccl
-    nccl.version = _answer(NCCL_VERSION)
+    nccl.version = presented_as(_answer(NCCL_VERSION), nccl.version)

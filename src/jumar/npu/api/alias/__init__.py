@@ -23,3 +23,4 @@ def install() -> None:
     finder.install()
     neutral.install()
     reductions.install()
+    finder.load_where_asked()

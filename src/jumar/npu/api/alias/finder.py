@@ -5,12 +5,15 @@ from __future__ import annotations
 import importlib
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jumar.base.errors import DeviceError
 from jumar.npu.api.alias.homes import (
+    BOOST,
     CUSTOM,
     ROOT_MODULES,
     ROOT_NAMES,
@@ -48,6 +51,10 @@ def _root(name: str) -> Any:
     """Return a name of `torch_npu` itself: an operator before a function that does the same for the emulator."""
     if name in ROOT_NAMES:
         return getattr(importlib.import_module(ROOT_NAMES[name]), name)
+    if name.startswith("_npu_"):
+        boost = importlib.import_module(BOOST)
+        if name in boost.ROOT_NAMES:
+            return getattr(boost, name)
     custom = importlib.import_module(CUSTOM)
     if custom.is_implemented(name):
         return custom.function(name)
@@ -84,8 +91,24 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             module.__dict__["__getattr__"] = _root if name == "torch_npu" else fallback(name)
             if name == "torch_npu":
                 module.__dict__["__version__"] = VERSION
+                _rename_where_asked()
             return
         _adopt(name, target)
+
+
+_TRANSFER_SWITCH = "TORCH_TRANSFER_TO_NPU"
+
+
+def _rename_where_asked() -> None:
+    """Import `transfer_to_npu` where the environment asks for it, as the vendor's package does when it is loaded.
+
+    Raises ValueError for a value that is neither 0 nor 1.
+    """
+    value = os.environ.get(_TRANSFER_SWITCH, "0")
+    if value == "1":
+        importlib.import_module(TRANSFER)
+    elif value != "0":
+        raise ValueError(f"{_TRANSFER_SWITCH} is {value!r}, and takes 0 or 1: set one of them, or unset it.")
 
 
 def _adopt(name: str, target: str) -> None:
@@ -129,3 +152,16 @@ def install() -> None:
     """
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+
+
+def load_where_asked() -> None:
+    """Import `torch_npu` where that changes the program: with the vendor's, `import torch` imports it.
+
+    Raises DeviceError for a value of the environment that the import refuses.
+    """
+    if os.environ.get(_TRANSFER_SWITCH, "0") == "0":
+        return
+    try:
+        importlib.import_module("torch_npu")
+    except ValueError as error:
+        raise DeviceError(str(error)) from error

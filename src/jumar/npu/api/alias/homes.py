@@ -14,6 +14,7 @@ _RUNTIME = f"{_EMULATOR}.runtime"
 
 _BY_NAME = {
     "torch_npu._C": f"{_API}.alias.private",
+    "torch_npu.atb": f"{_API}.atb",
     "torch_npu.npu": _NPU,
     "torch_npu.npu._backends": f"{_NPU}.attention_backends",
     "torch_npu.npu.aclnn": f"{_NPU}.aclnn",
@@ -64,6 +65,9 @@ ROOT_MODULES = (f"{_EMULATOR}.formats",)
 
 CUSTOM = f"{_EMULATOR}.ops.custom"
 """The package of the custom operators: `torch_npu.npu_rms_norm` is `custom.function("npu_rms_norm")`."""
+
+BOOST = f"{_API}.atb"
+"""The operators of the vendor's transformer library, some of which are names of `torch_npu` itself."""
 
 
 @functools.cache

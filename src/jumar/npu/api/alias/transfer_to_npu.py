@@ -4,7 +4,7 @@ Like the vendor's module of that name, importing it points `torch.cuda` at `torc
 `torch_npu.profiler`, makes `.cuda()` move to the npu, and replaces `cuda` and `nccl` in the arguments of the
 functions that the vendor names. `torch.device("cuda")` stays what it is until one of them takes it: as with the
 vendor's, comparing it with a tensor's device, which reports `npu`, is false. `torch.jit.script` is off, with the
-vendor's warning. Not there: Triton's and torch.utils.cpp_extension's part, and the switches for other libraries.
+vendor's warning. Not there: Triton's part, and the switches for other libraries.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch.utils import _device
+from torch.autograd import profiler_util
+from torch.utils import _device, cpp_extension
 
 from jumar.npu.dispatch.multiple import factories, factory_methods
 
@@ -153,6 +154,9 @@ def _tensors(pytorch: Any) -> None:
     _wrap(pytorch.fft, "fftfreq", "rfftfreq")
     _wrap(pytorch.Tensor, *factory_methods(), "to", "pin_memory")
     _wrap(pytorch.nn.Module, "to", "to_empty")
+    _wrap(cpp_extension, "include_paths")
+    kernel: Any = profiler_util.Kernel
+    kernel.__new__ = renaming(kernel.__new__)  # a named tuple
     _wrap_init(_device.DeviceContext, pytorch.amp.autocast_mode.autocast, pytorch.amp.GradScaler)
     pytorch.UntypedStorage.__new__ = renaming(pytorch.UntypedStorage.__new__)
     pytorch.Generator, pytorch.Event = proxy(pytorch.Generator), proxy(pytorch.Event)

@@ -156,13 +156,15 @@ _PyTorchs: Any = torch.autograd.profiler.profile
 class AutogradProfile(_PyTorchs):  # type: ignore[misc]
     """`torch.autograd.profiler.profile` with `use_npu` and `use_npu_simple` (only the device's operators), both False.
 
-    Without `use_npu` it is PyTorch's own. With it, `print(prof)` shows host and device columns and
-    `export_chrome_trace` writes the estimated trace.
+    Without `use_npu`, or `use_device="npu"`, it is PyTorch's own. With it, `print(prof)` shows host and device columns,
+    with `profile_memory=True` the device's memory too, and `export_chrome_trace` writes the estimated trace.
     """
 
     def __init__(
         self, enabled: bool = True, *, use_npu: bool = False, use_npu_simple: bool = False, **kwargs: Any
     ) -> None:
+        if kwargs.get("use_device") == "npu":  # PyTorch's own asks for a timer in C++ that no device in Python has
+            use_npu, kwargs["use_device"] = True, None
         self.use_npu = bool(use_npu and enabled)
         self.use_npu_simple = use_npu_simple
         self.npu_profile: Any = None

@@ -35,6 +35,7 @@ def _exchange(index: int) -> int:
 
 def _answers() -> dict[str, Any]:
     return {
+        "_accelerator_deviceCount": npu.device_count,
         "_accelerator_getDeviceIndex": npu.current_device,
         "_accelerator_setDeviceIndex": npu.set_device,
         "_accelerator_exchangeDevice": _exchange,

@@ -13,13 +13,14 @@ import torch
 
 from jumar.npu.core.plans import CPU_KEYS
 from jumar.npu.core.retag import to_cpu, to_npu
+from jumar.npu.core.versions.kernels import get_kernel
 from jumar.npu.formats import get_storage_size, state
 from jumar.npu.memory.memory import INDEX_OF_STORAGE, charge, index_of
 
 Tensor = torch.Tensor
 
 # NOTE: PyTorch's own kernel, called without the dispatcher: nothing runs on the device.
-_set = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
+_set = get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
 
 __all__ = ["get_part_combined_tensor", "is_combined_tensor_valid", "npu_combine_tensors"]
 

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from jumar.npu.memory.allocator import expandable
 from jumar.npu.memory.allocator.chunks import ADDRESS_BITS, Chunk, Pool, PoolId
 from jumar.npu.memory.allocator.config import AllocatorConfig
+from jumar.npu.memory.allocator.history import History
 from jumar.npu.memory.allocator.stats import NUM, SEGMENTS, DeviceStats
 
 MIB = 2**20
@@ -65,6 +66,8 @@ class CachingAllocator:
         """Private memory pools that someone holds, and whether others may fall back on them."""
         self.unsplit: set[PoolId] = set()
         """Private memory pools that never split a segment."""
+        self.history: History | None = None
+        """What is kept of each action, while someone records the memory's history."""
         self._next_address = _FIRST_ADDRESS
         self.default = self.pools_of(DEFAULT_POOL, 0)
         """The small and the large pool that requests come from, unless they say otherwise."""
@@ -79,9 +82,16 @@ class CachingAllocator:
         found = self.pools.get((owner, stream))
         if found is None:
             small = Pool(True, owner, stream, SMALL_SEGMENT)
-            large = Pool(False, owner, stream, self.config.large_segment_bytes)
+            large = Pool(False, owner, stream, self.config.page_bytes)
             found = self.pools[owner, stream] = (small, large)
         return found
+
+    def configure(self, config: AllocatorConfig) -> None:
+        """Follow other options from now on; expandable segments that there are keep their pages."""
+        self.config = config
+        for _, large in self.pools.values():
+            if not large.unmapped and not any(chunk.pool is large for chunk in self.heads.values()):
+                large.page = config.page_bytes
 
     def rounded(self, requested: int) -> int:
         """Return the bytes that a request takes."""
@@ -122,11 +132,16 @@ class CachingAllocator:
         self.stats.use(pool.is_small, 1, chunk.size, requested)
         if chunk.size >= config.max_split_bytes:
             self.stats.oversize.add(NUM, 1)
+        if self.history is not None:
+            self.history.note_chunk("alloc", chunk, requested)
         return chunk
 
     def free(self, chunk: Chunk) -> None:
         """Put a chunk back into the cache."""
         pool, size, stats = chunk.pool, chunk.size, self.stats
+        if self.history is not None:
+            self.history.note_chunk("free_requested", chunk, chunk.requested)
+            self.history.note_chunk("free_completed", chunk, chunk.requested)
         stats.use(pool.is_small, -1, -size, -chunk.requested)
         if size >= self.config.max_split_bytes:
             stats.oversize.add(NUM, -1)
@@ -187,6 +202,8 @@ class CachingAllocator:
         self.stats.reserve(chunk.pool.is_small, -1, -chunk.size)
         if chunk.size >= self.config.max_split_bytes:
             self.stats.oversize.add(SEGMENTS, -1)
+        if self.history is not None:
+            self.history.note_chunk("segment_free", chunk, chunk.size)
 
     def segments(self) -> Iterator[list[Chunk]]:
         """Yield the mapped chunks of each segment, in the order of addresses."""
@@ -271,6 +288,9 @@ class CachingAllocator:
             found = self._reserve(pool, size)
         if found is None:
             self.stats.num_ooms += 1
+            if self.history is not None:
+                left = max(0, self.capacity_bytes - self.reserved)
+                self.history.note("oom", size, left, pool.owner, pool.stream)
             raise DoesNotFitError(self.segment_size(size))
         return found
 
@@ -288,6 +308,8 @@ class CachingAllocator:
         self.stats.reserve(pool.is_small, 1, segment)
         if segment >= self.config.max_split_bytes:
             self.stats.oversize.add(SEGMENTS, 1)
+        if self.history is not None:
+            self.history.note_chunk("segment_alloc", chunk, segment)
         return chunk
 
     def _from_others(self, pool: Pool, size: int) -> Chunk | None:

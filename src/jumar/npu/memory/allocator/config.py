@@ -19,7 +19,6 @@ LARGE_SEGMENT = 20 * MIB
 _VARIABLES = ("PYTORCH_NPU_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 _WITHOUT_EFFECT = frozenset(
     {
-        "pin_memory_expandable_segments",
         "pinned_mem_register",
         "base_addr_aligned_kb",
         "page_size",
@@ -50,6 +49,10 @@ class AllocatorConfig:
     expandable_segments: bool = False
     """Whether segments grow by pages, which leaves fewer gaps."""
     large_segment_bytes: int = LARGE_SEGMENT
+    segment_bytes: int = 0
+    """`segment_size_mb`, which the vendor deprecates: only what an expandable segment grows by."""
+    pin_memory_expandable_segments: bool = False
+    """Whether pinned memory comes in expandable segments, which excludes the capture of graphs."""
     roundup_power2_divisions: tuple[int, ...] = ()
     is_plain: bool = True
     """True where nothing is set that changes which chunk serves a request."""
@@ -58,6 +61,15 @@ class AllocatorConfig:
     def limits_split(self) -> bool:
         """Whether `max_split_size_mb` was given."""
         return self.max_split_bytes != UNLIMITED
+
+    @property
+    def page_bytes(self) -> int:
+        """Bytes that an expandable segment of the large pool grows by."""
+        return (
+            self.large_segment_bytes
+            if self.large_segment_bytes != LARGE_SEGMENT
+            else self.segment_bytes or LARGE_SEGMENT
+        )
 
     def roundup_divisions(self, size: int) -> int:
         """Return into how many steps a power of two is divided when `size` is rounded; 0: not at all."""
@@ -131,10 +143,19 @@ def _threshold(config: AllocatorConfig, value: str) -> AllocatorConfig:
     return replace(config, garbage_collection_threshold=share)
 
 
-def _expandable(config: AllocatorConfig, value: str) -> AllocatorConfig:
+def _switch(key: str, value: str) -> bool:
     if value not in ("True", "False"):
-        raise ValueError(f"Expected 'True' or 'False' for expandable_segments but got '{value}'")
-    return replace(config, expandable_segments=value == "True")
+        raise ValueError(f"Expected 'True' or 'False' for {key} but got '{value}'")
+    return value == "True"
+
+
+def _expandable(config: AllocatorConfig, value: str) -> AllocatorConfig:
+    return replace(config, expandable_segments=_switch("expandable_segments", value))
+
+
+def _expandable_pinned(config: AllocatorConfig, value: str) -> AllocatorConfig:
+    key = "pin_memory_expandable_segments"
+    return replace(config, pin_memory_expandable_segments=_switch(key, value))
 
 
 def _large_segment(config: AllocatorConfig, value: str) -> AllocatorConfig:
@@ -148,11 +169,15 @@ def _segment_size(config: AllocatorConfig, value: str) -> AllocatorConfig:
     size = _whole("segment_size_mb", value)
     if not 20 <= size <= 512:
         raise RuntimeError("CachingAllocator option segment_size_mb error, must be [20, 512], dtype is int")
-    return replace(config, large_segment_bytes=size * MIB)
+    return replace(config, segment_bytes=size * MIB)
 
 
 def _roundup(config: AllocatorConfig, value: str) -> AllocatorConfig:
-    """`8`, or `[256:1,512:2,1024:4,>:8]`: divisions by the size in MiB up to which they hold."""
+    """`8`, or `[256:1,512:2,1024:4,>:8]`: divisions by the power of two, in MiB, from which on they hold.
+
+    They hold up to the next power. The first entry holds for smaller sizes too, `>` for all after the last one; powers
+    that are left out have none.
+    """
     if not value.startswith("["):
         return replace(config, roundup_power2_divisions=(_divisions(value),) * _ROUNDUP_NUM)
     found = [0] * _ROUNDUP_NUM
@@ -166,7 +191,7 @@ def _roundup(config: AllocatorConfig, value: str) -> AllocatorConfig:
         if size & (size - 1) or not size:
             raise RuntimeError("For roundups, the intervals have to be power of 2 ")
         until = min(size.bit_length() - 1, _ROUNDUP_NUM - 1)
-        for position in range(last, until + 1):
+        for position in range(until if last else 0, until + 1):
             found[position] = _divisions(divisions)
         last = until + 1
     return replace(config, roundup_power2_divisions=tuple(found))
@@ -187,4 +212,5 @@ _READERS: dict[str, Callable[[AllocatorConfig, str], AllocatorConfig]] = {
     "roundup_power2_divisions": _roundup,
     "expandable_segments": _expandable,
     "segment_size_mb": _segment_size,
+    "pin_memory_expandable_segments": _expandable_pinned,
 }

@@ -11,6 +11,7 @@ from bisect import insort
 from typing import Protocol
 
 from jumar.npu.memory.allocator.chunks import Chunk, PageChunk, Pool
+from jumar.npu.memory.allocator.history import History
 from jumar.npu.memory.allocator.stats import DeviceStats
 
 
@@ -21,6 +22,7 @@ class Device(Protocol):
     reserved: int
     stats: DeviceStats
     heads: dict[int, Chunk]
+    history: History | None
 
     @property
     def limit_bytes(self) -> int:
@@ -68,6 +70,8 @@ def unmap(device: Device, chunk: Chunk) -> None:
     if middle.size > end - start:
         pool.add(middle.cut(end - start))
     size = middle.size
+    if device.history is not None:
+        device.history.note_chunk("segment_unmap", middle, size)
     middle.mapped = False  # type: ignore[misc]
     before, after = middle.before, middle.after
     if after is not None and not after.mapped:
@@ -122,6 +126,8 @@ def _map(device: Device, chunk: Chunk, size: int) -> Chunk | None:
     if size < chunk.size:
         insort(pool.unmapped, chunk.cut(size), key=_address)
     chunk.mapped = True  # type: ignore[misc]
+    if device.history is not None:
+        device.history.note_chunk("segment_map", chunk, size)
     before, after = chunk.before, chunk.after
     if after is not None and not after.used and after.mapped:
         pool.remove(after)

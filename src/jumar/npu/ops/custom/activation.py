@@ -150,7 +150,7 @@ def _halves(operator: str, x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
     return a, b
 
 
-@derivative("npu_silu")
+@derivative("npu_silu", reads_results=True)
 def _silu_derivative(step: Step) -> dict[str, Tensor]:
     operator = torch.ops.npu.npu_silu_backward
     return {"self": operator(step.gradients[0], step.arguments["self"], step.results[0])}

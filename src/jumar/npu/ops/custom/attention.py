@@ -91,12 +91,12 @@ def _derived(step: Step, forward: str, backward: str) -> dict[str, Any]:
     return dict(zip(("query", "key", "value", "pse"), found, strict=False))
 
 
-@derivative("npu_fusion_attention")
+@derivative("npu_fusion_attention", reads_results=True)
 def _fusion_attention_derivative(step: Step) -> dict[str, Any]:
     return _derived(step, "npu_fusion_attention", "npu_fusion_attention_grad")
 
 
-@derivative("npu_fusion_attention_v2")
+@derivative("npu_fusion_attention_v2", reads_results=True)
 def _fusion_attention_v2_derivative(step: Step) -> dict[str, Any]:
     return _derived(step, "npu_fusion_attention_v2", "npu_fusion_attention_grad_v2")
 

@@ -52,6 +52,8 @@ class Inference:
     bias: Tensor | None = None
     block_table: Tensor | None = None
     block_size: int = 0
+    is_fast: bool = False
+    """Whether float16 queries have float16 scores: bit 0 of `inner_precise`, which the prompt operator always sets."""
 
 
 def infer(call: Inference, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,7 +146,9 @@ def _one(call: Inference, batch: int, q: Tensor, k: Tensor, v: Tensor) -> tuple[
         bias = bias[batch : batch + 1] if bias.shape[0] > 1 else bias
         bias = bias[..., :num_queries, :num_keys]
     blind = core.hidden(sparsity, num_queries, num_keys, q.device)
-    result, top, total = core.attend(q, k, v, core.Scores(scale=call.scale, bias=bias, hidden=blind))
+    halved = call.is_fast and q.dtype is torch.float16
+    scores = core.Scores(scale=call.scale, bias=bias, hidden=blind, halved=halved)
+    result, top, total = core.attend(q, k, v, scores)
     return result, top + total.log()
 
 
@@ -175,6 +179,7 @@ def _call(operator: str, given: Mapping[str, Any], **different: Any) -> Inferenc
             "bias": given["pse_shift"],
             "block_table": given.get("block_table"),
             "block_size": given.get("block_size", 0),
+            "is_fast": bool(given.get("inner_precise", 0) & 1),
             **different,
         }
     )
@@ -192,7 +197,7 @@ def prompt_flash_attention(query: Tensor, key: Tensor, value: Tensor, **given: A
     operator = "npu_prompt_flash_attention"
     _refuse_others(operator, given)
     lengths_of = {"query_lengths": given["actual_seq_lengths"], "key_lengths": given["actual_seq_lengths_kv"]}
-    return infer(_call(operator, given, **lengths_of), query, key, value)[0]
+    return infer(_call(operator, given, is_fast=True, **lengths_of), query, key, value)[0]
 
 
 @implements("npu_incre_flash_attention", differentiable=False, by_name=True)

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from jumar.npu.ops.helpers.checks import wide
 from jumar.npu.ops.mechanism.gradients import differentiate, gradient
 from jumar.npu.ops.mechanism.implement import implements
 
@@ -52,13 +53,15 @@ def _kl_div(grad: Tensor, x: Tensor, target: Tensor, reduction: int, log_target:
 def binary_cross_entropy_with_logits_backward(
     grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: int
 ) -> Tensor:
-    """The gradient of the input of `binary_cross_entropy_with_logits`."""
+    """The gradient of the input of `binary_cross_entropy_with_logits`; halves are rounded once."""
+    labels = wide(target)
+    weights, positive = (None if item is None else wide(item) for item in (weight, pos_weight))
 
     def loss(value: Tensor) -> Tensor:
         kind = _REDUCTIONS[reduction]
-        return functional.binary_cross_entropy_with_logits(value, target, weight, reduction=kind, pos_weight=pos_weight)
+        return functional.binary_cross_entropy_with_logits(value, labels, weights, reduction=kind, pos_weight=positive)
 
-    return gradient(loss, x, grad)
+    return gradient(loss, wide(x), wide(grad)).to(x.dtype)
 
 
 @implements("npu_renorm_backward", differentiable=False, meta=_like_self)

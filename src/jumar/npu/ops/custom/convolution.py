@@ -85,6 +85,9 @@ def _backward(
 ) -> Any:
     """Gradients of input, weight and bias; None where `mask` does not ask. `output_padding` says transposed."""
     transposed = output_padding is not None
+    if len(padding) == 2 * (x.dim() - 2):  # the sides of each dimension, which must be equal
+        expect(padding[::2] == padding[1::2], "npu_conv2d_backward", "both sides must be padded alike", list(padding))
+        padding = padding[::2]
     return torch.ops.aten.convolution_backward(
         grad, x, weight, [grad.shape[1]], stride, padding, dilation, transposed, output_padding or [0] * len(stride),
         groups, mask,

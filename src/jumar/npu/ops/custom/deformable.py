@@ -137,7 +137,7 @@ def deformable_conv2d_backward(
     return by_x, by_weight, by_offset, seed.sum((0, 2, 3))
 
 
-@derivative(_NAME)
+@derivative(_NAME, reads_results=True)
 def _gradients(step: Step) -> dict[str, Tensor]:
     more = {"grad_output": step.gradients[0], "offset_out": step.results[1]}
     found = zip(("input", "weight", "offset", "bias"), shared(step, "npu_deformable_conv2dbk", **more), strict=True)

@@ -84,7 +84,7 @@ def dropout_backward(grad: Tensor, mask: Tensor, p: float) -> Tensor:
     return _by_bits(grad, mask, p)
 
 
-@derivative("_npu_dropout", "npu_dropout_do_mask")
+@derivative("_npu_dropout", "npu_dropout_do_mask", reads_results=True)
 def _dropout_gradient(step: Step) -> Mapping[str, Any]:
     return {"self": torch.ops.npu.npu_dropout_backward(step.gradients[0], step.results[1], step.arguments["p"])}
 
@@ -136,7 +136,7 @@ def dropout_byte_mask_backward(grad: Tensor, mask: Tensor, p: float) -> Tensor:
     return keep(grad, mask.bool(), p)
 
 
-@derivative("_dropout_with_byte_mask")
+@derivative("_dropout_with_byte_mask", reads_results=True)
 def _byte_mask_gradient(step: Step) -> Mapping[str, Any]:
     operator = torch.ops.npu._dropout_with_byte_mask_backward
     return {"self": operator(step.gradients[0], step.results[1], step.arguments["p"])}
@@ -173,7 +173,7 @@ def dropout_with_add_softmax_backward(
     return by_sum * alpha, by_sum
 
 
-@derivative("npu_dropout_with_add_softmax")
+@derivative("npu_dropout_with_add_softmax", reads_results=True)
 def _add_softmax_gradients(step: Step) -> Mapping[str, Any]:
     mask, softmax, _ = step.results
     name = "npu_dropout_with_add_softmax_backward"

@@ -99,6 +99,7 @@ OWN |= {
     ),
     "get_storage_size": Own(kernel=cast.get_storage_size, meta=lambda tensor: tensor.numel()),
     "empty_with_format": Own(kernel=cast.empty_with_format, meta=cast.empty_with_format),
+    "empty_with_swapped_memory": Own(kernel=cast.empty_with_swapped_memory, meta=cast.empty_with_swapped_memory),
     "unsafe_empty_with_format": Own(kernel=cast.unsafe_empty_with_format, meta=cast.unsafe_empty_with_format),
 }
 

@@ -90,7 +90,7 @@ def attention_score_grad(*args: Any) -> tuple[Tensor, ...]:
     return tuple(_heads_last(item) for item in attention_score_backward(*args))
 
 
-@derivative("npu_fused_attention_score_fwd")
+@derivative("npu_fused_attention_score_fwd", reads_results=True)
 def _attention_score_gradients(step: Step) -> dict[str, Tensor]:
     _, softmax, mask = step.results
     name = "npu_fused_attention_score_backward"
@@ -285,7 +285,7 @@ def multi_head_attention_backward(
     return *by_weight, y_grad.t() @ context, *by_inputs, *biases
 
 
-@derivative("npu_multi_head_attention")
+@derivative("npu_multi_head_attention", reads_results=True)
 def _layer_gradients(step: Step) -> dict[str, Tensor]:
     values, (_, mask, *results) = step.arguments, step.results
     inputs = ("query", "key", "value")

@@ -13,7 +13,7 @@ import torch
 
 from jumar.npu.ops.custom.quant_matmul import summed
 from jumar.npu.ops.helpers import low_bits
-from jumar.npu.ops.helpers.checks import FLOATING, expect, refuse, refuse_given, require_dtype
+from jumar.npu.ops.helpers.checks import FLOATING, expect, refuse, refuse_given, require, require_dtype
 from jumar.npu.ops.mechanism.implement import implements
 
 Tensor = torch.Tensor
@@ -73,8 +73,7 @@ def grouped_matmul(
     )
     if act_type:
         refuse(operator, "an activation", "apply it to the result")
-    kind = _ROWS if group_type is None else group_type
-    expect(kind in (-1, _ROWS, _SHARED), operator, "group_type must be -1, 0 or 2", group_type)
+    kind = _kind(group_list, group_type)
     xs, ends = _cut(x, group_list, group_list_type or 0, kind)
     num = len(xs)
     weights = _weights(weight, kind, ends, num)
@@ -86,6 +85,18 @@ def grouped_matmul(
         results.append(_product(operator, left, right, _item(bias, i), _item(scale, i), tokens, output_dtype))
         used += left.shape[0]
     return _collected(results, x, kind, split_item or 0)
+
+
+def _kind(group_list: Tensor | Sequence[int] | None, group_type: int | None) -> int:
+    """Return along what the groups lie. Raises RuntimeError in op-plugin's words (`GroupedMatmulKernelNpuOpApi.cpp`).
+
+    The overload whose `group_list` is a list of numbers takes none for the rows.
+    """
+    is_list = isinstance(group_list, (list, tuple))
+    require(is_list or group_type is not None, "Requires manual passing group_type, current is None.")
+    kind = _ROWS if group_type is None else group_type
+    require(kind in (-1, _ROWS, _SHARED), f"The group type must be -1, 0 or 2, but now is [{kind}].")
+    return kind
 
 
 def _ends(group_list: Tensor | Sequence[int] | None, list_type: int) -> list[int] | None:

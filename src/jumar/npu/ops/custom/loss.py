@@ -38,7 +38,7 @@ def scaled_masked_softmax_backward(
     return (by_scores.masked_fill(mask, 0) * scale).to(y.dtype)
 
 
-@derivative("npu_scaled_masked_softmax")
+@derivative("npu_scaled_masked_softmax", reads_results=True)
 def _scaled_masked_softmax_derivative(step: Step) -> dict[str, Tensor]:
     found = shared(step, "npu_scaled_masked_softmax_backward", y_grad=step.gradients[0], y=step.results[0])
     return {"x": found}
@@ -131,3 +131,65 @@ def cross_entropy_loss_backward(
         return _entropy(logged, target, weight, reduction, ignore_index, label_smoothing).to(logits.dtype)
 
     return gradient_of(forward, log_prob, gradient)
+
+
+@implements("npu_fused_cross_entropy_loss_with_max_sum", differentiable=False)
+def fused_loss_with_max_sum(
+    logits_max: Tensor,
+    sum_exp_logits: Tensor,
+    predicted_logits: Tensor,
+    *,
+    label_smoothing: float | None,
+    input: Tensor | None,
+    weight: Tensor | None,
+    vocab_parallel_logits: Tensor | None,
+) -> tuple[Tensor, Tensor | None]:
+    """Loss (n,) of a vocabulary that is spread over devices, and softmax (n, vocabulary), float32; None without logits.
+
+    log(sum_exp_logits) - predicted_logits, and exp(logits - logits_max) / sum_exp_logits. Source: the vendor's page.
+    """
+    operator = "npu_fused_cross_entropy_loss_with_max_sum"
+    expect(not label_smoothing, operator, "label_smoothing must be 0", label_smoothing)
+    expect(input is None and weight is None, operator, "input and weight must be None", "tensors")
+    loss = sum_exp_logits.log() - predicted_logits
+    if vocab_parallel_logits is None:
+        return loss, None
+    return loss, _softmax_of(vocab_parallel_logits, logits_max, sum_exp_logits)
+
+
+def _softmax_of(logits: Tensor, greatest: Tensor, total: Tensor) -> Tensor:
+    return (logits.float() - greatest.unsqueeze(-1)).exp() / total.unsqueeze(-1)
+
+
+@implements("npu_fused_linear_cross_entropy_loss_with_max_sum_backward", differentiable=False)
+def fused_loss_with_max_sum_backward(
+    gradient: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    target_mask: Tensor,
+    masked_target: Tensor,
+    label_smoothing: float,
+    logits_max: Tensor | None,
+    sum_exp_logits: Tensor | None,
+    softmax: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Gradients of x (n, hidden) and weight (vocabulary, hidden) of the loss, from the softmax, or from its parts.
+
+    `target_mask` holds one bit a row, the first row in the lowest one: set where the target is another device's.
+    Source: the vendor's page.
+    """
+    operator = "npu_fused_linear_cross_entropy_loss_with_max_sum_backward"
+    expect(not label_smoothing, operator, "label_smoothing must be 0", label_smoothing)
+    if softmax is None:
+        given = logits_max is not None and sum_exp_logits is not None
+        expect(given, operator, "without softmax, logits_max and sum_exp_logits must be given", "None")
+        assert logits_max is not None
+        assert sum_exp_logits is not None
+        softmax = _softmax_of(x.float() @ weight.float().T, logits_max, sum_exp_logits)
+    num = x.shape[0]
+    bits = torch.arange(8, device=x.device, dtype=torch.uint8)
+    masked = (target_mask.unsqueeze(-1) >> bits & 1).reshape(-1)[:num]
+    rows = torch.arange(num, device=x.device)
+    by_logits = softmax.index_put((rows, masked_target.long()), masked.float() - 1, accumulate=True)
+    by_logits = by_logits * gradient.unsqueeze(-1)
+    return (by_logits @ weight.float()).to(x.dtype), (by_logits.T @ x.float()).to(weight.dtype)

@@ -38,7 +38,7 @@ def rms_norm(x: Tensor, gamma: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
     return (scaled * wide(gamma)).to(x.dtype), rstd
 
 
-@derivative("npu_rms_norm")
+@derivative("npu_rms_norm", reads_results=True)
 def _rms_norm_derivative(step: Step) -> dict[str, Tensor]:
     x, gamma = step.arguments["self"], step.arguments["gamma"]
     by_x, by_gamma = torch.ops.npu.npu_rms_norm_backward(step.gradients[0], x, gamma, step.results[1])

@@ -15,6 +15,8 @@ from jumar.npu.ops.helpers.checks import HALF, expect, refuse, refuse_given, req
 from jumar.npu.ops.mechanism.implement import implements
 
 Tensor = torch.Tensor
+_PER_WORD = 8
+"""Integers of 4 bits in a word of int32."""
 
 
 def summed(x1: Tensor, x2: Tensor) -> Tensor:
@@ -32,15 +34,26 @@ def quant_matmul(
     pertoken_scale: Tensor | None,
     bias: Tensor | None,
     output_dtype: int | None,
+    group_sizes: Sequence[int] | None,
     **others: Any,
 ) -> Tensor:
     """`(x1 @ x2 + int32 bias) * scale * pertoken_scale + offset or floating bias` of int8 (..., M, K) and (..., K, N).
 
     `scale` is one number or (N,), in float32, bfloat16 or as the words of `npu_trans_quant_param`. Results
-    are int8 unless `output_dtype` says float16, bfloat16, float32 or int32.
+    are int8 unless `output_dtype` says float16, bfloat16, float32 or int32. int32 matrices hold 8 integers of 4 bits a
+    word: both of them, or x2 alone (`_a8w4`). `group_sizes` is for the latter.
     """
     operator = "npu_quant_matmul"
-    require_dtype(operator, (torch.int8,), x1=x1, x2=x2)
+    require_dtype(operator, (torch.int8, torch.int32), x1=x1, x2=x2)
+    if x2.dtype == torch.int32:
+        weight = _of_words(x2, x1.shape[-1] * (_PER_WORD if x1.dtype == torch.int32 else 1))
+        if x1.dtype == torch.int8:
+            require_dtype(operator, (torch.float32, torch.int64), scale=scale)
+            refuse_given(operator, "leave it out", bias=bias, **others)
+            return _a8w4(x1, weight, scale, offset, pertoken_scale, output_dtype, group_sizes)
+        x1, x2 = low_bits.unpack_int4(x1), weight
+    expect(x1.dtype == x2.dtype, operator, "x1 and x2 must both be int8 or both int32", (x1.dtype, x2.dtype))
+    refuse_given(operator, "leave it out", group_sizes=group_sizes)
     require_dtype(operator, (torch.float32, torch.bfloat16, torch.int64), scale=scale)
     require_dtype(operator, (torch.int32, torch.float32, *HALF), bias=bias)
     refuse_given(operator, "leave it out", **others)
@@ -63,9 +76,52 @@ def quant_matmul(
     return values.to(target)
 
 
+def _of_words(words: Tensor, depth: int) -> Tensor:
+    """Return the integers (depth, N) in words (depth, N / 8), or in (depth / 8, N) that is a transposed view."""
+    if words.shape[-2] != depth and words.shape[-2] * _PER_WORD == depth and words.stride(-2) == 1:
+        return low_bits.unpack_int4(words.mT).mT
+    return low_bits.unpack_int4(words)
+
+
+def _a8w4(
+    x1: Tensor,
+    weight: Tensor,
+    scale: Tensor,
+    offset: Tensor | None,
+    pertoken_scale: Tensor | None,
+    output_dtype: int | None,
+    group_sizes: Sequence[int] | None,
+) -> Tensor:
+    """Return `(x1 @ (weight * scale) + offset) * pertoken_scale` of int8 (M, K) and 4-bit integers (K, N).
+
+    `scale` is (N,), or (K / group, N) for groups of K. `offset` is (N,), `pertoken_scale` (M, 1), both float32
+    (`aclnnQuantMatmulV5`, A8W4 with yOffset).
+    """
+    operator = "npu_quant_matmul"
+    target = low_bits.dtype_of(output_dtype, torch.int8, operator)
+    expect(target in HALF, operator, "int8 by 4-bit products are float16 or bfloat16; set output_dtype", str(target))
+    expect(x1.dim() == weight.dim() == 2, operator, "int8 by 4-bit products are of matrices", x1.dim())
+    depth = x1.shape[1]
+    factors = low_bits.scale_of(scale)
+    groups = factors.shape[0] if factors.dim() == 2 else 1
+    expect(depth % groups == 0, operator, f"the groups of scale must divide K = {depth}", groups)
+    size = depth // groups
+    if group_sizes:
+        wanted = list(group_sizes)[-1]
+        expect(wanted in (0, size), operator, f"group_sizes must end in K / groups = {size}", wanted)
+    sums = summed(x1.reshape(-1, groups, size).transpose(0, 1), weight.reshape(groups, size, -1)).float()
+    values = (sums * factors.reshape(groups, 1, -1)).sum(0)
+    if offset is not None:
+        values = values + offset.float()
+    if pertoken_scale is not None:
+        values = values * pertoken_scale.float().reshape(-1, 1)
+    return values.to(target)
+
+
 def dequantised(weight: Tensor, scale: Tensor, offset: Tensor | None, group_size: int, operator: str) -> Tensor:
     """Return `(weight + offset) * scale` of int8 (K, N), or 4-bit integers packed along N in int32, in float32.
 
+    With a scale of float16 each step is rounded to float16: Ascend/pytorch's `test_linear_weight_quant.py`.
     Scales have one element, (N,), (1, N), or with groups (K / group_size, N).
     """
     require_dtype(operator, (torch.int8, torch.int32), weight=weight)
@@ -75,6 +131,9 @@ def dequantised(weight: Tensor, scale: Tensor, offset: Tensor | None, group_size
         wider = wide(parameter)
         return wider.repeat_interleave(group_size, 0)[: values.shape[-2]] if group_size else wider
 
+    if scale.dtype is torch.float16:  # the vector unit has a float16 form of both steps, and none for bfloat16
+        values = values.half()
+        return ((values if offset is None else values + spread(offset).half()) * spread(scale).half()).float()
     if offset is not None:
         values = values + spread(offset)
     return values * spread(scale)

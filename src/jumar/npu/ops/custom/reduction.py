@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from jumar.npu.ops.helpers.checks import require
 from jumar.npu.ops.mechanism.implement import Step, derivative, implements
 
 Tensor = torch.Tensor
@@ -40,12 +41,12 @@ def extreme_backward(grad: Tensor, dim: int, indices: Tensor, sizes: Sequence[in
     return scatter(zeros, indices, grad, dim) if len(sizes) else grad.reshape(())
 
 
-@derivative("npu_max.dim")
+@derivative("npu_max.dim", reads_results=True)
 def _max_gradient(step: Step) -> dict[str, Tensor]:
     return _by_indices(step, torch.ops.npu.npu_max_backward)
 
 
-@derivative("npu_min.dim")
+@derivative("npu_min.dim", reads_results=True)
 def _min_gradient(step: Step) -> dict[str, Tensor]:
     return _by_indices(step, torch.ops.npu.npu_min_backward)
 
@@ -64,6 +65,7 @@ def sort(x: Tensor, dim: int, descending: bool) -> Tensor:
 @implements("batch_norm_reduce", differentiable=False)
 def batch_norm_reduce(x: Tensor, _eps: float) -> tuple[Tensor, Tensor]:
     """Sums of x (n, c, ...) and of its squares by channel, (c,), float32."""
+    require(x.dim() > 1, f"batch_norm_reduce: The dim input tensor [self] must more than 1, but got {x.dim()}.")
     dims = [dim for dim in range(x.dim()) if dim != 1]
     wide = x.float()
     return wide.sum(dims), wide.square().sum(dims)

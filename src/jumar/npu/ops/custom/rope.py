@@ -101,24 +101,27 @@ def mrope(
     rotary_mode: str | None,
     cache_mode: str | None,
 ) -> tuple[Tensor, Tensor]:
-    """Rotary embedding whose angles come from a cache by position; 2-D positions (3, T) mix three axes.
+    """Rotary embedding whose angles come from a cache by position; 2-D positions (3, T) or (4, T) mix the axes.
 
-    query and key are (T, heads * head_size); cos_sin_cache is (positions, rotary_dim), cosines then sines.
+    query and key are (T, heads * head_size); cos_sin_cache is (positions, rotary_dim), cosines then sines. Each axis
+    gives the angles of one of `mrope_section`'s ranges, or with the cache mode `interleave` every third angle;
+    1-D positions have one axis and take either mode.
     """
     operator = "npu_mrope"
     expect(rotary_mode in _MODES, operator, "rotary_mode must be 'half' or 'interleave'", rotary_mode)
-    if cache_mode != "default":
-        refuse(operator, f"the cache mode {cache_mode!r}", "use 'default'")
+    expect(
+        cache_mode in ("default", "interleave"), operator, "cache_mode only support default or interleave", cache_mode
+    )
     rotary_dim = cos_sin_cache.shape[-1]
     angles = wide(cos_sin_cache).index_select(0, positions.flatten().long())
     cos, sin = angles.reshape(*positions.shape, rotary_dim).chunk(2, -1)
     if positions.dim() == 2:
         sections = list(mrope_section or [])
         expect(sum(sections) == rotary_dim // 2, operator, "mrope_section must sum to rotary_dim / 2", sections)
-        cos, sin = (
-            torch.cat([part[axis] for axis, part in enumerate(torch.split(value, sections, -1))], -1)
-            for value in (cos, sin)
-        )
+        num_axes = positions.shape[0]
+        expect(len(sections) == num_axes, operator, "mrope_section must have as many parts as positions", sections)
+        join = _interleaved if cache_mode == "interleave" else _joined
+        cos, sin = join(cos, sections, operator), join(sin, sections, operator)
     repeats = (lambda value: torch.cat((value, value), -1)) if rotary_mode == "half" else _doubled
     cos, sin = repeats(cos).unsqueeze(-2), repeats(sin).unsqueeze(-2)
 
@@ -129,6 +132,21 @@ def mrope(
         return torch.cat((moved, kept), -1).reshape(value.shape).to(value.dtype)
 
     return turn(query), turn(key)
+
+
+def _joined(value: Tensor, sections: list[int], _operator: str) -> Tensor:
+    """Return of (axes, T, R / 2) the range of each axis, one after the other: (T, R / 2)."""
+    return torch.cat([part[axis] for axis, part in enumerate(torch.split(value, sections, -1))], -1)
+
+
+def _interleaved(value: Tensor, sections: list[int], operator: str) -> Tensor:
+    """Return of (3, T, R / 2) the first axis with every third angle of the second and the third one: (T, R / 2)."""
+    expect(len(sections) == 3, operator, "the cache mode 'interleave' takes three sections", sections)
+    found = value[0].clone()
+    for axis in (1, 2):
+        places = slice(axis, sections[1] * 3, 3)
+        found[..., places] = value[axis, ..., places]
+    return found
 
 
 def _doubled(value: Tensor) -> Tensor:

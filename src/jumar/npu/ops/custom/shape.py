@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from jumar.npu.ops.helpers.checks import expect, refuse
-from jumar.npu.ops.mechanism.implement import Step, derivative, implements, instead
+from jumar.npu.ops.mechanism.implement import Step, derivative, implements
 
 Tensor = torch.Tensor
 Sizes = Sequence[int]
@@ -210,6 +210,3 @@ def _plain_cast_gradient(step: Step) -> dict[str, Tensor]:
 def dtype_cast_into(x: Tensor, source: Tensor) -> Tensor:
     """Cast `source` into x. When both have the same dtype nothing is written, as in the vendor's adapter."""
     return x if x.dtype == source.dtype else x.copy_(source)
-
-
-instead("its channel offsets are of a private format: add slices of the tensors instead", "npu_stride_add")

@@ -27,18 +27,23 @@ _EPS = 1e-9
 def iou(boxes: Tensor, gt_boxes: Tensor, mode: int) -> Tensor:
     """Overlap of every pair, (num gt, num boxes), for (n, 4) corner boxes; mode 1 divides by the area of the gt box.
 
-    Coordinates are rounded to float16 first and the result is too, whatever the dtype, as on the device; areas
-    are those of sides 0.01 longer.
+    Coordinates, the sides of the boxes, which count 0.01 longer, and their areas are rounded to float16, and the
+    result is too, whatever the dtype: so come the vendor's published results (`test_iou.py`, `test_ptiou.py`).
     """
     expect(boxes.shape[-1:] == (4,), "npu_iou", "bboxes must be of shape (n, 4)", tuple(boxes.shape))
     expect(gt_boxes.shape[-1:] == (4,), "npu_iou", "gtboxes must be of shape (n, 4)", tuple(gt_boxes.shape))
     a, b = boxes.half().float(), gt_boxes.half().float()[:, None]
     sides = torch.minimum(a[..., 2:], b[..., 2:]) - torch.maximum(a[..., :2], b[..., :2])
     overlap = sides.clamp(min=0).prod(-1)
-    area = (b[..., 2:] - b[..., :2] + _SIDE).prod(-1)
+    area = _half_area(b)
     if mode != 1:
-        area = area + (a[..., 2:] - a[..., :2] + _SIDE).prod(-1) - overlap
+        area = area + _half_area(a) - overlap
     return (overlap / area).half().to(boxes.dtype)
+
+
+def _half_area(boxes: Tensor) -> Tensor:
+    """Return the areas of boxes whose sides count 0.01 longer, each step rounded to float16."""
+    return (boxes[..., 2:] - boxes[..., :2] + _SIDE).half().float().prod(-1).half().float()
 
 
 def _corners(boxes: Tensor, trans: bool) -> tuple[Tensor, ...]:
@@ -193,6 +198,6 @@ def _diou_gradients(step: Step) -> Mapping[str, Any]:
     return _by_operator(step, "npu_diou_backward")
 
 
-@derivative("npu_ciou", "_npu_ciou")
+@derivative("npu_ciou", "_npu_ciou", reads_results=True)
 def _ciou_gradients(step: Step) -> Mapping[str, Any]:
     return _by_operator(step, "npu_ciou_backward", atan_sub=step.results[1] if len(step.results) > 1 else None)

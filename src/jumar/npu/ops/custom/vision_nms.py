@@ -17,6 +17,7 @@ from jumar.npu.ops.mechanism.implement import implements
 Tensor = torch.Tensor
 _MAX_BATCH_BOXES = 1000
 _TINY = 1e-12
+_TINY_AREA = 1e-14
 
 
 def _take(order: Tensor, overlaps: Callable[[int], Tensor], threshold: float, limit: int) -> list[int]:
@@ -171,20 +172,27 @@ def nms_rotated(
 ) -> tuple[Tensor, Tensor]:
     """Indices, int32, of the rotated boxes (n, 5) taken, and their number (1,); -1 sets no maximum.
 
-    A box is (x, y, w, h, angle) with mode 0 and (x1, y1, x2, y2, angle) with mode 1; angles are in degrees.
+    A box is (x, y, w, h, angle) with mode 0 and (x1, y1, x2, y2, angle) with mode 1; angles are in degrees, from x
+    towards y with mode 0 and the other way with mode 1.
     """
     name = "npu_nms_rotated"
     expect(boxes.dim() == 2 and boxes.shape[1] == 5, name, "dets must be of shape (n, 5)", tuple(boxes.shape))
     expect(scores.shape == boxes.shape[:1], name, "there must be one score a box", tuple(scores.shape))
     plain, values = boxes.float(), scores.float()
-    outlines = corners(plain, mode == 1)
-    size = plain[:, 2:4] - plain[:, :2] if mode == 1 else plain[:, 2:4]
+    upright = mode == 1
+    centre, size, angle = plain[:, :2], plain[:, 2:4], plain[:, 4:]
+    if upright:
+        centre, size, angle = (plain[:, :2] + plain[:, 2:4]) / 2, plain[:, 2:4] - plain[:, :2], -angle
+    # NOTE: two negative sides make the same box, turned by half; one alone makes a box without an area.
+    outlines = corners(torch.cat([centre, size.abs(), angle], 1), False)
     area = size.prod(-1)
+    has_area = area >= _TINY_AREA
 
     def overlaps(index: int) -> Tensor:
         common = intersection_area(outlines[index], outlines).float()
         union = area + area[index] - common
-        return torch.where(union > 0, common / union, torch.zeros_like(union))
+        counts = (union > 0) & has_area & has_area[index]
+        return torch.where(counts, common / union, torch.zeros_like(union))
 
     limit = boxes.shape[0] if max_output_size < 0 else max_output_size
     taken = _take(_by_score(values, values > scores_threshold), overlaps, iou_threshold, limit)

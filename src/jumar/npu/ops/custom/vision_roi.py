@@ -157,6 +157,9 @@ def ps_roi_pooling(x: Tensor, rois: Tensor, spatial_scale: float, group_size: in
     expect(x.shape[1] == channels, name, f"x must have output_dim * group_size^2 = {channels} channels", x.shape[1])
     found = _no_pools(x, rois, 0, group_size, output_dim).float()
     for n, (image, rows, columns) in enumerate(_pooled(rois, spatial_scale, group_size, (x.shape[2], x.shape[3]))):
+        if not 0 <= image < x.shape[0]:  # a region of an image that is not there pools zeros
+            found[n] = 0
+            continue
         maps = x[image].float().view(output_dim, group_size, group_size, *x.shape[2:])
         found[n] = torch.einsum("dpqhw,ph,qw->dpq", maps, rows, columns)
     return found.to(x.dtype)
@@ -174,6 +177,8 @@ def ps_roi_pooling_backward(
     size = (input_size[0], input_size[1])
     found = _no_scores(grad, rois, 0, group_size, output_dim, size).float().zero_()
     for n, (image, rows, columns) in enumerate(_pooled(rois, spatial_scale, group_size, size)):
+        if not 0 <= image < found.shape[0]:
+            continue
         found[image] += torch.einsum("dpq,ph,qw->dpqhw", grad[n].float(), rows, columns).reshape(-1, *size)
     return found.to(grad.dtype)
 

@@ -123,17 +123,22 @@ class Scores:
     kept: Tensor | None = None
     """Which probabilities dropout keeps."""
     keep_prob: float = 1.0
+    halved: bool = False
+    """Whether the scores are kept in float16, before and after they are scaled."""
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, how: Scores) -> tuple[Tensor, Tensor, Tensor]:
     """Return the attention (B, N, Sq, Dv), the row maxima and the row sums (B, N, Sq, 1), all in float32."""
     scores = query.float() @ key.float().transpose(-1, -2)
+    if how.halved:
+        scores = scores.half()  # what follows stays float16 until the exponential
     if how.bias is not None and how.bias_first:
-        scores = (scores + how.bias.float()) * how.scale
+        scores = (scores + how.bias.to(scores.dtype)) * how.scale
     else:
         scores = scores * how.scale
         if how.bias is not None:
-            scores = scores + how.bias.float()
+            scores = scores + how.bias.to(scores.dtype)
+    scores = scores.float()
     if how.hidden is not None:
         scores = scores.masked_fill(how.hidden, float("-inf"))
     top = scores.detach().amax(-1, keepdim=True) if key.shape[-2] else scores.new_full((*scores.shape[:-1], 1), 0.0)

@@ -7,11 +7,16 @@ from typing import Any
 
 from jumar.npu.ops.kernels import (
     across,
+    adapter,
     attention,
     copy,
+    group_norm,
+    loss,
     memory,
     normalization,
+    packed,
     recurrent,
+    whole,
 )
 
 SPECIAL: dict[str, Callable[..., Any]] = {
@@ -23,5 +28,16 @@ SPECIAL: dict[str, Callable[..., Any]] = {
 }
 """Kernel on the device's own key, by operator name."""
 
-COMPOSITES: dict[str, Callable[..., Any]] = {**across.COMPOSITES, **attention.COMPOSITES, **recurrent.COMPOSITES}
+COMPOSITES: dict[str, Callable[..., Any]] = {
+    **across.COMPOSITES,
+    **adapter.COMPOSITES,
+    **attention.COMPOSITES,
+    **loss.COMPOSITES,
+    **packed.COMPOSITES,
+    **recurrent.COMPOSITES,
+    **whole.COMPOSITES,
+}
 """Kernel on the device's autograd key, by operator name."""
+
+AUTOGRAD: dict[str, Callable[..., Any]] = {**group_norm.AUTOGRAD, **loss.AUTOGRAD}
+"""Kernel on the device's autograd key of operators that have their own below it, by operator name."""

@@ -16,17 +16,22 @@ from typing import Any, NoReturn
 import torch
 
 from jumar.npu.core.plans import CPU_KEYS
+from jumar.npu.core.versions.kernels import get_kernel
 
 _NAME = "aten::_has_compatible_shallow_copy_type"
-_pytorchs = torch.library.get_kernel(_NAME, "CPU").call_boxed
+_pytorchs = get_kernel(_NAME, "CPU").call_boxed
 _DENSE = frozenset({"cpu", "npu"})
 
 
 def compatible(tensor: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether `tensor` may take the contents of `other`, one of them on the npu."""
-    if {tensor.device.type, other.device.type} == _DENSE:
-        return tensor.layout == other.layout == torch.strided
-    return bool(_pytorchs(CPU_KEYS, tensor, other))
+    """Return whether `tensor` may take the contents of `other`, at least one of them on the npu.
+
+    As with dense tensors of the CPU, lazy conjugation and negation of one of them do not matter.
+    """
+    kinds = {tensor.device.type, other.device.type}
+    if kinds <= _DENSE and tensor.layout == other.layout == torch.strided:
+        return True
+    return kinds != _DENSE and bool(_pytorchs(CPU_KEYS, tensor, other))
 
 
 COMPOSITES: dict[str, Callable[..., Any]] = {_NAME: compatible}

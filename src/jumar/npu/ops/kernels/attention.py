@@ -42,7 +42,8 @@ def attention(
         choice = _MATH
         if is_causal:  # the formula would make its mask a plain tensor
             attn_mask, is_causal = _causal(query, key), False
-    if choice == _FLASH and not needs_mask_gradient and not _is_composed():
+    # The choice is made for the CPU's wrapper, which from torch 2.15 on takes tensors of 3 dimensions as 4.
+    if choice == _FLASH and query.dim() == 4 and not needs_mask_gradient and not _is_composed():
         mask = _additive(attn_mask, query.dtype)
         return aten._scaled_dot_product_flash_attention_for_cpu(  # type: ignore[no-any-return]
             query, key, value, dropout_p, is_causal, attn_mask=mask, scale=scale

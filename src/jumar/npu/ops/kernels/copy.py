@@ -10,15 +10,16 @@ import torch
 from jumar.npu.core import devices
 from jumar.npu.core.plans import CPU_KEYS
 from jumar.npu.core.state import STATE
+from jumar.npu.core.versions.kernels import get_kernel
 from jumar.npu.dispatch import arguments
 from jumar.npu.memory import pinned_allocator
 from jumar.npu.memory.memory import index_of, require_shape
 from jumar.npu.numerics import casts
 
 _CPU = torch.device("cpu")
-_call = torch.library.get_kernel("aten::_to_copy", "CPU").call_boxed
-_empty = torch.library.get_kernel("aten::empty_like", "CPU").call_boxed
-_copy = torch.library.get_kernel("aten::copy_", "CPU").call_boxed
+_call = get_kernel("aten::_to_copy", "CPU").call_boxed
+_empty = get_kernel("aten::empty_like", "CPU").call_boxed
+_copy = get_kernel("aten::copy_", "CPU").call_boxed
 
 
 def _to_copy(source: torch.Tensor, *, device: torch.device | None = None, **kwargs: Any) -> torch.Tensor:

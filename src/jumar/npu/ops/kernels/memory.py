@@ -12,18 +12,19 @@ from jumar.npu.core import devices
 from jumar.npu.core.plans import CPU_KEYS
 from jumar.npu.core.retag import take
 from jumar.npu.core.state import STATE
+from jumar.npu.core.versions.kernels import get_kernel
 from jumar.npu.dispatch import arguments
 from jumar.npu.memory.memory import index_of, require_shape, track
-from jumar.npu.memory.storage import repoint, resize_kernel, resize_storage
+from jumar.npu.memory.storage import resize_kernel, resize_storage
 
 Tensor = torch.Tensor
 
-_set_storage_part = torch.library.get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
+_set_storage_part = get_kernel("aten::set_.source_Storage_storage_offset", "CPU").call_boxed
 
 
 def _native(name: str) -> Callable[..., Any]:
     """PyTorch's own CPU kernel, which only handles geometry and so works on an npu tensor itself."""
-    call = torch.library.get_kernel(name, "CPU").call_boxed
+    call = get_kernel(name, "CPU").call_boxed
 
     def kernel(*args: Any, **kwargs: Any) -> Any:
         return call(CPU_KEYS, *args, **kwargs)
@@ -33,8 +34,10 @@ def _native(name: str) -> Callable[..., Any]:
 
 def _set_nothing(target: Tensor) -> Tensor:
     """`set_()`: an empty tensor with memory of its own."""
-    repoint(target, torch.empty(0, dtype=target.dtype), index_of(target))
-    return target
+    npu = take(torch.empty(0, dtype=target.dtype, device="cpu"))
+    track(npu, index_of(target))
+    found: Tensor = _set_storage_part(CPU_KEYS, target, npu.untyped_storage(), 0, [0], [])
+    return found
 
 
 def _set_part(
@@ -63,7 +66,7 @@ def _zeros(size: Any, *, dtype: torch.dtype | None = None, device: Any = None, *
 
 def _making(name: str) -> Callable[..., Any]:
     """Kernel of `empty` or `empty_strided`, which every composed factory calls, with no detour on the way."""
-    call = torch.library.get_kernel(name, "CPU").call_boxed
+    call = get_kernel(name, "CPU").call_boxed
 
     def kernel(*args: Any, device: Any = None, pin_memory: bool | None = None, **kwargs: Any) -> torch.Tensor:
         if pin_memory:

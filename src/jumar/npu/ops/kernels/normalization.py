@@ -65,6 +65,11 @@ def elemt(input: Tensor, weight: Maybe, bias: Maybe, mean: Tensor, invstd: Tenso
     return result.to(input.dtype)
 
 
+def elemt_out(*args: Any, out: Tensor) -> Tensor:
+    """`batch_norm_elemt.out`: the same, written into `out`."""
+    return out.copy_(torch.batch_norm_elemt(*args))
+
+
 def backward_reduce(
     grad_out: Tensor,
     input: Tensor,
@@ -107,4 +112,7 @@ def backward_elemt(
 
 
 _PARTS = (stats, gather_stats_with_counts, elemt, backward_reduce, backward_elemt)
-KERNELS: dict[str, Callable[..., Any]] = {f"aten::batch_norm_{part.__name__}": composed(part) for part in _PARTS}
+KERNELS: dict[str, Callable[..., Any]] = {
+    **{f"aten::batch_norm_{part.__name__}": composed(part) for part in _PARTS},
+    "aten::batch_norm_elemt.out": elemt_out,
+}

@@ -23,8 +23,10 @@ import torch
 from jumar.npu.core.overloads import overload_of
 from jumar.npu.core.plans import CPU_KEYS
 from jumar.npu.core.state import STATE
+from jumar.npu.core.versions.kernels import get_kernel
 from jumar.npu.dispatch.arguments import alias, composed, wrap
 from jumar.npu.memory.memory import index_of
+from jumar.npu.ops.kernels.packed import without_padding
 
 Tensor = torch.Tensor
 Maybe = Tensor | None
@@ -86,11 +88,24 @@ def gru_cell_backward(
     return by_x, by_hidden, grad_hy * update, *biases
 
 
+def _rounded_once(compute: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a cell that calculates halves in float32, and gives what it gives in the dtype of its first tensor."""
+
+    def cell(*args: Any) -> Any:
+        dtype = next(value.dtype for value in args if isinstance(value, Tensor))
+        if all(value.dtype in (torch.float32, torch.float64) for value in args if isinstance(value, Tensor)):
+            return compute(*args)
+        wide = [value.float() if isinstance(value, Tensor) else value for value in args]
+        return tuple(None if item is None else item.to(dtype) for item in compute(*wide))
+
+    return composed(cell)
+
+
 KERNELS: dict[str, Callable[..., Any]] = {
-    "aten::_thnn_fused_lstm_cell": composed(lstm_cell),
-    "aten::_thnn_fused_lstm_cell_backward_impl": composed(lstm_cell_backward),
-    "aten::_thnn_fused_gru_cell": composed(gru_cell),
-    "aten::_thnn_fused_gru_cell_backward": composed(gru_cell_backward),
+    "aten::_thnn_fused_lstm_cell": _rounded_once(lstm_cell),
+    "aten::_thnn_fused_lstm_cell_backward_impl": _rounded_once(lstm_cell_backward),
+    "aten::_thnn_fused_gru_cell": _rounded_once(gru_cell),
+    "aten::_thnn_fused_gru_cell_backward": _rounded_once(gru_cell_backward),
 }
 
 
@@ -147,7 +162,7 @@ def _results(value: Any, index: int) -> Any:
 
 def _kernel(name: str) -> Callable[..., Any]:
     # What is registered for the CPU is the composition, which serves any device.
-    composed = torch.library.get_kernel(name, "CPU").call_boxed
+    composed = get_kernel(name, "CPU").call_boxed
     operator = overload_of(name)
 
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -159,5 +174,7 @@ def _kernel(name: str) -> Callable[..., Any]:
     return call
 
 
-COMPOSITES: dict[str, Callable[..., Any]] = {name: _kernel(name) for name in _NAMES}
+COMPOSITES: dict[str, Callable[..., Any]] = {
+    name: without_padding(_kernel(name)) if name.endswith(".data") else _kernel(name) for name in _NAMES
+}
 """Kernels for the autograd key: they call differentiable operators."""

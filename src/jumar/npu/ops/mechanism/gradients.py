@@ -14,7 +14,8 @@ from typing import Any
 import torch
 
 from jumar.npu.core.overloads import overload_of, tensors_in
-from jumar.npu.ops.mechanism.implement import DERIVATIVES, Implementation, Step, arguments
+from jumar.npu.core.versions.kernels import any_requires_grad
+from jumar.npu.ops.mechanism.implement import DERIVATIVES, READING_RESULTS, Implementation, Step, arguments
 
 Tensor = torch.Tensor
 NAMESPACE = "npu_backward"
@@ -173,7 +174,7 @@ class Node(torch.autograd.Function):
         ctx.call = call
         call.num_tensors = len(tensors)
         saved = list(tensors)
-        if call.implementation.schema.name in DERIVATIVES:
+        if call.implementation.schema.name in READING_RESULTS:
             saved += [value for value in found if isinstance(value, Tensor)]
             call.results = [None if isinstance(value, Tensor) else value for value in found]
         ctx.save_for_backward(*saved)
@@ -226,7 +227,7 @@ def recording(implementation: Implementation, operator: Any) -> Callable[..., An
             with torch._C._AutoDispatchBelowAutograd():
                 return operator.redispatch(keyset & torch._C._after_autograd_keyset, *args, **kwargs)
 
-        if not torch.is_grad_enabled() or not torch._C._any_requires_grad(*args, **kwargs):
+        if not torch.is_grad_enabled() or not any_requires_grad(args, kwargs):
             return run()
         positional, keywords = arguments(schema, args, kwargs)
         call = _Call(implementation, [*positional, *keywords.values()], run)

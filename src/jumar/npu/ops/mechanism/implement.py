@@ -56,7 +56,7 @@ class Step:
     arguments: Mapping[str, Any]
     """All arguments by their names in the schema."""
     results: Sequence[Any]
-    """What the call returned, lists flattened."""
+    """What the call returned, lists flattened; empty for a derivative that does not read it."""
     gradients: Sequence[Tensor | None]
     """Gradient of each result; None where none flowed."""
     needs: frozenset[str]
@@ -69,6 +69,8 @@ Derivative = Callable[[Step], Mapping[str, Any]]
 IMPLEMENTATIONS: dict[str, Implementation] = {}
 """By name with overload; filled by `implements` and `complete`."""
 DERIVATIVES: dict[str, Derivative] = {}
+READING_RESULTS: set[str] = set()
+"""Operators whose derivative reads what the call returned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +138,10 @@ def _by_name(schema: Schema, function: Function) -> Function:
     return call
 
 
-def derivative(*names: str) -> Callable[[Derivative], Derivative]:
+def derivative(*names: str, reads_results: bool = False) -> Callable[[Derivative], Derivative]:
     """Register the decorated function as the backward of these overloads.
+
+    Only with `reads_results` are results kept for it, in `Step.results`: a program may write into others in place.
 
     Without one, the backward runs the implementation again under autograd, on the CPU. One is needed where
     the backward must know what the forward did (a dropout mask), and wanted where programs call the
@@ -147,6 +151,8 @@ def derivative(*names: str) -> Callable[[Derivative], Derivative]:
     def register(function: Derivative) -> Derivative:
         for name in names:
             DERIVATIVES[_schema(name).name] = function
+            if reads_results:
+                READING_RESULTS.add(_schema(name).name)
         return function
 
     return register

@@ -1,7 +1,7 @@
 """`init_process_group("hccl")`: collectives of emulated devices over Gloo.
 
 `group` is the process group, `work` what its calls return, `limits` what HCCL does not take, `sharded_random` the
-random numbers of DTensors.
+random numbers of DTensors, `futures` lets PyTorch's futures hold npu tensors.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from jumar.npu.parallel.hccl import sharded_random
+from jumar.npu.parallel.hccl import futures, sharded_random
 
 __all__ = ["install"]
 
@@ -27,3 +27,4 @@ def install() -> None:
     if dist.is_available() and "HCCL" not in dir(dist.Backend):
         dist.Backend.register_backend("hccl", _create, devices=["npu"])
         sharded_random.install()
+        futures.install()

@@ -7,6 +7,7 @@ DDP, its C++ reducer included, works as on any backend. What Gloo lacks is compo
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -17,6 +18,7 @@ from jumar.npu.core import events
 from jumar.npu.core.overloads import tensors_in
 from jumar.npu.core.retag import to_cpu
 from jumar.npu.core.state import STATE
+from jumar.npu.core.versions.groups import GLOO_AVERAGES, outlives
 from jumar.npu.dispatch.arguments import alias
 from jumar.npu.parallel.hccl.limits import check_dtype, check_ranks
 from jumar.npu.parallel.hccl.work import Collective, Together, Transfer
@@ -35,18 +37,38 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
         super().__init__(rank, size)
         check_ranks(size)
         self._gloo: Any = c10d.ProcessGroupGloo(store, rank, size, timeout=timeout)
+        outlives(self._gloo, self)
         self._rank, self._num_ranks = rank, size
         self._name, self._description = "", ""
         self._started: list[Any] | None = None
         """Works begun since `_start_coalescing`."""
         self._register_backend(torch.device("npu"), dist.ProcessGroup.BackendType.CUSTOM, self._gloo)
+        self._set_default_backend(dist.ProcessGroup.BackendType.CUSTOM)  # whom torch 2.15 asks for the group's name
 
     def _run(self, name: str, results: Any, *args: Any) -> Any:
         start_ns = time.perf_counter_ns()
         given = list(tensors_in((results,)))
         if given:
             check_dtype(name, given[0].dtype, reduces=name in REDUCTIONS)
-        return self._told(name, results, start_ns, Collective(getattr(self._gloo, name)(*args), results))
+        own, finish = (args[-1], None) if name not in REDUCTIONS else self._averaging(args[-1], args[0])
+        return self._told(
+            name, results, start_ns, Collective(getattr(self._gloo, name)(*args[:-1], own), results, finish)
+        )
+
+    def _averaging(self, opts: Any, parts: Sequence[Tensor]) -> tuple[Any, Callable[[], None] | None]:
+        """Return options that Gloo takes, and what makes an average of its sums where it has none itself."""
+        if GLOO_AVERAGES or opts.reduceOp != dist.ReduceOp.AVG:
+            return opts, None
+        sums = type(opts)()
+        root = None
+        if isinstance(opts, c10d.ReduceOptions):
+            sums.rootRank, sums.rootTensor, root = opts.rootRank, opts.rootTensor, opts.rootRank
+
+        def divide() -> None:
+            for part in parts if root in (None, self._rank) else ():
+                part.div_(self._num_ranks)
+
+        return sums, divide
 
     def _told(self, name: str, results: Any, start_ns: int, work: Any) -> Any:
         """Tell the listeners of a collective that has begun, and keep it for `_end_coalescing`."""
@@ -181,11 +203,14 @@ class EmulatedHCCL(_ProcessGroup):  # type: ignore[misc]
         start_ns = time.perf_counter_ns()
         check_dtype("reduce_scatter", inputs[0][0].dtype, reduces=True)
         reduced = [self._relabel(part).clone() for part in inputs[0]]
+        options, divide = self._averaging(options, [reduced[self._rank]])
         works = [self._gloo.allreduce([part], options) for part in reduced]
         own = works[self._rank]
 
         def finish() -> None:
             Together(works).wait()
+            if divide is not None:
+                divide()
             _fill(outputs[0], reduced[self._rank])
 
         return self._told("reduce_scatter", outputs, start_ns, Collective(own, outputs, finish))

@@ -43,7 +43,9 @@ class DrawState:
 
 
 def _steer(module: Any) -> None:
-    packed = module._PhiloxState
+    packed = getattr(module, "_PhiloxState", None)
+    if packed is None:  # PyTorch before 2.9: random operators on DTensors are left as they are
+        return
 
     def of(state: Tensor) -> Any:
         return packed(state) if state.numel() == _PACKED_BYTES else DrawState(state)

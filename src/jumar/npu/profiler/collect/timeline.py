@@ -194,9 +194,14 @@ def _host(watched: Watched, played: Played) -> list[HostRow]:
     ]
 
 
+def _is_frame(event: Any) -> bool:
+    """Return whether an event is a call of a Python function: the profiler tells those from torch 2.10 on."""
+    return hasattr(event, "is_python_function") and bool(event.is_python_function())
+
+
 def _is_own(event: Any) -> bool:
     """Return whether a frame is of the emulator, or a built-in function's: neither says where the program is."""
-    return event.is_python_function() and (_EMULATOR in event.name() or event.name().startswith("<built-in"))
+    return _is_frame(event) and (_EMULATOR in event.name() or event.name().startswith("<built-in"))
 
 
 def _stacks(seen: Sequence[tuple[int, int, Any]]) -> list[str]:
@@ -208,7 +213,7 @@ def _stacks(seen: Sequence[tuple[int, int, Any]]) -> list[str]:
         while frames and frames[-1][0] <= start:
             frames.pop()
         stacks.append(";\r\n".join(name for _, name in reversed(frames)))
-        if event.is_python_function():
+        if _is_frame(event):
             frames.append((end, event.name()))
     return stacks
 
@@ -239,7 +244,7 @@ class _Inside:
 
 def _host_row(event: Any, played: Played, operator: int, start_ns: int, end_ns: int, stack: str) -> HostRow:
     shapes = event.shapes() if event.shapes() else []
-    kind = "python_function" if event.is_python_function() else "cpu_op"
+    kind = "python_function" if _is_frame(event) else "cpu_op"
     if event.is_user_annotation() and not event.name().startswith(_STEP):
         kind = "user_annotation"
     return HostRow(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +21,7 @@ _AI_CORE = frozenset({"AI_CORE", "AI_VECTOR_CORE", "MIX_AIC"})
 
 @dataclass(slots=True)
 class Node:
-    """A call on the host; device times in nanoseconds: own, and with the children's."""
+    """A call on the host; the device's times in nanoseconds and its memory in bytes: own, and with the children's."""
 
     row: HostRow
     children: list[Node] = field(default_factory=list)
@@ -27,6 +29,8 @@ class Node:
     ai_core_ns: int = 0
     device_total_ns: int = 0
     ai_core_total_ns: int = 0
+    device_bytes: int = 0
+    device_total_bytes: int = 0
 
     @property
     def host_total_ns(self) -> int:
@@ -57,10 +61,33 @@ def trees(profile: Profile) -> list[Node]:
             stack[-1].children.append(node)
         stack.append(node)
         nodes.append(node)
+    _add_memory(profile, nodes)
     for node in reversed(nodes):  # children come after their parent
+        node.device_total_bytes = node.device_bytes + sum(child.device_total_bytes for child in node.children)
         node.device_total_ns = node.device_ns + sum(child.device_total_ns for child in node.children)
         node.ai_core_total_ns = node.ai_core_ns + sum(child.ai_core_total_ns for child in node.children)
     return nodes
+
+
+def _add_memory(profile: Profile, nodes: Sequence[Node]) -> None:
+    """Count what is allocated in a call, and what is freed in it, to the innermost call of that moment."""
+    starts = [node.row.start_ns for node in nodes]
+    roots = set(map(id, nodes)) - {id(child) for node in nodes for child in node.children}
+    for row in profile.memory:
+        for time_ns, size in ((row.start_ns, row.size_bytes), (row.end_ns, -row.size_bytes)):
+            node = _at(nodes, starts, roots, time_ns) if time_ns >= 0 else None
+            if node is not None:
+                node.device_bytes += size
+
+
+def _at(nodes: Sequence[Node], starts: Sequence[int], roots: set[int], time_ns: int) -> Node | None:
+    for index in range(bisect_right(starts, time_ns) - 1, -1, -1):
+        node = nodes[index]
+        if time_ns <= node.row.end_ns:
+            return node
+        if id(node) in roots:
+            break
+    return None
 
 
 def _by_operator(profile: Profile) -> tuple[dict[int, int], dict[int, int]]:

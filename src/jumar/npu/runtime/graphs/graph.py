@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from jumar.npu.core.refusals import refuse
+from jumar.npu.memory import memory
 from jumar.npu.runtime.control import synchronize
 from jumar.npu.runtime.current_stream import StreamContext, current_stream, default_stream
 from jumar.npu.runtime.graphs.capture import Recorder, Recording
@@ -63,6 +64,11 @@ class NPUGraph:
             raise RuntimeError(
                 "NPU graphs must be captured on a non-default stream. (However, after capture, it's ok to replay "
                 "them on the default stream.)"
+            )
+        if memory.settled(stream.device_index).config.pin_memory_expandable_segments:
+            raise RuntimeError(
+                "ACLGraph capture is not supported when pin_memory_expandable_segments=True. Unset it in "
+                "PYTORCH_NPU_ALLOC_CONF to capture graphs."
             )
         if _capturing:
             raise RuntimeError("another graph is being captured in this process; end that capture first.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,15 +102,27 @@ def _tables(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return model, dict(_flat("", rest))
 
 
+MOST_VALUES = 1_000_000
+"""So many values are looked at. A list that holds one list many times is a small file, and many values."""
+
+
 def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if hasattr(value, "dtype") and hasattr(value, "shape"):
-        yield prefix or "tensor", value
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _flat(f"{prefix}.{key}" if prefix else str(key), item)
-    elif isinstance(value, (list, tuple)):
-        for index, item in enumerate(value):
-            yield from _flat(f"{prefix}.{index}" if prefix else str(index), item)
+    """Yield the tensors in a value by their paths. Raises RecordingError for more than `MOST_VALUES` values."""
+    counted = count(1)
+
+    def walk(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+        if next(counted) > MOST_VALUES:
+            raise RecordingError(f"it holds more than {MOST_VALUES:,} values; save a state_dict.")
+        if hasattr(value, "dtype") and hasattr(value, "shape"):
+            yield prefix or "tensor", value
+        elif isinstance(value, Mapping):
+            for key, item in value.items():
+                yield from walk(f"{prefix}.{key}" if prefix else str(key), item)
+        elif isinstance(value, (list, tuple)):
+            for index, item in enumerate(value):
+                yield from walk(f"{prefix}.{index}" if prefix else str(index), item)
+
+    return walk(prefix, value)
 
 
 def _counts(name: str) -> bool:

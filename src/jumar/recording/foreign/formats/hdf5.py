@@ -8,17 +8,21 @@ order between operators is that in which the file was written. Files of Jumar's 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from jumar.base.errors import RecordingError
+from jumar.recording.documents import DocumentError, check_arguments
 from jumar.recording.foreign.dump import Dump, DumpFormat, Part
 from jumar.recording.foreign.values import call_row
 from jumar.recording.schema import CallRow, Kind, Phase
 
 if TYPE_CHECKING:
     import numpy as np
+
+    from jumar.recording.tensors.guard import Guard
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 ATTRIBUTES = ("step", "kind", "phase", "module_path", "module_type", "source", "arguments", "occurrence")
@@ -69,11 +73,9 @@ def _step(path: Path, place: str) -> int:
 
 def _attributes(path: Path, place: str) -> dict[str, Any]:
     """Return what `annotate` wrote, plain values only; nothing for a file of another writer."""
-    with _open(path) as file:
-        try:
-            found = {name: file[place].attrs[name] for name in ATTRIBUTES if name in file[place].attrs}
-        except (OSError, RuntimeError, KeyError, TypeError) as error:
-            raise RecordingError(f"{path} is damaged at {place} ({str(error)[:100]}); dump it again.") from error
+    with _opened(path, place) as file:
+        attributes = file.item(place).attrs
+        found = {name: attributes[name] for name in ATTRIBUTES if name in attributes}
     return {name: value if isinstance(value, str) else int(value) for name, value in found.items() if _is_plain(value)}
 
 
@@ -81,13 +83,27 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, (str, int)) or (getattr(value, "shape", None) == () and value.dtype.kind in "iu")
 
 
-def _open(path: Path) -> Any:
-    import h5py
+@contextmanager
+def _opened(path: Path, place: str = "") -> Iterator[Guard]:
+    """Open a file for reading. What is wrong with it, at a place in it, becomes a RecordingError."""
+    from jumar.recording.tensors.guard import Guard, UnsafeFileError
 
     try:
-        return h5py.File(path, "r")
-    except OSError as error:
-        raise RecordingError(f"{path} is cut short or no HDF5 file ({str(error)[:100]}); dump it again.") from error
+        file = Guard(path)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise RecordingError(f"{path} is cut short or no HDF5 file ({_first(error)}); dump it again.") from error
+    with file:
+        try:
+            yield file
+        except UnsafeFileError as error:
+            raise RecordingError(f"{path} is not read: {error}; dump the tensors themselves.") from error
+        except Exception as error:  # what h5py raises depends on which byte is damaged
+            where = f" at {place}" if place else ""
+            raise RecordingError(f"{path} is damaged{where} ({_first(error)}); dump it again.") from error
+
+
+def _first(error: Exception) -> str:
+    return str(error).partition("\n")[0][:100] or type(error).__name__
 
 
 def _places(path: Path) -> list[str]:
@@ -100,11 +116,8 @@ def _places(path: Path) -> list[str]:
         if isinstance(item, h5py.Group) and any(side in item for side in SIDES):
             found[name] = h5py.h5o.get_info(item.id).addr
 
-    with _open(path) as file:
-        try:
-            file.visititems(visit)
-        except (OSError, RuntimeError, KeyError) as error:
-            raise RecordingError(f"{path} is damaged ({str(error)[:100]}); dump it again.") from error
+    with _opened(path) as file:
+        file.hdf5.visititems(visit)  # passes no link to another file
     numbers = [_number(place) for place in found]
     if None not in numbers and len(set(numbers)) == len(numbers):  # numbered through all operators
         return sorted(found, key=lambda place: _number(place) or 0)
@@ -133,7 +146,19 @@ def _fits(name: str, value: Any) -> bool:
     known = {"kind": get_args(Kind), "phase": get_args(Phase)}
     if name == "step":
         return False  # the part says it
-    return value in known[name] if name in known else isinstance(value, int if name == "occurrence" else str)
+    if name in known:
+        return value in known[name]
+    if name == "arguments":
+        return isinstance(value, str) and _are_arguments(value)
+    return isinstance(value, int) and value >= 0 if name == "occurrence" else isinstance(value, str)
+
+
+def _are_arguments(text: str) -> bool:
+    try:
+        check_arguments(text)
+    except DocumentError:
+        return False
+    return True
 
 
 def _identity(place: str) -> tuple[str, Kind, Phase, str, int]:
@@ -155,32 +180,32 @@ def _arrays(path: Path, place: str) -> tuple[dict[str, np.ndarray], dict[str, st
 
     from jumar.recording.tensors.arrays import read_data
     from jumar.recording.tensors.building import VIEW_OF
+    from jumar.recording.tensors.guard import is_plain
 
     arrays: dict[str, np.ndarray] = {}
     dtypes: dict[str, str] = {}
-    with _open(path) as file:
-        try:
-            for side in SIDES:
-                for name, data in _datasets(file[place].get(side)):
-                    if not isinstance(data, h5py.Dataset) or data.dtype.kind not in "fcbiu":
-                        continue
-                    if data.attrs.get(VIEW_OF, data.name) not in file:
-                        continue  # a copy of a part: the memory that this was a view of stayed behind
-                    arrays[f"{side}.{name}"], dtypes[f"{side}.{name}"] = read_data(data)
-        except (OSError, RuntimeError, KeyError) as error:
-            raise RecordingError(f"{path} is damaged at {place} ({str(error)[:100]}); dump it again.") from error
+    with _opened(path, place) as file:
+        call = file.item(place)
+        for side in SIDES:
+            for name, data in _datasets(file, call, side):
+                if not isinstance(data, h5py.Dataset) or not is_plain(data):
+                    continue
+                if data.attrs.get(VIEW_OF, data.name) not in file.hdf5:
+                    continue  # a copy of a part: the memory that this was a view of stayed behind
+                arrays[f"{side}.{name}"], dtypes[f"{side}.{name}"] = read_data(data, file)
     return arrays, dtypes
 
 
-def _datasets(side: Any) -> Iterator[tuple[str, Any]]:
+def _datasets(file: Guard, call: Any, name: str) -> Iterator[tuple[str, Any]]:
     """Yield a side's data sets: those of a group by name, or the one data set that stands in its place."""
     import h5py
 
+    side = file.item(name, call) if call.get(name, getclass=True, getlink=True) is not None else None
     if isinstance(side, h5py.Dataset):
         yield "0", side
     elif isinstance(side, h5py.Group):
-        for name in sorted(side, key=_natural):
-            yield name, side[name]
+        for part in sorted(side, key=_natural):
+            yield part, file.item(part, side)
 
 
 def _natural(name: str) -> list[tuple[int, str]]:

@@ -15,6 +15,8 @@ from jumar.recording.foreign.values import bare_row, plain_row
 from jumar.recording.schema import CallRow, Phase, TensorRow
 
 _FRAME = re.compile(r"File (?P<file>.+?), line (?P<line>\d+), in ")
+_DEEPEST = 1000
+"""Owners are followed so far: a damaged table may lead in a circle."""
 _LIBRARY = ("site-packages", "dist-packages", "/msprobe/", "/torch/", "<frozen")
 
 
@@ -125,8 +127,12 @@ def _identity(key: str, construct: Mapping[str, Any]) -> tuple[str, str, Phase, 
     if phase == "backward" and parts[0] != "Aten":  # a function's own backward; aten operators have names of their own
         name += "_backward"
     owner = construct.get(key)
-    while isinstance(owner, str) and not owner.startswith(("Module.", "Cell.")):
+    for _ in range(_DEEPEST):
+        if not isinstance(owner, str) or owner.startswith(("Module.", "Cell.")):
+            break
         owner = construct.get(owner)
+    else:
+        raise ValueError(f"construct.json leads from {key} to no module")
     path, module_type = _module(owner.rsplit(".", 2)[0]) if isinstance(owner, str) else ("", "")
     return "op", f"{parts[0].lower()}::{name}", phase, path, module_type
 
@@ -172,8 +178,9 @@ def _sources(stack: Mapping[str, Any]) -> dict[str, str]:
         if not (isinstance(entry, list) and len(entry) == 2):
             continue
         names, frames = entry
-        source = next((line for frame in frames if (line := _line(frame))), "")
-        found |= dict.fromkeys(names if isinstance(names, list) else [], source)
+        known = frames if isinstance(frames, list) else []
+        source = next((line for frame in known if (line := _line(frame))), "")
+        found |= {name: source for name in (names if isinstance(names, list) else []) if isinstance(name, str)}
     return found
 
 

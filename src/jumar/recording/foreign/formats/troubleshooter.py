@@ -7,7 +7,6 @@ begins, so that the function after it belongs there. A line of the table is
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from jumar.base.errors import RecordingError
+from jumar.recording import documents
 from jumar.recording.foreign.dump import Dump, DumpFormat, Part
 from jumar.recording.foreign.safe import load_json, load_npy
 from jumar.recording.foreign.values import bare_row, plain_row, tensor_row
@@ -132,8 +132,8 @@ def _table(table: Path) -> Iterator[list[Any]]:
         if not text.strip():
             continue
         try:
-            line = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            line = documents.parse(text)
+        except documents.DocumentError as error:
             raise RecordingError(f"{table} is cut short or damaged in line {number}; dump it again.") from error
         if not isinstance(line, list) or not line:
             raise RecordingError(f"{table} must have a JSON array in each line; got another in line {number}.")

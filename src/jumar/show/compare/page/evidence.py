@@ -12,8 +12,11 @@ from jumar.comparison import Comparison, LossPair, OperatorDiff
 from jumar.comparison.diagnosis import Diagnosis, StepCurve
 from jumar.show.blocks.page import Block, Column, LineChart, Section, Series, Table
 from jumar.show.blocks.pictures import Outline, OutlineEntry
+from jumar.show.compare.page.drift import drift_charts
 
 MAX_OPERATORS = 400
+MAX_LOSSES = 60
+"""Losses in the table; the chart has all."""
 
 
 def operators(comparison: Comparison) -> Section | None:
@@ -136,7 +139,8 @@ def _entry(path: str, module: _Module) -> OutlineEntry:
 
 def losses(comparison: Comparison, diagnosis: Diagnosis | None) -> Section | None:
     """Return the curves of both runs."""
-    blocks = [*_losses(comparison.losses), *_gradients(diagnosis.curves if diagnosis is not None else ())]
+    curves = diagnosis.curves if diagnosis is not None else ()
+    blocks = [*_losses(comparison.losses), *drift_charts(comparison.drifts), *_gradients(curves)]
     return Section(title="Losses", blocks=blocks) if blocks else None
 
 
@@ -154,10 +158,19 @@ def _losses(all_pairs: Sequence[LossPair]) -> list[Block]:
         Column(title="relative difference", number=True),
         Column(title="tolerance", number=True),
     ]
-    rows = [[pair.step, pair.reference, pair.target, pair.error, pair.tolerance] for pair in pairs]
-    marked = [row for row, pair in enumerate(pairs) if pair.agrees is False]
+    listed = pairs if len(pairs) <= MAX_LOSSES else _some(pairs)
+    rows = [[pair.step, pair.reference, pair.target, pair.error, pair.tolerance] for pair in listed]
+    marked = [row for row, pair in enumerate(listed) if pair.agrees is False]
     table = Table(columns=columns, rows=rows, marked=marked)
     return [chart, table] if len(pairs) > 1 else [table]
+
+
+def _some(pairs: Sequence[LossPair]) -> list[LossPair]:
+    """Return losses spread evenly over the steps, and those around the first disagreement."""
+    spread = {round(i * (len(pairs) - 1) / (MAX_LOSSES // 2 - 1)) for i in range(MAX_LOSSES // 2)}
+    first = next((row for row, pair in enumerate(pairs) if pair.agrees is False), None)
+    around = set() if first is None else set(range(max(0, first - 3), min(len(pairs), first + MAX_LOSSES // 4)))
+    return [pairs[row] for row in sorted(spread | around)]
 
 
 def _both_runs(

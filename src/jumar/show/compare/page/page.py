@@ -18,7 +18,7 @@ from jumar.show.compare.page.divergence import divergence
 from jumar.show.compare.page.evidence import losses, modules, operators, unmatched
 
 MAX_ACTIONS = 4
-STATUS: dict[str, Status] = {"agree": "fine", "incomparable": "attention", "diverge": "failed"}
+STATUS: dict[str, Status] = {"agree": "fine", "differ": "attention", "incomparable": "attention", "diverge": "failed"}
 SHOWN_ELSEWHERE = frozenset({"JM340", "JM341"})
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import warnings
+import zipfile
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
+from jumar.base.outside.archives import check_zip
 from jumar.tune.engines.base import GraphFunction, Settings, Site
 from jumar.tune.engines.eager import MKL
 from jumar.tune.engines.shared.borders import Inside, inside_constants, with_borders, with_weights
@@ -69,6 +71,10 @@ def loaded(site: Site, settings: Settings) -> GraphFunction:
         raise TuneError(f"{path} is missing, so that nothing can be loaded; tune again.")
     if settings.get("products") == MKL:
         import jumar.tune.engines.shared.prepack  # noqa: F401 - defines the operator that the library calls
+    try:
+        check_zip(path)  # PyTorch unpacks it and looks at no name
+    except (ValueError, OSError, zipfile.BadZipFile) as error:
+        raise TuneError(f"{path} cannot be unpacked ({error}); tune again.") from error
     return with_borders(site, made, _apart(made.inside, _runner(str(path))))
 
 

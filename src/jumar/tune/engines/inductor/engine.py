@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jumar.base.threads import threads
+from jumar.base.process.threads import threads
 from jumar.operators import has, has_any
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
 from jumar.tune.engines.eager import CHANNELS_LAST, MKL, has_channels, mkl_may_pay, step_settings

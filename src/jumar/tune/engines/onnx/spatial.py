@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch.nn import functional
 
 from jumar.tune.engines.onnx.draft import Draft, Value, listed, operator, refuse
 
@@ -113,17 +114,41 @@ def _avg_pool(
     draft: Draft, self: Value, kernel_size: Any, *, stride: Any = (), padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int | None = None, name: str,
 ) -> str:  # fmt: skip
-    if ceil_mode or divisor_override is not None:
-        raise refuse("average pooling that rounds its size up or has its own divisor")
     num = int(name.removesuffix("d")[-1])
-    kernel = listed(kernel_size, num)
+    kernel, padded = listed(kernel_size, num), listed(padding, num)
+    steps = listed(stride, num) if stride not in ((), []) else kernel
+    pads = _ceiled(self, draft.out[0], kernel, steps, padded, [1] * num, ceil_mode)
+    factors = None
+    if ceil_mode or divisor_override is not None:
+        factors = _divisors(
+            self.shape[-num:], kernel, steps, padded, pads, ceil_mode, count_include_pad, divisor_override
+        )
     with_batch, had = _with_batch(draft, self, num)
     made = draft.add(
-        "AveragePool", with_batch, kernel_shape=kernel,
-        strides=listed(stride, num) if stride not in ((), []) else kernel, pads=listed(padding, num) * 2,
-        count_include_pad=int(count_include_pad),
+        "AveragePool", with_batch, kernel_shape=kernel, strides=steps, pads=pads,
+        count_include_pad=int(count_include_pad or factors is not None),
     )  # fmt: skip
+    if factors is not None and not bool((factors == 1).all()):
+        made = draft.add("Mul", made, draft.constant(factors.to(draft.out[0].dtype)))
     return made if had else draft.reshape(made, draft.out[0].shape)
+
+
+def _divisors(
+    sizes: Sequence[int], kernel: list[int], steps: list[int], padded: list[int], pads: Sequence[int],
+    rounds_up: bool, counts_padding: bool, divisor: int | None,
+) -> torch.Tensor:  # fmt: skip
+    """Return what turns sums over whole windows, divided by the window's size, into PyTorch's averages.
+
+    PyTorch divides by what a window covers of the input and its padding, but not of what is added to round sizes up.
+    ONNX Runtime and OpenVINO each count that in a way of their own. Of ones, PyTorch's averages show the divisor.
+    """
+    num = len(kernel)
+    ones = torch.ones(1, 1, *sizes)
+    around = [width for axis in reversed(range(num)) for width in (pads[axis], pads[num + axis])]
+    whole = {1: functional.avg_pool1d, 2: functional.avg_pool2d, 3: functional.avg_pool3d}[num]
+    sums = whole(functional.pad(ones, around), kernel, steps)
+    more = {"divisor_override": divisor} if divisor is not None else {}
+    return whole(ones, kernel, steps, padded, rounds_up, counts_padding, **more) / sums
 
 
 @operator(

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jumar.tune.engines.base import Engine, GraphFunction, Precision, Settings, Site
+from jumar.tune.engines.shared.lookups import computed_look_up
 from jumar.tune.engines.shared.refusals import (
     first_integer_refusal,
     first_number_refusal,
@@ -43,7 +44,12 @@ class OpenVino(Engine):
 
     def unsupported(self, graph: Graph) -> str:
         """Name the first operator or dtype that it does not compute as PyTorch does."""
-        return first_refusal(graph, DTYPES) or first_integer_refusal(graph) or first_number_refusal(graph)
+        return (
+            first_refusal(graph, DTYPES)
+            or first_integer_refusal(graph)
+            or first_number_refusal(graph)
+            or computed_look_up(graph)
+        )
 
     def settings(self, graph: Graph, machine: Machine, precision: Precision = "fp32") -> Sequence[Settings]:
         """Offer the asked precision; int8 is written into the graph, not set here."""

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
-from jumar.operators import base_name, has, has_any
+from jumar.operators import has, has_any
 from jumar.tune.engines.shared.cut import is_fill
+from jumar.tune.engines.shared.lookups import LookUp, look_ups, sources
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.graph.graph import GETITEM
 from jumar.tune.model.machine import Machine
@@ -19,8 +20,6 @@ from jumar.tune.model.machine import Machine
 INTEGERS = frozenset({"int64", "int32", "int16", "int8", "uint8"})
 EXACT = 1 << 24
 """Integers up to this size are exact also as float32."""
-LOOKED_UP = {"embedding": 1}
-"""Operators that look rows up, and the place of their index."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,7 @@ class Range:
     low: int
     high: int
     is_table: bool
-    """They are the numbers of rows of a table."""
+    """They are places in a tensor: numbers of rows, of elements."""
 
 
 def first_integer_refusal(graph: Graph) -> str:
@@ -69,26 +68,20 @@ def first_number_refusal(graph: Graph) -> str:
 
 def ranges(graph: Graph) -> list[Range]:
     """Return what must be checked in each call."""
+    places: dict[Reference, list[LookUp]] = {}
+    for one in look_ups(graph):
+        for source in sources(graph, one.index):
+            places.setdefault(source, []).append(one)
     found = []
     for place, value in enumerate(graph.variables):
         if graph.inputs[value].dtype not in INTEGERS:
             continue
-        tables = list(_tables(graph, value))
-        if tables:
-            found.append(Range(place=place, low=0, high=min(tables) - 1, is_table=True))
+        if uses := places.get(value):
+            low, high = max(one.low for one in uses), min(one.high for one in uses)
+            found.append(Range(place=place, low=low, high=high, is_table=True))
         elif graph.inputs[value].dtype in {"int64", "int32"}:
             found.append(Range(place=place, low=-EXACT, high=EXACT, is_table=False))
     return found
-
-
-def _tables(graph: Graph, value: Reference) -> Iterator[int]:
-    """Yield how many rows the tables have that an input looks up itself."""
-    for node in graph.nodes:
-        place = LOOKED_UP.get(base_name(node.operator))
-        if place is not None and len(node.arguments) > place and node.arguments[place] == {"value": value}:
-            table = graph.spec_of(next(node.references()))
-            if table is not None:
-                yield table.shape[0]
 
 
 def _changing(graph: Graph) -> Iterator[Reference]:

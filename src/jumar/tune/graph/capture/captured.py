@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import Any
 
 from jumar.base.errors import UsageError
 from jumar.base.findings import Finding, Json, Severity
@@ -105,6 +106,27 @@ class Captured:
     keeps_layout: str = ""
     """Why no other layout of its tensors may be chosen, as one sentence; empty: one may be."""
     findings: Sequence[Finding] = field(default=())
+
+    def to_json(self) -> dict[str, Json]:
+        """Return it as plain JSON values; the tensors stay in the data file. `from_json` is the inverse."""
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return values | {
+            "graph": self.graph.to_json(),
+            "data": str(self.data),
+            "places": list(self.places),
+            "state": [[place, name] for place, name in self.state.items()],
+            "findings": [one.to_json() for one in self.findings],
+        }
+
+    @classmethod
+    def from_json(cls, described: Mapping[str, Any]) -> Captured:
+        """Rebuild it from `to_json`. Raises KeyError, TypeError or ValueError on foreign input."""
+        values = dict(described)
+        values["graph"] = Graph.from_json(values["graph"])
+        values["data"] = Path(values["data"])
+        values["state"] = {int(place): str(name) for place, name in values["state"]}
+        values["findings"] = tuple(Finding.from_json(one) for one in values["findings"])
+        return cls(**values)
 
     @property
     def reason_not_tuned(self) -> str:

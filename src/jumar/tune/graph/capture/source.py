@@ -22,6 +22,7 @@ def load_graphs(where: str, *, folder: Path, input_shape: str = "") -> list[Capt
     One graph a gear of `input_shape` (see `jumar.tune.graph.capture.captured`), and one a piece of a model that is no
     single graph. What must not be tuned (random numbers, runs that differ) is said in each one's `findings`. Raises
     UsageError for a shape, InputError for a file or name, TuneError for a model that cannot be used, in one sentence.
+    The model runs in this process; `jumar.tune.graph.capture.apart.captured_apart` does the same in one of its own.
     """
     gears = parse_shapes(input_shape)
     try:

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
+from jumar.tune.graph.capture.keeping import Kept, process_state_kept
 from jumar.tune.graph.reading.nesting import register_dataclasses
 
 
@@ -47,18 +48,21 @@ def ran(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Run
 
 @contextmanager
 def untouched(model: nn.Module) -> Iterator[None]:
-    """Put every module into evaluation mode, and back afterwards what the modules' attributes and buffers were."""
-    modules = [(module, dict(vars(module))) for module in model.modules()]
-    try:
-        with _unwritten(model):
-            if any(module.training for module, _ in modules):
+    """Put every module into evaluation mode; afterwards all is as it was.
+
+    "All" is what the model keeps (`jumar.tune.graph.capture.keeping.Kept`: attributes, hooks, buffers, containers,
+    generators) and what the process keeps for PyTorch (random numbers, grad mode, default dtype). Only the values of
+    parameters are not looked at: a copy of them would need the model's memory twice.
+    """
+    with process_state_kept():
+        kept = Kept(model)
+        try:
+            if any(module.training for module in model.modules()):
                 with suppress(NotImplementedError):  # of an exported program, which computes as it was exported
                     model.eval()
             yield
-    finally:
-        for module, attributes in modules:
-            vars(module).clear()
-            vars(module).update(attributes)
+        finally:
+            kept.put_back()
 
 
 @contextmanager
@@ -78,32 +82,11 @@ def _without_fast_path() -> Iterator[None]:
 @contextmanager
 def _unwritten(model: nn.Module) -> Iterator[None]:
     """Put parameters and buffers back afterwards: which tensors they are, and the buffers' values."""
-    held = [(module, _held(module)) for module in model.modules()]
-    values = [(buffer, buffer.detach().clone()) for buffer in model.buffers()]
+    kept = Kept(model, is_deep=False)
     try:
         yield
     finally:
-        for module, found in held:
-            for name, tensors in found.items():
-                vars(module)[name].clear()
-                vars(module)[name].update(tensors)
-        with torch.no_grad():
-            for buffer, value in values:
-                if not _same(buffer, value):
-                    buffer.copy_(value)
-
-
-def _held(module: nn.Module) -> dict[str, dict[str, Any]]:
-    found = {name: vars(module).get(name) for name in ("_parameters", "_buffers")}
-    return {name: dict(tensors) for name, tensors in found.items() if isinstance(tensors, dict)}
-
-
-def _same(left: torch.Tensor, right: torch.Tensor) -> bool:
-    """Tell whether nothing was written: a copy would raise the buffer's version, which compiled models look at."""
-    if left.layout is not torch.strided or left.is_quantized:
-        return True  # not compared, and not written back
-    both = (torch.view_as_real(left), torch.view_as_real(right)) if left.is_complex() else (left, right)
-    return bool(((both[0] == both[1]) | ((both[0] != both[0]) & (both[1] != both[1]))).all())
+        kept.put_back()
 
 
 def _copied(value: Any) -> Any:

@@ -18,7 +18,7 @@ _ONE: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "Cos": torch.cos, "Tan": torch.tan, "Asin": torch.asin, "Acos": torch.acos, "Atan": torch.atan,
     "Sinh": torch.sinh, "Cosh": torch.cosh, "Softplus": functional.softplus, "Softsign": functional.softsign,
     "Not": torch.logical_not, "IsNaN": torch.isnan, "HardSwish": functional.hardswish, "Mish": functional.mish,
-    "BitwiseNot": torch.bitwise_not,
+    "BitwiseNot": torch.bitwise_not, "Asinh": torch.asinh, "Acosh": torch.acosh, "Atanh": torch.atanh,
 }  # fmt: skip
 _TWO: dict[str, Callable[[torch.Tensor, torch.Tensor], torch.Tensor]] = {
     "Add": torch.add, "Sub": torch.sub, "Mul": torch.mul, "Equal": torch.eq, "Greater": torch.gt, "Less": torch.lt,
@@ -51,6 +51,26 @@ def _div(call: Call) -> torch.Tensor:
 @computes("Mod")
 def _mod(call: Call) -> torch.Tensor:
     return (torch.fmod if call.attribute("fmod", 0) else torch.remainder)(call.tensor(0), call.tensor(1))
+
+
+@computes("BitShift")
+def _bit_shift(call: Call) -> torch.Tensor:
+    value, by, is_left = call.tensor(0), call.tensor(1), call.attribute("direction") == "LEFT"
+    if value.dtype == torch.uint8:
+        return torch.bitwise_left_shift(value, by) if is_left else torch.bitwise_right_shift(value, by)
+    # PyTorch shifts no wider unsigned numbers; the bits of int64 are shifted in their place.
+    if value.dtype == torch.uint64:
+        return _shifted(value.view(torch.int64), by.view(torch.int64), is_left).view(torch.uint64)
+    last = torch.iinfo(value.dtype).max
+    return (_shifted(value.to(torch.int64), by.to(torch.int64), is_left) & last).to(value.dtype)
+
+
+def _shifted(bits: torch.Tensor, by: torch.Tensor, is_left: bool) -> torch.Tensor:
+    """Return the 64 bits of integers shifted by 0 to 63 places; zeros come in on both sides."""
+    if is_left:
+        return torch.bitwise_left_shift(bits, by)
+    signs = torch.bitwise_right_shift(torch.full_like(bits, torch.iinfo(torch.int64).min), by) << 1
+    return torch.bitwise_right_shift(bits, by) & ~signs
 
 
 @computes("Pow")

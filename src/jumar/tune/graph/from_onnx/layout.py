@@ -6,8 +6,11 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from jumar.tune.graph.from_onnx.call import Call, Value, as_tensor, computes
+from jumar.tune.graph.from_onnx.call import Call, Value, as_tensor, computes, dtype_of
 from jumar.tune.model.errors import TuneError
+
+_REDUCTIONS = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
+"""What ONNX calls the reductions of a scatter, and what PyTorch does."""
 
 
 @computes("Shape")
@@ -118,8 +121,7 @@ def _scatter_elements(call: Call) -> torch.Tensor:
     index, kind = _positive(call.tensor(1), source.shape[axis], call.inputs[1]), call.attribute("reduction", "none")
     if kind == "none":
         return torch.scatter(source, axis, index, call.tensor(2))
-    names = {"add": "sum", "mul": "prod", "max": "amax", "min": "amin"}
-    return torch.scatter_reduce(source, axis, index, call.tensor(2), names[kind])
+    return torch.scatter_reduce(source, axis, index, call.tensor(2), _REDUCTIONS[kind])
 
 
 @computes("Squeeze")
@@ -220,9 +222,31 @@ def _one_hot(call: Call) -> torch.Tensor:
 
 @computes("ScatterND")
 def _scatter_nd(call: Call) -> torch.Tensor:
-    if call.attribute("reduction", "none") != "none":
-        raise TuneError(
-            f"{call} reduces what it writes ({call.attribute('reduction')}), which is not converted so far."
-        )
-    places = tuple(call.tensor(1).unbind(-1))
-    return torch.index_put(call.tensor(0), places, call.tensor(2))
+    source, index, updates = (call.tensor(place) for place in range(3))
+    kind = call.attribute("reduction", "none")
+    if kind in {"none", "add"}:
+        return torch.index_put(source, tuple(index.unbind(-1)), updates, accumulate=kind == "add")
+    outer = source.shape[: index.shape[-1]]
+    places = torch.zeros_like(index[..., 0])
+    for axis, size in enumerate(outer):
+        places = places * size + _positive(index[..., axis], size, None)
+    rows = source.reshape(int(np.prod(outer, dtype=np.int64)), -1)
+    values = updates.reshape(-1, rows.shape[1])
+    which = places.reshape(-1, 1).expand(values.shape)
+    return torch.scatter_reduce(rows, 0, which, values, _REDUCTIONS[kind]).reshape(source.shape)
+
+
+@computes("EyeLike")
+def _eye_like(call: Call) -> np.ndarray:
+    source, code = call.tensor(0), call.attribute("dtype")
+    kind = source.dtype if code is None else dtype_of(code)
+    name = str(kind).removeprefix("torch.")
+    if not hasattr(np, name):
+        raise TuneError(f"{call} makes {name}, which is not converted so far.")
+    rows, columns = source.shape
+    return np.eye(rows, columns, int(call.attribute("k", 0)), dtype=np.dtype(name))
+
+
+@computes("NonZero")
+def _non_zero(call: Call) -> np.ndarray:
+    return np.array(np.nonzero(call.known(0)), dtype=np.int64)

@@ -177,3 +177,16 @@ def _place(wanted: _Resizing, at: int, dimension: int, old: int) -> int:
         "round_prefer_ceil": math.floor(exact + 0.5 + _TIE),
     }[wanted.rounding]
     return min(max(rounded, 0), old - 1)
+
+
+@computes("GridSample")
+def _grid_sample(call: Call) -> torch.Tensor:
+    mode = call.attribute("mode", "linear")
+    names = {"linear": "bilinear", "cubic": "bicubic"}
+    source = call.tensor(0)
+    if source.dim() > 5 or (source.dim() == 5 and mode in {"cubic", "bicubic"}):
+        raise TuneError(f"{call} takes {mode} samples of {source.dim() - 2} dimensions, which PyTorch has not.")
+    return functional.grid_sample(
+        source, call.tensor(1), names.get(mode, mode), call.attribute("padding_mode", "zeros"),
+        bool(call.attribute("align_corners", 0)),
+    )  # fmt: skip

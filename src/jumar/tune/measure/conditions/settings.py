@@ -8,8 +8,8 @@
 | TUNING_PARALLEL_NUM | 1 to 64; advice: 2/3 of the cores | 8 |
 | RUN_LOOP | 1 to 2048 calls averaged in one sample | as many as last 0.5 ms |
 | ASCEND_DEVICE_ID | 0 to the number of devices − 1 | 0 |
-| AOE_MODE | 1 (subgraphs) or 2 (operators) | none |
-| REPEAT_TUNE | True or False | False |
+| AOE_MODE | 1 (subgraphs), 2 (operators) or 4 (gradients) | none |
+| REPEAT_TUNE | True or False, in any case; 1 or 0 | False |
 | ASCEND_WORK_PATH, WORK_PATH (aoe.ini) | an existing folder | the working folder |
 
 `jumar.tune.bank.location` reads `TUNE_BANK_PATH` and `ASCEND_CACHE_PATH`. Source: the manual's pages on environment
@@ -44,7 +44,7 @@ from jumar.base.host import usable_cores
 from jumar.base.text import size_text
 from jumar.tune.model.process import expanded
 
-JOB_SUBGRAPHS, JOB_OPERATORS = 1, 2
+JOB_SUBGRAPHS, JOB_OPERATORS, JOB_GRADIENTS = 1, 2, 4
 FEATURES = {"deeper_opat": JOB_OPERATORS, "nonhomo_split": JOB_SUBGRAPHS}
 """Feature to the job it belongs to."""
 LEVELS = ("O1", "O2")
@@ -83,7 +83,7 @@ def read_aoe_config(path: Path, job_type: int) -> AoeConfig:
         found = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}. Name a JSON file.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} must hold JSON; {error}. Mend it.") from error
     _check(path, found)
     config = AoeConfig(
@@ -158,7 +158,7 @@ COMPILERS, COMPILERS_DEFAULT = (1, 32), 8
 TUNERS, TUNERS_DEFAULT = (1, 64), 8
 LOOPS = (1, 2048)
 _TRUE, _FALSE = {"true", "1"}, {"false", "0", ""}
-MODES = {"1": 1, "2": 2}
+MODES = {"1": JOB_SUBGRAPHS, "2": JOB_OPERATORS, "4": JOB_GRADIENTS}
 SHARE_OF_CORES = 0.8
 """Of the cores, at most this much compiles: the manual's bound of TE_PARALLEL_COMPILER."""
 
@@ -202,22 +202,19 @@ class TuneEnvironment:
 
 
 def aoe_mode(environ: Mapping[str, str]) -> int | None:
-    """Return AOE_MODE: 1 (subgraphs), 2 (operators), None when unset. Raises UsageError for anything else."""
+    """Return AOE_MODE: 1 (subgraphs), 2 (operators), 4 (gradients), None when unset. Raises UsageError."""
     text = environ.get("AOE_MODE", "").strip()
     if not text:
         return None
-    if text == "4":
-        raise UsageError(
-            "AOE_MODE=4 (gradient splitting) needs several devices that train together, and one is tuned here. "
-            "Set AOE_MODE to 1 (subgraphs) or 2 (operators)."
-        )
     if text not in MODES:
-        raise UsageError(f'AOE_MODE must be 1 (subgraphs) or 2 (operators); got "{text}". Set one, or unset it.')
+        raise UsageError(
+            f'AOE_MODE must be 1 (subgraphs), 2 (operators) or 4 (gradients); got "{text}". Set one, or unset it.'
+        )
     return MODES[text]
 
 
 def repeat_tune(environ: Mapping[str, str]) -> bool:
-    """Return REPEAT_TUNE, False when unset. Raises UsageError when it is neither True nor False."""
+    """Return REPEAT_TUNE, in any case, False when unset. Raises UsageError when it is neither True nor False."""
     text = environ.get("REPEAT_TUNE", "").strip().lower()
     if text not in _TRUE | _FALSE:
         raise UsageError(f'REPEAT_TUNE must be True or False; got "{environ["REPEAT_TUNE"]}". Unset it or set False.')

@@ -89,6 +89,23 @@ class Judge:
         self._hold(held, outputs)
         return self._judged(outputs, expected, Shaken(self.plain, lambda function: self._run(function, before)[0]))
 
+    def agrees_on_not_finite(self) -> bool:
+        """Tell whether both have NaN, Inf and -Inf at the same places of their outputs; what is finite is not compared.
+
+        They agree where PyTorch raises, as it does for an index that is made of NaN; an engine that raises alone does
+        not agree.
+        """
+        before = [tensor.clone() for tensor in self.tensors]
+        try:
+            default, _ = self._run(self.plain, before)
+        except _IMPOSSIBLE:
+            return True
+        try:
+            outputs, _ = self._run(self.candidate, before)
+        except Exception:  # noqa: BLE001 - an engine may raise anything
+            return False
+        return len(default) == len(outputs) and all(map(_same_not_finite, default, outputs))
+
     def _judged(self, outputs: Sequence[Output], expected: Expected, shaken: Shaken) -> Agreement:
         """Judge outputs, then gradients, then written inputs, and all gradients together."""
         compared = list(zip(outputs, expected.default, expected.reference, strict=True))
@@ -140,6 +157,23 @@ def compare(plain: Function, candidate: Function, tensors: list[torch.Tensor], r
 def outputs_of(outputs: Any) -> list[Output]:
     """Return what a function returned as a list of tensors and Nones."""
     return [outputs] if outputs is None or isinstance(outputs, torch.Tensor) else list(outputs)
+
+
+def _same_not_finite(default: Output, output: Output) -> bool:
+    if default is None or output is None:
+        return default is output
+    if not _has_fractions(default) or default.shape != output.shape:
+        return default.shape == output.shape
+    pairs = zip(_parts(default), _parts(output), strict=True)
+    return all(is_same(_only_not_finite(one), _only_not_finite(other)) for one, other in pairs)
+
+
+def _parts(tensor: torch.Tensor) -> list[torch.Tensor]:
+    return [tensor.real, tensor.imag] if tensor.is_complex() else [tensor]
+
+
+def _only_not_finite(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.where(torch.isfinite(tensor), torch.zeros_like(tensor), tensor)
 
 
 def _poison(outputs: Sequence[Output]) -> None:

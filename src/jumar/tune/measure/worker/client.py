@@ -9,7 +9,6 @@ import json
 import math
 import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +19,9 @@ from types import TracebackType
 from typing import Any
 
 from jumar.base.files import try_lock
+from jumar.base.process import children
 from jumar.tune.measure.worker.messages import Limits, Outcome, Trial, answer_in
+from jumar.tune.measure.worker.surroundings import ROOT, worker_environment
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.process import temporary_folder
 from jumar.tune.providers import import_path
@@ -201,22 +202,18 @@ class Worker:
         end_process(process)
 
     def _start(self) -> None:
-        environment = {name: value for name, value in os.environ.items() if name not in _PLANS}
-        # The same as here: looking for one, a process in the root would not find a working folder that has to do.
-        environment["TMPDIR"] = str(temporary_folder())
+        environment = {name: value for name, value in worker_environment().items() if name not in _PLANS}
         # NumPy's BLAS would start threads at import, before the forks; no measured operator uses it.
         environment["OPENBLAS_NUM_THREADS"] = "1"
-        # By path and from the root, so that no file of the user's folder is imported in a library's place.
-        environment["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in sys.path)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "jumar.tune.measure.worker.nursery"],
+            children.command(module="jumar.tune.measure.worker.nursery"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
             encoding="utf-8",
             env=environment,
-            cwd=Path(sys.executable).anchor,
+            cwd=ROOT,
             start_new_session=True,  # Ctrl-C is the tuner's to handle
         )
         answer = self._ask(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -140,16 +140,20 @@ class Outcome:
     worst_error: float | None = None
     """Greatest error of the candidate's outputs, relative to the reference's greatest value."""
     allowed_error: float | None = None
+    differs_on: Sequence[str] = ()
+    """Kinds of numbers (`NaN`, `Inf`) that make the candidate's outputs differ from PyTorch's in where they are not
+    finite, when they are among the inputs. Engines drop a NaN; it is no disagreement, and it is told."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Outcome:
         """Rebuild an outcome from `to_json`."""
         gain = data.get("gain")
-        return cls(**{**data, "gain": None if gain is None else Gain.from_json(gain)})
+        differs_on = tuple(map(str, data.get("differs_on", ())))
+        return cls(**{**data, "gain": None if gain is None else Gain.from_json(gain), "differs_on": differs_on})
 
     def to_json(self) -> dict[str, Json]:
         """Return the outcome as JSON values."""
-        return {
+        known: dict[str, Json] = {
             "status": self.status,
             "detail": self.detail,
             "is_refusal": self.is_refusal,
@@ -158,6 +162,7 @@ class Outcome:
             "worst_error": self.worst_error,
             "allowed_error": self.allowed_error,
         }
+        return known | ({"differs_on": list(self.differs_on)} if self.differs_on else {})
 
 
 def answer_in(line: str) -> dict[str, Any] | None:

@@ -20,7 +20,16 @@ from jumar.base.findings import Json
 from jumar.tune.engines.base import Site
 from jumar.tune.graph import Graph
 from jumar.tune.graph.graph import Work
-from jumar.tune.graph.inputs import REAL_SEED, Values, make_constants, make_inputs, refill, repeated
+from jumar.tune.graph.inputs import (
+    NOT_FINITE,
+    REAL_SEED,
+    Values,
+    make_constants,
+    make_inputs,
+    put_not_finite,
+    refill,
+    repeated,
+)
 from jumar.tune.graph.operators import draws, function_of
 from jumar.tune.measure.worker.agreement import Judge, outputs_of
 from jumar.tune.measure.worker.devices import Busy, Cpu
@@ -83,6 +92,13 @@ class Case:
         """Give the inputs other values; None: the first ones, which are the real ones where there are some."""
         self._seed = self._first_seed if seed is None else seed
         refill(self.tensors, self.work, self._seed, self._values)
+
+    def spoil(self, kind: str) -> bool:
+        """Put `NaN`, or `Inf` and -Inf, among the inputs' floating-point numbers; tell whether there were any."""
+        floating = [one for one in self.tensors if one.is_floating_point() and one.numel()]
+        for tensor in floating:
+            put_not_finite(tensor, kind)
+        return bool(floating)
 
     def calling(self, function: Function) -> Callable[[], Any]:
         """Return a call of `function` on the inputs, to be measured again and again."""
@@ -255,6 +271,7 @@ def _run(
         status="measured",
         phase="measure",
         gain=gain,
+        differs_on=_differs_on(case, judge, trial.seed + 1),
         worst_error=max(agreement.worst_error, after.worst_error),
         allowed_error=agreement.allowed_error,
     )
@@ -288,6 +305,16 @@ def _agrees(trial: Trial, case: Case, judge: Judge) -> Agreement:
         agreement = worst([agreement, judge.compare()])
     case.fill()
     return agreement
+
+
+def _differs_on(case: Case, judge: Judge, seed: int) -> tuple[str, ...]:
+    """Return on which numbers that are not finite the candidate's outputs are others than PyTorch's."""
+    found = []
+    for kind in NOT_FINITE if not case.draws else ():
+        case.fill(seed)
+        if case.spoil(kind) and not judge.agrees_on_not_finite():
+            found.append(kind)
+    return tuple(found)
 
 
 def _disagrees(agreement: Agreement, when: str = "") -> Outcome:

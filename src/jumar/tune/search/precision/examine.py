@@ -3,7 +3,7 @@
     python -m jumar.tune.search.precision.examine
 
 reads one JSON object a line on stdin and answers each with one on stdout. The first says what is examined
-(`{"graph", "data", "num_threads", "metric", "seeds", "memory_bytes"}`) and is answered by `{}`; then
+(`{"graph", "data", "num_threads", "metric", "folder", "seeds", "memory_bytes"}`) and is answered by `{}`; then
 
     {"ask": "extremes"}                    {"values": [[value, least, greatest], ...]}
     {"ask": "ranges", "values": [...]}     {"values": [[value, low, high], ...]}
@@ -153,6 +153,7 @@ def main() -> int:
                 if examination is None:
                     torch.set_num_threads(request["num_threads"])
                     limit_memory(allowed_bytes(request))
+                    os.chdir(request["folder"])  # the user's; all that is imported besides the metric is there by now
                     examination = Examination(request)
                     answer: Answer = {}
                 else:

@@ -7,17 +7,17 @@ import math
 import os
 import select
 import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from jumar.base.process import children
 from jumar.tune.graph import Graph, Reference
 from jumar.tune.measure.worker.client import end_process
 from jumar.tune.measure.worker.messages import Limits, answer_in
+from jumar.tune.measure.worker.surroundings import ROOT, worker_environment
 from jumar.tune.model.errors import TuneError
 from jumar.tune.plan import Plan
 from jumar.tune.plan.lowering.lowering import Lowering, Range
@@ -86,7 +86,7 @@ class Examiner:
     ) -> None:
         self._hello: Mapping[str, Any] = {
             "graph": graph.to_json(), "data": data, "num_threads": num_threads, "metric": metric_from_anywhere(metric),
-            "memory_bytes": limits.memory_bytes,
+            "memory_bytes": limits.memory_bytes, "folder": str(Path.cwd()),
         }  # fmt: skip
         self._time_s = limits.time_s
         self._process: subprocess.Popen[bytes] | None = None
@@ -128,14 +128,10 @@ class Examiner:
         return self._exchange(request)
 
     def _start(self) -> None:
-        environment = dict(os.environ)
-        # By path and from the root, so that no file of the user's folder is imported in a library's place; the
-        # user's folder is on the path for the metric.
-        environment["PYTHONPATH"] = os.pathsep.join(str(Path(entry).absolute()) for entry in [*sys.path, ""])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "jumar.tune.search.precision.examine"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment,
-            cwd=tempfile.gettempdir(), start_new_session=True,  # Ctrl-C is the tuner's to handle
+            children.command(module="jumar.tune.search.precision.examine"),
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=worker_environment(),
+            cwd=ROOT, start_new_session=True,  # Ctrl-C is the tuner's to handle
         )  # fmt: skip
 
     def _exchange(self, message: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from jumar.tune.bank.entry import Entry, stack_of
+from jumar.tune.bank.entry import Entry, stack_of, warning_of
 from jumar.tune.bank.neighbours import Neighbour
 from jumar.tune.bank.presence import missing, within
 from jumar.tune.bank.store import Bank
@@ -187,6 +187,7 @@ class _Job:
             self._keep(self._entry())
             return
         outcome.action, outcome.plan, outcome.gain = change, plan, gain
+        outcome.notes += filter(None, [warning_of(outcome.tried(), plan.policy())])
 
     def _settle(self, entry: Entry | None) -> None:
         """Note what has been tried by now, beside a plan that stays, so that it is not tried again for nothing."""
@@ -212,6 +213,7 @@ class _Job:
     def _reserve(self, plan: Plan, entry: Entry) -> None:
         """Say that the bank's plan stays, with the measurement that had let it in and what that was against."""
         self._outcome.action, self._outcome.plan, self._outcome.gain = "reserved", plan, entry.gain
+        self._outcome.notes += filter(None, [warning_of(entry.tried, entry.policy)])
         self._outcome.baseline = next((Plan.of(one.policy) for one in entry.replaced()), None)
 
     def _usable(self, entry: Entry | None) -> Plan | None:

@@ -64,7 +64,7 @@ def _descriptions(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     for path in sorted(folder.glob("*.json")):
         try:
             found = json.loads(path.read_bytes())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             continue
         if isinstance(found, dict) and isinstance(found.get("format_version"), int) and "operator" in found:
             yield path, found

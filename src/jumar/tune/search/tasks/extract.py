@@ -258,7 +258,7 @@ def read_selection(path: Path) -> Selection:
         found = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}. It must be a file that holds {form}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} must hold JSON, {form}; {error}.") from error
     lists = {key: found.get(key, []) for key in KEYS} if isinstance(found, dict) else {}
     fine = all(isinstance(items, list) and all(isinstance(item, str) for item in items) for items in lists.values())

@@ -71,14 +71,18 @@ class Source:
     """Whether it is a model, not what a program did."""
 
 
-def model_source(where: str, *, folder: Path, input_shape: str = "", selection: Selection | None = None) -> Source:
+def model_source(
+    where: str, *, folder: Path, input_shape: str = "", selection: Selection | None = None, limit_s: float | None = None
+) -> Source:
     """Return the graphs, and the operators, of a model: an `.onnx` or `.pt2` file, or `module:callable`.
 
-    The graphs' weights are written to `folder`. Raises JumarError as `load_graphs` does.
+    The model runs in a process of its own, for at most `limit_s` (None: as long as it takes). The graphs' weights are
+    written to `folder`. Raises JumarError as `captured_apart` does.
     """
-    from jumar.tune.graph.capture.source import load_graphs
+    from jumar.tune.graph.capture.apart import captured_apart
 
-    return graphs_source(where, load_graphs(where, folder=folder, input_shape=input_shape), selection=selection)
+    graphs = captured_apart(where, folder=folder, input_shape=input_shape, limit_s=limit_s)
+    return graphs_source(where, graphs, selection=selection)
 
 
 def graphs_source(

@@ -17,6 +17,9 @@ from jumar.convert.rules.similar.replacing.unused_imports import removals
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.syntax.source import Reference, Source
 
+SINCE = {"torch.nn.RMSNorm": 4, "torch.nn.attention.bias.causal_lower_right": 3}
+"""What came with a later release of PyTorch 2 than the first one that torch_npu has: its minor number."""
+
 Finder = Callable[[Context], Iterator["Replaced"]]
 
 
@@ -31,8 +34,13 @@ class Replaced:
 def named(
     context: Context, rule: Rule, reference: Reference, name: str, edits: Sequence[Replacement], caveat: str
 ) -> Replaced:
-    """Return the replacement of a reference by `name`, with the edits of its arguments and a caveat."""
+    """Return the replacement of a reference by `name`, with the edits of its arguments and a caveat.
+
+    A reference is left where the release that the conversion is for does not have the name.
+    """
     source = context.source
+    if not is_there(context, name):
+        return left(context, rule, reference, f"torch {context.options.release} has no {name}")
     text, requires = spelled(source, reference.node, name)
     return Replaced(
         reference=reference,
@@ -48,6 +56,11 @@ def named(
             evidence={"similar": name, "caveat": caveat},
         ),
     )
+
+
+def is_there(context: Context, name: str) -> bool:
+    """Tell whether the PyTorch of the chosen release has a name that rules of this group write."""
+    return int(context.options.release.split(".")[1]) >= SINCE.get(name, 0)
 
 
 def left(context: Context, rule: Rule, reference: Reference, reason: str) -> Replaced:

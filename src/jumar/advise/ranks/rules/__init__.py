@@ -1,0 +1,1 @@
+"""One rule about several ranks a file."""

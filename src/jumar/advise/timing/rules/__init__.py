@@ -1,0 +1,1 @@
+"""One rule about a timeline a file."""

@@ -1,0 +1,94 @@
+"""JM421 waiting-for-data.
+
+## What it does
+Adds up the time in which the program waits for its next batch (or makes it, without workers), the parts in which
+the device calculates left out, and says how long a step would be if loading were free. Where the profile has the
+depth of the loader's queue and the times inside the workers, it names the stage that is slow.
+
+## Why it matters
+No step can be faster than its data. The device is idle meanwhile, however fast it is.
+
+## Example
+```python
+loader = DataLoader(dataset, batch_size=256)
+```
+
+## Use instead
+```python
+loader = DataLoader(dataset, batch_size=256, num_workers=8, pin_memory=True, persistent_workers=True)
+```
+Decode and resize once beforehand; use a library with faster kernels (Pillow-SIMD, OpenCV) for the slow stage.
+
+## Fix safety
+No edit is made.
+
+## References
+The vendor's tuning guides: a long gap between iterations comes from data.
+"""
+
+from __future__ import annotations
+
+import statistics
+
+from jumar.advise.bottlenecks.tally import percent_text
+from jumar.advise.checks import Outcomes, not_checked
+from jumar.advise.timing.profile import Profile
+from jumar.base.findings import Location, Severity
+from jumar.base.rules import Rule
+from jumar.timeline.model.events import Kind
+from jumar.timeline.spans import Spans
+
+RULE = Rule(
+    code="JM421",
+    name="waiting-for-data",
+    summary="Steps wait for their data.",
+    severity=Severity.ADVICE,
+    doc=__doc__,
+)
+
+
+def find(profile: Profile) -> Outcomes:
+    """Yield one finding when waiting for data fills a share of the steps."""
+    if not profile.has(Kind.DATA):
+        yield not_checked(RULE, "the timeline has no event of a data loader; a loop without DataLoader leaves none.")
+        return
+    waits = profile.spans(profile.timeline.of(Kind.DATA)) - _device_works(profile)
+    share = profile.share(waits)
+    waited, step = profile.per_step_ms(waits.total_ns), profile.per_step_ms(profile.time.total_ns)
+    if share < profile.thresholds.of("JM421", "share") or waited < profile.thresholds.of("JM421", "least_ms"):
+        return
+    depth = _median_depth(profile)
+    finding = RULE.finding(
+        f"{waited:,.1f} ms of each step wait for data, {percent_text(share)} of it; if loading were free, a step would "
+        f"take {step - waited:,.1f} ms instead of {step:,.1f}.",
+        where=Location(step=profile.judged[0].number),
+        evidence={
+            "waits_ms_per_step": round(waited, 3),
+            "step_ms": round(step, 3),
+            "step_ms_with_free_loading": round(step - waited, 3),
+            **({"median_queue_depth": depth} if depth is not None else {}),
+        },
+        why="The device does nothing meanwhile: a faster one does not shorten this.",
+        action=_action(depth),
+        severity=None if share >= profile.thresholds.of("JM421", "advice_share") else Severity.INFO,
+    )
+    yield profile.priced(finding, waits)
+
+
+def _device_works(profile: Profile) -> Spans:
+    return profile.spans(profile.timeline.of(Kind.KERNEL, Kind.COLLECTIVE) & profile.timeline.on("device"))
+
+
+def _median_depth(profile: Profile) -> float | None:
+    depths = [value for one in profile.timeline.counters if "queue" in one.name for value in one.values.tolist()]
+    return statistics.median(depths) if depths else None
+
+
+def _action(depth: float | None) -> str:
+    if depth is None:
+        return (
+            "Load in worker processes (`num_workers`, `persistent_workers`, `pin_memory`), or prepare data beforehand."
+        )
+    if depth < 1:
+        return "The queue is empty: more `num_workers`, or cheaper work for each sample."
+    return "The queue is not empty: the wait is a copy or the collation in the main process (`pin_memory`)."

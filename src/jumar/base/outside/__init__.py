@@ -1,0 +1,1 @@
+"""What others wrote and Jumar unpacks."""

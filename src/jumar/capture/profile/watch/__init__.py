@@ -1,0 +1,1 @@
+"""What beside the profiler is noted of a run: pauses, compiles, the host, where its steps end."""

@@ -1,0 +1,1 @@
+"""Traces in Chrome's JSON format, read in a stream."""

@@ -1,0 +1,1 @@
+"""The events of one rank, and where they come from."""

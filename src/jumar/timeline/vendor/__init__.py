@@ -1,0 +1,1 @@
+"""What the profilers of CANN, torch_npu and MindSpore write: tables, traces, databases, and how their figures agree."""

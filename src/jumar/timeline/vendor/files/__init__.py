@@ -1,0 +1,1 @@
+"""One kind of file a module: the folder of a rank holds some of them."""
