@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 ERROR_ENVIRONMENT = "JUMAR_LAUNCH_ERROR"
 EXIT_REFUSED = 2
+_LAST_WORKS_S = 0.05
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -50,7 +52,18 @@ def main(words: Sequence[str] | None = None) -> int:
         if report:
             Path(report).write_text(json.dumps({"error": type(error).__name__, "message": str(error)}), "utf-8")
         return EXIT_REFUSED
+    _let_go()
     return end.exit_code
+
+
+def _let_go() -> None:
+    """Give the threads of Gloo a moment to let go of their tensors.
+
+    Such a thread needs Python's lock for it. Where Python ends before, PyTorch (seen in 2.13, in 11 of 80 runs of two
+    ranks) aborts the process with "terminate called without an active exception".
+    """
+    if "torch.distributed.distributed_c10d" in sys.modules and "RANK" in os.environ:
+        time.sleep(_LAST_WORKS_S)
 
 
 def _become(program: Program, plan: RecordPlan | None) -> NoReturn:

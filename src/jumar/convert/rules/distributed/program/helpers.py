@@ -44,6 +44,7 @@ def stop_ranks(result=None):
     """Leave the processes of this training at its end; passes on what the training returned."""
     if torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
+        time.sleep(0.1)  # threads of Gloo that still hold a tensor need Python to let go of it
     return result
 '''
 
@@ -219,7 +220,7 @@ def any_rank(condition):
 
 HELPERS: dict[str, Helper] = {
     "start_ranks": Helper(_START, ("logging", "sys")),
-    "stop_ranks": Helper(_STOP),
+    "stop_ranks": Helper(_STOP, ("time",)),
     "seed_of_rank0": Helper(_SEED),
     "training_loader": Helper(_LOADER, ("torch.utils.data.distributed",), ("seed_of_rank0",)),
     "parallel_model": Helper(_MODEL, ("torch.nn.parallel",)),
