@@ -28,6 +28,7 @@ from jumar.show.blocks.page import (
     Verdict,
 )
 from jumar.show.blocks.pictures import Counts, Excerpt, Histogram, Outline, OutlineEntry, Question, Questions, Raster
+from jumar.show.blocks.profiles import Dot, Flame, FlameNode, Roofline, StackedBars, Trace
 
 VOID = {"meta", "input", "br", "link", "img"}
 FOREIGN_VOID = {"path", "circle"}
@@ -226,6 +227,18 @@ def full_page(findings: list[Finding]) -> Page:
                     ),
                     Questions(questions=(Question(question="Same seeds?", answer="Yes.", mark="fine", decisive=True),)),
                     Excerpt(path="train.py", first_line=9, lines=("a = 1", "b = a"), marked=(10,)),
+                    Trace(title="What ran when", header={"count": 0, "rows": [], "steps": []}, payload="eJwDAAAAAAE="),
+                    Flame(
+                        title="Call paths",
+                        nodes=(FlameNode(parent=-1, name="aten::mm", host_ms=1.5, device_ms=0.0, calls=2.0),),
+                    ),
+                    StackedBars(title="Parts", unit="ms", parts=("host", "wait"), bars=(("step 1", (1.0, 2.0)),)),
+                    Roofline(
+                        title="Roofs",
+                        roofs=(("float16", 1e12),),
+                        bandwidth=1e11,
+                        dots=(Dot(name="aten::mm 2×2×2", intensity=4.0, achieved=1e10),),
+                    ),
                 ),
                 collapsed=True,
             ),

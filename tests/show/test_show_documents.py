@@ -31,8 +31,10 @@ from jumar.show.blocks.page import (
     Verdict,
 )
 from jumar.show.blocks.pictures import Counts, Histogram, Outline, OutlineEntry, Question, Questions
+from jumar.show.blocks.profiles import PROFILE_KINDS, Dot, Flame, FlameNode, Roofline
 
-CLASSES = {kind: block for block, kind in BLOCK_KINDS.items()}
+KINDS = BLOCK_KINDS | PROFILE_KINDS
+CLASSES = {kind: block for block, kind in KINDS.items()}
 
 
 def block_from_json(data: dict[str, Any]) -> Block:
@@ -50,6 +52,10 @@ def block_from_json(data: dict[str, Any]) -> Block:
             fields_["entries"] = [OutlineEntry(**entry) for entry in fields_["entries"]]
         case block if block is Histogram:
             fields_["series"] = [Counts(**one) for one in fields_["series"]]
+        case block if block is Flame:
+            fields_["nodes"] = [FlameNode(**one) for one in fields_["nodes"]]
+        case block if block is Roofline:
+            fields_["dots"] = [Dot(**one) for one in fields_["dots"]]
         case block if block is Questions:
             fields_["questions"] = [Question(**one) for one in fields_["questions"]]
         case block:
@@ -84,7 +90,7 @@ def test_a_page_in_json_is_strict_and_nothing_of_the_page_is_lost(full_page: Pag
 def test_every_block_of_the_full_page_has_its_kind(full_page: Page) -> None:
     document = page_json(full_page)
     kinds = {block["kind"] for section in document["sections"] for block in section["blocks"]}
-    assert kinds == set(BLOCK_KINDS.values())
+    assert kinds == set(KINDS.values())
 
 
 def test_no_field_of_a_page_is_left_out(full_page: Page) -> None:

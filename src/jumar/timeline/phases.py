@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from jumar.timeline.model import nesting
 from jumar.timeline.model.events import Integers, Kind, Timeline
+from jumar.timeline.model.joins import launches
 from jumar.timeline.spans import Spans
 
 BACKWARD_NODE = "autograd::engine::evaluate_function"
@@ -183,15 +184,8 @@ def _calculating(timeline: Timeline, operators: Mask, collectives: Mask) -> Span
 
 def _launch_times(timeline: Timeline, on_device: Mask) -> Integers:
     """Return for each event of a device when the host launched it; -1 for others and where no link tells."""
-    events = timeline.events
+    events, pairs = timeline.events, launches(timeline)
+    pairs = pairs[on_device[pairs[:, 1]]]
     found = np.full(len(events), -1, np.int64)
-    launches = np.flatnonzero(~on_device & (events.link != 0))
-    rows = np.flatnonzero(on_device & (events.link != 0))
-    if not len(launches) or not len(rows):
-        return found
-    launches = launches[np.argsort(events.link[launches], kind="stable")]
-    links = events.link[launches]
-    place = np.searchsorted(links, events.link[rows], "left")
-    matched = np.append(links, 0)[place] == events.link[rows]
-    found[rows[matched]] = events.start_ns[launches[place[matched]]]
+    found[pairs[:, 1]] = events.start_ns[pairs[:, 0]]
     return found

@@ -65,6 +65,15 @@ def one_source(place: Source | Path | str, rank: int | None = None) -> Source:
     return found[0]
 
 
+def source_at(path: Path, rank: int) -> Source:
+    """Return the source whose files stand at exactly this path, that of a rank where several do.
+
+    Raises InputError where there is none.
+    """
+    found = [source for source in find_sources(path) if source.path == path] or [one_source(path, rank)]
+    return next((source for source in found if source.rank == rank), found[0])
+
+
 def read_timeline(
     source: Source | Path | str, rank: int | None = None, on_progress: OnProgress | None = None
 ) -> Timeline:

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jumar.timeline.model.events import Integers, Kind, Timeline
+from jumar.timeline.model.joins import launches
 from jumar.timeline.spans import Spans
 
 Numbers = npt.NDArray[np.float64]
@@ -126,13 +127,7 @@ def _waits(timeline: Timeline, start_ns: int, end_ns: int) -> Integers:
 
 def _launches(timeline: Timeline, kernels: Integers) -> Integers:
     """Return when the host launched each kernel; its own begin where that is not known."""
-    events = timeline.events
-    calls = np.flatnonzero(timeline.on("host") & (events.link != 0))
-    calls = calls[np.argsort(events.link[calls], kind="stable")]
-    links = events.link[calls]
-    place = np.searchsorted(links, events.link[kernels])
-    known = (events.link[kernels] != 0) & (place < len(links))
-    known &= links[np.minimum(place, max(len(links) - 1, 0))] == events.link[kernels] if len(links) else False
-    found = events.start_ns[kernels].copy()
-    found[known] = np.minimum(events.start_ns[calls[place[known]]], found[known])
-    return found
+    starts, pairs = timeline.events.start_ns, launches(timeline)
+    found = starts.copy()
+    found[pairs[:, 1]] = np.minimum(starts[pairs[:, 0]], found[pairs[:, 1]])
+    return np.asarray(found[kernels], np.int64)

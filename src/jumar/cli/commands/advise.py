@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +13,10 @@ from jumar.base.errors import UsageError
 from jumar.cli.answer import print_answer, print_document, write_page
 from jumar.cli.main import Command
 from jumar.cli.options import exit_code, force_option, json_option, report_option
+
+if TYPE_CHECKING:
+    from jumar.advise.bottlenecks import Advice
+    from jumar.show.blocks.page import Section
 
 
 class _FailOn(click.ParamType[str]):
@@ -55,6 +61,13 @@ class _FailOn(click.ParamType[str]):
     help="Replay a profile with loader:free, operator:NAME:x0.5, optimizer:fused, amp or gpus:16.",
 )
 @report_option
+@click.option(
+    "--perfetto",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="FILE",
+    help="Write all events of all ranks for ui.perfetto.dev (.json or .json.gz).",
+)
 @force_option
 @click.option(
     "--fail-on",
@@ -74,6 +87,7 @@ def command(
     against: Path | None,
     what_if: tuple[str, ...],
     report: Path | None,
+    perfetto: Path | None,
     force: bool,
     fail_on: str,
     as_json: bool,
@@ -104,8 +118,10 @@ def command(
             thresholds=thresholds,
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
         )
-    page = advise_page(advice, others)
-    write_page(report, page, force=force)
+    if perfetto is not None:
+        _write_trace(source, rank, perfetto, force=force)
+    if report is not None:
+        write_page(report, advise_page(advice, others, _pictures(advice, soc)), force=force)
     findings = [finding for one in (advice, *others) for finding in one.findings]
     if as_json:
         if others:
@@ -113,8 +129,38 @@ def command(
         else:
             print_answer(advice)
     else:
-        print_page(page, more="`--json` prints all of it, `--report FILE.html` shows it.")
+        more = "`--json` prints all of it, `--report FILE.html` shows it."
+        print_page(advise_page(advice, others), more=more)
     return exit_code(findings, fail_on)
+
+
+def _pictures(advice: Advice, soc: str | None) -> Sequence[Section]:
+    """Return the pictures of the slowest rank's timeline; none of a recording, which has no timeline."""
+    if not advice.parts:
+        return ()
+    from jumar.show import progress
+    from jumar.show.pages.profile import profile_sections
+    from jumar.timeline.reading import read_timeline, source_at
+
+    with progress() as bars:
+        bars.add_task("Draw the timeline", total=None)
+        return profile_sections(read_timeline(source_at(Path(advice.recording), advice.rank)), soc)
+
+
+def _write_trace(source: Path, rank: int | None, path: Path, *, force: bool) -> None:
+    """Write every rank's events as one trace."""
+    from jumar.base.files import check_output, explained
+    from jumar.recording.documents import is_recording
+    from jumar.timeline.chrome.write import write_trace
+    from jumar.timeline.reading import find_sources, read_timeline
+
+    if is_recording(source):
+        raise UsageError("--perfetto needs a profiler's files; a recording has no timeline (use `jumar profile`).")
+    check_output(path, force)
+    ranks = [one for one in find_sources(source) if rank is None or one.rank in (rank, None)]
+    with explained(path):
+        number = write_trace(path, (read_timeline(one) for one in ranks))
+    click.echo(f"Wrote {path}: {number:,} events. Open it at ui.perfetto.dev.", err=True)
 
 
 def _compare(

@@ -52,7 +52,17 @@ BLOCK_KINDS: dict[type[Any], str] = {
     Questions: "questions",
     Excerpt: "excerpt",
 }
-"""A block's class to its `kind` in JSON."""
+"""A block's class to its `kind` in JSON, but for the blocks of a profile's page."""
+
+
+def kind_of(block: Block) -> str:
+    """Return the `kind` of a block in JSON. Raises KeyError for what is no block."""
+    found = BLOCK_KINDS.get(type(block))
+    if found is None:  # most commands never load these
+        from jumar.show.blocks.profiles import PROFILE_KINDS
+
+        found = PROFILE_KINDS[type(block)]
+    return found
 
 
 def findings_document(findings: Iterable[Finding], **extra: Any) -> dict[str, Any]:
@@ -129,4 +139,4 @@ def _section(section: Section) -> dict[str, Any]:
 
 
 def _block(block: Block) -> dict[str, Any]:
-    return {"kind": BLOCK_KINDS[type(block)], **plain(block)}
+    return {"kind": kind_of(block), **plain(block)}

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from jumar.base.findings import Finding
 from jumar.base.text.digits import Cell
 from jumar.show.blocks.pictures import Excerpt, Histogram, Outline, Questions, Raster
+
+if TYPE_CHECKING:
+    from jumar.show.blocks.profiles import Flame, Roofline, StackedBars, Trace
 
 Status = Literal["fine", "attention", "failed"]
 STATUS_WORDS: dict[Status, str] = {"fine": "Fine", "attention": "Needs attention", "failed": "Failed"}
@@ -165,21 +168,9 @@ class Heat:
     log_scale: bool = True
 
 
-Block = (
-    Table
-    | LineChart
-    | BarChart
-    | FindingList
-    | Text
-    | Listing
-    | Diff
-    | KeyValues
-    | Heat
-    | Outline
-    | Histogram
-    | Raster
-    | Questions
-    | Excerpt
+Block: TypeAlias = (
+    "Table | LineChart | BarChart | FindingList | Text | Listing | Diff | KeyValues | Heat | Outline | Histogram | "
+    "Raster | Questions | Excerpt | Trace | Flame | StackedBars | Roofline"
 )
 
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from jumar import __version__
 from jumar.base.text.digits import cell_text
-from jumar.show.blocks.documents import BLOCK_KINDS
+from jumar.show.blocks.documents import kind_of
 from jumar.show.blocks.page import (
     STATUS_WORDS,
     BarChart,
@@ -87,14 +87,15 @@ def render_html(page: Page) -> str:
     """
     environment = _environment()
     numbers = count(1)
+    css, js = _sources(environment, page)
     text = environment.get_template("page.html").render(
         page=page,
         policy=POLICY,
         version=__version__,
         status_word=STATUS_WORDS[page.verdict.status],
         sections=[_section(index, section, numbers) for index, section in enumerate(page.sections, start=1)],
-        css=_source(environment, "page.css"),
-        js=_source(environment, "page.js"),
+        css=css,
+        js=js,
     )
     return text.strip().encode("utf-8", "backslashreplace").decode("utf-8") + "\n"
 
@@ -110,6 +111,19 @@ def _environment() -> Environment:
     )
     environment.filters |= {"spans": spans, "cell": cell_text, "count": "{:,}".format, "script_json": _script_json}
     return environment
+
+
+def _sources(environment: Environment, page: Page) -> tuple[Markup, Markup]:
+    """Return the style sheets and the scripts that the page's blocks need."""
+    kinds = {type(block) for section in page.sections for block in section.blocks} - _VIEWS.keys()
+    sheets, scripts = ["page.css"], ["page.js"]
+    if kinds:
+        from jumar.show.html import profiles
+
+        sheets.append(profiles.SHEET)
+        scripts += [name for kind, name in profiles.SCRIPTS.items() if kind in kinds]
+    css, js = (Markup("\n").join(_source(environment, name) for name in names) for names in (sheets, scripts))
+    return css, js
 
 
 def _source(environment: Environment, name: str) -> Markup:
@@ -132,5 +146,10 @@ def _section(index: int, section: Section, numbers: count[int]) -> _SectionView:
 
 def _view(block: Block, number: int) -> tuple[str, Any]:
     """Return the kind of `block`, which names its macro, and what the macro lays out."""
-    kind = BLOCK_KINDS[type(block)]
-    return kind, _VIEWS[type(block)](block, f"{kind}-{number}")
+    kind = kind_of(block)
+    prepare = _VIEWS.get(type(block))
+    if prepare is None:  # of a profile's page: other commands do not load these
+        from jumar.show.html.profiles import VIEWS
+
+        prepare = VIEWS[type(block)]
+    return kind, prepare(block, f"{kind}-{number}")

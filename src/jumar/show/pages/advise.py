@@ -24,6 +24,7 @@ from jumar.show.blocks.page import (
     Text,
     Verdict,
 )
+from jumar.show.pages.profile.parts import rank_bars, step_bars
 
 MAX_ACTIONS = 4
 MAX_OPERATORS = 200
@@ -41,8 +42,8 @@ ABOUT_PROFILES = (
 )
 
 
-def advise_page(advice: Advice, others: Sequence[Advice] = ()) -> Page:
-    """Return the page for `advice`, with a table of `others`, the other ranks.
+def advise_page(advice: Advice, others: Sequence[Advice] = (), pictures: Sequence[Section] = ()) -> Page:
+    """Return the page for `advice`, with a table of `others`, the other ranks, and `pictures` of its timeline.
 
     Sections without content are left out, what was not checked never is.
     """
@@ -51,6 +52,7 @@ def advise_page(advice: Advice, others: Sequence[Advice] = ()) -> Page:
         _bottlenecks(bottlenecks),
         _not_checked(advice),
         _parts(advice),
+        *pictures,
         _ranks([advice, *others]),
         _operators(advice),
         _steps(advice),
@@ -149,7 +151,9 @@ def _parts(advice: Advice) -> Section | None:
             )
     rows.sort(key=lambda row: -float(row[1] or 0))
     text = "Each moment of a step belongs to one part. Medians are over the steps after the first."
-    return Section(title="Where a step's time goes", blocks=[Table(columns=columns, rows=rows), Text(text=text)])
+    bars = step_bars(advice)
+    table = Table(columns=columns, rows=rows)
+    return Section(title="Where a step's time goes", blocks=[table, Text(text=text), *([bars] if bars else [])])
 
 
 def _ranks(all_ranks: Sequence[Advice]) -> Section | None:
@@ -167,7 +171,8 @@ def _ranks(all_ranks: Sequence[Advice]) -> Section | None:
         first = next((finding for finding in one.findings if finding.severity > Severity.INFO), None)
         told = f"{first.code} {first.message}" if first is not None else ""
         rows.append([one.rank, round(statistics.median(spans), 2) if spans else None, one.num_steps, told])
-    return Section(title="Ranks", blocks=[Table(columns=columns, rows=rows)])
+    bars = rank_bars(all_ranks)
+    return Section(title="Ranks", blocks=[Table(columns=columns, rows=rows), *([bars] if bars else [])])
 
 
 def _operators(advice: Advice) -> Section | None:
@@ -259,7 +264,8 @@ def _steps(advice: Advice) -> Section | None:
     title = "The parts of each step" if advice.parts else "Host time of the operators by phase"
     chart = LineChart(title=title, x_label="step", y_label="ms", series=lines)
     blocks: list[Block] = [Table(columns=columns, rows=rows, title=title)]
-    return Section(title="Steps", blocks=[chart, *blocks] if len(numbers) > 2 else blocks, collapsed=True)
+    drawn = len(numbers) > 2 and not advice.parts  # a profile's parts are stacked bars already
+    return Section(title="Steps", blocks=[chart, *blocks] if drawn else blocks, collapsed=True)
 
 
 def _about(advice: Advice) -> Section:

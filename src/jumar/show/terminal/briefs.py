@@ -10,6 +10,7 @@ from rich.text import Text
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted, listing
 from jumar.base.text.digits import cell_text, number_text
+from jumar.show.blocks.documents import kind_of
 from jumar.show.blocks.page import BarChart, Block, Diff, FindingList, Heat, KeyValues, LineChart, Listing, Table
 from jumar.show.blocks.page import Text as TextBlock
 from jumar.show.blocks.pictures import Excerpt, Histogram, Outline, Questions, Raster
@@ -32,7 +33,8 @@ def brief(block: Block, sheet: Sheet, most: int) -> list[Text]:
 
     Raises KeyError for a block that is none of the page model's.
     """
-    return _BRIEFS[type(block)](block, sheet, most)
+    found = _BRIEFS.get(type(block))
+    return found(block, sheet, most) if found else _drawn(sheet, block, kind_of(block))
 
 
 def counts_line(findings: Sequence[Finding]) -> str:
@@ -178,6 +180,11 @@ _BRIEFS: dict[type[Any], Callable[[Any, Sheet, int], list[Text]]] = {
     Questions: _questions,
     Excerpt: _excerpt,
 }
+
+
+def _drawn(sheet: Sheet, block: Any, kind: str) -> list[Text]:
+    """Return the title of a picture that only a page draws."""
+    return [sheet.plain(f"  {block.title}: {kind.replace('-', ' ')}, drawn on the page", QUIET_STYLE)]
 
 
 def size_words(blocks: Iterable[Block]) -> str:

@@ -44,6 +44,10 @@ HOW = {
 """What a trace may lack, and how to get it."""
 
 
+UNITS = {"bytes", "%", "processes"}
+"""Arguments of a counter that are a unit, as `jumar profile` and `write_trace` name them."""
+
+
 class Gathering:
     """Takes lists of events of one file, in their order."""
 
@@ -108,7 +112,8 @@ class Gathering:
     def _take_counter(self, event: Any) -> None:
         time, numbers = int(nanoseconds([event.ts])[0]), event.args.numbers
         for key, value in numbers.items() if time != NO_TIME else ():
-            self._builder.count(str(event.name) if len(numbers) == 1 else f"{event.name} {key}", "count", time, value)
+            name = str(event.name) if len(numbers) == 1 else f"{event.name} {key}"
+            self._builder.count(name, key if key in UNITS else "count", time, value)
 
     def _take_memory(self, event: Any) -> None:
         time = int(nanoseconds([event.ts])[0])
