@@ -83,3 +83,13 @@ def read_timeline(
     """
     chosen = one_source(source, rank)
     return module_of(chosen).read(chosen, on_progress)
+
+
+def scan_timeline(source: Source) -> Timeline:
+    """Return the timeline of a source without shapes, stacks and links where its format can be read faster so.
+
+    Raises InputError where nothing can be read.
+    """
+    module = module_of(source)
+    scan = getattr(module, "scan", None)
+    return scan(source) if scan else module.read(source)

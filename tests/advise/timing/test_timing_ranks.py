@@ -9,9 +9,10 @@ import pytest
 from test_timing_rules import HOST, MS, Row
 
 from jumar.advise.look import look
-from jumar.advise.ranks import judge_ranks
+from jumar.advise.ranks import Ranks, judge_ranks
 from jumar.advise.timing.thresholds import Thresholds
 from jumar.base.errors import InputError
+from jumar.base.findings import Finding
 from jumar.timeline.decompose import Decomposition, decompose
 from jumar.timeline.model.builder import TimelineBuilder
 from jumar.timeline.model.events import Kind, StepWindow
@@ -32,27 +33,30 @@ def rank(number: int, works_ms: list[float], step_ms: float = 20.0) -> Decomposi
     return decompose(builder.build(steps=windows, steps_from="marks", source="made", format="kineto", rank=number))
 
 
+def judged(ranks: list[Decomposition]) -> list[Finding]:
+    return judge_ranks(Ranks(decompositions=ranks, thresholds=Thresholds.load()))[0]
+
+
 def test_the_slow_rank_is_named_with_its_step_and_its_part() -> None:
     ranks = [rank(number, [10.0] * 8) for number in range(4)]
     ranks[2] = rank(2, [10.0, 10, 10, 18, 18, 18, 18, 18])
-    (finding,), gaps = judge_ranks(ranks, Thresholds.load())
-    assert not gaps
+    (finding,) = judged(ranks)
     assert (finding.evidence["rank"], finding.where.step, finding.evidence["part"]) == (2, 3, "data")
     assert finding.evidence["saves_at_most_ms_per_step"] == 8
 
 
 def test_ranks_that_work_alike_are_not_accused() -> None:
-    assert judge_ranks([rank(number, [10.0 + number / 10] * 8) for number in range(4)], Thresholds.load()) == ([], [])
+    assert judged([rank(number, [10.0 + number / 10] * 8) for number in range(4)]) == []
 
 
 def test_a_rank_that_nobody_waits_for_is_not_slow() -> None:
     ranks = [rank(number, [20.0] * 6) for number in range(3)]
     ranks[1] = rank(1, [30.0] * 6, 30.0)
-    assert judge_ranks(ranks, Thresholds.load())[0] == []
+    assert judged(ranks) == []
 
 
 def test_one_rank_is_not_compared() -> None:
-    assert judge_ranks([rank(0, [10.0] * 4)], Thresholds.load()) == ([], [])
+    assert judged([rank(0, [10.0] * 4)]) == []
 
 
 def write(folder: Path, number: int, works_ms: list[float], filler: int = 0) -> None:

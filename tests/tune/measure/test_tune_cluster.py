@@ -17,7 +17,7 @@ import pytest
 from tune_builders import MACHINE, QUICK, measured, mm_task, pool_task
 
 from jumar.base.errors import UsageError
-from jumar.tune.measure.cluster.runner import parse_address
+from jumar.base.outside.ray import parse_address
 from jumar.tune.measure.worker.messages import Limits, Outcome, Trial
 from jumar.tune.model.errors import TuneError
 from jumar.tune.model.machine import this_machine
@@ -40,7 +40,7 @@ def test_what_is_no_address_is_one_sentence(text):
 
 
 def test_without_ray_the_extra_is_named(monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("jumar.base.outside.ray.find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install .jumar\[cluster\]"):
         parse_address("local")
 

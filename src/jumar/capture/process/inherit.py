@@ -22,6 +22,7 @@ from torch.optim.optimizer import Optimizer
 from jumar.capture.notes.patches import Patches
 from jumar.capture.plans.plan import RecordPlan, stop_after_from
 from jumar.capture.process.plugin import call_plugin
+from jumar.capture.process.processes import let_go
 from jumar.capture.process.seeds import seed_generators
 from jumar.capture.profile.plan import ProfilePlan
 from jumar.device import ActiveDevice, DevicePlan
@@ -121,9 +122,9 @@ def end_with_the_process(session: Any) -> None:
     sys.excepthook = remember
 
     def end() -> None:
-        if type(session).current is not session:
-            return  # it has ended by itself
-        # NOTE: multiprocessing runs its finalizers while the exception that ends a worker is in flight.
-        session.end_by(sys.exc_info()[1] or (uncaught[0] if uncaught else None))
+        if type(session).current is session:  # else it has ended by itself
+            # NOTE: multiprocessing runs its finalizers while the exception that ends a worker is in flight.
+            session.end_by(sys.exc_info()[1] or (uncaught[0] if uncaught else None))
+        let_go()
 
     Finalize(None, end, exitpriority=100)

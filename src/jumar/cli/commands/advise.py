@@ -15,7 +15,7 @@ from jumar.cli.main import Command
 from jumar.cli.options import exit_code, force_option, json_option, report_option
 
 if TYPE_CHECKING:
-    from jumar.advise.bottlenecks import Advice
+    from jumar.advise.look import Examined
     from jumar.show.blocks.page import Section
 
 
@@ -46,6 +46,12 @@ class _FailOn(click.ParamType[str]):
     default=None,
     metavar="FILE",
     help="Your own numbers for the rules about profiles (TOML).",
+)
+@click.option(
+    "--cluster",
+    default=None,
+    metavar="WHERE",
+    help="Read the ranks on a Ray cluster: local, or ray://HOST:PORT; its machines must see the same path.",
 )
 @click.option(
     "--against",
@@ -84,6 +90,7 @@ def command(
     soc: str | None,
     rank: int | None,
     thresholds: Path | None,
+    cluster: str | None,
     against: Path | None,
     what_if: tuple[str, ...],
     report: Path | None,
@@ -105,23 +112,25 @@ def command(
         return _what_if(source, what_if, rank, as_json=as_json)
     if fail_on.startswith("slower"):
         raise UsageError(f'"--fail-on {fail_on}" needs an earlier profile: --against BEFORE.')
-    from jumar.advise.look import look
+    from jumar.advise.look import examine
     from jumar.show import print_page, progress
     from jumar.show.pages.advise import advise_page
 
     with progress() as bars:
         task = bars.add_task("Look for bottlenecks", total=None)
-        advice, *others = look(
+        found = examine(
             source,
             soc=soc,
             rank=rank,
             thresholds=thresholds,
+            cluster=cluster,
             on_progress=lambda done, total: bars.update(task, completed=done, total=total),
         )
+    advice, *others = found.advice
     if perfetto is not None:
         _write_trace(source, rank, perfetto, force=force)
     if report is not None:
-        write_page(report, advise_page(advice, others, _pictures(advice, soc)), force=force)
+        write_page(report, advise_page(advice, others, _pictures(found, soc)), force=force)
     findings = [finding for one in (advice, *others) for finding in one.findings]
     if as_json:
         if others:
@@ -134,17 +143,20 @@ def command(
     return exit_code(findings, fail_on)
 
 
-def _pictures(advice: Advice, soc: str | None) -> Sequence[Section]:
-    """Return the pictures of the slowest rank's timeline; none of a recording, which has no timeline."""
-    if not advice.parts:
+def _pictures(found: Examined, soc: str | None) -> Sequence[Section]:
+    """Return the pictures of the slowest rank's timeline and of all ranks; none of a recording, which has no times."""
+    advice = found.advice[0]
+    if not advice.parts or found.ranks is None:
         return ()
     from jumar.show import progress
-    from jumar.show.pages.profile import profile_sections
+    from jumar.show.pages.profile import profile_sections, ranks_section
     from jumar.timeline.reading import read_timeline, source_at
 
     with progress() as bars:
         bars.add_task("Draw the timeline", total=None)
-        return profile_sections(read_timeline(source_at(Path(advice.recording), advice.rank)), soc)
+        timeline = read_timeline(source_at(Path(advice.recording), advice.rank))
+        together = ranks_section(found.ranks)
+        return [*profile_sections(timeline, soc), *([together] if together else [])]
 
 
 def _write_trace(source: Path, rank: int | None, path: Path, *, force: bool) -> None:

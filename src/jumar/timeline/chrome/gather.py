@@ -102,7 +102,7 @@ class Gathering:
             detail=details, link=linked, sequence=sequences,
         )  # fmt: skip
         builder.lost += [*lost, *self._columns.lost()]
-        return _complete(builder.build(source=str(source.path), format=source.format), source, head)
+        return complete(builder.build(source=str(source.path), format=source.format), source, head)
 
     def _detail(self, rows: Sequence[Any]) -> Integers:
         numbers = self._details
@@ -174,7 +174,7 @@ def no_events(source: Source, lost: Sequence[str]) -> InputError:
     return InputError(f"{source.path} has no events with a begin and a length ({why}): name another trace")
 
 
-def _complete(timeline: Timeline, source: Source, head: Mapping[str, Any]) -> Timeline:
+def complete(timeline: Timeline, source: Source, head: Mapping[str, Any]) -> Timeline:
     """Return the timeline with its steps, and with what the fields around the events tell."""
     steps, origin = find_steps(timeline.events, timeline.names)
     base = head.get("baseTimeNanoseconds")

@@ -32,6 +32,7 @@ import numpy as np
 from jumar.advise.bottlenecks.run import PRICE
 from jumar.advise.bottlenecks.tally import percent_text
 from jumar.advise.checks import Outcomes, not_checked
+from jumar.advise.ranks.outlier import stands_out
 from jumar.advise.ranks.ranks import WAITS, Ranks
 from jumar.base.findings import Location, Severity
 from jumar.base.rules import Rule
@@ -47,7 +48,7 @@ RULE = Rule(
 
 def find(ranks: Ranks) -> Outcomes:
     """Yield one finding about the rank that works longest, when the others wait for it."""
-    if len(ranks.steps) < 2:
+    if len(ranks.steps) < 2 or len(ranks.compared) < 2:
         yield not_checked(RULE, "needs two steps after the first that all ranks have.")
         return
     own = np.median(ranks.own_ms, axis=1)
@@ -57,14 +58,16 @@ def find(ranks: Ranks) -> Outcomes:
     extra = float(own[slow]) - usual
     waits = float(np.median(ranks.part_ms(*WAITS)[others]))
     least = max(ranks.thresholds.of("JM440", "share") * usual, ranks.thresholds.of("JM440", "least_ms"))
-    if extra < least or waits < extra / 2:
-        return
+    if extra < least or waits < extra / 2 or float(own[others].max()) > usual + extra / 2:
+        return  # several slow ranks have uneven work: JM444
+    if not stands_out(ranks.own_ms, slow):
+        return  # no more than noise between so few steps
     part, grown = _grown(ranks, slow, others)
     since = _since(ranks, slow, others, extra)
     rank = ranks.numbers[slow]
     yield RULE.finding(
         f"Rank {rank} works {own[slow]:,.1f} ms a step where the others work {usual:,.1f}, "
-        f"{percent_text(extra / usual)} longer, since step {since}. The other {len(others)} ranks wait {waits:,.1f} ms "
+        f"{percent_text(extra / usual)} longer, since step {since}. {_others(len(others))} {waits:,.1f} ms "
         f"a step. Most of it is {part} (+{grown:,.1f} ms).",
         where=Location(step=since),
         evidence={"rank": rank, "own_ms": round(float(own[slow]), 3), "usual_ms": round(usual, 3),
@@ -75,9 +78,13 @@ def find(ranks: Ranks) -> Outcomes:
     )  # fmt: skip
 
 
+def _others(number: int) -> str:
+    return "The other rank waits" if number == 1 else f"The other {number:,} ranks wait"
+
+
 def _grown(ranks: Ranks, slow: int, others: np.ndarray) -> tuple[str, float]:
     """Return the part that is longer on the slow rank by most, and by how many milliseconds."""
-    parts = [part for part in ranks.decompositions[slow].words if part not in WAITS]
+    parts = [part for part in ranks.compared[slow].words if part not in WAITS]
     medians = {part: np.median(ranks.part_ms(part), axis=1) for part in parts}
     grown = {part: float(one[slow] - np.median(one[others])) for part, one in medians.items()}
     part = max(grown, key=grown.__getitem__)

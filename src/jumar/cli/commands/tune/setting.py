@@ -139,7 +139,8 @@ def runner_of(cluster: str | None) -> MakeRunner | None:
     """Return what makes the runner of `--cluster`; None without one. Raises UsageError for what is no address."""
     if cluster is None:
         return None
-    from jumar.tune.measure.cluster import Cluster, parse_address
+    from jumar.base.outside.ray import parse_address
+    from jumar.tune.measure.cluster import Cluster
 
     address = parse_address(cluster)
     return lambda providers, machine: Cluster(address, providers, machine)

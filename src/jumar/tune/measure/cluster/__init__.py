@@ -6,6 +6,6 @@ the job file and the budget; workers only measure. Ray comes with the extra `jum
 
 from __future__ import annotations
 
-from jumar.tune.measure.cluster.runner import Cluster, parse_address
+from jumar.tune.measure.cluster.runner import Cluster
 
-__all__ = ["Cluster", "parse_address"]
+__all__ = ["Cluster"]

@@ -4,14 +4,11 @@ Screenings of one slot do not depend on each other: `prepare` hands them to all 
 became of them. A member that is lost (its machine went down, its process was killed) gives its trial back to the
 others; a trial that took `MOST_LOST` members with it is judged as one that died. Members of another kind of machine
 than the driver's are refused by name: what they would measure holds for them only.
-
-`parse_address` reads what `--cluster` names.
 """
 
 from __future__ import annotations
 
 import math
-import re
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -21,7 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from jumar.base.errors import UsageError
+from jumar.base.errors import InputError
+from jumar.base.outside.ray import connected
 from jumar.tune.measure.cluster.member import Member
 from jumar.tune.measure.measuring import SecondsLeft, unless_cut_short, within
 from jumar.tune.measure.resume import data_contents
@@ -32,22 +30,6 @@ from jumar.tune.model.process import sigterm_kept, sigterm_told
 from jumar.tune.model.task import digest
 from jumar.tune.providers import import_path
 from jumar.tune.providers.base import Provider
-
-LOCAL = "local"
-_ADDRESS = re.compile(r"ray://[^\s/:]+:([0-9]{1,5})")
-
-
-def parse_address(text: str) -> str:
-    """Return `local` or `ray://host:port` as it is. Raises UsageError for anything else, or where Ray is missing."""
-    from importlib.util import find_spec
-
-    match = _ADDRESS.fullmatch(text)
-    if text != LOCAL and (match is None or not 0 < int(match[1]) < 65536):
-        raise UsageError(f'"--cluster {text}" must be local or ray://HOST:PORT. Try --cluster ray://head:10001.')
-    if find_spec("ray") is None:
-        raise UsageError(f'"--cluster {text}" needs Ray, which is not installed. pip install "jumar[cluster]".')
-    return text
-
 
 MOST_LOST = 2
 """A trial that this many members were lost with is not handed on."""
@@ -334,18 +316,9 @@ def _last_line(error: Exception) -> str:
 
 
 def _connected(address: str, num_cpus: int | None) -> Any:
-    import ray
-
-    settings: dict[str, Any] = {"logging_level": "ERROR", "log_to_driver": False, "ignore_reinit_error": False}
-    if address == LOCAL:  # named, so that Ray joins no cluster that runs here or that RAY_ADDRESS names
-        settings |= {"num_cpus": num_cpus, "include_dashboard": False}
+    """Join or start the cluster. Raises TuneError where it cannot be reached."""
     try:
         with sigterm_kept():
-            ray.init(address, **settings)
-    except (ConnectionError, ImportError, RuntimeError, ValueError, OSError) as error:
-        reason = _first_line(error)
-        raise TuneError(
-            f'the cluster at {address} cannot be reached: {reason}. Check the address, that "ray start --head" runs '
-            "there, and that jumar[cluster] is installed here and there."
-        ) from error
-    return ray
+            return connected(address, num_cpus)
+    except InputError as error:
+        raise TuneError(str(error)) from error
