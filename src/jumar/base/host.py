@@ -19,6 +19,9 @@ _UNLIMITED_BYTES = 2**60
 """cgroup v1 writes "no limit" as a number near 2**63."""
 _DEFAULT_PERIOD = "100000"
 
+_THROTTLED = {"throttled_usec": 1e3, "throttled_time": 1e6}
+"""Lines of cpu.stat, and how many of their units are a millisecond."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
@@ -108,6 +111,31 @@ def cores(root: Path = ROOT) -> Cores:
 def usable_cores(root: Path = ROOT) -> int:
     """Return how many workers or threads this process can really run side by side, at least 1."""
     return cores(root).count
+
+
+def runnable(root: Path = ROOT) -> int | None:
+    """Return how many threads of the whole machine run or want to at this moment; None where the system does not tell.
+
+    This thread is one of them. Source: proc(5), the fourth field of /proc/loadavg.
+    """
+    words = _read(root / "proc/loadavg").split()
+    number = words[3].partition("/")[0] if len(words) > 3 else ""
+    return int(number) if number.isdigit() else None
+
+
+def throttled_ms(root: Path = ROOT) -> float | None:
+    """Return for how long the container's quota has stopped its threads so far; None without a quota or its figure.
+
+    Source: cpu.stat of cgroup v2 (`throttled_usec`) and v1 (`throttled_time`, nanoseconds).
+    """
+    if not math.isfinite(_quota(root) or math.inf):
+        return None
+    for folder in (*_groups(root, "cpu"), *_groups(root, "cpu,cpuacct")):
+        for line in _read(folder / "cpu.stat").splitlines():
+            name, _, number = line.partition(" ")
+            if name in _THROTTLED and number.isdigit():
+                return int(number) / _THROTTLED[name]
+    return None
 
 
 def disk(path: Path) -> Disk | None:

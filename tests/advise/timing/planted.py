@@ -213,6 +213,72 @@ def recompiles(loop: Loop) -> None:
     loop.loss = lambda out, target: functional.cross_entropy(out, target[: len(out)])
 
 
+class Wrapped(nn.Module):
+    """A model with a part in front of it, 24 times: the forward pass of a deep model has one in each layer."""
+
+    def __init__(self, model: nn.Module, part: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        super().__init__()
+        self.model, self.part = model, part
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = x.float().repeat(4, *[1] * (x.dim() - 1))
+        for _ in range(24):
+            wide = self.part(wide)
+        result: torch.Tensor = self.model(x) + 0 * wide.mean()
+        return result
+
+
+def in_front(part: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Loop], Loop]:
+    """Return the change that puts a part in front of the model."""
+
+    def change(loop: Loop) -> Loop:
+        return Loop(Wrapped(loop.model, part), loop.optimizer)
+
+    return change
+
+
+def rms_norm(x: torch.Tensor) -> torch.Tensor:
+    """RMSNorm as in Llama's code."""
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+def layer_norm(x: torch.Tensor) -> torch.Tensor:
+    """LayerNorm as a textbook writes it."""
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / torch.sqrt((x - mean).pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+def gelu(x: torch.Tensor) -> torch.Tensor:
+    """GELU as in the first code of GPT-2."""
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))))
+
+
+def silu(x: torch.Tensor) -> torch.Tensor:
+    """SiLU by its definition."""
+    return x * torch.sigmoid(x)
+
+
+def rotary(x: torch.Tensor) -> torch.Tensor:
+    """A rotary embedding as in Llama's code."""
+    half = x.shape[-1] // 2
+    cos = sin = x.new_full((x.shape[-1],), 0.7)
+    return x * cos + torch.cat((-x[..., half:], x[..., :half]), dim=-1) * sin
+
+
+def values_read_one_by_one(loop: Loop) -> None:
+    """The norm of each gradient, and of each row, is read by itself."""
+
+    def after(_: int, loop: Loop) -> None:
+        sum(
+            row.norm().item()
+            for p in loop.model.parameters()
+            if p.grad is not None
+            for row in p.grad.flatten(0, -1)[:99]
+        )
+
+    loop.after = after
+
+
 FAULTS: dict[str, tuple[Callable[[Loop], Loop | None], str, tuple[str, ...]]] = {
     "slow samples": (slow_samples, "JM421", tuple(MODELS)),
     "slow samples in a worker": (slow_samples_in_workers, "JM421", tuple(MODELS)),
@@ -221,6 +287,12 @@ FAULTS: dict[str, tuple[Callable[[Loop], Loop | None], str, tuple[str, ...]]] = 
     "float64": (double_precision, "JM427", ("perceptron", "convolutional", "transformer")),
     "attention in parts": (attention_in_parts, "JM432", ("transformer",)),
     "parameters updated one by one": (one_by_one, "JM433", ("perceptron", "recurrent")),
+    "RMSNorm by hand": (in_front(rms_norm), "JM450", ("perceptron", "transformer")),
+    "LayerNorm by hand": (in_front(layer_norm), "JM450", ("convolutional", "transformer")),
+    "GELU by hand": (in_front(gelu), "JM451", ("perceptron", "transformer")),
+    "SiLU by hand": (in_front(silu), "JM451", ("convolutional", "recurrent")),
+    "a rotary embedding by hand": (in_front(rotary), "JM452", ("perceptron", "transformer")),
+    "values read one by one": (values_read_one_by_one, "JM453", ("perceptron", "convolutional")),
     "compiled anew for each length": (recompiles, "JM424", ("perceptron", "convolutional")),
 }
 """Fault -> what it changes, the rule that must find it, the models it is planted in."""

@@ -87,7 +87,7 @@ def _absent(timeline: Timeline) -> list[NotChecked]:
 
 def _operators(profile: Profile) -> tuple[OperatorSummary, ...]:
     """Return the operators, kernels, copies and collectives of the whole timeline by own time, the greatest first."""
-    rows = totals(profile.timeline).of(*WORK)
+    rows = totals(replace(profile.timeline, names=profile.kernel_types)).of(*WORK)
     whole = sum(row.self_ns for row in rows)
     steps = max(len(profile.windows), 1)
     return tuple(

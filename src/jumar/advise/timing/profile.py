@@ -77,14 +77,30 @@ class Profile:
         mask = chosen[self.timeline.events.name] if len(chosen) else np.zeros(len(self.timeline.events), bool)
         return mask & self.timeline.of(*kinds) if kinds else mask
 
+    @cached_property
+    def kernel_types(self) -> list[str]:
+        """For each name of the timeline the vendor's type of the kernel (`Conv2D` for `Conv2D2245`), or the name."""
+        timeline, events = self.timeline, self.timeline.events
+        types = [dict(detail.more).get("Op Type", "") for detail in timeline.details]
+        found = list(timeline.names)
+        rows = np.flatnonzero(timeline.of(Kind.KERNEL, Kind.COPY) & timeline.on("device") & (events.detail >= 0))
+        names, first = np.unique(events.name[rows], return_index=True)
+        for name, row in zip(names.tolist(), rows[first].tolist(), strict=True):
+            found[name] = types[events.detail[row]] or found[name]
+        return found
+
     def by_name(self, positions: npt.NDArray[np.int64]) -> list[tuple[str, int, int]]:
-        """Return name, number of events and summed nanoseconds, the greatest sum first."""
-        events = self.timeline.events
-        names = events.name[positions]
-        counts = np.bincount(names, minlength=len(self.timeline.names))
-        sums = np.bincount(names, events.duration_ns[positions], len(self.timeline.names))
-        order = np.argsort(-sums, kind="stable")
-        return [(self.timeline.names[i], int(counts[i]), int(sums[i])) for i in order if counts[i]]
+        """Return name or type, number of events and summed nanoseconds, the greatest sum first."""
+        events, sums = self.timeline.events, dict[str, list[int]]()
+        size = len(self.timeline.names)
+        counts = np.bincount(events.name[positions], minlength=size)
+        lengths = np.bincount(events.name[positions], events.duration_ns[positions], size)
+        for index in np.flatnonzero(counts).tolist():
+            group = sums.setdefault(self.kernel_types[index], [0, 0])
+            group[0] += int(counts[index])
+            group[1] += int(lengths[index])
+        ranked = sorted(sums.items(), key=lambda item: -item[1][1])
+        return [(name, count, length) for name, (count, length) in ranked]
 
     def share(self, spans: Spans) -> float:
         """Return the part of the judged steps that these spans fill, 0 to 1."""

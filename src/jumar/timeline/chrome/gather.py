@@ -14,6 +14,7 @@ import numpy.typing as npt
 from jumar.base.errors import InputError
 from jumar.operators.traits import has
 from jumar.timeline.chrome import decode, stacks
+from jumar.timeline.chrome.beside import facts_beside
 from jumar.timeline.chrome.clock import NO_TIME, nanoseconds
 from jumar.timeline.chrome.columns import Columns, Numbering
 from jumar.timeline.model import nesting
@@ -44,7 +45,7 @@ HOW = {
 """What a trace may lack, and how to get it."""
 
 
-UNITS = {"bytes", "%", "processes"}
+UNITS = {"bytes", "%", "processes", "threads", "ms", "MHz"}
 """Arguments of a counter that are a unit, as `jumar profile` and `write_trace` name them."""
 
 
@@ -185,6 +186,9 @@ def complete(timeline: Timeline, source: Source, head: Mapping[str, Any]) -> Tim
     rank = world.get("rank", source.rank)
     start = timeline.origin_ns + (base if isinstance(base, int) else 0)
     facts = {key: str(value) for key, value in head.items() if isinstance(value, str | int | float)}
+    if isinstance(first.get("totalGlobalMem"), int):
+        facts["device_memory_bytes"] = str(first["totalGlobalMem"])
+    facts |= facts_beside(source.path, rank if isinstance(rank, int) else 0)
     full = replace(
         timeline, steps=steps, steps_from=origin, origin_ns=start if start > EPOCH_NS else 0, facts=facts,
         rank=rank if isinstance(rank, int) else 0, num_ranks=max(_number(world.get("world_size")), 1),

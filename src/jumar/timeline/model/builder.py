@@ -13,6 +13,9 @@ from jumar.timeline.model.events import COLUMNS, Counter, Detail, Events, Kind, 
 
 _CODES = {np.int64: "q", np.int32: "i", np.uint8: "B"}
 
+LEAST_COMPILE_NS = 1_000_000
+"""An operator takes tens of milliseconds to compile, and tens of microseconds to launch once it is compiled."""
+
 
 class TimelineBuilder:
     """Collects events in any order. Times are absolute nanoseconds; `build` subtracts the earliest."""
@@ -65,7 +68,7 @@ class TimelineBuilder:
         """
         columns = {name: np.frombuffer(column, COLUMNS[name]) for name, column in self._columns.items()}
         order = np.lexsort((-columns["duration_ns"], columns["start_ns"]))
-        events = Events(**{name: column[order] for name, column in columns.items()})
+        events = self._launched(Events(**{name: column[order] for name, column in columns.items()}))
         origin = self.origin_ns
         return Timeline(
             events=replace(events, start_ns=events.start_ns - origin),
@@ -79,6 +82,12 @@ class TimelineBuilder:
             lost=(*fields.pop("lost", ()), *self.lost),
             **fields,
         )
+
+    def _launched(self, events: Events) -> Events:
+        """Take CANN's calls that compile where they must for launches where they were too short to have compiled."""
+        either = [index for name, index in self._names.items() if "CompileAndExecute" in name]
+        short = np.isin(events.name, either) & (events.kind == Kind.COMPILE) & (events.duration_ns < LEAST_COMPILE_NS)
+        return replace(events, kind=np.where(short, np.uint8(Kind.RUNTIME), events.kind)) if short.any() else events
 
     @property
     def origin_ns(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from jumar.timeline.model.events import Integers, Timeline
+from jumar.timeline.model.events import Integers, Kind, Timeline
 
 Mask = npt.NDArray[np.bool_]
 
@@ -13,11 +13,15 @@ Mask = npt.NDArray[np.bool_]
 def launches(timeline: Timeline) -> Integers:
     """Return pairs of rows, shape (n, 2): the call of the host and the device's event that share a link.
 
-    Of several calls with one link it is the last that begins no later; where the clocks disagree, the first.
+    Of several calls with one link it is an operator of the framework where one is among them, and the last that begins
+    no later; where the clocks disagree, the first.
     """
     events, on_host = timeline.events, timeline.on("host")
     linked = events.link != 0
-    pairs, late = _joined(events.link, events.start_ns, linked & on_host, linked & ~on_host)
+    calls = linked & on_host
+    operators = calls & timeline.of(Kind.OPERATOR)
+    calls &= operators | ~np.isin(events.link, events.link[operators])
+    pairs, late = _joined(events.link, events.start_ns, calls, linked & ~on_host)
     return np.concatenate([pairs, late])
 
 

@@ -35,6 +35,7 @@ import numpy as np
 
 from jumar.advise.bottlenecks.tally import percent_text
 from jumar.advise.checks import Outcomes, not_checked
+from jumar.advise.timing.causes import NOT_KNOWN, causes
 from jumar.advise.timing.profile import Profile
 from jumar.base.findings import Location, Severity
 from jumar.base.rules import Rule
@@ -65,11 +66,23 @@ def find(profile: Profile) -> Outcomes:
     spent = profile.per_step_ms(spans.total_ns)
     between = around.most_common(1)[0][0] if around else ""
     paired = f"; {num_pairs:,} of them undo one that went before, around {between}" if between else ""
+    ranked = [one for one in causes(profile, positions) if one.operator != NOT_KNOWN]
+    named = ", ".join(f"{one.operator} ({profile.per_step_ms(one.nanoseconds):,.2f} ms)" for one in ranked[:3])
+    forced = f" Most are forced by {named}." if named else ""
     finding = RULE.finding(
         f"{len(positions):,} kernels only change formats or dtypes: {spent:,.2f} ms a step, "
-        f"{percent_text(profile.share(spans))} of it{paired}.",
+        f"{percent_text(profile.share(spans))} of it{paired}.{forced}",
         where=Location(operator=between or None),
-        evidence={"kernels": len(positions), "undone": num_pairs, "ms_per_step": round(spent, 3), "between": between},
+        evidence={
+            "kernels": len(positions),
+            "undone": num_pairs,
+            "ms_per_step": round(spent, 3),
+            "between": between,
+            "forced_by": {
+                f"{one.operator} {one.line}".strip(): round(profile.per_step_ms(one.nanoseconds), 4)
+                for one in ranked[:8]
+            },
+        },
         why="They calculate nothing: an operator beside them takes another format or dtype.",
         action=(f"Look at {between}: it takes another format or dtype than its neighbours. " if between else "")
         + "Keep one dtype along a path.",
@@ -82,13 +95,14 @@ def _around(profile: Profile, mask: np.ndarray) -> tuple[Counter[str], int]:
     timeline = profile.timeline
     kernels = profile.inside(timeline.of(Kind.KERNEL))
     found: Counter[str] = Counter()
+    types = profile.kernel_types
     for lane in np.unique(timeline.events.lane[kernels]):
         row = kernels[timeline.events.lane[kernels] == lane]
         converts = mask[row]
         marks = np.flatnonzero(converts)
         for before, after in pairwise(marks):
             if 1 < after - before <= 3 and _is_opposite(profile, int(row[before]), int(row[after])):
-                found[timeline.name_of(int(row[before + 1]))] += 1
+                found[types[timeline.events.name[row[before + 1]]]] += 1
     return found, sum(found.values())
 
 

@@ -57,19 +57,20 @@ def find(profile: Profile) -> Outcomes:
     waited, step = profile.per_step_ms(waits.total_ns), profile.per_step_ms(profile.time.total_ns)
     if share < profile.thresholds.of("JM421", "share") or waited < profile.thresholds.of("JM421", "least_ms"):
         return
-    depth = _median_depth(profile)
+    depth, slowest = _median_depth(profile), _slowest_stage(profile)
     finding = RULE.finding(
         f"{waited:,.1f} ms of each step wait for data, {percent_text(share)} of it; if loading were free, a step would "
-        f"take {step - waited:,.1f} ms instead of {step:,.1f}.",
+        f"take {step - waited:,.1f} ms instead of {step:,.1f}.{_told(slowest)}",
         where=Location(step=profile.judged[0].number),
         evidence={
             "waits_ms_per_step": round(waited, 3),
             "step_ms": round(step, 3),
             "step_ms_with_free_loading": round(step - waited, 3),
             **({"median_queue_depth": depth} if depth is not None else {}),
+            **({"slowest_stage": slowest[0], "stage_ms_per_batch": round(slowest[1], 3)} if slowest else {}),
         },
         why="The device does nothing meanwhile: a faster one does not shorten this.",
-        action=_action(depth),
+        action=_action(depth, slowest[0] if slowest else None),
         severity=None if share >= profile.thresholds.of("JM421", "advice_share") else Severity.INFO,
     )
     yield profile.priced(finding, waits)
@@ -84,11 +85,34 @@ def _median_depth(profile: Profile) -> float | None:
     return statistics.median(depths) if depths else None
 
 
-def _action(depth: float | None) -> str:
-    if depth is None:
+STAGES = {
+    "loader fetch": ("the dataset makes its samples", "More `num_workers`; decode and resize once beforehand."),
+    "loader collate": ("samples are collated", "A cheaper `collate_fn`: batches in the dataset (`__getitems__`)."),
+    "loader transfer": ("batches pass from the worker", "Smaller batches in bytes: uint8 images, float16, no padding."),
+    "loader pin": ("batches are pinned", "Pinning costs more than it saves here: try `pin_memory=False`."),
+}
+"""Events of the loader that `jumar profile` notes: what happens, and what helps where it takes longest."""
+
+
+def _slowest_stage(profile: Profile) -> tuple[str, float] | None:
+    """Return the stage of the loader that takes longest for a batch, and its milliseconds; None where none is known."""
+    events, names = profile.timeline.events, profile.timeline.names
+    known = {names.index(stage): stage for stage in STAGES if stage in names}
+    means = {stage: float(events.duration_ns[events.name == index].mean()) / 1e6 for index, stage in known.items()}
+    slowest = max(means, key=means.__getitem__, default=None)
+    return (slowest, means[slowest]) if slowest is not None else None
+
+
+def _told(slowest: tuple[str, float] | None) -> str:
+    return f" {STAGES[slowest[0]][0].capitalize()} for {slowest[1]:,.1f} ms a batch." if slowest else ""
+
+
+def _action(depth: float | None, stage: str | None) -> str:
+    if depth is None and stage is None:
         return (
             "Load in worker processes (`num_workers`, `persistent_workers`, `pin_memory`), or prepare data beforehand."
         )
-    if depth < 1:
-        return "The queue is empty: more `num_workers`, or cheaper work for each sample."
-    return "The queue is not empty: the wait is a copy or the collation in the main process (`pin_memory`)."
+    if depth is not None and depth >= 1:
+        return "The queue is not empty: the wait is a copy or the collation in the main process (`pin_memory`)."
+    empty = "" if depth is None else "The queue is empty. "
+    return empty + (STAGES[stage][1] if stage else "More `num_workers`, or cheaper work for each sample.")

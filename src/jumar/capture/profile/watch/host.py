@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from jumar.base.host import ROOT, cores
+from jumar.base.host import ROOT, cores, runnable, throttled_ms
 from jumar.capture.profile.log import EventLog
 
 INTERVAL_S = 0.1
@@ -52,7 +52,8 @@ class HostSampler:
     """Writes `host-rank-R.jsonl`, a line a sample, and counters of the trace. The first line says what is constant.
 
     A sample: `t` nanoseconds since 1970, `cpu_percent` of one core that all threads of the process used since the
-    last sample, `rss_bytes`, `load_1` (processes that want to run, a minute's mean), `cpu_mhz`, and by device
+    last sample, `rss_bytes`, `load_1` (processes that want to run, a minute's mean), `runnable` (threads of the machine
+    that run or want to at this moment), `throttled_ms` (so far, by a container's quota), `cpu_mhz`, and by device
     `allocated_bytes` and `reserved_bytes` of PyTorch's pool. What the system does not tell is left out.
     """
 
@@ -108,6 +109,12 @@ class HostSampler:
         with suppress(OSError, AttributeError):
             sample["load_1"] = round(os.getloadavg()[0], 2)
             self._log.count("system load", "processes", now, sample["load_1"])
+        if (running := runnable(self._root)) is not None:
+            sample["runnable"] = running
+            self._log.count("runnable threads", "threads", now, running)
+        if (stopped := throttled_ms(self._root)) is not None:
+            sample["throttled_ms"] = round(stopped, 3)
+            self._log.count("stopped by the quota", "ms", now, stopped)
         if (clock := clock_mhz(self._root)) is not None:
             sample["cpu_mhz"] = round(clock)
             self._log.count("cpu clock", "MHz", now, sample["cpu_mhz"])

@@ -1,0 +1,43 @@
+"""The planted bottlenecks of the emulated NPU are found and marked as estimates; the clean loop has none of them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from planted_npu import FAULTS
+
+from jumar.advise.bottlenecks import Advice
+from jumar.advise.look import look
+
+pytestmark = pytest.mark.slow
+ALWAYS = {"JM428", "JM430"}
+"""A small network on an NPU is bound by launches, and its products are fed by conversions: the clean one has both."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("npu")
+    script = Path(__file__).with_name("planted_npu.py")
+    done = subprocess.run([sys.executable, str(script), str(path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return path
+
+
+def codes(advice: Advice) -> set[str]:
+    assert "emulated: its times are estimates" in advice.device
+    assert all(finding.evidence["is_estimate"] for finding in advice.findings if finding.evidence)
+    return {finding.code for finding in advice.findings if finding.severity.label != "info"}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_bottleneck_on_the_npu_is_found(fault: str, folder: Path) -> None:
+    (advice,) = look(folder / fault)
+    assert FAULTS[fault][2] in codes(advice)
+
+
+def test_the_clean_loop_on_the_npu_is_not_accused_of_them(folder: Path) -> None:
+    (advice,) = look(folder / "clean")
+    assert codes(advice) <= ALWAYS
