@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,7 @@ from jumar.capture.profile.plan import ProfilePlan
 from jumar.capture.profile.trace import write_trace
 
 _MOST_MEMORY_EVENTS = 1_000_000
+_SETTLES_S = 0.02
 
 
 def runs_on_npu() -> bool:
@@ -139,6 +141,7 @@ class Window:
         `open_step` is the step under way, where the window does not end at a border. Raises OSError.
         """
         self._collect, self._open_step = collect, open_step
+        _settle()
         with self._others.own():
             if open_step is None and self._profiler.step_num == self._plan.end - 1:
                 self._profiler.step()  # the schedule is over; a profiler that is stopped before warns of it
@@ -148,6 +151,7 @@ class Window:
     def discard(self) -> None:
         """End and write nothing."""
         self._is_wanted = False
+        _settle()
         with self._others.own():
             self._profiler.stop()
         self._stop_history()
@@ -207,3 +211,14 @@ class Window:
         if self._has_history:
             self._has_history = False
             torch.cuda.memory._record_memory_history(enabled=None)
+
+
+def _settle() -> None:
+    """Give the threads of collectives a moment to end what they record, before the profiler stops.
+
+    Gloo's threads tell the program that a collective is done before they note its end. On a busy machine the profiler
+    was gone by then in 2 of some 60 runs, and PyTorch 2.13 wrote the end into memory that it had freed: the process
+    ended with "malloc(): unsorted double linked list corrupted".
+    """
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        time.sleep(_SETTLES_S)
