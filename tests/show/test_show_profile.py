@@ -20,6 +20,7 @@ from jumar.show.pages.profile import profile_sections
 from jumar.show.pages.profile.flame import flame_picture
 from jumar.show.pages.profile.memory import memory_blocks
 from jumar.show.pages.profile.rows import in_rows
+from jumar.show.pages.profile.shapes import shapes_table
 from jumar.show.pages.profile.trace import trace_picture, unpacked
 from jumar.timeline.model.builder import TimelineBuilder
 from jumar.timeline.model.events import Detail, Kind, Lane, StepWindow, Timeline
@@ -141,11 +142,8 @@ def test_modules_stand_above_their_operators() -> None:
 
 def test_a_real_trace_has_its_pictures() -> None:
     timeline = read_timeline(REAL)
-    assert [section.title for section in profile_sections(timeline, "Ascend910B1")] == [
-        "Timeline",
-        "Call paths",
-        "Roofline",
-    ]
+    titles = [section.title for section in profile_sections(timeline, "Ascend910B1")]
+    assert titles == ["Timeline", "Call paths", "Operators by shape", "Roofline"]
     picture, flame = trace_picture(timeline), flame_picture(timeline, timeline.steps)
     assert picture is not None
     assert flame is not None
@@ -153,6 +151,23 @@ def test_a_real_trace_has_its_pictures() -> None:
     kernels = timeline.of(Kind.KERNEL, Kind.COPY) & timeline.on("device")
     roots = sum(node.device_ms for node in flame.nodes if node.parent == -1) * len(timeline.steps)
     assert roots == pytest.approx(timeline.events.duration_ns[kernels].sum() / 1e6, rel=0.01)
+
+
+def test_operators_stand_by_their_shapes_with_own_and_started_time() -> None:
+    builder = TimelineBuilder()
+    main, stream = builder.lane(HOST), builder.lane(STREAM)
+    small, large = (builder.detail(Detail(shapes=text, dtypes='["float"]')) for text in ("[[2, 2]]", "[[8, 8]]"))
+    builder.add(0, 100, Kind.OPERATOR, builder.name("aten::linear"), main, detail=large)
+    builder.add(10, 40, Kind.OPERATOR, builder.name("aten::mm"), main, detail=large)
+    builder.add(20, 5, Kind.RUNTIME, builder.name("launch"), main, link=1)
+    builder.add(60, 70, Kind.KERNEL, builder.name("gemm"), stream, link=1)
+    builder.add(200, 30, Kind.OPERATOR, builder.name("aten::mm"), main, detail=small)
+    table = shapes_table(builder.build(source="x", format="jumar"), [StepWindow(0, 0, 1000)])
+    assert table is not None
+    nanoseconds = [[round(float(cell or 0) * 1e6) for cell in row[4:]] for row in table.rows]
+    assert [(row[0], row[1], times) for row, times in zip(table.rows, nanoseconds, strict=True)] == [
+        ("aten::mm", "[[8, 8]]", [40, 70]), ("aten::linear", "[[8, 8]]", [60, 0]), ("aten::mm", "[[2, 2]]", [30, 0]),
+    ]  # fmt: skip
 
 
 def test_a_line_of_memory_keeps_its_peak() -> None:

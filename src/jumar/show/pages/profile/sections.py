@@ -9,6 +9,7 @@ from jumar.show.blocks.page import Block, Section, Text
 from jumar.show.pages.profile.flame import flame_picture
 from jumar.show.pages.profile.memory import counter_blocks, memory_blocks
 from jumar.show.pages.profile.roofline import roofline_picture
+from jumar.show.pages.profile.shapes import shapes_table
 from jumar.show.pages.profile.trace import trace_picture
 from jumar.soc.profiles import get_soc
 from jumar.timeline.model.events import StepWindow, Timeline
@@ -20,10 +21,14 @@ def profile_sections(timeline: Timeline, soc: str | None = None) -> list[Section
     `soc` names the chip of the roofline; without it, the timeline's own where Jumar knows it. Raises DeviceError for a
     chip that is not known.
     """
-    trace, flame = trace_picture(timeline), flame_picture(timeline, _steady(timeline))
+    steady = _steady(timeline)
+    trace, flame, shapes = (
+        trace_picture(timeline), flame_picture(timeline, steady), shapes_table(timeline, steady),
+    )  # fmt: skip
     titled: list[tuple[str, Sequence[Block]]] = [
         ("Timeline", [trace] if trace else []),
         ("Call paths", [flame] if flame else []),
+        ("Operators by shape", [shapes] if shapes else []),
         ("Memory", memory_blocks(timeline)),
         ("Roofline", _roofline(timeline, soc)),
         ("Loader and host", counter_blocks(timeline)),
