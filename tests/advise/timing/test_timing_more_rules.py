@@ -141,6 +141,16 @@ def test_printing_and_logging_are_found(name: str) -> None:
     assert "JM454" in unchecked(advised(made(BUSY)))
 
 
+def test_a_run_on_the_cpu_has_no_gaps_about_devices_but_a_trace_without_one_has() -> None:
+    rows: list[Row] = [("aten::mm", Kind.OPERATOR, HOST, 0, 9)]
+    known, unknown = (advised(with_facts(made(rows), facts)) for facts in ({"run_device": "cpu"}, {}))
+    about_devices = {"JM422", "JM428", "JM429", "JM430", "JM456", "JM470", "JM472"}
+    assert unchecked(known) & about_devices == set()
+    assert about_devices & set(known.checked) == set()
+    assert any("7 rules are about a device, and this run was on the CPU" in gap.reason for gap in known.not_checked)
+    assert about_devices <= unchecked(unknown)
+
+
 def row(name: str, start: float, length: float = 0.5) -> Row:
     return (f"aten::{name}", Kind.OPERATOR, HOST, start, length)
 
@@ -213,12 +223,12 @@ def test_facts_beside_a_trace_are_read_and_damage_is_none(tmp_path: Path) -> Non
     trace = tmp_path / "rank-1.json.gz"
     assert facts_beside(trace, 1) == {}
     (tmp_path / "profile.json").write_text(
-        '{"format": "jumar-profile", "num_threads": 8, "ranks": {"1": {"overhead": {"plain_ms": {"median": 2.5},'
-        ' "traced_ms": {"median": 4}, "is_within_noise": false}}}}'
+        '{"format": "jumar-profile", "num_threads": 8, "ranks": {"1": {"device": "cpu", "overhead": {'
+        '"plain_ms": {"median": 2.5}, "traced_ms": {"median": 4}, "is_within_noise": false}}}}'
     )
     (tmp_path / "host-rank-1.jsonl").write_text('{"num_cores": 16, "governors": ["powersave"]}\n{"t": 1}\n')
     assert facts_beside(trace, 1) == {
-        "num_threads": "8", "num_cores": "16", "governors": "powersave", "plain_step_ms": "2.5",
+        "run_device": "cpu", "num_threads": "8", "num_cores": "16", "governors": "powersave", "plain_step_ms": "2.5",
         "traced_step_ms": "4", "overhead_is_noise": "False",
     }  # fmt: skip
     (tmp_path / "host-rank-1.jsonl").write_text('{"num_cores": 1')

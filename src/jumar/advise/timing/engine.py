@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,7 @@ def advise_timeline(
             on_progress(done, len(modules))
     found = parts or decompose(timeline)
     findings, gaps = split(outcome for answer in answers for outcome in answer)
+    gaps, foreign = _without_device_rules(gaps, modules, timeline)
     return Advice(
         recording=timeline.source,
         device=(timeline.device or "no named device") + (ESTIMATES if _is_estimated(timeline) else ""),
@@ -54,8 +56,8 @@ def advise_timeline(
         steps=_steps(profile, found),
         parts=found.words,
         saves_at_most_ms=round(profile.saved_together_ms(), 3),
-        not_checked=(*gaps, *_absent(timeline)),
-        checked=codes_checked(modules, gaps),
+        not_checked=(*gaps, *foreign, *_absent(timeline)),
+        checked=codes_checked([module for module in modules if not foreign or not _needs_device(module)], gaps),
         warnings=(*timeline.lost, *_stepless(timeline)),
     )
 
@@ -65,6 +67,26 @@ ESTIMATES = " (emulated: its times are estimates, none was measured)"
 
 def _is_estimated(timeline: Timeline) -> bool:
     return timeline.facts.get("is_estimate") == "true"
+
+
+def _needs_device(module: Any) -> bool:
+    """Tell whether a rule is about a device only (`NEEDS_DEVICE` of its module)."""
+    return bool(getattr(module, "NEEDS_DEVICE", False))
+
+
+def _without_device_rules(
+    gaps: Sequence[NotChecked], modules: Sequence[Any], timeline: Timeline
+) -> tuple[list[NotChecked], list[NotChecked]]:
+    """Return the gaps without those of rules about devices, and one line for these, where the run used the CPU only.
+
+    A trace without a device's events does not prove that: only `jumar profile` notes what the run used.
+    """
+    codes = {module.RULE.code for module in modules if _needs_device(module)}
+    if timeline.facts.get("run_device") != "cpu" or not codes:
+        return list(gaps), []
+    told = f"{len(codes)} rules are about a device, and this run was on the CPU: {', '.join(sorted(codes))}."
+    kept = [gap for gap in gaps if gap.code not in codes]
+    return kept, [NotChecked(code="", name="rules about a device", reason=told)]
 
 
 def _worded(finding: Finding, timeline: Timeline) -> Finding:

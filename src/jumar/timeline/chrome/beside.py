@@ -12,17 +12,20 @@ LONGEST = 1 << 20
 
 
 def facts_beside(trace: Path, rank: int) -> dict[str, str]:
-    """Return facts of a rank's run from the files in its trace's folder; nothing where there are none, or damaged ones.
+    """Return facts of a rank's run from files in its trace's folder; nothing where there are none, or damaged ones.
 
-    `num_threads`, `num_cores`, `governors`, `plain_step_ms`, `traced_step_ms`, `overhead_is_noise`.
+    `run_device` (`cpu` where the program used no other), `num_threads`, `num_cores`, `governors`, `plain_step_ms`,
+    `traced_step_ms`, `overhead_is_noise`.
     """
     profile = _first_object(trace.with_name("profile.json"), whole=True)
     if profile.get("format") != "jumar-profile":
         return {}
     host = _first_object(trace.with_name(f"host-rank-{rank}.jsonl"), whole=False)
-    cost = _inside(profile, "ranks", str(rank), "overhead")
+    own = _inside(profile, "ranks", str(rank))
+    cost = _inside(own, "overhead")
     governors = host.get("governors")
     found = {
+        "run_device": own.get("device"),
         "num_threads": profile.get("num_threads"),
         "num_cores": host.get("num_cores"),
         "governors": ",".join(map(str, governors)) if isinstance(governors, list) else None,

@@ -47,6 +47,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     doc=__doc__,
 )
+NEEDS_DEVICE = True
 _CALLS = {
     "synchronize()": (
         "cudadevicesynchronize", "aclrtsynchronizedevice", "hipdevicesynchronize", "cuda.synchronize",

@@ -48,6 +48,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     doc=__doc__,
 )
+NEEDS_DEVICE = True
 _WORDS = ("transdata", "cast", "format_contiguous", "npu_format_cast")
 
 

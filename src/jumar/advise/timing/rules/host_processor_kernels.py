@@ -42,6 +42,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     doc=__doc__,
 )
+NEEDS_DEVICE = True
 CORE = "Accelerator Core"
 """The vendor's column that says which unit ran a kernel."""
 

@@ -45,6 +45,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     doc=__doc__,
 )
+NEEDS_DEVICE = True
 
 
 def find(profile: Profile) -> Outcomes:

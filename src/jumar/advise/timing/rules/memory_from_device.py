@@ -41,6 +41,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     doc=__doc__,
 )
+NEEDS_DEVICE = True
 CALLS = re.compile(
     r"(cuda|hip)(Malloc|Free)(?!Host|Async|Managed)|cu(Mem(Create|Release|Map|Unmap|Alloc|Free))(?!Host|Async)"
     r"|aclrt(Malloc|Free)(?!Host)|aclrt(Map|Unmap)Mem"

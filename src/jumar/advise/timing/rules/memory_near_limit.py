@@ -42,6 +42,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     doc=__doc__,
 )
+NEEDS_DEVICE = True
 
 
 def find(profile: Profile) -> Outcomes:

@@ -48,6 +48,7 @@ RULE = Rule(
     severity=Severity.ADVICE,
     doc=__doc__,
 )
+NEEDS_DEVICE = True
 KERNELS = re.compile(
     r"(ViewCopy|AsStrided|Transpose(D|V2)?|StridedSlice(D|V2)?|TensorMove|Contiguous|StridedSliceAssignD?)$"
     r"|.*direct_copy_kernel",
