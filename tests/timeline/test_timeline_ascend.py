@@ -9,12 +9,15 @@ from collections import Counter
 from decimal import Decimal
 from pathlib import Path
 
+import kineto_files
 import numpy as np
 import pytest
 from emulated_profile import NUM_LINEAR, NUM_STEPS, write
 
+from jumar.base.errors import InputError
 from jumar.timeline.formats import ascend
 from jumar.timeline.model.events import Kind, Timeline
+from jumar.timeline.reading import one_source
 from jumar.timeline.vendor import words
 
 pytestmark = pytest.mark.slow  # a network is trained and profiled first
@@ -163,3 +166,13 @@ def test_a_kernel_that_no_event_is_counts_as_lost(copy: Path) -> None:
     rewrite(details, start, f"{Decimal(start) + 1}")
     lost = read(copy).lost
     assert any("1 kernels of kernel_details.csv" in sentence and "left out" in sentence for sentence in lost)
+
+
+def test_of_a_profile_of_jumars_the_vendors_trace_is_the_one_of_the_rank(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "npu-rank-0" / folder.name)
+    trace = kineto_files.write(tmp_path / "rank-0.json", [kineto_files.event("gc generation 0", 0, 1, "jumar")])
+    with pytest.raises(InputError, match="holds 2 traces"):
+        one_source(tmp_path)
+    (tmp_path / "profile.json").write_text('{"format": "jumar-profile"}')
+    assert one_source(tmp_path).format == "ascend"
+    assert one_source(trace).path == trace

@@ -59,10 +59,19 @@ def one_source(place: Source | Path | str, rank: int | None = None) -> Source:
     if not found:
         ranks = ", ".join(sorted({str(source.rank or 0) for source in find_sources(place)}))
         raise InputError(f"{place} has no trace of rank {rank}: its ranks are {ranks}")
+    found = _without_own_notes(found)
     if len(found) > 1:
         names = ", ".join(str(source.path) for source in found[:4]) + (" …" if len(found) > 4 else "")
         raise InputError(f"{place} holds {len(found)} traces ({names}): name one of them, or a rank that only one has")
     return found[0]
+
+
+def _without_own_notes(found: list[Source]) -> list[Source]:
+    """Leave out the trace of Jumar's own notes where `jumar profile` wrote it beside the vendor's profile of the rank."""
+    vendors = [one for one in found if one.format != "kineto"]
+    notes = [one for one in found if one.format == "kineto" and (one.path.parent / "profile.json").is_file()]
+    beside = [note for note in notes if any(note.path.parent in vendor.path.parents for vendor in vendors)]
+    return [one for one in found if one not in beside]
 
 
 def source_at(path: Path, rank: int) -> Source:

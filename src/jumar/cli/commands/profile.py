@@ -141,6 +141,8 @@ def command(
     tell_profiled(out, program.title, folder.settle(Path(plan.out), end.status), end)
     if device != "cuda":
         tell_cuda(program, end, used_npu=True)
+    if "No module named 'torch_npu'" in end.error:
+        click.echo("jumar: the script is for an NPU. Give --device npu: the NPU is emulated here.", err=True)
     tell_launcher(program, ["jumar", "profile", "-o", str(out), "--force", "--device", device], end)
     if end.status == "interrupted":
         return EXIT_INTERRUPTED
