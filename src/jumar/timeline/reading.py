@@ -67,7 +67,7 @@ def one_source(place: Source | Path | str, rank: int | None = None) -> Source:
 
 
 def _without_own_notes(found: list[Source]) -> list[Source]:
-    """Leave out the trace of Jumar's own notes where `jumar profile` wrote it beside the vendor's profile of the rank."""
+    """Leave out the trace of Jumar's notes where `jumar profile` wrote it beside the vendor's profile of a rank."""
     vendors = [one for one in found if one.format != "kineto"]
     notes = [one for one in found if one.format == "kineto" and (one.path.parent / "profile.json").is_file()]
     beside = [note for note in notes if any(note.path.parent in vendor.path.parents for vendor in vendors)]
