@@ -393,3 +393,40 @@ def test_recordings_of_other_ranks_are_told_how_to_be_paired() -> None:
     assert compare(*sides, options=CompareOptions(rank_pairs=((0, 3),))).status == "agree"
     with pytest.raises(UsageError, match=r"the target .* holds no rank 0; name one of \[3\]"):
         compare(*sides, options=CompareOptions(rank_pairs=((0, 0),)))
+
+
+def two_frameworks(*, wrong: float = 0.0, with_modules: bool = True) -> tuple[Run, Run]:
+    """Return the same two layers as PyTorch's and as MindSpore's modules and operators; the second one `wrong`."""
+    generator = np.random.default_rng(0)
+    start = generator.standard_normal((4, 8)).astype(np.float32)
+    hidden = start @ generator.standard_normal((8, 8)).astype(np.float32)
+    last = np.maximum(hidden, 0) @ generator.standard_normal((8, 8)).astype(np.float32)
+    runs = []
+    for linear, product, error in (("Linear", "aten::addmm", 0.0), ("Dense", "ms::MatMul", wrong)):
+        run = Run()
+        values = [start, hidden, last * (1 + error)]
+        for path, (given, made) in zip(("first", "second"), zip(values, values[1:], strict=False), strict=True):
+            run.call(product, [given], [made], path=path)
+            if with_modules:
+                run.call(linear, [given], [made], path=path, kind="module")
+        runs.append(run)
+    return runs[0], runs[1]
+
+
+def test_runs_of_two_frameworks_are_compared_by_modules_and_the_headline_says_so() -> None:
+    comparison = compare(*two_frameworks())
+    assert comparison.status == "agree"
+    assert "2 module calls in 1 step" in comparison.headline
+    assert "no operator has a name in both runs, so operators were not compared one by one" in comparison.headline
+
+
+def test_a_fault_between_two_frameworks_is_named_by_its_module() -> None:
+    first = compare(*two_frameworks(wrong=0.01)).first_divergence
+    assert first is not None
+    assert (first.name, first.module_path) == ("Linear / Dense", "second")
+    assert first.error == pytest.approx(0.01, rel=0.02)
+
+
+def test_operators_without_a_common_name_and_without_modules_are_no_agreement() -> None:
+    comparison = compare(*two_frameworks(with_modules=False))
+    assert comparison.status != "agree"

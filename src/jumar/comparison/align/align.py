@@ -28,6 +28,7 @@ from jumar.comparison.align.turns import (
 )
 from jumar.comparison.model.calls import Call, Names, calls_of, loss_scale
 from jumar.comparison.model.correspondence import StructuralDiff
+from jumar.operators.names import canonical_name
 from jumar.recording.schema import CallRow
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ class AlignedStep:
     """Why calls without a partner are no difference between the programs, by their `id`."""
     parameters_only: bool = False
     """The runs cut the step's batch into others: only what the optimizer reads and writes can be compared."""
+    foreign_operators: bool = False
+    """Both runs have operators and share no name of one, as those of two frameworks: modules are compared."""
 
 
 def align_step(
@@ -61,6 +64,8 @@ def align_step(
     Where the runs cut a step's batch into micro-batches of other sizes, only its parameters can be compared.
     """
     kind = _common_kind(reference, target)
+    foreign = kind == "op" and _are_foreign(reference, target, names)
+    kind = "module" if foreign else kind
     if kind == "none":
         return AlignedStep(kind, [], [], [])
     of_reference = calls_of([row for row in reference if row.kind in {kind, "parameter"}], names[0])
@@ -73,23 +78,39 @@ def align_step(
             of_reference, of_target = (
                 [call for call in calls if call.row.phase == "optimizer"] for calls in (of_reference, of_target)
             )
-            return AlignedStep(kind, of_reference, of_target, align(of_reference, of_target), parameters_only=True)
+            pairs = align(of_reference, of_target)
+            return AlignedStep(kind, of_reference, of_target, pairs, parameters_only=True, foreign_operators=foreign)
     matching, regions = _matched(of_reference, of_target)
     is_equal = not (regions or repeated or matching.moved or matching.left(0) or matching.left(1))
     if is_equal:
-        return AlignedStep(kind, of_reference, of_target, _merge(matching, regions))
+        return AlignedStep(kind, of_reference, of_target, _merge(matching, regions), foreign_operators=foreign)
     # These are imported late: most steps make the same calls.
     from jumar.comparison.align.explained import explanations
     from jumar.comparison.align.structure import differences
 
     explained = explanations(matching, regions, (loss_scale(reference), loss_scale(target)))
     structure = differences(matching, regions, repeated, explained)
-    return AlignedStep(kind, of_reference, of_target, _merge(matching, regions), structure, explained)
+    pairs = _merge(matching, regions)
+    return AlignedStep(kind, of_reference, of_target, pairs, structure, explained, foreign_operators=foreign)
 
 
 def _common_kind(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Literal["op", "module", "none"]:
     common_kinds = {row.kind for row in reference} & {row.kind for row in target}
     return "op" if "op" in common_kinds else "module" if "module" in common_kinds else "none"
+
+
+def _are_foreign(
+    reference: Sequence[CallRow], target: Sequence[CallRow], names: tuple[Names | None, Names | None]
+) -> bool:
+    """Tell whether the operators of two runs share no name, while both have modules to compare in their place."""
+    if not all(any(row.kind == "module" for row in rows) for rows in (reference, target)):
+        return False
+    one, other = ({row.name for row in rows if row.kind == "op"} for rows in (reference, target))
+    known = [
+        {canonical_name(side.operator(name) if side else name) for name in those}
+        for side, those in zip(names, (one, other), strict=True)
+    ]
+    return known[0].isdisjoint(known[1])
 
 
 def align(reference: Sequence[Call], target: Sequence[Call]) -> list[Pair]:

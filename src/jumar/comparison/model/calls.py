@@ -15,6 +15,7 @@ from typing import Any, Literal, Protocol
 
 from jumar import operators
 from jumar.comparison.model.kinds import QUERIES, TRANSPORT
+from jumar.comparison.model.renames import CLASSES
 from jumar.comparison.model.results import ArgumentDiff
 from jumar.operators import canonical_name, dtypes, is_foreach
 from jumar.recording.schema import CallRow, TensorRow
@@ -118,7 +119,8 @@ def calls_of(rows: Iterable[CallRow], names: Names | None = None) -> list[Call]:
             operator, is_list = known
         else:
             is_list = False
-            operator = names.parameter(row.module_path, row.name) if row.kind == "parameter" else row.name
+            name = CLASSES.get(row.name, row.name) if row.kind == "module" else row.name
+            operator = names.parameter(row.module_path, row.name) if row.kind == "parameter" else name
         if is_list:
             calls.extend(_items(row, operator, *where))
         else:

@@ -37,6 +37,27 @@ PARAMETERS = {
 }
 """Names of parameters in MindSpore and Keras, and PyTorch's."""
 
+CLASSES = {
+    "Dense": "Linear",
+    "Conv1dTranspose": "ConvTranspose1d",
+    "Conv2dTranspose": "ConvTranspose2d",
+    "Conv3dTranspose": "ConvTranspose3d",
+    "SequentialCell": "Sequential",
+    "CellList": "ModuleList",
+    "HSwish": "Hardswish",
+    "HSigmoid": "Hardsigmoid",
+    "SoftmaxCrossEntropyWithLogits": "CrossEntropyLoss",
+    "Conv1D": "Conv1d",
+    "Conv2D": "Conv2d",
+    "Conv3D": "Conv3d",
+    "Conv2DTranspose": "ConvTranspose2d",
+    "BatchNormalization": "BatchNorm2d",
+    "LayerNormalization": "LayerNorm",
+    "MaxPooling2D": "MaxPool2d",
+    "AveragePooling2D": "AvgPool2d",
+}
+"""Classes of modules in MindSpore and Keras, and PyTorch's, where they differ."""
+
 KINDS = ("module", "operator", "parameter")
 _ARROW = re.compile(r"\s+->\s+|\s*→\s*")
 

@@ -134,8 +134,14 @@ def _equal(found: Evidenced, coverage: Coverage) -> str:
     verb = "differs" if compared.startswith("1 ") and "," not in compared and " and " not in compared else "differ"
     return (
         f"{compared}{steps}{ranks} {verb} by no more than rounding explains{_losses(found, coverage)}"
-        f"{_partners(found, coverage, what)}{_until(found)}{_open_ends(found, coverage)}"
+        f"{_partners(found, coverage, what)}{_until(found)}{_open_ends(found, coverage)}{_foreign(found)}"
     )
+
+
+def _foreign(found: Evidenced) -> str:
+    """Return that modules stood in for operators, where the two runs' operators share no name."""
+    told = "; no operator has a name in both runs, so operators were not compared one by one"
+    return told if found.foreign_operators else ""
 
 
 def _num(num: int, noun: str) -> str:

@@ -43,6 +43,8 @@ class Evidenced:
     """Measured from floor recordings; None to estimate it."""
     coarsest: float = 0.0
     kinds: set[str] = field(default_factory=set)
+    foreign_operators: bool = False
+    """The runs' operators share no name, as those of two frameworks: modules were compared."""
     skipped: list[SkippedUpdate] = field(default_factory=list)
     """Updates that only one run made."""
     tally: Tally = field(default_factory=Tally)
@@ -141,6 +143,7 @@ def ended(found: Evidenced) -> bool:
 def collect(found: Evidenced, outcome: StepOutcome, step: int, *, is_first: bool, options: CompareOptions) -> None:
     """Take one step's outcome into `found`; `is_first` tells the first common step of its rank."""
     found.kinds.add(outcome.kind)
+    found.foreign_operators |= outcome.foreign_operators
     if outcome.kind == "none":
         return
     found.steps.append(step)

@@ -44,6 +44,8 @@ class StepOutcome:
     unseen_regions: list[OperatorDiff] = field(default_factory=list)
     """Calculations that the sides make with other calls, whose result could not be compared."""
     kind: Literal["op", "module", "none"] = "none"
+    foreign_operators: bool = False
+    """The runs' operators share no name: modules were compared."""
 
 
 def compare_step(step: AlignedStep, load: Load, *, tolerance_scale: float, memory: Memory | None = None) -> StepOutcome:
@@ -52,7 +54,7 @@ def compare_step(step: AlignedStep, load: Load, *, tolerance_scale: float, memor
     `memory` is what the rank's steps before have left; it must have begun this step.
     """
     memory = memory or Memory()
-    outcome = StepOutcome(kind=step.kind)
+    outcome = StepOutcome(kind=step.kind, foreign_operators=step.foreign_operators)
     if step.kind == "none":
         return outcome
     flow = Flow(step.reference, step.target)
