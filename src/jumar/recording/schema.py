@@ -50,7 +50,7 @@ class TensorRow:
 
     name: str
     """`input.0`, `input.2.1` (second of a list), `input.weight` (keyword), `output.0`; for backward
-    rows of kind `module`: `grad_output.0`, `grad_input.0`."""
+    rows of kind `module`: `grad_output.0`, `grad_input.0` (the sum over all uses of the tensor)."""
     shape: tuple[int, ...]
     dtype: str
     """Without the `torch.` prefix: `float32`."""
