@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -405,7 +406,7 @@ def two_frameworks(*, wrong: float = 0.0, with_modules: bool = True) -> tuple[Ru
     for linear, product, error in (("Linear", "aten::addmm", 0.0), ("Dense", "ms::MatMul", wrong)):
         run = Run()
         values = [start, hidden, last * (1 + error)]
-        for path, (given, made) in zip(("first", "second"), zip(values, values[1:], strict=False), strict=True):
+        for path, (given, made) in zip(("first", "second"), pairwise(values), strict=True):
             run.call(product, [given], [made], path=path)
             if with_modules:
                 run.call(linear, [given], [made], path=path, kind="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,7 @@ OPERATIONS = {
 POINT_TO_POINT = frozenset({"send", "recv", "send_recv"})
 SYNCHRONISING = frozenset({"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "barrier"})
 """All ranks end these together: none has its result before every rank has sent its part."""
+NAME_FIELD = "Collective name"
 GROUP_FIELDS = ("Process Group Name", "Group")
 
 
@@ -59,19 +61,31 @@ def collectives_of(timeline: Timeline) -> Collectives:
     """
     rows = _rows(timeline)
     events = timeline.events
-    words = [operation_of(name) for name in timeline.names]
-    groups = [dict(detail.more) for detail in timeline.details]
-    names = [next((group[key] for key in GROUP_FIELDS if key in group), "") for group in groups]
+    told = [dict(detail.more) for detail in timeline.details]
+    names = [next((one[key] for key in GROUP_FIELDS if key in one), "") for one in told]
     starts = events.start_ns[rows]
     return Collectives(
         rank=timeline.rank,
         origin_ns=timeline.origin_ns,
-        operations=tuple(words[index] for index in events.name[rows]),
+        operations=tuple(_operations(timeline, rows, [one.get(NAME_FIELD, "") for one in told])),
         groups=tuple(names[index] if index >= 0 else "" for index in events.detail[rows]),
         steps=_steps(timeline, starts),
         starts_ns=starts,
         ends_ns=events.end_ns[rows],
     )
+
+
+def _operations(timeline: Timeline, rows: Integers, told: list[str]) -> Iterator[str]:
+    """Yield the operation of each call: as the profiler names it beside the call, else by the name.
+
+    NCCL's kernel of an all-to-all is that of sending and receiving: the names of the host's calls tell them apart.
+    """
+    words = [operation_of(name) for name in timeline.names]
+    on_host = {words[index] for index in timeline.events.name[timeline.of(Kind.COLLECTIVE) & timeline.on("host")]}
+    to_all = "all_to_all" in on_host and not on_host & {"send", "recv"}
+    for name, detail in zip(timeline.events.name[rows].tolist(), timeline.events.detail[rows].tolist(), strict=True):
+        word = operation_of(told[detail]) if detail >= 0 and told[detail] else words[name]
+        yield "all_to_all" if to_all and word == "send_recv" else word
 
 
 def _rows(timeline: Timeline) -> Integers:

@@ -20,7 +20,8 @@ from jumar.advise.ranks.arrivals import arrivals
 from jumar.advise.ranks.links import Link
 from jumar.advise.ranks.outlier import chance
 from jumar.advise.timing.thresholds import Thresholds
-from jumar.timeline.collectives import Collectives, operation_of
+from jumar.timeline.collectives import Collectives, collectives_of, operation_of
+from jumar.timeline.reading import read_timeline
 
 STEP_MS = 20.0
 CALLS = ("all_reduce", "all_gather", "all_reduce")
@@ -132,6 +133,21 @@ def test_the_slow_link_of_a_transport_is_named() -> None:
 )  # fmt: skip
 def test_operations_are_read_from_the_names_of_libraries_and_kernels(name: str, expected: str) -> None:
     assert operation_of(name) == expected
+
+
+def test_an_all_to_all_is_told_from_sending_by_the_hosts_calls(tmp_path: Path) -> None:
+    def operations(host: str, **told: str) -> tuple[str, ...]:
+        rows = [(host, "cpu_op", {}), ("ncclKernel_SendRecv_RING_SIMPLE", "kernel", told)]
+        events = [
+            {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": 0, "dur": 5, "args": arguments}
+            for name, cat, arguments in rows
+        ]
+        (tmp_path / "t.json").write_text(json.dumps({"schemaVersion": 1, "traceEvents": events}))
+        return collectives_of(read_timeline(tmp_path / "t.json")).operations
+
+    assert operations("nccl:all_to_all") == ("all_to_all",)
+    assert operations("nccl:send") == ("send_recv",)
+    assert operations("aten::mm", **{"Collective name": "all_to_allv"}) == ("all_to_all",)
 
 
 @pytest.mark.parametrize(("few", "many"), [(2, 3), (3, 3), (4, 2), (3, 5)])

@@ -96,6 +96,7 @@ def _worded(finding: Finding, timeline: Timeline) -> Finding:
     if timeline.steps:
         return finding
     message = finding.message.replace("each step", "the profile").replace("a step", "in all")
+    message = message.replace("of the step", "of it")
     return replace(finding, message=message)
 
 
