@@ -18,7 +18,7 @@ from jumar.advise.look import look
 from jumar.advise.ranks import Ranks, judge_ranks
 from jumar.advise.ranks.arrivals import arrivals
 from jumar.advise.ranks.links import Link
-from jumar.advise.ranks.outlier import chance
+from jumar.advise.ranks.outlier import chance, too_few
 from jumar.advise.timing.thresholds import Thresholds
 from jumar.timeline.collectives import Collectives, collectives_of, operation_of
 from jumar.timeline.reading import read_timeline
@@ -159,6 +159,17 @@ def test_the_chance_is_the_share_of_all_orders(few: int, many: int) -> None:
     for ahead in range(few * many + 1):
         share = sum(one >= ahead for one in won) / math.comb(few + many, few)
         assert chance(few, many, ahead) == pytest.approx(share)
+
+
+def test_too_few_steps_are_not_checked() -> None:
+    from test_timing_ranks import rank
+
+    ranks = [calls(0, steps=3), calls(1, late_ms=3.0, steps=3)]
+    parts = [rank(number, [10.0 + 9 * number] * 3) for number in range(2)]
+    judged = judge_ranks(Ranks(decompositions=parts, thresholds=Thresholds.load(), collectives=ranks))
+    assert {"JM440", "JM441"} & {finding.code for finding in judged[0]} == set()
+    assert {"JM440", "JM441"} <= {gap.code for gap in judged[1]}
+    assert too_few(2, 4) == too_few(8, 1) == ""
 
 
 def write(folder: Path, number: int, late_ms: float, steps: int = 6) -> None:

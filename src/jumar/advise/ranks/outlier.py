@@ -36,6 +36,13 @@ def stands_out(values: Numbers, row: int) -> bool:
     return chance(len(own), len(pooled), ahead) * len(values) < CHANCE
 
 
+def too_few(ranks: int, steps: int) -> str:
+    """Return why no rank of so many can stand out in so many steps, a part of a sentence; empty where one can."""
+    if ranks >= MANY or chance(steps, steps * (ranks - 1), steps * steps * (ranks - 1)) * ranks < CHANCE:
+        return ""
+    return f"{steps} steps of {ranks} ranks are too few to tell a late rank from noise: profile more steps."
+
+
 def chance(few: int, many: int, ahead: float) -> float:
     """Return the chance that `ahead` or more of the `few` · `many` pairs are won by the few, where all are alike."""
     if few > EXACT:

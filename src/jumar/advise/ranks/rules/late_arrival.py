@@ -36,7 +36,7 @@ from jumar.advise.bottlenecks.run import PRICE
 from jumar.advise.bottlenecks.tally import percent_text
 from jumar.advise.checks import Outcomes, not_checked
 from jumar.advise.ranks.arrivals import Arrivals
-from jumar.advise.ranks.outlier import stands_out
+from jumar.advise.ranks.outlier import stands_out, too_few
 from jumar.advise.ranks.ranks import Ranks
 from jumar.base.findings import Location, Severity
 from jumar.base.rules import Rule
@@ -57,6 +57,9 @@ def find(ranks: Ranks) -> Outcomes:
         yield not_checked(RULE, "no two ranks have steps with collectives in common.")
         return
     steps, calls = sorted(set(matched.steps)), len(matched.operations)
+    if why := too_few(len(matched.ranks), len(steps)):
+        yield not_checked(RULE, why)
+        return
     waits = np.array([[matched.caused_ms(row, step) for step in steps] for row in range(len(matched.ranks))])
     index = int(np.argmax(waits.sum(axis=1)))
     caused = float(waits[index].mean())

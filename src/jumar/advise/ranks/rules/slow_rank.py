@@ -32,7 +32,7 @@ import numpy as np
 from jumar.advise.bottlenecks.run import PRICE
 from jumar.advise.bottlenecks.tally import percent_text
 from jumar.advise.checks import Outcomes, not_checked
-from jumar.advise.ranks.outlier import stands_out
+from jumar.advise.ranks.outlier import stands_out, too_few
 from jumar.advise.ranks.ranks import WAITS, Ranks
 from jumar.base.findings import Location, Severity
 from jumar.base.rules import Rule
@@ -50,6 +50,9 @@ def find(ranks: Ranks) -> Outcomes:
     """Yield one finding about the rank that works longest, when the others wait for it."""
     if len(ranks.steps) < 2 or len(ranks.compared) < 2:
         yield not_checked(RULE, "needs two steps after the first that all ranks have.")
+        return
+    if why := too_few(len(ranks.compared), len(ranks.steps)):
+        yield not_checked(RULE, why)
         return
     own = np.median(ranks.own_ms, axis=1)
     slow = int(np.argmax(own))
