@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,13 +50,13 @@ def host_phases(timeline: Timeline) -> Phases:
     events = timeline.events
     on_host = timeline.on("host")
     collectives, operators = timeline.of(Kind.COLLECTIVE) & on_host, timeline.of(Kind.OPERATOR) & on_host
-    nodes = operators & _named(timeline, lambda name: name.startswith(BACKWARD_NODE))
+    nodes = operators & timeline.named(lambda name: name.startswith(BACKWARD_NODE))
     driving = on_host & np.isin(events.lane, _driving_lanes(timeline, nodes))
     ranges = timeline.of(Kind.RANGE, Kind.PYTHON) & on_host
     return Phases(
-        forward=_of(timeline, ranges & _named(timeline, FORWARD.match)) | _before_backward(timeline, operators, nodes),
-        backward=_of(timeline, ranges & _named(timeline, BACKWARD.match)) | _backward(timeline, operators, nodes),
-        optimizer=_of(timeline, ranges & _named(timeline, OPTIMIZER.match)),
+        forward=_of(timeline, ranges & timeline.named(FORWARD.match)) | _before_backward(timeline, operators, nodes),
+        backward=_of(timeline, ranges & timeline.named(BACKWARD.match)) | _backward(timeline, operators, nodes),
+        optimizer=_of(timeline, ranges & timeline.named(OPTIMIZER.match)),
         operators=_of(timeline, operators),
         collective=_of(timeline, collectives),
         calculating=_calculating(timeline, operators, collectives),
@@ -94,12 +94,6 @@ def _of(timeline: Timeline, mask: Mask) -> Spans:
     return Spans.of_events(timeline.events, mask)
 
 
-def _named(timeline: Timeline, wanted: Callable[[str], object]) -> Mask:
-    """Return the mask of events whose name is wanted: each name is asked once."""
-    chosen = np.array([bool(wanted(name)) for name in timeline.names], np.bool_)
-    return np.asarray(chosen[timeline.events.name], np.bool_)
-
-
 def _nested(timeline: Timeline, rows: Integers) -> tuple[Integers, Integers]:
     """Return these events in the order of nesting, and for each the place of the one that holds it."""
     events = timeline.events
@@ -114,7 +108,7 @@ def _driving_lanes(timeline: Timeline, nodes: Mask) -> Sequence[int]:
     Without any of them it is the lane whose operators take longest.
     """
     events = timeline.events
-    marks = timeline.of(Kind.STEP, Kind.DATA) | (timeline.of(Kind.RANGE) & _named(timeline, OPTIMIZER.match))
+    marks = timeline.of(Kind.STEP, Kind.DATA) | (timeline.of(Kind.RANGE) & timeline.named(OPTIMIZER.match))
     found = np.unique(events.lane[(marks & timeline.on("host")) | nodes]).tolist()
     if not found and len(events):
         work = timeline.on("host") & timeline.of(Kind.OPERATOR, Kind.RANGE, Kind.RUNTIME)

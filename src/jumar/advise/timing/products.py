@@ -32,8 +32,7 @@ def is_product(name: str) -> bool:
 def products(profile: Profile, kind: Kind) -> Mask:
     """Return the mask of the products in the judged steps, among the operators of the host or the device's kernels."""
     timeline = profile.timeline
-    chosen = np.fromiter((is_product(name) for name in timeline.names), bool, len(timeline.names))
-    mask = chosen[timeline.events.name] & timeline.of(kind) if len(chosen) else timeline.of(kind)
+    mask = timeline.named(is_product) & timeline.of(kind)
     inside = np.zeros(len(mask), bool)
     inside[profile.inside(mask)] = True
     return inside

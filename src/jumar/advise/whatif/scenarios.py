@@ -68,8 +68,7 @@ def _optimizer(profile: Profile) -> Question:
 def _amp(profile: Profile) -> Question:
     timeline = profile.timeline
     kernels = _found(profile, timeline.of(Kind.KERNEL) & timeline.on("device"), "a kernel of a device")
-    is_named = np.fromiter((is_product(name) for name in timeline.names), bool, len(timeline.names))
-    products = kernels & is_named[timeline.events.name]
+    products = kernels & timeline.named(is_product)
     factors = np.where(products, PRODUCT_IN_HALF, np.where(kernels, BYTES_IN_HALF, 1.0))
     assumes = (
         f"matrix products take {PRODUCT_IN_HALF:g} of their time, other kernels {BYTES_IN_HALF:g}; the casts that "

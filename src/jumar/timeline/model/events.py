@@ -7,7 +7,7 @@ since `Timeline.origin_ns`: as float64, microseconds since 1970 are a quarter of
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -197,6 +197,11 @@ class Timeline:
     def of(self, *kinds: Kind) -> npt.NDArray[np.bool_]:
         """Return the mask of the events of these kinds."""
         return np.isin(self.events.kind, [int(kind) for kind in kinds])
+
+    def named(self, wanted: Callable[[str], object]) -> npt.NDArray[np.bool_]:
+        """Return the mask of the events whose name is wanted. Each name is asked once."""
+        chosen = np.fromiter((bool(wanted(name)) for name in self.names), bool, len(self.names))
+        return chosen[self.events.name] if len(chosen) else np.zeros(len(self.events), bool)
 
     def on(self, side: Side) -> npt.NDArray[np.bool_]:
         """Return the mask of the events on the host's or on the devices' lanes."""

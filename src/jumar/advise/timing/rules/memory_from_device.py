@@ -25,8 +25,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
 from jumar.advise.bottlenecks.tally import percent_text
 from jumar.advise.checks import Outcomes, not_checked
 from jumar.advise.timing.profile import Profile
@@ -54,8 +52,7 @@ def find(profile: Profile) -> Outcomes:
     if not profile.has(Kind.RUNTIME):
         yield not_checked(RULE, "the timeline has no calls of a device's runtime.")
         return
-    chosen = np.fromiter((bool(CALLS.match(name)) for name in timeline.names), bool, len(timeline.names))
-    rows = profile.inside(chosen[timeline.events.name] & timeline.of(Kind.RUNTIME, Kind.WAIT))
+    rows = profile.inside(timeline.named(CALLS.match) & timeline.of(Kind.RUNTIME, Kind.WAIT))
     spans = profile.spans(rows)
     if profile.share(spans) < profile.thresholds.of("JM472", "share"):
         return

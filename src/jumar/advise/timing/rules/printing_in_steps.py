@@ -27,8 +27,6 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
 from jumar.advise.bottlenecks.tally import percent_text
 from jumar.advise.checks import Outcomes, not_checked
 from jumar.advise.timing.profile import Profile, outermost
@@ -57,8 +55,7 @@ def find(profile: Profile) -> Outcomes:
     if not profile.has(Kind.PYTHON):
         yield not_checked(RULE, "the timeline has no Python functions; `jumar profile --stacks` notes them.")
         return
-    chosen = np.fromiter((bool(WRITES.search(name)) for name in timeline.names), bool, len(timeline.names))
-    rows = outermost(timeline.events, profile.inside(chosen[timeline.events.name] & timeline.of(Kind.PYTHON)))
+    rows = outermost(timeline.events, profile.inside(timeline.named(WRITES.search) & timeline.of(Kind.PYTHON)))
     spans = profile.spans(rows)
     if profile.share(spans) < profile.thresholds.of("JM454", "share"):
         return

@@ -29,8 +29,7 @@ The vendor's migration guide, "Copy bottleneck"; the example of ShuffleNetV2.
 from __future__ import annotations
 
 import re
-
-import numpy as np
+from dataclasses import replace
 
 from jumar.advise.bottlenecks.tally import percent_text
 from jumar.advise.checks import Outcomes, not_checked
@@ -63,8 +62,8 @@ def find(profile: Profile) -> Outcomes:
     if not (timeline.of(Kind.KERNEL) & timeline.on("device")).any():
         yield not_checked(RULE, "the timeline has no kernels of a device.")
         return
-    copies = np.fromiter((bool(KERNELS.match(name)) for name in profile.kernel_types), bool, len(timeline.names))
-    rows = profile.inside(copies[timeline.events.name] & timeline.of(Kind.KERNEL) & timeline.on("device"))
+    copies = replace(timeline, names=profile.kernel_types).named(KERNELS.match)
+    rows = profile.inside(copies & timeline.of(Kind.KERNEL) & timeline.on("device"))
     spans = profile.spans(rows)
     if profile.share(spans) < profile.thresholds.of("JM456", "share"):
         return
