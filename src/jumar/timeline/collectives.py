@@ -93,8 +93,7 @@ def _rows(timeline: Timeline) -> Integers:
     on_device = chosen & timeline.on("device")
     if on_device.any():
         return _outermost(timeline, on_device)
-    of_library = np.fromiter((bool(OF_LIBRARY.match(name)) for name in timeline.names), bool, len(timeline.names))
-    named = chosen & of_library[timeline.events.name] if len(of_library) else chosen
+    named = chosen & timeline.named(OF_LIBRARY.match)
     return _outermost(timeline, named if named.any() else chosen)
 
 

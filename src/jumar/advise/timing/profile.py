@@ -72,9 +72,7 @@ class Profile:
 
     def named(self, *words: str, kinds: Sequence[Kind] = ()) -> Mask:
         """Return the mask of events whose names contain one of these words, in any case, and are of these kinds."""
-        low = [name.lower() for name in self.timeline.names]
-        chosen = np.fromiter((any(word in name for word in words) for name in low), bool, len(low))
-        mask = chosen[self.timeline.events.name] if len(chosen) else np.zeros(len(self.timeline.events), bool)
+        mask = self.timeline.named(lambda name: any(word in name.lower() for word in words))
         return mask & self.timeline.of(*kinds) if kinds else mask
 
     @cached_property

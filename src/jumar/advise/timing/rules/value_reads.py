@@ -31,8 +31,6 @@ PyTorch's tuning guide: avoid unnecessary synchronisation between host and devic
 
 from __future__ import annotations
 
-import numpy as np
-
 from jumar.advise.bottlenecks.tally import at_text, percent_text
 from jumar.advise.checks import Outcomes, not_checked
 from jumar.advise.timing.products import base
@@ -58,10 +56,8 @@ def find(profile: Profile) -> Outcomes:
     if not profile.has(Kind.OPERATOR):
         yield not_checked(RULE, "the timeline has no operators of PyTorch.")
         return
-    reads = np.fromiter((has(name, "to_host") for name in timeline.names), bool, len(timeline.names))
-    rows = outermost(
-        timeline.events, profile.inside(reads[timeline.events.name] & timeline.of(Kind.OPERATOR, Kind.WAIT))
-    )
+    reads = timeline.named(lambda name: has(name, "to_host")) & timeline.of(Kind.OPERATOR, Kind.WAIT)
+    rows = outermost(timeline.events, profile.inside(reads))
     spans = profile.spans(rows)
     many = profile.rate(len(rows)) >= profile.thresholds.of("JM453", "reads")
     if not many and profile.share(spans) < profile.thresholds.of("JM453", "share"):

@@ -66,8 +66,7 @@ class _Tree:
 
 def _calls(timeline: Timeline, windows: Sequence[StepWindow]) -> Integers:
     """Return the calls of the host in these steps, with modules that the profiler noted among Python's functions."""
-    named = np.fromiter((name.startswith(MODULE) for name in timeline.names), bool, len(timeline.names))
-    modules = timeline.of(Kind.PYTHON) & named[timeline.events.name] if len(named) else timeline.of(Kind.PYTHON)
+    modules = timeline.of(Kind.PYTHON) & timeline.named(lambda name: name.startswith(MODULE))
     starts = np.array([step.start_ns for step in windows], np.int64)
     inside = Spans.of(starts, np.array([step.end_ns for step in windows], np.int64)).hold(timeline.events.start_ns)
     return np.flatnonzero((timeline.of(*CALLS) | modules) & timeline.on("host") & inside)
