@@ -103,9 +103,9 @@ def _are_foreign(
     reference: Sequence[CallRow], target: Sequence[CallRow], names: tuple[Names | None, Names | None]
 ) -> bool:
     """Tell whether the operators of two runs share no name, while both have modules to compare in their place."""
-    if not all(any(row.kind == "module" for row in rows) for rows in (reference, target)):
-        return False
     one, other = ({row.name for row in rows if row.kind == "op"} for rows in (reference, target))
+    if one & other or not all(any(row.kind == "module" for row in rows) for rows in (reference, target)):
+        return False
     known = [
         {canonical_name(side.operator(name) if side else name) for name in those}
         for side, those in zip(names, (one, other), strict=True)
