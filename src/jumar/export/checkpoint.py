@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from jumar.base.errors import InputError, OutputError
+from jumar.base.errors import InputError, OutputError, UsageError
 from jumar.base.files import check_output, explained, write_atomically
 from jumar.base.findings import Finding, Location
 from jumar.export.find import find_state_dict, strip_prefixes
-from jumar.export.formats import format_of, write
+from jumar.export.formats import MINDSPORE, format_of, write
 from jumar.export.load import load_checkpoint
+from jumar.export.names import Renaming, to_mindspore, to_pytorch
 from jumar.export.options import DTYPES, CheckpointOptions
 from jumar.export.rules import OVERFLOWING_DTYPE
+from jumar.recording.foreign.formats.mindspore_checkpoint import is_mindspore
 from jumar.recording.foreign.safe import is_far_larger
 
 
@@ -39,6 +41,12 @@ class CheckpointReport:
     """Keys that carried each stripped prefix."""
     left_behind: tuple[str, ...]
     """Top-level entries of the input that are not weights (optimizer, epoch, …)."""
+    num_renamed: int = 0
+    """Keys that got the other framework's name."""
+    left_out: tuple[str, ...] = ()
+    """Keys without a counterpart in the other framework."""
+    undecided: tuple[str, ...] = ()
+    """Keys that keep their name, though the module's class may ask for another in MindSpore."""
     findings: tuple[Finding, ...]
 
 
@@ -54,7 +62,8 @@ def export_checkpoint(source: Path, output: Path, options: CheckpointOptions | N
     loaded = load_checkpoint(source)
     found_under, state, others = find_state_dict(loaded, options.only, source)
     bare, num_by_prefix = strip_prefixes(state, options.prefixes, source)
-    converted, overflows = convert_tensors(bare, options.dtype)
+    renaming = _renaming(source, output, bare, options.embeddings)
+    converted, overflows = convert_tensors(renaming.state, options.dtype)
     with explained(output, "choose a place you can write to"):
         output.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(output, lambda part: _write_and_verify(part, output, converted))
@@ -69,8 +78,21 @@ def export_checkpoint(source: Path, output: Path, options: CheckpointOptions | N
         num_by_dtype=_count_dtypes(tensors),
         num_by_prefix=num_by_prefix,
         left_behind=_left_behind(loaded, found_under),
+        num_renamed=renaming.num_renamed,
+        left_out=renaming.left_out,
+        undecided=renaming.undecided,
         findings=tuple(_finding(overflow, options.dtype or "", output) for overflow in overflows),
     )
+
+
+def _renaming(source: Path, output: Path, state: Mapping[str, Any], embeddings: Sequence[str]) -> Renaming:
+    """Return the state under the names of the output's framework. Raises InputError, UsageError."""
+    from_mindspore, into_mindspore = is_mindspore(source), format_of(output) is MINDSPORE
+    if embeddings and (from_mindspore or not into_mindspore):
+        raise UsageError("--embedding names tables for MindSpore; leave it out, or write a .ckpt from PyTorch's file.")
+    if from_mindspore == into_mindspore:
+        return Renaming(state=state)
+    return to_pytorch(state) if from_mindspore else to_mindspore(state, embeddings)
 
 
 def _write_and_verify(part: Path, output: Path, state: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ import torch
 from jumar.base.errors import OutputError
 from jumar.base.plugins import Group, instance_of
 from jumar.export.load import require_safetensors
+from jumar.export.mindspore import read_mindspore, write_mindspore
 
 State = Mapping[str, Any]
 """Names to CPU tensors, in the order of the model. A checkpoint may hold plain values, too (`_extra_state`)."""
@@ -97,7 +98,8 @@ SAFETENSORS = ExportFormat(
     read=_read_safetensors,
     require=require_safetensors,
 )
-BUILT_IN = (PYTORCH, SAFETENSORS)
+MINDSPORE = ExportFormat(name="MindSpore", suffixes=(".ckpt",), write=write_mindspore, read=read_mindspore)
+BUILT_IN = (PYTORCH, SAFETENSORS, MINDSPORE)
 INSTALLED: Group[ExportFormat] = Group(
     "export-format",
     instance_of(ExportFormat),

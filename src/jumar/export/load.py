@@ -16,6 +16,8 @@ import torch
 
 from jumar.base.errors import InputError
 from jumar.base.outside.archives import check_size
+from jumar.export.mindspore import read_mindspore
+from jumar.recording.foreign.formats.mindspore_checkpoint import is_mindspore
 
 _GLOBAL = re.compile(r"GLOBAL\s+([\w.]+)|(?:global|type)\s*:?\s+`?([\w]+(?:\.[\w]+)+)")
 Allowed = type | Callable[..., Any] | tuple[Callable[..., Any], str]
@@ -30,6 +32,8 @@ def load_checkpoint(path: Path) -> Any:
     _check_input(path)
     if path.suffix == ".safetensors":
         return _load_safetensors(path)
+    if is_mindspore(path):
+        return read_mindspore(path)
     try:
         check_size(path)
         with torch.serialization.safe_globals(_harmless()):

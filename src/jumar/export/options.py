@@ -22,6 +22,8 @@ class CheckpointOptions:
     """One of `DTYPES`: the dtype of all floating tensors; None leaves each as it is."""
     only: str | None = None
     """Dotted path of the state dict in the checkpoint (`model`, `models.generator`); None looks for it."""
+    embeddings: tuple[str, ...] = ()
+    """Patterns of paths of Embedding modules, whose weight MindSpore names `embedding_table`."""
     force: bool = False
     """Replace an existing file."""
 

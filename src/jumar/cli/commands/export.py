@@ -39,6 +39,13 @@ def command() -> None:
 @click.option("--keep-prefix", is_flag=True, help="Leave the keys as they are.")
 @click.option("--dtype", type=click.Choice(["fp32", "fp16", "bf16"]), help="Convert floating tensors.")
 @click.option("--only", metavar="KEY", help="Where the weights are in the checkpoint, e.g. model or ema.model.")
+@click.option(
+    "--embedding",
+    "embeddings",
+    multiple=True,
+    metavar="PATTERN",
+    help="Into a .ckpt: path of an Embedding, whose weight MindSpore names embedding_table (may be repeated).",
+)
 @FORCE
 @json_option
 @fail_on_option
@@ -55,7 +62,8 @@ def checkpoint(
     """Write the model's weights in the checkpoint IN to OUT, as CPU tensors under bare keys.
 
     Nothing in IN is run. OUT is read back and compared bit by bit. The suffix of OUT names the format: `.pt`,
-    `.safetensors`, or that of an installed export format.
+    `.safetensors`, `.ckpt` (MindSpore's, under its names), or that of an installed export format. IN may be
+    MindSpore's .ckpt, too.
 
     Example: jumar export checkpoint last.pth model.pt --dtype fp16
     """

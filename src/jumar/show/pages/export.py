@@ -37,6 +37,13 @@ def _checkpoint_lines(report: CheckpointReport) -> list[str]:
         f"prefix {prefix} taken from {number} of {report.num_tensors} keys"
         for prefix, number in report.num_by_prefix.items()
     ]
+    if report.num_renamed:
+        lines.append(f"{report.num_renamed} of {report.num_tensors} keys got the other framework's names")
+    if report.left_out:
+        lines.append(f"left out, without a counterpart there: {', '.join(report.left_out)}")
+    if report.undecided:
+        names = ", ".join(report.undecided)
+        lines.append(f"kept, because the file does not name the module's class: {names} (--embedding PATTERN)")
     if report.others:
         lines.append(f"other weights in the file, not taken: {', '.join(report.others)} (--only KEY)")
     if report.left_behind:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.base.errors import RecordingError
 from jumar.recording.foreign.dump import Dump, DumpFormat, Part
-from jumar.recording.foreign.formats.mindspore_checkpoint import is_mindspore, load_mindspore
+from jumar.recording.foreign.formats.mindspore_checkpoint import is_mindspore, load_mindspore, training_state
 from jumar.recording.foreign.safe import array_of, load_safetensors, load_torch
 from jumar.recording.foreign.values import bare_row, tensor_row
 from jumar.recording.schema import CallRow
@@ -68,8 +68,15 @@ def _loaded(path: Path) -> Any:
     if path.suffix == ".safetensors":
         return load_safetensors(path)
     if is_mindspore(path):
-        return load_mindspore(path)
+        return _split(load_mindspore(path))
     return load_torch(path)
+
+
+def _split(found: dict[str, np.ndarray]) -> dict[str, Any]:
+    """Return the model's arrays under `model`, and the optimizer's beside it, as PyTorch's checkpoints hold them."""
+    state = training_state({name: array.shape for name, array in found.items()})
+    model = {name: array for name, array in found.items() if name not in state}
+    return {"model": model, **{name: found[name] for name in found if name in state}} if state else found
 
 
 def _is_pickle(path: Path) -> bool:
