@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jumar.base.errors import RecordingError, UsageError
 from jumar.capture import record
 from jumar.capture.plans.patterns import read_patterns
-from jumar.capture.probes.selection import Selection
+from jumar.capture.plans.selection import Selection
 from jumar.recording import Recording
 from jumar.recording.schema import row_key
 

@@ -144,6 +144,8 @@ class RunInfo:
     """`run.json`: how the recording was made. `settings` and `environment` are free-form JSON objects."""
 
     schema_version: int = SCHEMA_VERSION
+    framework: str = "torch"
+    """`torch`, `mindspore`: whose names its modules, parameters and operators have."""
     jumar_version: str = ""
     created: str = ""
     """UTC, ISO 8601."""
@@ -159,6 +161,8 @@ class RunInfo:
     steps: tuple[int, int] | None = None
     """First step and the step after the last; None for all."""
     num_ranks: int = 1
+    layers: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By path of each module: its class as `type`, and the settings it was made with (`eps`), by its own names."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Threads, deterministic flags, default dtype, seeds seen: what `compare` checks first."""
     environment: dict[str, Any] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from jumar.base.text import listing
-from jumar.capture.probes.source import is_users
+from jumar.capture.notes.lines import is_users
 
 
 def silence_hooks() -> Callable[[], None]:

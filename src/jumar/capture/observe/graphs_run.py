@@ -149,7 +149,7 @@ class GraphRunner:
         """Return the innermost line of user code of a trace, as rows name it."""
         probe = next((probe for probe in self._notebook.probes if isinstance(probe, SourceProbe)), None)
         for file, number in reversed(_FRAME.findall(trace)):
-            shown = probe._show(file) if probe is not None else ""
+            shown = probe.lines.show(file) if probe is not None else ""
             if shown:
                 return f"{shown}:{number}"
         return ""

@@ -2,85 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import sysconfig
 from pathlib import Path
-from types import CodeType, FrameType
 from typing import Any
 
-import torch
-
-import jumar
 from jumar.capture.notes.calls import Call
+from jumar.capture.notes.lines import UserLines
 from jumar.capture.notes.operators import OperatorInfo
 from jumar.capture.probes.base import Probe
 
 
 class SourceProbe(Probe):
-    """Notes the innermost frame outside of PyTorch, Jumar and Python's own library: `train.py:41`.
-
-    Paths are shown relative to the script's folder or the package folder, so that the same script
-    in another place gives the same text.
-    """
+    """Notes the innermost frame outside of PyTorch, Jumar and Python's own library: `train.py:41`."""
 
     def __init__(self, folder: Path | None = None) -> None:
-        self._roots = [str(root) for root in (folder, Path.cwd()) if root is not None]
-        self._shown: dict[int, tuple[str, CodeType]] = {}
-        """By identity of the code, which is kept alive: equality of code compares all of its constants."""
-        self._lines: dict[tuple[int, int], str] = {}
+        self.lines = UserLines(folder)
+        self.find, self.shown = self.lines.find, self.lines.shown
 
     def on_call(self, call: Call, info: OperatorInfo | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Note the line, unless the observer already knows it (a backward operator has its forward's)."""
         if not call.source:
             call.source = self.find(sys._getframe(2))
-
-    def find(self, frame: FrameType | None) -> str:
-        """Return `file:line` of the first frame of user code at or outside of `frame`; empty without one."""
-        while frame is not None:
-            code = frame.f_code
-            shown = self.shown(code)
-            if shown:
-                place = (id(code), frame.f_lineno)
-                line = self._lines.get(place)
-                if line is None:
-                    line = self._lines[place] = f"{shown}:{place[1]}"
-                return line
-            frame = frame.f_back
-        return ""
-
-    def shown(self, code: CodeType) -> str:
-        """Return the file name of user code as rows have it; empty for other code."""
-        known = self._shown.get(id(code))
-        if known is None:
-            known = self._shown[id(code)] = self._show(code.co_filename), code
-        return known[0]
-
-    def _show(self, name: str) -> str:
-        if name.startswith("<") or name.startswith(_NOT_USER_CODE):
-            return ""
-        for packages in _PACKAGES:
-            if name.startswith(packages):
-                return name[len(packages) :]
-        if name.startswith(_STANDARD_LIBRARY):
-            return ""
-        for root in self._roots:
-            if name.startswith(root + os.sep):
-                return name[len(root) + 1 :]
-        return Path(name).name
-
-
-def is_users(name: str) -> bool:
-    """Say whether a code's file name is of a program or of a package it uses: not PyTorch's, Python's or our own."""
-    if name.startswith(("<frozen ", *_NOT_USER_CODE)):
-        return False
-    return name.startswith(_PACKAGES) or not name.startswith(_STANDARD_LIBRARY)
-
-
-def _prefix(folder: str | Path) -> str:
-    return str(folder) + os.sep
-
-
-_NOT_USER_CODE = tuple(_prefix(Path(module.__file__).parent) for module in (torch, jumar) if module.__file__)
-_PACKAGES = tuple({_prefix(sysconfig.get_paths()[key]) for key in ("purelib", "platlib")})
-_STANDARD_LIBRARY = _prefix(sysconfig.get_paths()["stdlib"])

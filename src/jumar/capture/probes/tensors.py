@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from jumar.capture.notes.calls import Call, Seen
-from jumar.capture.notes.memory import as_array, host_view
+from jumar.capture.notes.calls import Call, Named, Seen
+from jumar.capture.notes.memory import as_array, host_view, is_wrapper, local_part
 from jumar.capture.probes.base import Probe
 from jumar.recording.tensors.target import PAGE
 from jumar.recording.tensors.views import ArrayView
@@ -120,3 +120,23 @@ def to_array(tensor: torch.Tensor) -> np.ndarray:
         return as_array(plain)
     except TypeError:
         return as_array(plain.contiguous().view(_RAW[plain.element_size()]))
+
+
+def keep(named: Named, values: Any) -> None:
+    """Copy the tensors among `values` into the notes that `named` holds of them, in the same order."""
+    probe = TensorsProbe()
+    for seen, given in zip(named[1::2], _tensors(values), strict=False):
+        tensor = local_part(given)
+        if seen.array is None and not is_wrapper(tensor):
+            probe.on_tensor(seen, tensor)
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)

@@ -74,7 +74,7 @@ def run_program(
 def _run_here(
     program: Program, plan: RecordPlan | None, stop_after: int | None, on_step: Callable[[int], None] | None
 ) -> RunEnd:
-    entry = _entry_of(program)
+    entry = entry_of(program)
     claim()
     from jumar.capture.observe.observer import StopRun
     from jumar.capture.profile.session import ProfileSession
@@ -88,7 +88,7 @@ def _run_here(
         session = ProfileSession(profile, device=_active_device(), on_step=on_step)
     else:
         session = Session(plan, device=_active_device(), stop_after=stop_after, folder=entry.folder, on_step=on_step)
-    with _as_python_would(entry, program.arguments, profile or plan, stop_after) as module:
+    with as_python_would(entry, program.arguments, profile or plan, stop_after) as module:
         seed_generators(os.environ)
         call_plugin(os.environ)
         # NOTE: what is imported by now never becomes garbage. Without freezing it, the garbage collector walks
@@ -106,7 +106,7 @@ def _run_here(
         except SystemExit as stop:
             if session.observer.was_stopped:  # a script's own handler has replaced StopRun
                 return session.end("stopped")
-            return session.end("exited", exit_code=_exit_code(stop))
+            return session.end("exited", exit_code=exit_code_of(stop))
         except KeyboardInterrupt:
             return session.end("interrupted", exit_code=EXIT_INTERRUPTED)
         except BaseException as error:  # noqa: BLE001 - whatever the script raises is reported as its own
@@ -146,7 +146,7 @@ def read_script(script: Path) -> types.CodeType:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Entry:
+class Entry:
     """What Python runs as `__main__`."""
 
     path: str
@@ -160,23 +160,24 @@ class _Entry:
     """Of a module that `-m` names."""
 
 
-def _entry_of(program: Program) -> _Entry:
+def entry_of(program: Program) -> Entry:
+    """Return what Python would run as `__main__` for a script or module. Raises ScriptError as `read_script` does."""
     if program.kind == "script":
         script = Path(program.name)
         code = read_script(script)
-        return _Entry(path=str(script.absolute()), shown=program.name, folder=_folder(script), code=code)
+        return Entry(path=str(script.absolute()), shown=program.name, folder=folder_of(script), code=code)
     path = str(module_file(program.name).absolute())
     if sys.path[:1] != [str(Path.cwd())]:
         sys.path.insert(0, str(Path.cwd()))  # the module's package is imported now, as `python -m` does
     spec = find_spec(program.name)
     if spec is not None and spec.submodule_search_locations is not None:
         spec = find_spec(f"{program.name}.__main__")
-    return _Entry(path=path, shown=path, folder=Path.cwd(), code=read_script(Path(path)), spec=spec)
+    return Entry(path=path, shown=path, folder=Path.cwd(), code=read_script(Path(path)), spec=spec)
 
 
 @contextmanager
-def _as_python_would(
-    entry: _Entry, arguments: Sequence[str], plan: RecordPlan | ProfilePlan | None, stop_after: int | None
+def as_python_would(
+    entry: Entry, arguments: Sequence[str], plan: RecordPlan | ProfilePlan | None, stop_after: int | None
 ) -> Iterator[types.ModuleType]:
     """Put the script's module, arguments and search path in place, and the plan where child processes find it."""
     module = types.ModuleType("__main__")
@@ -205,7 +206,7 @@ def _as_python_would(
         os.environ.update(before[3])
 
 
-def _folder(script: Path) -> Path:
+def folder_of(script: Path) -> Path:
     """Return the folder modules are imported from: the real one, as Python does, or the trial run's mirror of it."""
     mirrored = WORKSPACE in os.environ
     return script.absolute().parent if mirrored else script.resolve().parent
@@ -218,7 +219,7 @@ def _active_device() -> ActiveDevice | None:
     return activate(plan) if plan is not None else None
 
 
-def _exit_code(stop: SystemExit) -> int:
+def exit_code_of(stop: SystemExit) -> int:
     """Return the code that Python would exit with; a message goes to stderr, as Python does it."""
     if stop.code is None or isinstance(stop.code, int):
         return int(stop.code or 0)

@@ -20,8 +20,8 @@ from jumar.capture.observe.compiled import compiled_regions, known_codes, module
 from jumar.capture.observe.graphs import GraphWatch
 from jumar.capture.observe.observer import Observer, ObserverOptions
 from jumar.capture.plans.plan import RecordPlan
+from jumar.capture.plans.selection import Selection
 from jumar.capture.probes import probes_for
-from jumar.capture.probes.selection import Selection
 from jumar.capture.session.ending import Status, ending_of
 from jumar.capture.session.outlook import program_may_train
 from jumar.capture.session.settings import device_met, run_info

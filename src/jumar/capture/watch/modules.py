@@ -10,6 +10,7 @@ from torch import nn
 
 from jumar.capture.notes.attribution import Attribution, Origin, current_node
 from jumar.capture.notes.calls import Site
+from jumar.capture.notes.nested import named_values
 from jumar.capture.watch.gradients import GradientHooks, Pending
 from jumar.capture.watch.notebook import Notebook
 from jumar.capture.watch.stack import Frame
@@ -126,13 +127,6 @@ class CallWatch:
                 notebook.calls.append(notebook.unfinished.pop(id(call)))
 
 
-def named_tensors(prefix: str, value: Any, depth: int = 4) -> Iterator[tuple[str, Tensor]]:
+def named_tensors(prefix: str, value: Any) -> Iterator[tuple[str, Tensor]]:
     """Yield (name, tensor) of the tensors in nested tuples, lists and dictionaries: `input.2.1`, `output.logits`."""
-    if isinstance(value, Tensor):
-        yield prefix, value
-    elif depth and isinstance(value, (tuple, list)):
-        for position, item in enumerate(value):
-            yield from named_tensors(f"{prefix}.{position}", item, depth - 1)
-    elif depth and isinstance(value, dict):
-        for key, item in value.items():
-            yield from named_tensors(f"{prefix}.{key}", item, depth - 1)
+    return named_values(prefix, value, Tensor)

@@ -17,8 +17,9 @@ from jumar.capture.notes.memory import is_wrapper, local_part
 from jumar.capture.notes.operators import OperatorInfo
 from jumar.capture.notes.randomness import step_digests
 from jumar.capture.notes.storages import StorageTable
+from jumar.capture.plans.selection import Selection
 from jumar.capture.probes import Probe, StatsProbe
-from jumar.capture.probes.selection import Selection, keep
+from jumar.capture.probes.tensors import keep
 from jumar.capture.watch.stack import ModuleWatch
 from jumar.recording import Kind, Phase, StepInfo
 

@@ -13,11 +13,9 @@ from __future__ import annotations
 
 import functools
 import gc
-import sys
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType
 from typing import Any, Protocol
 
 import torch
@@ -28,6 +26,7 @@ from torch.optim.optimizer import (
 )
 
 from jumar.capture.notes.patches import Patches
+from jumar.capture.notes.rounds import FirstRound
 
 
 class OptimizerListener(Protocol):
@@ -56,7 +55,7 @@ class StepWatch:
         self._on_step_end = on_step_end
         self._on_restart = on_restart
         self._listener = listener
-        self._round = FirstRound()
+        self._round = FirstRound(_parameters_of)
         self._leader: weakref.ref[Optimizer] | None = None
         self._has_optimizer = False
         self._root_was_called = False
@@ -188,61 +187,9 @@ def _optimizers_there() -> list[weakref.ref[Any]]:
     return [weakref.ref(item) for item in gc.get_objects() if issubclass(type(item), Optimizer)]
 
 
-class FirstRound:
-    """Finds the optimizer that ends a step: the one with which all optimizers of the program have stepped once.
-
-    Where one of them does not step in the first round (its turn comes every few iterations, or never), the round ends
-    before a model is called a second time from the same place, or when an optimizer steps a second time.
-    """
-
-    def __init__(self) -> None:
-        self.known: list[weakref.ref[Any]] = []
-        """The optimizers of the program."""
-        self._stepped: list[weakref.ref[Any]] = []
-        self._places: set[int] = set()
-        """From where models were called before the first optimizer stepped."""
-
-    def add(self, optimizer: Any) -> None:
-        """Take in an optimizer that the program has made."""
-        self.known.append(weakref.ref(optimizer))
-
-    def is_complete_with(self, optimizer: Any) -> bool:
-        """Take in a step; return whether the round is over with it."""
-        stepped = [other for ref in self._stepped if (other := ref()) is not None]
-        if any(other is optimizer for other in stepped):
-            return True
-        self._stepped.append(weakref.ref(optimizer))
-        known = [other for ref in self.known if (other := ref()) is not None]
-        if len(known) < 2:
-            return True
-        # NOTE: a wrapper of an optimizer shares the parameters of the one it wraps
-        trained = {id(parameter) for other in (*stepped, optimizer) for parameter in _parameters_of(other)}
-        return all(id(parameter) in trained for other in known for parameter in _parameters_of(other))
-
-    def ends_before_call(self) -> Any:
-        """Take in a call of a model; return the optimizer that stepped last when the call begins another round."""
-        if len(self.known) < 2:
-            return None
-        place = _place_of_call()
-        if not self._stepped:
-            self._places.add(place)
-            return None
-        return self._stepped[-1]() if place in self._places else None
-
-
 def _parameters_of(optimizer: Any) -> Iterator[Any]:
     for group in getattr(optimizer, "param_groups", ()):
         yield from group["params"]
-
-
-def _place_of_call() -> int:
-    """Return a number for the place in the program: the lines of all frames on the stack."""
-    lines = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        lines.append((frame.f_code, frame.f_lineno))
-        frame = frame.f_back
-    return hash(tuple(lines))
 
 
 def _has_closure(args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:

@@ -135,6 +135,9 @@ def command(
         jumar record -o npu --steps 0:3 train_npu.py
         jumar compare reference npu --suspects suspects.json
 
+    A script that imports MindSpore is recorded under MindSpore, in PyNative mode, with the same rows. See
+    docs/guide-mindspore.md.
+
     Then take the whole tensors of the suspects alone, in a second pass:
 
         \b
@@ -168,15 +171,26 @@ def command(
     )
     program = parse_program([str(script), *arguments])
     check_entries(program)
+    from jumar.capture.frameworks.choice import framework_of
+    from jumar.show.pages.runs import StepProgress, tell_cuda, tell_launcher, tell_recorded
+
+    stop_after = chosen[1] if chosen is not None and not go_on else None
+    if framework_of(program) == "mindspore":
+        from jumar.cli.commands.run import run_mindspore_script
+
+        click.echo(f"jumar: recording {program.title} under MindSpore into {out}", err=True)
+        end = run_mindspore_script(
+            program, plan=plan, stop_after=stop_after, emulates=device == "npu", on_step=StepProgress(chosen).on_step
+        )
+        tell_recorded(out, program.title, end, for_tuning=False)
+        return _exit_code(end)
     claim()
     from jumar.device import activate
-    from jumar.show.pages.runs import StepProgress, tell_cuda, tell_launcher, tell_recorded
 
     device_plan = npu.plan_for(device)
     os.environ.update(device_plan.to_environment())
     active = activate(device_plan)
     click.echo(f"jumar: recording {program.title} on {active.description} into {out}", err=True)
-    stop_after = chosen[1] if chosen is not None and not go_on else None
     end = run_program(program, plan=plan, stop_after=stop_after, on_step=StepProgress(chosen).on_step)
     tell_recorded(out, program.title, end, for_tuning=for_tuning)
     if device != "cuda":

@@ -6,12 +6,18 @@ import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from jumar.base.errors import UsageError
 from jumar.cli.main import Command
 from jumar.cli.options import Npu, npu_options
+
+if TYPE_CHECKING:
+    from jumar.capture.plans.plan import RecordPlan
+    from jumar.capture.process.program import Program
+    from jumar.recording import RunEnd
 
 SCRIPT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 """Everything after SCRIPT goes to the script, also what looks like an option of Jumar."""
@@ -51,7 +57,8 @@ def command(
     """Run SCRIPT as `python SCRIPT ARGS` would, with an NPU present.
 
     With torch_npu installed that is the real NPU, else an emulated one: `torch.device("npu")`,
-    `import torch_npu` and torch.npu work, and every operator is computed on the CPU. Processes that the
+    `import torch_npu` and torch.npu work, and every operator is computed on the CPU. A script of MindSpore with
+    device_target="Ascend" runs on the CPU under MindSpore, and its options are checked. Processes that the
     script starts see the same NPU. The exit code is the script's own.
 
     With AOE_MODE=1 (subgraphs), 2 (operators) or 4 (gradients) in the environment the script is tuned instead, as
@@ -68,6 +75,16 @@ def command(
 
     program = parse_program([str(script), *arguments])
     check_entries(program)
+    from jumar.capture.frameworks.choice import framework_of
+
+    if framework_of(program) == "mindspore":
+        refused = {"--summary": wants_summary, "--tuned": tuned, "--budget": budget}
+        if given := [name for name, value in refused.items() if value]:
+            raise UsageError(f"{' and '.join(given)}: only for PyTorch scripts. Leave it out for MindSpore.")
+        end = run_mindspore_script(program, plan=None, stop_after=steps, emulates=True)
+        if end.status == "stopped":
+            click.echo(f"jumar: stopped after {end.num_steps} steps under MindSpore.", err=True)
+        return end.exit_code
     claim()
     from jumar.device import activate
 
@@ -95,6 +112,24 @@ def command(
     if end.status == "stopped":
         click.echo(f"jumar: stopped after {end.num_steps} steps on {active.description}.", err=True)
     return end.exit_code
+
+
+def run_mindspore_script(
+    program: Program,
+    *,
+    plan: RecordPlan | None,
+    stop_after: int | None,
+    emulates: bool,
+    on_step: Callable[[int], None] | None = None,
+) -> RunEnd:
+    """Run a MindSpore script, print what it asked of an NPU in vain, and return how it ended."""
+    from jumar.capture.frameworks.mindspore.context import tell_no_effect
+    from jumar.capture.frameworks.mindspore.run import run_mindspore
+
+    end, contexts = run_mindspore(program, plan=plan, stop_after=stop_after, emulates=emulates, on_step=on_step)
+    for line in tell_no_effect(contexts):
+        click.echo(f"jumar: {line}", err=True)
+    return end
 
 
 def used_npu() -> bool:

@@ -47,8 +47,9 @@ def statistics(array: np.ndarray) -> dict[str, Any]:
         values = flat[start : start + BLOCK]
         values = np.abs(values) if values.dtype.kind == "c" else values
         values = values.astype(np.float64)
-        num_nan += int(np.count_nonzero(np.isnan(values)))
-        values = values[np.isfinite(values)]
+        if not np.isfinite(values.min()) or not np.isfinite(values.max()):  # one NaN makes both NaN
+            num_nan += int(np.count_nonzero(np.isnan(values)))
+            values = values[np.isfinite(values)]
         if values.size:
             low, high = min(low, float(values.min())), max(high, float(values.max()))
             num_finite += values.size

@@ -13,7 +13,7 @@ import torch
 from torch import fx
 
 from jumar.base.errors import JumarError
-from jumar.capture.probes.source import is_users
+from jumar.capture.notes.lines import is_users
 
 _FRAME = re.compile(r'File "(.+)", line (\d+), in (.+)')
 

@@ -8,14 +8,9 @@ tensor that no pattern asks for is never copied.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import translate
-from typing import Any
 
-import torch
-
-from jumar.capture.notes.calls import Named
-from jumar.capture.notes.memory import is_wrapper, local_part
 from jumar.capture.plans.patterns import split_step
 from jumar.recording.schema import row_key
 
@@ -71,25 +66,3 @@ class _Pattern:
 def _without_classes(key: str) -> str:
     """Take square brackets as they are: they occur in names, and a class of letters in no key."""
     return key.replace("[", "[[]")
-
-
-def keep(named: Named, values: Any) -> None:
-    """Copy the tensors among `values` into the notes that `named` holds of them, in the same order."""
-    from jumar.capture.probes.tensors import TensorsProbe
-
-    probe = TensorsProbe()
-    for seen, given in zip(named[1::2], _tensors(values), strict=False):
-        tensor = local_part(given)
-        if seen.array is None and not is_wrapper(tensor):
-            probe.on_tensor(seen, tensor)
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _tensors(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _tensors(item)

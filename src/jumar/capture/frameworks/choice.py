@@ -1,0 +1,68 @@
+"""Which framework a program uses, by what it imports. Nothing is run for it."""
+
+from __future__ import annotations
+
+import ast
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from jumar.capture.process.program import Program
+
+Framework = Literal["torch", "mindspore"]
+_MOST_FILES = 200
+
+
+def framework_of(program: Program) -> Framework:
+    """Return the framework of a program: MindSpore where its files import it and none of them imports torch before.
+
+    Followed are the entry and the modules beside it that it imports. Raises ScriptError where an entry is missing.
+    """
+    if program.launcher or program.kind == "shell":
+        return "torch"
+    for entry in program.entries:
+        folder = Path.cwd() if program.kind == "module" else entry.absolute().parent
+        found = _first_met(entry, folder)
+        if found is not None:
+            return found
+    return "torch"
+
+
+def _first_met(entry: Path, folder: Path) -> Framework | None:
+    waiting, done = deque([entry]), {entry.absolute()}
+    while waiting and len(done) < _MOST_FILES:
+        names = list(_imported(waiting.popleft()))
+        tops = {name.partition(".")[0] for name in names}
+        if "mindspore" in tops:
+            return "torch" if "torch" in tops and names.index("torch") == 0 else "mindspore"
+        if tops & {"torch", "torch_npu", "lightning", "transformers"}:
+            return "torch"
+        for name in names:
+            for file in _files_of(name, folder):
+                if file.absolute() not in done:
+                    done.add(file.absolute())
+                    waiting.append(file)
+    return None
+
+
+def _imported(file: Path) -> Iterator[str]:
+    """Yield the names of the modules that a file imports, in its order."""
+    try:
+        tree = ast.parse(file.read_text("utf-8", errors="replace"))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = "." * node.level + (node.module or "")
+            yield module
+            yield from (f"{module.rstrip('.')}.{alias.name}" for alias in node.names)
+
+
+def _files_of(name: str, folder: Path) -> Iterator[Path]:
+    parts = [part for part in name.split(".") if part]
+    if parts:
+        place = folder.joinpath(*parts)
+        yield from (file for file in (place.with_suffix(".py"), place / "__init__.py") if file.is_file())

@@ -1,0 +1,1 @@
+"""MindSpore scripts under observation: the same recording as of a PyTorch script. Imports no torch."""
