@@ -236,7 +236,9 @@ class Session:
         if writer.rank == 0:
             known = run_info(self._plan, None)
             ranks = max(known.num_ranks, world_size())
-            writer.update_info(replace(self._info, settings=known.settings, num_ranks=ranks, **self._device_met(calls)))
+            layers = self.observer.names.layers()
+            info = replace(self._info, settings=known.settings, num_ranks=ranks, layers=layers)
+            writer.update_info(replace(info, **self._device_met(calls)))
 
     def _device_met(self, calls: Sequence[Call]) -> dict[str, Any]:
         """Return what the first step says of the device where nobody brought one up for the recording."""

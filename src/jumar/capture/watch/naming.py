@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch import nn
@@ -70,6 +71,12 @@ class ModuleNames:
         reference, _, _, name = self._parameters.get(id(parameter), (None, "", "", ""))
         return name if reference is not None and reference() is parameter else ""
 
+    def layers(self) -> dict[str, dict[str, Any]]:
+        """Return by path the class and the settings of each of PyTorch's own layers that were met."""
+        living = ((reference(), path) for reference, path in self._paths.values())
+        found = {path: settings for module, path in living if module is not None and (settings := _settings(module))}
+        return dict(sorted(found.items()))
+
     def _name_root(self, module: nn.Module) -> str:
         is_model = not self._has_model and next(module.parameters(), None) is not None
         if is_model:
@@ -115,3 +122,23 @@ def named_modules(root: nn.Module, prefix: str = "") -> Iterator[tuple[str, nn.M
             (f"{path}.{name}" if path else name, child) for name, child in inner._modules.items() if child is not None
         ]
         stack.extend(reversed(children))
+
+
+def _settings(module: nn.Module) -> dict[str, Any]:
+    """Return class and settings of one of PyTorch's own layers: what its class lists as constants. Empty for others."""
+    kind = type(module)
+    if not kind.__module__.startswith("torch.nn."):
+        return {}
+    found: dict[str, Any] = {"type": kind.__name__}
+    for name in getattr(kind, "__constants__", ()):
+        value = getattr(module, name, None)
+        if isinstance(value, tuple) and all(isinstance(item, _PLAIN) for item in value):
+            found[name] = list(value)
+        elif isinstance(value, _PLAIN):
+            found[name] = value
+    if "bias" in module._parameters and "bias" not in found:
+        found["bias"] = module._parameters["bias"] is not None
+    return found
+
+
+_PLAIN = (bool, int, float, str)

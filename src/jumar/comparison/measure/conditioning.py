@@ -11,12 +11,19 @@ import math
 from collections.abc import Callable
 
 from jumar.comparison.measure.scales import accumulation_length, elements, greatest_of, rms_of
+from jumar.comparison.model import layer_kinds
 from jumar.comparison.model.calls import Call
 from jumar.comparison.model.kinds import COPIES, DIVIDING, EXACT, EXPONENTIAL, LINEAR, VIEWS, of
 from jumar.recording.schema import TensorRow
 
 OF_MOVES, OF_LINEAR, OF_OTHERS, OF_MODULES = 2.0, 4.0, 16.0, 64.0
 GREATEST = 1e6
+
+OF_LAYERS = {
+    **dict.fromkeys(layer_kinds.ELEMENTWISE | layer_kinds.LINEAR | layer_kinds.SWITCHING, OF_LINEAR),
+    **dict.fromkeys(layer_kinds.NORMS | layer_kinds.LOSSES, OF_OTHERS),
+}
+"""By class of module; any other may hold many calculations."""
 
 _SHARES: dict[str, Callable[[Call], dict[str, float]]] = {}
 """Operator to what inputs contribute to the output, by the input's name."""
@@ -37,7 +44,8 @@ def amplifications(call: Call) -> dict[str, float]:
 def _general(call: Call) -> float:
     operator = call.operator
     if call.row.kind != "op" or call.homes:  # a module, or a region of operators
-        return OF_MODULES
+        is_module = call.row.kind == "module"
+        return OF_LAYERS.get(layer_kinds.layer_class(call), OF_MODULES) if is_module else OF_MODULES
     if operator in VIEWS or operator in COPIES:
         return OF_MOVES
     if operator in EXACT or operator in LINEAR:

@@ -30,6 +30,7 @@ from functools import lru_cache
 from jumar.comparison.measure.scales import accumulation_length
 from jumar.comparison.model.calls import Call
 from jumar.comparison.model.kinds import EXACT, SELECTIVE
+from jumar.comparison.model.layer_kinds import ELEMENTWISE, SMOOTH, layer_class
 from jumar.comparison.model.results import OperatorDiff
 from jumar.operators import dtypes
 from jumar.recording.schema import TensorRow
@@ -41,11 +42,6 @@ STATISTICS_FLOOR = 2.0**-22
 
 MODULE_LENGTH = float(1 << 16)
 """A module is many operators: its rounding is that of a sum of this length."""
-
-ELEMENTWISE = frozenset(
-    "CELU ELU GELU Hardswish LogSigmoid Mish SELU SiLU Sigmoid Softplus Softsign Tanh".split()  # noqa: SIM905 - one line
-)
-"""Classes of `torch.nn` that are one smooth function of each element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +65,8 @@ def epsilon(*names: str) -> float:
 def error_model(call: Call) -> ErrorModel:
     """Return the error model of a call, from its operator and shapes."""
     if call.row.kind != "op" or call.homes:  # a module, or a region of operators
-        elementwise = call.row.kind == "module" and call.row.module_type in ELEMENTWISE
-        return _model(1.0 if elementwise else MODULE_LENGTH, False, not elementwise)
+        kind = layer_class(call) if call.row.kind == "module" else ""
+        return _model(1.0 if kind in ELEMENTWISE else MODULE_LENGTH, False, kind not in SMOOTH)
     exact = call.operator in EXACT
     length = 1.0 if exact else accumulation_length(call)
     return _model(length, exact, call.operator in SELECTIVE)

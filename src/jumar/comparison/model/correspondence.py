@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from jumar.comparison.model.layers import LayerDiff
 from jumar.comparison.model.results import UnmatchedCall
 
 StructureKind = Literal["inserted", "removed", "replaced", "moved", "inserted modules", "removed modules", "repeated"]
@@ -115,6 +116,7 @@ class Correspondence:
     structure: list[StructuralDiff] = field(default_factory=list)
     renamed: list[RenamedModules] = field(default_factory=list)
     hyperparameters: list[HyperparameterDiff] = field(default_factory=list)
+    layers: list[LayerDiff] = field(default_factory=list)
     ranks: list[RankDiff] = field(default_factory=list)
     shifts: list[Shift] = field(default_factory=list)
     data: str = ""

@@ -64,6 +64,8 @@ def _shortfalls(found: Evidenced) -> Iterator[Shortfall]:
     yield from _of_arguments(found)
     if settings := other_settings(found):
         yield Shortfall(kind="settings", sentence=f"the optimizers have other settings ({', '.join(settings[:SHOWN])})")
+    if layers := found.correspondence.layers:
+        yield Shortfall(kind="settings", sentence=f"layers have other settings: {listing(map(str, layers), SHOWN)}")
     if tally.num_updates[0] != tally.num_updates[1] and not found.skipped and not _other_micro_steps(found):
         counts = " and ".join(
             f"{num:,} in the {side}" for side, num in zip(("reference", "target"), tally.num_updates, strict=True)

@@ -50,6 +50,8 @@ def compare(
     """
     options = options or CompareOptions()
     found = Evidenced(opened(reference), opened(target))
+    if found.reference.info.framework != found.target.info.framework:
+        found.reference, found.target = _in_common_words(found.reference, found.target)
     _check_ranks(found, options.rank_pairs)
     _note_coverage(found)
     if options.rank_pairs and _is_one_recording(found):
@@ -77,6 +79,12 @@ def compare(
 
         compare_ranks_of_both(found, [of_reference for of_reference, _ in pairs])
     return conclude(found)
+
+
+def _in_common_words(reference: RecordingLike, target: RecordingLike) -> tuple[RecordingLike, RecordingLike]:
+    from jumar.comparison.model.foreign import in_common_words
+
+    return in_common_words(reference, target), in_common_words(target, reference)
 
 
 def _check_ranks(found: Evidenced, pairs: Sequence[RankPair]) -> None:

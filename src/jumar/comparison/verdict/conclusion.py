@@ -215,6 +215,7 @@ _ORDER: tuple[tuple[str, Callable[[Evidenced], object]], ...] = (
     ("update_skipped", lambda found: found.skipped),
     ("drift_begins", lambda found: deciding_onset(found) is None and any(drift.onset for drift in found.drifts)),
     ("optimizer_settings_differ", lambda found: found.correspondence.hyperparameters),
+    ("layer_settings_differ", lambda found: found.correspondence.layers),
     ("nonfinite_appears", lambda found: found.nonfinite or not all(map(_is_finite, found.losses))),
     ("loss_differs", lambda found: not all(pair.agrees for pair in found.losses)),
     ("ill_conditioned", lambda found: any(diff.kind == "parameter" and diff.inherited for diff in _judged(found))),

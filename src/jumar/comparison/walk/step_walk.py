@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -12,7 +12,7 @@ from jumar.comparison.judge.flow import Flow, Side
 from jumar.comparison.judge.judge import Judge, Judgement
 from jumar.comparison.judge.memory import Memory
 from jumar.comparison.judge.parameter_updates import ParameterJudge
-from jumar.comparison.measure.leaves import Leaf, parameter_storages
+from jumar.comparison.measure.leaves import Leaf, leaf_of, parameter_storages
 from jumar.comparison.measure.loading import Load
 from jumar.comparison.measure.records import Operators, Postponed
 from jumar.comparison.model.calls import Call
@@ -70,6 +70,7 @@ def compare_step(step: AlignedStep, load: Load, *, tolerance_scale: float, memor
         step.explained,
         step.pairs,
         parameters,
+        _given_from_outside(step) if step.kind == "module" else frozenset(),
     )
     for pair in step.pairs:
         walk.take(pair)
@@ -91,6 +92,15 @@ def _updates(step: AlignedStep, memory: Memory, flow: Flow) -> Updates | None:
     return Updates(step.pairs, memory.optimizers, flow)
 
 
+def _given_from_outside(step: AlignedStep) -> frozenset[int]:
+    """Return the storages that outermost modules of the reference's forward pass read and no module made."""
+    forward = [call.row for call in step.reference if call.row.kind == "module" and call.row.phase == "forward"]
+    made = {tensor.storage for row in forward for tensor in row.outputs}
+    # the model has an empty path, any other outermost module is called after its class
+    outermost = [row for row in forward if row.module_path.partition("#")[0] in {"", row.module_type}]
+    return frozenset({tensor.storage for row in outermost for tensor in row.inputs} - made - {0})
+
+
 @dataclass(slots=True)
 class _Walk:
     """The walk through the pairs of one step."""
@@ -107,6 +117,8 @@ class _Walk:
     """Why calls without a partner are no difference between the programs, by their identities."""
     pairs: Sequence[Pair]
     parameter_storages: frozenset[int]
+    outside: frozenset[int] = frozenset()
+    """Where modules are compared: storages that the program gives to outermost modules, until they are compared."""
     shapes: Shapes | None = None
     """Tensors of other sizes; None while there are none."""
     suspicion: Suspicion | None = None
@@ -189,6 +201,8 @@ class _Walk:
             self._note_border(pair, diff)
         if judged.earlier is not None and outcome.first is None:
             outcome.first = judged.earlier
+        if self.outside and reference.row.kind == "module":
+            judged.inputs.leaves.extend(self._given_leaves(reference, judged))
         outcome.leaves.extend(judged.inputs.leaves)
         if outcome.first is None:
             outcome.num_leaves_before_first = len(outcome.leaves)
@@ -202,6 +216,15 @@ class _Walk:
         if outcome.nonfinite is None and judged.nonfinite:
             outcome.nonfinite = diff
         self.kept.append(diff)
+
+    def _given_leaves(self, call: Call, judged: Judgement) -> Iterator[Leaf]:
+        """Yield what a module was given from outside of all modules and differs between the runs; each once."""
+        for name, found, _ in judged.inputs.measures:
+            if found.known and found.reference.storage in self.outside:
+                self.outside = self.outside - {found.reference.storage}
+                leaf = leaf_of(call, name, found, self.parameter_storages)
+                if leaf is not None:
+                    yield leaf
 
     def _note_sizes(self, reference: Call, target: Call, judged: Judgement) -> None:
         """Follow tensors of other sizes; name where they come from once a call calculates with them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from jumar.capture.frameworks.mindspore.names import CellNames
 from jumar.capture.frameworks.mindspore.notebook import Draft, Named, Notebook
 from jumar.capture.notes.lines import UserLines
 from jumar.capture.notes.nested import named_values
+from jumar.recording import Phase
 
 
 @dataclass(slots=True)
@@ -64,7 +66,7 @@ class CellWatch:
     def _enter(self, path: str, type_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Draft, Named]:
         notebook = self._notebook
         with notebook.own_work():
-            phase = "backward" if self.in_backward else "forward"
+            phase: Phase = "backward" if self.in_backward else "forward"
             draft = notebook.draft("module", phase, path, type_name, type_name)
             draft.source = self._lines.find(sys._getframe(3))
             inputs = [*named_values("input", args, self._tensor), *named_values("input", kwargs, self._tensor)]
@@ -86,12 +88,13 @@ class CellWatch:
         pending = _Pending(forward.path, forward.type_name)
         for name, tensor in (*outputs, *inputs):
             if _takes_hooks(tensor):
-                tensor.register_hook(partial(self._on_gradient, pending, f"grad_{name}"))
+                with suppress(RuntimeError):  # MindSpore refuses where no gradient is asked of a tensor
+                    tensor.register_hook(partial(self._on_gradient, pending, f"grad_{name}"))
 
     def _on_gradient(self, pending: _Pending, name: str, gradient: Any) -> None:
         notebook = self._notebook
-        if not notebook.is_open or not self.in_backward:
-            return
+        if gradient is None or not notebook.is_open or not self.in_backward:
+            return  # MindSpore tells None of a result that nothing depends on
         with notebook.own_work():
             if pending.draft is None:
                 draft = notebook.draft("module", "backward", pending.path, pending.type_name, pending.type_name)

@@ -70,7 +70,7 @@ class Contexts:
         from mindspore.communication import management
 
         self._setters(context)
-        for owner, name, wrapped in (
+        wrapped: list[tuple[Any, str, Callable[..., Any]]] = [
             (context, "set_context", self._set_context),
             (context, "get_context", self._get_context),
             (context, "set_auto_parallel_context", self._set_auto_parallel),
@@ -80,9 +80,10 @@ class Contexts:
             (management, "init", self._init),
             *((management, name, self._rank_of) for name in ("get_rank", "get_local_rank")),
             *((management, name, self._size_of) for name in ("get_group_size", "get_local_rank_size")),
-        ):
+        ]
+        for owner, name, wrapper in wrapped:
             original = getattr(owner, name)
-            replacement = functools.wraps(original)(functools.partial(wrapped, original))
+            replacement = functools.wraps(original)(functools.partial(wrapper, original))
             for holder in (owner, mindspore, communication):  # each has imported it under its name
                 if holder.__dict__.get(name) is original:
                     self._patches.replace(holder, name, replacement)

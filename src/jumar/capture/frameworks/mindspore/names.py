@@ -30,7 +30,7 @@ class CellNames:
         self._num_of_class: Counter[str] = Counter()
         self._has_model = False
         self.layers: dict[str, dict[str, Any]] = {}
-        """By path of each cell that was met: its class as `type`, and the settings it was made with."""
+        """By path of each of MindSpore's own cells that was met: its class as `type`, and its settings."""
 
     def path(self, cell: Any, *, outermost: bool, parent: str) -> str | None:
         """Return the path of a cell, None for a wrapper; `parent` is the path of the cell that calls it."""
@@ -78,11 +78,25 @@ class CellNames:
             if id(cell) in self._paths and self._paths[id(cell)][0]() is cell and cell is not root:
                 continue
             full = ".".join(filter(None, (path, below)))
+            if _is_inner(cell):
+                self._paths[id(cell)] = weakref.ref(cell), None
+                full = full.rpartition(".")[0]
+                self._own(cell, full)
+                continue
             self._paths[id(cell)] = weakref.ref(cell), full
-            self.layers[full] = {"type": type(cell).__name__, **_settings(cell)}
-            for name, parameter in cell._params.items():
-                if parameter is not None:
-                    self._owners.setdefault(id(parameter), (full, type(cell).__name__, name))
+            if type(cell).__module__.startswith("mindspore."):
+                self.layers[full] = {"type": type(cell).__name__, **_settings(cell)}
+            self._own(cell, full)
+
+    def _own(self, cell: Any, path: str) -> None:
+        for name, parameter in cell._params.items():
+            if parameter is not None:
+                self._owners.setdefault(id(parameter), (path, type(cell).__name__, name))
+
+
+def _is_inner(cell: Any) -> bool:
+    """Tell whether a cell is a part of another one of MindSpore's, as `_DynamicLSTMCPUGPU` is of `LSTM`."""
+    return type(cell).__name__.startswith("_") and type(cell).__module__.startswith("mindspore.")
 
 
 def is_wrapper(cell: Any) -> bool:
@@ -122,8 +136,6 @@ _PLAIN = (bool, int, float, str)
 
 def _settings(cell: Any) -> dict[str, Any]:
     """Return the settings of one of MindSpore's own cells: its attributes of plain values."""
-    if not type(cell).__module__.startswith("mindspore."):
-        return {}
     given: dict[str, Any] = {}
     for primitive in cell._primitives.values():
         given |= getattr(primitive, "init_attrs", None) or {}

@@ -11,6 +11,7 @@ from jumar.capture.frameworks.mindspore.notebook import Notebook
 from jumar.capture.frameworks.mindspore.rounding import Call
 from jumar.capture.notes.lines import UserLines
 from jumar.capture.notes.nested import named_values
+from jumar.recording import Phase
 
 PREFIX = "ms::"
 """In front of the names of operators: `ms::MatMul`."""
@@ -54,7 +55,7 @@ def operator_watch(notebook: Notebook, cells: CellWatch, lines: UserLines, run: 
                 # NOTE: an older primitive comes as (primitive, name, arguments), a newer one as its arguments alone
                 is_old = bool(args) and isinstance(args[0], ops.Primitive)
                 given = args[2] if is_old else args
-                phase = "backward" if cells.in_backward else "forward"
+                phase: Phase = "backward" if cells.in_backward else "forward"
                 top = cells.top
                 path, kind = (top.path, top.type_name) if top is not None and phase == "forward" else ("", "")
                 draft = notebook.draft("op", phase, path, kind, f"{PREFIX}{func.name}")

@@ -91,7 +91,7 @@ def hyperparameters(optimizer: Any) -> tuple[dict[str, list[Any]], list[int]]:
     decay. With one weight decay for all, MindSpore leaves out parameters whose names have `beta` or `gamma` in them.
     """
     parameters = parameters_of(optimizer)
-    groups = getattr(optimizer, "param_groups", None)
+    groups: Any = getattr(optimizer, "param_groups", None)
     if groups is not None:
         names = dict.fromkeys(name for group in groups for name in group if name not in _NOT_SETTINGS)
         numbers = {id(one): number for number, group in enumerate(groups) for one in group["params"]}
@@ -124,7 +124,8 @@ def _rate(optimizer: Any) -> Any:
     step = optimizer.global_step
     if not getattr(optimizer, "is_group_lr", False):
         return rate(step).reshape(()) if callable(rate) else rate
-    return tuple(one(step).reshape(()) if callable(one) and type(one).__name__ != "Parameter" else one for one in rate)
+    rates: Any = rate
+    return tuple(one(step).reshape(()) if callable(one) and type(one).__name__ != "Parameter" else one for one in rates)
 
 
 def _of_each(value: Any, number: int) -> list[Any]:
@@ -138,13 +139,18 @@ def _number(value: Any) -> Any:
     """Return a tensor of one element as its number."""
     if hasattr(value, "asnumpy"):
         array = value.asnumpy()
-        return array.item() if array.size == 1 else array.tolist()
-    return value if value is None or isinstance(value, (bool, int, float, str, list, tuple)) else type(value).__name__
+        if array.size != 1:
+            return array.tolist()
+        # the number that was meant: 0.1, not the 0.10000000149011612 that float32 has for it
+        return float(str(array.reshape(-1)[0])) if array.dtype.kind == "f" else array.item()
+    if isinstance(value, (tuple, list)):
+        return [_number(item) for item in value]
+    return value if value is None or isinstance(value, (bool, int, float, str)) else type(value).__name__
 
 
 _NOT_SETTINGS = frozenset({"params", "order_params"})
 _SETTINGS = (
     "momentum", "dampening", "nesterov", "use_nesterov", "beta1", "beta2", "betas", "eps", "epsilon", "use_amsgrad",
-    "amsgrad", "decay", "centered", "rho", "alpha", "accum", "loss_scale", "lr_decay",
+    "amsgrad", "decay", "centered", "rho", "alpha", "loss_scale", "lr_decay",
 )  # fmt: skip
 """Attributes of `mindspore.nn`'s optimizers that set how they update."""

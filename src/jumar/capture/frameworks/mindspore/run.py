@@ -58,8 +58,8 @@ def run_mindspore(
         except StopRun:
             end = session.end("stopped")
         except SystemExit as stop:
-            status = "stopped" if session.was_stopped else "exited"
-            end = session.end(status, exit_code=0 if session.was_stopped else exit_code_of(stop))
+            stopped = session.was_stopped
+            end = session.end("stopped" if stopped else "exited", exit_code=0 if stopped else exit_code_of(stop))
         except KeyboardInterrupt:
             end = session.end("interrupted", exit_code=EXIT_INTERRUPTED)
         except BaseException as error:  # noqa: BLE001 - whatever the script raises is reported as its own

@@ -28,7 +28,7 @@ def dtype_name(tensor: Any) -> str:
 
 def array_of(tensor: Any) -> Array:
     """Return the elements as numbers; bfloat16 and float8 as float32. This waits for the tensor."""
-    array = tensor.asnumpy()
+    array: Array = tensor.asnumpy()
     return array.astype(np.float32) if dtype_name(tensor) in _BITS else array
 
 
@@ -62,7 +62,8 @@ class Describer:
         if known is not None and known[0]() is tensor and known[1] == version:
             return replace(known[2], name=name)
         row = self._described(name, tensor)
-        self._known[id(tensor)] = weakref.ref(tensor), version, row
+        if not isinstance(tensor, _parameter()):  # an optimizer writes it without a new version
+            self._known[id(tensor)] = weakref.ref(tensor), version, row
         return row
 
     def was_made(self, tensors: Sequence[Any], of: Sequence[Any]) -> None:
@@ -101,6 +102,13 @@ class Describer:
             self._num_storages += 1
             self._storages[address] = self._num_storages
         return self._storages[address]
+
+
+def _parameter() -> type:
+    import mindspore
+
+    kind: type = mindspore.Parameter
+    return kind
 
 
 def _octets(tensor: Any) -> npt.NDArray[np.uint8]:
