@@ -30,8 +30,10 @@ from jumar.cli.options import (
 from jumar.recording import Values
 
 if TYPE_CHECKING:
+    from jumar.capture.process.program import Program
     from jumar.comparison.overflow import Mode
     from jumar.device import DevicePlan
+    from jumar.recording import RunEnd
 
 
 class _ScriptOrRecording(Command):
@@ -176,6 +178,17 @@ def _record(
     check_entries(program)
     chosen = parse_steps(steps)
     recording = RecordPlan(out=str(out), values=values, steps=chosen, force=force, command=(str(script), *arguments))
+    from jumar.capture.frameworks.choice import framework_of
+
+    if framework_of(program) == "mindspore":
+        from jumar.cli.commands.run import rounds, run_mindspore_script
+
+        click.echo(f"jumar: recording {program.title} under MindSpore", err=True)
+        stop_after = chosen[1] if chosen is not None else None
+        with contextlib.redirect_stdout(sys.stderr):
+            end = run_mindspore_script(program, plan=recording, stop_after=stop_after, emulates=rounds(plan))
+        _tell_raised(program, end)
+        return
     claim()
     from jumar.device import activate
 
@@ -184,6 +197,10 @@ def _record(
     click.echo(f"jumar: recording {program.title} on {active.description}", err=True)
     with _device_mode(mode, active.description), contextlib.redirect_stdout(sys.stderr):
         end = run_program(program, plan=recording, stop_after=chosen[1] if chosen is not None else None)
+    _tell_raised(program, end)
+
+
+def _tell_raised(program: Program, end: RunEnd) -> None:
     if end.status == "raised":
         click.echo(f"jumar: {program.title} raised an error; what it did until then is looked at.", err=True)
 

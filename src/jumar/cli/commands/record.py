@@ -176,11 +176,15 @@ def command(
 
     stop_after = chosen[1] if chosen is not None and not go_on else None
     if framework_of(program) == "mindspore":
-        from jumar.cli.commands.run import run_mindspore_script
+        from jumar.cli.commands.run import rounds, run_mindspore_script
 
         click.echo(f"jumar: recording {program.title} under MindSpore into {out}", err=True)
         end = run_mindspore_script(
-            program, plan=plan, stop_after=stop_after, emulates=device == "npu", on_step=StepProgress(chosen).on_step
+            program,
+            plan=plan,
+            stop_after=stop_after,
+            emulates=rounds(npu.plan_for(device)),
+            on_step=StepProgress(chosen).on_step,
         )
         tell_recorded(out, program.title, end, for_tuning=False)
         return _exit_code(end)

@@ -17,6 +17,7 @@ from jumar.cli.options import Npu, npu_options
 if TYPE_CHECKING:
     from jumar.capture.plans.plan import RecordPlan
     from jumar.capture.process.program import Program
+    from jumar.device import DevicePlan
     from jumar.recording import RunEnd
 
 SCRIPT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
@@ -81,7 +82,9 @@ def command(
         refused = {"--summary": wants_summary, "--tuned": tuned, "--budget": budget}
         if given := [name for name, value in refused.items() if value]:
             raise UsageError(f"{' and '.join(given)}: only for PyTorch scripts. Leave it out for MindSpore.")
-        end = run_mindspore_script(program, plan=None, stop_after=steps, emulates=True)
+        end = run_mindspore_script(program, plan=None, stop_after=steps, emulates=rounds(npu.plan()))
+        for sentence in end.not_covered:
+            click.echo(f"jumar: not shown: {sentence}", err=True)
         if end.status == "stopped":
             click.echo(f"jumar: stopped after {end.num_steps} steps under MindSpore.", err=True)
         return end.exit_code
@@ -130,6 +133,11 @@ def run_mindspore_script(
     for line in tell_no_effect(contexts):
         click.echo(f"jumar: {line}", err=True)
     return end
+
+
+def rounds(plan: DevicePlan) -> bool:
+    """Tell whether operators of a MindSpore script for Ascend are to be rounded as there."""
+    return plan.kind == "npu" and plan.numerics == "strict"
 
 
 def used_npu() -> bool:

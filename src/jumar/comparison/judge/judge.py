@@ -17,8 +17,8 @@ from jumar.comparison.measure.loading import Load, Loaders
 from jumar.comparison.measure.records import tensor_diff
 from jumar.comparison.measure.tolerance import epsilon
 from jumar.comparison.model.calls import Call, paired, same_operator
+from jumar.comparison.model.frameworks.layer_kinds import SINGLE, layer_class
 from jumar.comparison.model.kinds import ADOPTING, OPAQUE, REGION, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS
-from jumar.comparison.model.layer_kinds import SINGLE, layer_class
 from jumar.comparison.model.results import OperatorDiff, TensorDiff
 
 LEFT_BY_CHANCE = 4.0

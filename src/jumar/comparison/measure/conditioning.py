@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 
 from jumar.comparison.measure.scales import accumulation_length, elements, greatest_of, rms_of
-from jumar.comparison.model import layer_kinds
 from jumar.comparison.model.calls import Call
+from jumar.comparison.model.frameworks import layer_kinds
 from jumar.comparison.model.kinds import COPIES, DIVIDING, EXACT, EXPONENTIAL, LINEAR, VIEWS, of
 from jumar.recording.schema import TensorRow
 

@@ -29,8 +29,8 @@ from functools import lru_cache
 
 from jumar.comparison.measure.scales import accumulation_length
 from jumar.comparison.model.calls import Call
+from jumar.comparison.model.frameworks.layer_kinds import ELEMENTWISE, SMOOTH, layer_class
 from jumar.comparison.model.kinds import EXACT, SELECTIVE
-from jumar.comparison.model.layer_kinds import ELEMENTWISE, SMOOTH, layer_class
 from jumar.comparison.model.results import OperatorDiff
 from jumar.operators import dtypes
 from jumar.recording.schema import TensorRow

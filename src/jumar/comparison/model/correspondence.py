@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from jumar.comparison.model.layers import LayerDiff
 from jumar.comparison.model.results import UnmatchedCall
 
 StructureKind = Literal["inserted", "removed", "replaced", "moved", "inserted modules", "removed modules", "repeated"]
@@ -61,6 +60,23 @@ class HyperparameterDiff:
 
     def __str__(self) -> str:
         return f"{self.name} {self.reference!r} against {self.target!r}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerDiff:
+    """A layer that was made with another setting, or is of another class."""
+
+    path: str
+    """In the reference."""
+    kind: str
+    """Class in the reference."""
+    name: str
+    """Of the setting in PyTorch's words; `class` for another class."""
+    reference: Any
+    target: Any
+
+    def __str__(self) -> str:
+        return f"{self.path or self.kind} ({self.kind}): {self.name} {self.reference!r} against {self.target!r}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

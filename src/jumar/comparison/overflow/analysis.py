@@ -11,6 +11,7 @@ from jumar.base.errors import RecordingError
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.comparison.measure.scales import is_known
+from jumar.comparison.model.frameworks.backward import complete_backward
 from jumar.comparison.overflow.options import OverflowOptions, check_mode, saturates
 from jumar.comparison.overflow.results import Found, Origin, OverflowReport, Saturation, sighting
 from jumar.comparison.overflow.rules import (
@@ -78,6 +79,8 @@ def _chosen(steps: Sequence[int], options: OverflowOptions) -> list[int]:
 def _look(run: RecordingLike, step: int, rank: int, found: Found, options: OverflowOptions) -> None:
     """Look at one step of one rank."""
     rows = run.rows(step, rank)
+    if run.info.framework == "mindspore":
+        rows = complete_backward(rows)
     roles = roles_of(rows)
     walked = [row for row in rows if row.kind == roles.level]
     found.num_calls += sum(any(is_known(tensor) for tensor in row.outputs) for row in walked)

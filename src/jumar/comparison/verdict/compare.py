@@ -82,7 +82,7 @@ def compare(
 
 
 def _in_common_words(reference: RecordingLike, target: RecordingLike) -> tuple[RecordingLike, RecordingLike]:
-    from jumar.comparison.model.foreign import in_common_words
+    from jumar.comparison.model.frameworks.words import in_common_words
 
     return in_common_words(reference, target), in_common_words(target, reference)
 

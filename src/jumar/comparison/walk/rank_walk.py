@@ -16,8 +16,8 @@ from jumar.comparison.measure.loading import tensor_loader
 from jumar.comparison.measure.tolerance import NoiseFloor
 from jumar.comparison.model.calls import Call
 from jumar.comparison.model.correspondence import Correspondence, HyperparameterDiff
+from jumar.comparison.model.frameworks.layers import layer_differences
 from jumar.comparison.model.held import held
-from jumar.comparison.model.layers import layer_differences
 from jumar.comparison.model.options import CompareOptions
 from jumar.comparison.model.results import OperatorDiff
 from jumar.comparison.walk.evidence import MAX_STRUCTURE, Evidenced, collect, ended
@@ -110,7 +110,7 @@ class RankWalk:
         assert self._modules is not None
         known.renamed.extend(diff for diff in self._modules.renamed if diff not in known.renamed)
         infos = self._reference.info, self._target.info
-        if infos[0].layers and infos[1].layers and not known.layers:
+        if infos[0].layers != infos[1].layers and not known.layers:
             names = self._modules.names(1)
             known.layers.extend(layer_differences(*infos, lambda path: names.place(path)[1]))
         shift = micro_steps(*rows, self._ranks[0])

@@ -36,6 +36,8 @@ class CellWatch:
         self._notes_modules = notes_modules
         self.stack: list[Frame] = []
         self.in_backward = False
+        self.has_gradients = False
+        """Whether a backward pass of the step is over, and no cell has been called since."""
         self._pending: list[_Pending] = []
 
     @property
@@ -47,11 +49,13 @@ class CellWatch:
         """Call a cell, and note it."""
         notebook = self._notebook
         parent = self.top.path if self.top is not None else ""
+        path: str | None = None
         with notebook.own_work():
             path = self._names.path(cell, outermost=not self.stack, parent=parent)
         if path is None:
             return original(cell, *args, **kwargs)
         type_name = type(cell).__name__
+        self.has_gradients = False
         noted = self._enter(path, type_name, args, kwargs) if self._notes_modules and notebook.is_open else None
         self.stack.append(Frame(cell, path, type_name))
         try:
@@ -63,16 +67,21 @@ class CellWatch:
                 self._leave(*noted, output)
         return output
 
-    def _enter(self, path: str, type_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Draft, Named]:
+    def _enter(
+        self, path: str, type_name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Draft, Named] | None:
         notebook = self._notebook
+        noted: tuple[Draft, Named] | None = None
         with notebook.own_work():
             phase: Phase = "backward" if self.in_backward else "forward"
             draft = notebook.draft("module", phase, path, type_name, type_name)
             draft.source = self._lines.find(sys._getframe(3))
             inputs = [*named_values("input", args, self._tensor), *named_values("input", kwargs, self._tensor)]
             notebook.see(draft, inputs)
-        draft.start_us = notebook.now_us()
-        return draft, inputs
+            noted = draft, inputs
+        if noted is not None:
+            noted[0].start_us = notebook.now_us()
+        return noted
 
     def _leave(self, draft: Draft, inputs: Named, output: Any) -> None:
         draft.duration_us = self._notebook.now_us() - draft.start_us
@@ -105,6 +114,7 @@ class CellWatch:
 
     def end_backward(self) -> None:
         """Add a row for each call whose gradients have arrived, in the order in which the last of them did."""
+        self.has_gradients = True
         drafts = []
         for pending in self._pending:
             if pending.draft is not None and pending.draft.inputs:  # without a gradient of its output it did nothing

@@ -35,11 +35,12 @@ class Contexts:
     """Wraps MindSpore's functions that set a context, for one program.
 
     With `emulates` a program that asks for Ascend gets it, with the numerics of `jumar.capture.frameworks.mindspore.
-    rounding`; else it gets the CPU as it is. With `eager` graph mode is run as PyNative mode.
+    rounding`; else it gets the CPU as it is. Graph mode is run as PyNative mode: what is compiled cannot
+    be watched, nor its operators rounded.
     """
 
-    def __init__(self, *, emulates: bool, eager: bool) -> None:
-        self.emulates, self._eager = emulates, eager
+    def __init__(self, *, emulates: bool) -> None:
+        self.emulates = emulates
         self._patches = Patches()
         self._no_effect: dict[str, None] = {}
         self._was_graph = False
@@ -63,8 +64,7 @@ class Contexts:
 
     def start(self) -> None:
         """Begin. MindSpore is imported here."""
-        if self._eager:
-            os.environ["MS_JIT"] = "0"  # read at each call of a function under @jit
+        os.environ["MS_JIT"] = "0"  # read at each call of a function under @jit
         import mindspore
         from mindspore import communication, context, device_manager
         from mindspore.communication import management
@@ -98,11 +98,11 @@ class Contexts:
         found = []
         if self._was_graph:
             found.append(
-                "graph mode: the program ran in PyNative mode instead (@jit functions too), so fusion and graph "
-                "rewriting are not in the recording; dump a graph with MINDSPORE_DUMP_CONFIG to compare it"
+                "graph mode: the program ran in PyNative mode instead (@jit functions too), so nothing is seen of "
+                "fusion and graph rewriting; dump a graph with MINDSPORE_DUMP_CONFIG to compare it"
             )
         if self._is_distributed:
-            found.append("collectives: the program ran as one rank of one, so communication is not in the recording")
+            found.append("collectives: the program ran as one rank of one, so nothing is seen of communication")
         return found
 
     def no_effect(self) -> list[str]:
@@ -128,7 +128,7 @@ class Contexts:
         set_mode, set_target = kind.set_mode, kind.set_device_target
 
         def mode(one: Any, value: Any) -> None:
-            if value == context.GRAPH_MODE and self._eager:
+            if value == context.GRAPH_MODE:
                 self._was_graph, value = True, context.PYNATIVE_MODE
             set_mode(one, value)
 
@@ -239,7 +239,7 @@ class Contexts:
         cell = loss_scale.TrainOneStepWithLossScaleCell
 
         def overflow(one: Any, _: Any, gradients: Any) -> Any:
-            return one._get_distributed_overflow_status_on_infnan_mode(loss_scale._grad_overflow, gradients)
+            return one._get_distributed_overflow_status_on_infnan_mode(loss_scale._ascend_grad_overflow, gradients)
 
         self._patches.replace(cell, "_get_ascend_overflow_status_on_saturation_mode", overflow)
 

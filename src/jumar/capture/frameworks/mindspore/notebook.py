@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,6 +43,25 @@ class Draft:
         return row_key(self.kind, self.phase, self.path, self.name, self.occurrence)
 
 
+class _OwnWork:
+    """Stops the clock, and keeps errors from the program. May be entered again inside itself."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+
+    def __enter__(self) -> None:
+        self._notebook.clock.pause()
+
+    def __exit__(self, _: type[BaseException] | None, error: BaseException | None, __: object) -> bool:
+        notebook = self._notebook
+        notebook.clock.resume()
+        if not isinstance(error, Exception):
+            return False
+        notebook.failure = notebook.failure or f"the observer failed: {type(error).__name__}: {error}"
+        notebook.is_open = False
+        return True
+
+
 class Notebook:
     """Takes notes while `is_open`."""
 
@@ -51,6 +69,8 @@ class Notebook:
         self.describer = describer
         self.clock = RunClock()
         self.is_open = False
+        self.failure = ""
+        """Why no more notes are taken; empty while they are."""
         self.keeps_tensors = keeps_tensors
         """Whether whole tensors of every row are kept; lowered when a budget asks for it."""
         self.rows: list[Draft] = []
@@ -60,6 +80,7 @@ class Notebook:
         self._selection = selection
         self._counts: Counter[tuple[str, str, str, str]] = Counter()
         self._began = 0
+        self._own_work = _OwnWork(self)
 
     def begin_step(self) -> None:
         """Forget the step before."""
@@ -68,14 +89,9 @@ class Notebook:
         self.describer.begin_step()
         self._began = self.clock.now()
 
-    @contextmanager
-    def own_work(self) -> Iterator[None]:
-        """Do the observer's own work: the run's clock stands still."""
-        self.clock.pause()
-        try:
-            yield
-        finally:
-            self.clock.resume()
+    def own_work(self) -> _OwnWork:
+        """Do the observer's own work: the run's clock stands still, and an error in it ends the notes, not the run."""
+        return self._own_work
 
     def now_us(self) -> float:
         """Return the time since the step began, in microseconds."""

@@ -7,14 +7,12 @@ from typing import Any
 
 from jumar.capture.frameworks.mindspore.cells import CellWatch
 from jumar.capture.frameworks.mindspore.names import plain_values
-from jumar.capture.frameworks.mindspore.notebook import Notebook
+from jumar.capture.frameworks.mindspore.notebook import Draft, Named, Notebook
 from jumar.capture.frameworks.mindspore.rounding import Call
 from jumar.capture.notes.lines import UserLines
 from jumar.capture.notes.nested import named_values
+from jumar.operators.mindspore import PREFIX
 from jumar.recording import Phase
-
-PREFIX = "ms::"
-"""In front of the names of operators: `ms::MatMul`."""
 
 NOT_SEEN = (
     "backward and optimizer operators that MindSpore does not hand to MsDispatchMode (LayerNormGrad, BiasAddGrad, "
@@ -51,18 +49,23 @@ def operator_watch(notebook: Notebook, cells: CellWatch, lines: UserLines, run: 
                 return func(*args)
             if not (notebook.is_open and self.is_on) or func.name in _NO_OPERATORS:
                 return self._run(func, args)
+            noted: tuple[Draft, Named] | None = None
             with notebook.own_work():
                 # NOTE: an older primitive comes as (primitive, name, arguments), a newer one as its arguments alone
                 is_old = bool(args) and isinstance(args[0], ops.Primitive)
                 given = args[2] if is_old else args
-                phase: Phase = "backward" if cells.in_backward else "forward"
                 top = cells.top
+                phase = _phase(cells)
                 path, kind = (top.path, top.type_name) if top is not None and phase == "forward" else ("", "")
                 draft = notebook.draft("op", phase, path, kind, f"{PREFIX}{func.name}")
                 draft.source = lines.find(sys._getframe(1))
                 draft.arguments = _arguments(args[0] if is_old else None, given, Tensor)
                 inputs = list(named_values("input", given, Tensor))
                 notebook.see(draft, inputs)
+                noted = draft, inputs
+            if noted is None:
+                return self._run(func, args)
+            draft, inputs = noted
             draft.start_us = notebook.now_us()
             result = self._run(func, args)
             draft.duration_us = notebook.now_us() - draft.start_us
@@ -75,6 +78,13 @@ def operator_watch(notebook: Notebook, cells: CellWatch, lines: UserLines, run: 
             return result
 
     return _Watch()
+
+
+def _phase(cells: CellWatch) -> Phase:
+    """Return the phase of an operator: after the backward pass, outside of the model, it works on gradients."""
+    if cells.in_backward:
+        return "backward"
+    return "optimizer" if cells.has_gradients and cells.top is None else "forward"
 
 
 def _arguments(primitive: Any, given: Any, tensor: type) -> dict[str, Any]:

@@ -27,7 +27,7 @@ def run_mindspore(
 ) -> tuple[RunEnd, Contexts]:
     """Run a script or module, and return how it ended and what it asked of its context.
 
-    With a plan the run is recorded, in PyNative mode. With `emulates` a program that asks for Ascend gets operators
+    It runs in PyNative mode. With a plan it is recorded. With `emulates` a program that asks for Ascend gets operators
     that are rounded as there. With `stop_after` the run ends after so many steps. `on_step` is told the number of each
     recorded step, or of each step without a plan.
 
@@ -46,7 +46,7 @@ def run_mindspore(
         ) from error
     if plan is not None and not plan.command:
         plan = replace(plan, command=program.words)
-    contexts = Contexts(emulates=emulates, eager=plan is not None)
+    contexts = Contexts(emulates=emulates)
     session = MindSporeSession(plan, contexts=contexts, stop_after=stop_after, folder=entry.folder, on_step=on_step)
     before = os.environ.get("MS_JIT")
     with as_python_would(entry, program.arguments, plan, stop_after) as module:

@@ -125,7 +125,8 @@ class MindSporeSession:
         return end
 
     def _not_covered(self) -> list[str]:
-        sentences = [self._failure] if self._failure else []
+        failed = self.notebook.failure and f"the recording stopped in step {self.step}, because {self.notebook.failure}"
+        sentences = [one for one in (self._failure, failed) if one]
         sentences += self._contexts.sentences()
         if self._plan is not None and "op" in self._plan.levels:
             sentences.append(UNAVAILABLE if self._operators is None else NOT_SEEN)
@@ -137,7 +138,7 @@ class MindSporeSession:
 
     def _begin_step(self) -> None:
         first, end = (self._plan.steps or (0, None)) if self._plan is not None else (0, 0)
-        wanted = self._plan is not None and not self._failure
+        wanted = self._plan is not None and not self._failure and not self.notebook.failure
         wanted = wanted and first <= self.step and (end is None or self.step < end)
         self.notebook.is_open = wanted and (self._budget is None or self._budget.records(self.step))
         self._optimizers.begin_step()

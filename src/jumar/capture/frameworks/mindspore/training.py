@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from jumar.capture.frameworks.mindspore.cells import CellWatch
-from jumar.capture.frameworks.mindspore.notebook import Notebook
+from jumar.capture.frameworks.mindspore.notebook import Draft, Notebook
 from jumar.capture.frameworks.mindspore.optimizers import OptimizerRows, parameters_of
 from jumar.capture.notes.nested import named_values
 from jumar.capture.notes.patches import Patches
@@ -75,7 +77,7 @@ class TrainingWatch:
 
     def begin_step(self) -> None:
         """Forget the step before."""
-        self._ends = self._has_gradients = self.is_open = False
+        self._ends = self._has_gradients = self.is_open = self._cells.has_gradients = False
         self._gradients_of = ((), ())
         self._unscaled.clear()
         self.losses = []
@@ -86,6 +88,8 @@ class TrainingWatch:
         if not self._depth and not self.has_optimizer and self.is_open and _has_parameters(cell):
             self._on_step_end()
         self.is_open = self.is_open or self._depth > 0 or _has_parameters(cell)
+        if isinstance(cell, self._wrappers):
+            self._note_scale(cell)
         self._depth += 1
         try:
             result = self._cells.call(cell, original, args, kwargs)
@@ -98,20 +102,25 @@ class TrainingWatch:
     def _returned(self, cell: Any, result: Any) -> None:
         """Take in that an outermost cell has returned: of a step, or of a step whose update was left out."""
         if isinstance(cell, self._wrappers):
-            self._note_scale(cell, result)
+            self._note_overflow(cell, result)
             if self._has_gradients and not self._ends:
                 self._skip()
                 self._ends = True
         if self._ends:
             self._on_step_end()
 
-    def _note_scale(self, cell: Any, result: Any) -> None:
-        scale = getattr(cell, "scale_sense", None)
-        if scale is None or not isinstance(result, tuple) or len(result) < 3:
-            return
-        with self._notebook.own_work():
-            self._notebook.info["loss_scale"] = float(result[2].asnumpy().reshape(-1)[0])
-            self._notebook.info.setdefault("skipped", bool(result[1].asnumpy().any()))
+    def _note_scale(self, cell: Any) -> None:
+        """Note the scale that a training cell is about to use: it changes its parameter within the call."""
+        scale: Any = getattr(cell, "scale_sense", None)
+        if hasattr(scale, "asnumpy"):
+            with self._notebook.own_work():
+                self._notebook.info["loss_scale"] = float(scale.asnumpy().reshape(-1)[0])
+
+    def _note_overflow(self, cell: Any, result: Any) -> None:
+        if hasattr(cell, "scale_sense") and isinstance(result, tuple) and len(result) >= 3:
+            with self._notebook.own_work():
+                overflow = result[1].asnumpy() if hasattr(result[1], "asnumpy") else result[1]
+                self._notebook.info.setdefault("skipped", bool(np.any(overflow)))
 
     def _skip(self) -> None:
         """Note an update that was left out: the gradients that it would have read."""
@@ -124,6 +133,7 @@ class TrainingWatch:
     def _update(self, optimizer: Any, original: Callable[..., Any], args: tuple[Any, ...], kwargs: Any) -> Any:
         """Call an optimizer, and note it."""
         notebook = self._notebook
+        draft: Draft | None = None
         with notebook.own_work():
             draft = self._optimizers.before(optimizer, args[0] if args else kwargs.get("gradients", ()))
         began = notebook.now_us()
@@ -213,10 +223,10 @@ class TrainingWatch:
 
         def adjust_and_note(scaler: Any, grads_finite: Any) -> Any:
             result = adjust(scaler, grads_finite)
+            is_finite = True
             with self._notebook.own_work():
-                is_finite = (
-                    bool(grads_finite.asnumpy().all()) if hasattr(grads_finite, "asnumpy") else bool(grads_finite)
-                )
+                found = grads_finite.asnumpy() if hasattr(grads_finite, "asnumpy") else grads_finite
+                is_finite = bool(np.all(found))
             self._notebook.info.setdefault("skipped", False)
             if not is_finite and self._has_gradients and not self._ends:
                 self._skip()

@@ -33,6 +33,8 @@ _MAKERS: dict[str, Callable[[CallRow, TensorRow], Cause | None]] = {}
 
 def cause_of(source: Source, rows: Sequence[CallRow]) -> Cause:
     """Return the cause; `rows` are those of the step, to look for the forward operator of a gradient."""
+    if source.kind == "unseen" and source.tensor.name.startswith("grad_output"):
+        return _BEGINS
     from_outside = _OUTSIDE.get(source.kind)
     if from_outside is not None:
         return from_outside
@@ -67,6 +69,12 @@ _OUTSIDE = {
     ),
     "peer": Cause("it came with a collective from another rank", "Look at the rank on which it arises."),
 }
+
+
+_BEGINS = Cause(
+    "the gradient holds it when it arrives: the scaled loss overflows, or a call outside of all modules made it",
+    "Lower the loss scale, or compute the loss in float32.",
+)
 
 
 @of(_MAKERS, *semantics.EXP_LIMIT)

@@ -193,6 +193,8 @@ class StepWalk:
         writer = self._written.get(identity(tensor))
         if writer is not None:
             return "peer" if writer.name.startswith("c10d::") else "unseen"
+        if tensor.name.startswith("grad_output"):
+            return "unseen"
         if row.name.startswith("c10d::"):
             return "state"
         if elements(tensor) == 1 and not tensor.num_nan and not tensor.shape:

@@ -30,7 +30,7 @@ from __future__ import annotations
 from jumar.base.findings import Finding, Location, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import counted, listing
-from jumar.comparison.model.layers import LayerDiff
+from jumar.comparison.model.correspondence import LayerDiff
 from jumar.comparison.walk.evidence import Evidenced
 
 RULE = Rule(

@@ -7,30 +7,13 @@ MindSpore's are put in PyTorch's words here. Settings that only one side lists a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from jumar.comparison.model.correspondence import LayerDiff
 from jumar.comparison.model.renames import CLASSES
 from jumar.recording import RunInfo
 
 Settings = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LayerDiff:
-    """A layer that was made with another setting, or is of another class."""
-
-    path: str
-    """In the reference."""
-    kind: str
-    """Class in the reference."""
-    name: str
-    """Of the setting in PyTorch's words; `class` for another class."""
-    reference: Any
-    target: Any
-
-    def __str__(self) -> str:
-        return f"{self.path or self.kind} ({self.kind}): {self.name} {self.reference!r} against {self.target!r}"
 
 
 def layer_differences(reference: RunInfo, target: RunInfo, place_of: Callable[[str], str]) -> list[LayerDiff]:
