@@ -54,6 +54,12 @@ ARITHMETIC = 64.0
 SHARE = 0.5
 """Share of the parameters with noisy gradients beyond their bound from which the optimizer is at fault."""
 
+CLOSE = 16.0
+"""Epsilons of its own norm by which a parameter may differ where its learning rate is not known."""
+
+NO_RATE = "the learning rate was not recorded"
+"""Why a parameter that differs is not judged."""
+
 GRADIENT, VALUE = "input.grad", "output.0"
 
 
@@ -156,8 +162,9 @@ class ParameterJudge:
         before = self._flow.known_noise(value) if before is None else before
         allowed = self._allowed(reference, inputs, gradient, value, before)
         if allowed is None or value.equal:
-            status: OperatorStatus = "agree" if value.equal else "not-compared"
-            note = "" if value.equal else "the learning rate was not recorded"
+            is_close = value.equal or value.l2_error <= self._strict * self._of_rounding(value, before)
+            status: OperatorStatus = "agree" if is_close else "not-compared"
+            note = "" if is_close else NO_RATE
             return self._diff(reference, target, inputs, status, value, note=note)
         error, tolerance = relative(value.l2_error, value.l2), self._strict * relative(allowed, value.l2)
         if value.nonfinite_differs:
@@ -183,6 +190,12 @@ class ParameterJudge:
         if is_beyond:
             self._beyond.append(self._of_optimizer(reference, replace(diff, status="diverge")))
         return diff
+
+    @staticmethod
+    def _of_rounding(value: Measure, before: float) -> float:
+        """Return the L2 distance that rounding explains where nothing is known of the update."""
+        eps = epsilon(value.reference.dtype, value.target.dtype)
+        return 2.0 * before * math.sqrt(value.num) + CLOSE * eps * value.l2
 
     def _allowed(
         self, reference: Call, inputs: Inputs, gradient: Measure | None, value: Measure, before: float

@@ -44,8 +44,7 @@ def amplifications(call: Call) -> dict[str, float]:
 def _general(call: Call) -> float:
     operator = call.operator
     if call.row.kind != "op" or call.homes:  # a module, or a region of operators
-        is_module = call.row.kind == "module"
-        return OF_LAYERS.get(layer_kinds.layer_class(call), OF_MODULES) if is_module else OF_MODULES
+        return OF_LAYERS.get(call.layer, OF_MODULES)
     if operator in VIEWS or operator in COPIES:
         return OF_MOVES
     if operator in EXACT or operator in LINEAR:

@@ -52,6 +52,12 @@ class Call:
         """Whether the call only moves, casts, views or asks for values."""
         return self.operator in TRANSPORT or self.operator in QUERIES
 
+    @property
+    def layer(self) -> str:
+        """Class of a module's call, by PyTorch's name; empty for other calls."""
+        kind = self.row.module_type
+        return CLASSES.get(kind, kind) if self.row.kind == "module" else ""
+
     def scalars(self) -> tuple[float, ...]:
         """Return the numbers among the arguments, whatever they are called; without ones, a common default."""
         numbers = (v for v in self.arguments().values() if isinstance(v, int | float) and not isinstance(v, bool))

@@ -85,6 +85,14 @@ def _shortfalls(found: Evidenced) -> Iterator[Shortfall]:
             kind="values",
             sentence=f"{tally.num_blind:,} of {tally.num_pairs:,} pairs of calls hold no values that could be compared",
         )
+    if tally.unjudged:
+        names = [".".join(filter(None, (diff.module_path, diff.reference_name))) for diff in tally.unjudged]
+        noun = "parameters differ" if len(set(names)) > 1 else "parameter differs"
+        yield Shortfall(
+            kind="values",
+            sentence=f"{len(set(names)):,} {noun} after an update whose learning rate is not recorded "
+            f"({listing(list(dict.fromkeys(names)), SHOWN)})",
+        )
     for sentence in found.absent:
         yield Shortfall(kind="steps", sentence=sentence)
 

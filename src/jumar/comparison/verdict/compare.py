@@ -50,7 +50,7 @@ def compare(
     """
     options = options or CompareOptions()
     found = Evidenced(opened(reference), opened(target))
-    if found.reference.info.framework != found.target.info.framework:
+    if {found.reference.info.framework, found.target.info.framework} != {"torch"}:
         found.reference, found.target = _in_common_words(found.reference, found.target)
     _check_ranks(found, options.rank_pairs)
     _note_coverage(found)

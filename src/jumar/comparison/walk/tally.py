@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from jumar.comparison.align.align import AlignedStep
+from jumar.comparison.judge.parameter_updates import NO_RATE
 from jumar.comparison.measure.tolerance import epsilon
 from jumar.comparison.model.calls import Call
 from jumar.comparison.model.held import Held
@@ -68,6 +69,8 @@ class Tally:
     other_inputs: list[tuple[OperatorDiff, TensorDiff]] = field(default_factory=list)
     """Of dumps that do not tell where a value comes from: the first input of a rank that differs by far more than any
     result before it."""
+    unjudged: list[OperatorDiff] = field(default_factory=list)
+    """Parameters that differ by more than rounding, whose learning rate is not known."""
     num_updates: list[int] = field(default_factory=lambda: [0, 0])
     """Steps of optimizers, by side."""
     has_inputs: bool = False
@@ -173,6 +176,9 @@ class Tally:
         judged = outcome.operators.judged()
         self.num_values += len(outcome.operators) - len(judged)
         for diff in judged:
+            if diff.kind == "parameter" and diff.note == NO_RATE and diff.status == "not-compared":
+                self.parameters[0] -= 1
+                self.unjudged.append(diff)
             if diff.kind in {"parameter", "optimizer"}:
                 continue
             if diff.status != "not-compared":

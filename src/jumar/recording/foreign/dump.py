@@ -79,8 +79,9 @@ class Dump:
         *,
         warnings: Iterable[str] = (),
         device: str = "",
+        framework: str = "torch",
     ) -> None:
-        """Take the parts by (step, rank); `kind` names the format for people."""
+        """Take the parts by (step, rank); `kind` names the format for people, `framework` whose names the rows have."""
         self.path = path
         self.kind = kind
         self.warnings = list(warnings)
@@ -88,7 +89,9 @@ class Dump:
         self._parts = dict(parts)
         values: Values = "tensors" if self.has_tensors() else "stats"
         ranks = len(self.ranks) or 1
-        self.info = RunInfo(device=device, values=values, num_ranks=ranks, environment={"format": kind})
+        self.info = RunInfo(
+            framework=framework, device=device, values=values, num_ranks=ranks, environment={"format": kind}
+        )
         self._rows = lru_cache(maxsize=4)(self._read)
 
     @property

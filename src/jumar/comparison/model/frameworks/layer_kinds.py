@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from jumar.comparison.model.calls import Call
-from jumar.comparison.model.renames import CLASSES
-
 _RANKED = {f"{name}{rank}d" for name in ("Conv", "ConvTranspose", "AvgPool") for rank in (1, 2, 3)}
 
 ELEMENTWISE = frozenset(
@@ -23,8 +20,3 @@ SMOOTH = ELEMENTWISE | LINEAR | NORMS | LOSSES
 
 SINGLE = SMOOTH | SWITCHING
 """One calculation: inputs of one shape give results of one shape."""
-
-
-def layer_class(call: Call) -> str:
-    """Return the class of a module's call by PyTorch's name."""
-    return CLASSES.get(call.row.module_type, call.row.module_type)

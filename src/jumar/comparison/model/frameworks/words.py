@@ -31,8 +31,8 @@ SETTINGS = {
 
 
 def in_common_words(recording: RecordingLike, other: RecordingLike) -> RecordingLike:
-    """Return the recording as it is to be compared with another one: itself where both are of one framework."""
-    if recording.info.framework == other.info.framework:
+    """Return the recording as it is to be compared with another one: itself where both are of PyTorch."""
+    if recording.info.framework == other.info.framework == "torch":
         return recording
     return InWords(recording)
 
