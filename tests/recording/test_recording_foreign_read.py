@@ -231,7 +231,7 @@ def test_mindspores_names_are_pytorchs(tmp_path: Path) -> None:
     torch.save({**mine, "bn.num_batches_tracked": torch.tensor(3)}, tmp_path / "a.pth")
     mindspore(tmp_path / "b.ckpt", {words.get(name, name): array for name, array in arrays.items()})
     comparison = compare(tmp_path / "a.pth", tmp_path / "b.ckpt")
-    assert comparison.headline.startswith("The checkpoints agree: 4 tensors")
+    assert comparison.headline.startswith("The checkpoints agree: 4 parameters")
     arrays["bn.bias"] = arrays["bn.bias"] * 2
     mindspore(tmp_path / "c.ckpt", {words.get(name, name): array for name, array in arrays.items()})
     different = compare(tmp_path / "a.pth", tmp_path / "c.ckpt").first_divergence

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jumar.base.errors import UsageError
+from jumar.base.files import write_text
 from jumar.cli.answer import print_document, write_page
 from jumar.cli.main import Command
 from jumar.cli.options import (
@@ -23,6 +25,8 @@ from jumar.cli.options import (
 if TYPE_CHECKING:
     from jumar.comparison import CompareOptions, Comparison
     from jumar.comparison.diagnosis import Diagnosis, SecondPass
+    from jumar.comparison.verdict.checkpoints import ParameterPair
+    from jumar.recording import RecordingLike
 
 
 @click.command(cls=Command)
@@ -67,6 +71,14 @@ if TYPE_CHECKING:
     help="Write which calls are worth recording whole: the first divergence, what it reads, its neighbours. For "
     "`jumar record --tensors-of`.",
 )
+@click.option(
+    "--write-renames",
+    "renames_out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Of two checkpoints: write which names belong together, with candidates for those without a partner, to be "
+    "edited and given to --rename.",
+)
 @report_option
 @force_option
 @fail_on_option
@@ -74,9 +86,10 @@ if TYPE_CHECKING:
 def command(*, reference: Path, target: Path, report: Path | None, force: bool, fail_on: str, **given: Any) -> int:
     """Name the first operator that differs between two recordings of one program.
 
-    REFERENCE and TARGET are folders that `jumar record` wrote, of two devices, machines or versions, or dumps of
-    other tools. Settings, data, parameters and random numbers are compared first, then operators in the order of
-    execution. The exit code is 0 when the runs agree and 1 when they do not or cannot be compared.
+    REFERENCE and TARGET are folders that `jumar record` wrote, of two devices, machines, versions or frameworks
+    (MindSpore), dumps of other tools, or checkpoints. Settings, data, parameters and random numbers are compared
+    first, then operators in the order of execution. The exit code is 0 when the runs agree and 1 when they do not or
+    cannot be compared.
 
     \b
     Two passes find most causes. First, on each device, cheap:
@@ -115,14 +128,42 @@ def command(*, reference: Path, target: Path, report: Path | None, force: bool, 
             comparison, diagnosis=diagnosis, recordings=recordings, replayed=replayed, second_pass=second
         )
         write_page(report, page, force=force)
+    table = _parameters(comparison, *recordings, given["renames_out"], force=force)
     if given["as_json"]:
         body = {name: value for name, value in comparison.to_json().items() if name != "findings"}
+        if table is not None:
+            from jumar.comparison.verdict.checkpoints import table_json
+
+            body["parameters"] = table_json(table)
         print_document(comparison.findings, **body, diagnosis=diagnosis.to_json())
+    elif table is not None:
+        from jumar.show.compare.checkpoints import checkpoints_text
+
+        click.echo(checkpoints_text(comparison, table))
     else:
         from jumar.show.compare.summary import summary_text
 
         click.echo(summary_text(comparison, diagnosis, second))
     return exit_code(comparison.findings, fail_on)
+
+
+def _parameters(
+    comparison: Comparison, reference: RecordingLike, target: RecordingLike, out: Path | None, *, force: bool
+) -> list[ParameterPair] | None:
+    """Return the parameters of two checkpoints side by side, and write their names where asked; None for others."""
+    if not reference.info.environment.get("format") == target.info.environment.get("format") == "checkpoint":
+        if out is not None:
+            raise UsageError("--write-renames is for two checkpoints, and these are none. Leave it out.")
+        return None
+    from jumar.comparison.verdict.checkpoints import parameter_table, proposed_renames
+
+    table = parameter_table(comparison, reference, target)
+    if out is not None:
+        if out.exists() and not force:
+            raise UsageError(f"{out} is there already. Replace it with --force, or choose another name.")
+        write_text(out, proposed_renames(comparison, table))
+        click.echo(f"Wrote {out}.", err=True)
+    return table
 
 
 def _options(given: dict[str, Any]) -> CompareOptions:

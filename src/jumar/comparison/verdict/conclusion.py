@@ -97,6 +97,11 @@ def _headline(found: Evidenced, status: ComparisonStatus, findings: list[Finding
         return _agreement_of_ranks(found)
     if status == "agree":
         return f"The {_runs(found)} agree: {_equal(found, coverage)}."
+    if status == "diverge" and _runs(found) == "checkpoints":
+        from jumar.comparison.verdict.checkpoints import checkpoint_headline
+
+        if told := checkpoint_headline(found):
+            return told
     if status == "differ":
         at = "" if len(found.against) == 1 else f" at {len(found.against)} points"
         return f"The {_runs(found)} differ{at}. {found.against[0].sentence}. Of the rest, {_equal(found, coverage)}."
@@ -125,7 +130,9 @@ def _runs(found: Evidenced) -> str:
 
 def _equal(found: Evidenced, coverage: Coverage) -> str:
     """Return what was compared and differs by no more than rounding, and what there was nothing of."""
-    what = "tensor" if not found.tally.has_inputs else "module call" if found.kinds == {"module"} else "operator call"
+    of_checkpoints = _runs(found) == "checkpoints"
+    single = "parameter" if of_checkpoints else "tensor"
+    what = single if not found.tally.has_inputs else "module call" if found.kinds == {"module"} else "operator call"
     counts = [(coverage.values, what), (coverage.gradients.compared, "gradient")]
     counts.append((coverage.parameters.compared, "parameter"))
     compared = ", ".join([_num(num, noun) for num, noun in counts if num])

@@ -86,6 +86,8 @@ class Dump:
         self.kind = kind
         self.warnings = list(warnings)
         self.ends: Mapping[int, RunEnd] = {}
+        self.original_names: Mapping[str, str] = {}
+        """Of a checkpoint, by the name that its tensors have here: the name in the file, where that is another."""
         self._parts = dict(parts)
         values: Values = "tensors" if self.has_tensors() else "stats"
         ranks = len(self.ranks) or 1

@@ -54,6 +54,10 @@ RULE = Rule(
     doc=__doc__,
 )
 
+OF_CHECKPOINTS = "parameter::"
+"""In front of the names of a checkpoint's tensors."""
+OF_PARAMETERS = "Look at how this parameter is converted (its axes, its name), and whether both are of one step."
+
 DOUBTFUL = 4.0
 """Multiples of the tolerance below which a divergence is reported as likely, not certain."""
 
@@ -70,8 +74,10 @@ def find(found: Evidenced) -> list[Finding]:
             sentence(diff),
             where=location(diff),
             evidence=_evidence(diff),
-            why="Everything the runs compute after this operator differs because of it.",
-            action=_action(diff, has_tensors=any(t.evidence == "tensors" for t in diff.outputs)),
+            why="Everything that is computed with it differs because of it.",
+            action=OF_PARAMETERS
+            if diff.reference_name.startswith(OF_CHECKPOINTS)
+            else _action(diff, has_tensors=any(t.evidence == "tensors" for t in diff.outputs)),
             confidence="likely" if doubtful or not (diff.reference_name and diff.target_name) else "certain",
         )
     ]
@@ -79,6 +85,9 @@ def find(found: Evidenced) -> list[Finding]:
 
 def sentence(diff: OperatorDiff) -> str:
     """Return the divergence in one sentence: operator, place, cause if visible, figures."""
+    if diff.reference_name.startswith(OF_CHECKPOINTS):
+        name = ".".join(filter(None, (diff.module_path, diff.reference_name.removeprefix(OF_CHECKPOINTS))))
+        return f"{name} differs; {'; '.join(filter(None, (diff.note, _figures(diff))))}."
     parts = [f"{diff.name} in {place(diff)} diverges"]
     if diff.arguments:
         parts.append(f"called with {', '.join(map(str, diff.arguments))}")

@@ -48,11 +48,13 @@ def open_checkpoint(path: Path) -> Dump:
 
     Raises RecordingError where it is damaged, holds code, or holds no tensor.
     """
-    model, others = _tables(_loaded(path))
+    model, others, names = _tables(_loaded(path))
     if not model and not others:
         raise RecordingError(f"{path} holds no tensor; save a state_dict.")
     parts = {(step, 0): _part(tensors) for step, tensors in enumerate((model, others)) if tensors}
-    return Dump(path, "checkpoint", parts)
+    dump = Dump(path, "checkpoint", parts)
+    dump.original_names = names
+    return dump
 
 
 def _part(tensors: Mapping[str, Any]) -> Part:
@@ -98,15 +100,16 @@ def _row(name: str, array: np.ndarray, dtype: str) -> CallRow:
     return bare_row(f"parameter::{last}", (), (tensor_row("output.0", array, dtype),), module_path=path)
 
 
-def _tables(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the model's tensors by PyTorch's names, and the others by their keys."""
+def _tables(found: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, str]]:
+    """Return the model's tensors by PyTorch's names, the others by their keys, and the names that were changed."""
     if not isinstance(found, Mapping):
-        return dict(_flat("", found)), {}
+        return dict(_flat("", found)), {}, {}
     key = next((key for key in MODEL_KEYS if isinstance(found.get(key), Mapping)), None)
     table = found if key is None else found[key]
-    model = {canonical(name): tensor for name, tensor in _flat("", table) if _counts(name)}
+    named = {name: tensor for name, tensor in _flat("", table) if _counts(name)}
+    model = {canonical(name): tensor for name, tensor in named.items()}
     rest = {} if key is None else {other: value for other, value in found.items() if other != key}
-    return model, dict(_flat("", rest))
+    return model, dict(_flat("", rest)), {canonical(name): name for name in named if canonical(name) != name}
 
 
 MOST_VALUES = 1_000_000
