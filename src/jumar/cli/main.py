@@ -142,11 +142,26 @@ def main(arguments: list[str] | None = None) -> int:
     except JumarError as error:
         click.echo(f"jumar: {error}", err=True)
         return EXIT_USAGE
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            return _tell_defect()
+        click.echo(f"jumar: {NO_TORCH}", err=True)
+        return EXIT_USAGE
     except Exception:  # noqa: BLE001 - the last line of defence turns a defect into exit code 3
-        traceback.print_exc()
-        click.echo("jumar: a defect of Jumar, not of your input; please report it with the lines above.", err=True)
-        return EXIT_INTERNAL
+        return _tell_defect()
     return code if isinstance(code, int) else EXIT_FINE
+
+
+def _tell_defect() -> int:
+    traceback.print_exc()
+    click.echo("jumar: a defect of Jumar, not of your input; please report it with the lines above.", err=True)
+    return EXIT_INTERNAL
+
+
+NO_TORCH = (
+    "this needs PyTorch, which is not installed here. Install the one of your machine, or pip install 'jumar[torch]'. "
+    "Recordings are read, and MindSpore scripts recorded, without it."
+)
 
 
 def run() -> None:

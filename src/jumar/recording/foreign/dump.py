@@ -29,7 +29,7 @@ def damage_told(path: Path, kind: str) -> Iterator[None]:
     """
     try:
         yield
-    except JumarError:
+    except (JumarError, ModuleNotFoundError):  # a package that is not installed is no damage
         raise
     except Exception as error:  # which one depends on what stands where
         reason = f"{type(error).__name__}: {error}".partition("\n")[0][:100]
