@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def main() -> int:
+    """Make the environment and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--path", type=Path, default=ROOT / ".mindspore", help="where to make it")
     options = parser.parse_args()
@@ -24,7 +25,7 @@ def main() -> int:
     subprocess.run([str(python), "-m", "pip", "install", "-q", "-e", f"{ROOT}[mindspore]"], check=True)
     asked = "import mindspore, jumar; print(mindspore.__version__)"
     done = subprocess.run([str(python), "-c", asked], check=True, capture_output=True, text=True)
-    print(f"MindSpore {done.stdout.split()[-1]}: {python}")
+    sys.stdout.write(f"MindSpore {done.stdout.split()[-1]}: {python}\n")
     return 0
 
 

@@ -44,7 +44,7 @@ def test_the_answer_comes_first_and_what_was_not_checked_is_on_the_screen(tmp_pa
 def test_a_clean_recording_says_what_ran_and_what_did_not(tmp_path, capsys):
     assert main(["advise", str(clean_recording(tmp_path)), "--fail-on", "advice"]) == 0
     out = capsys.readouterr().out
-    assert "No bottleneck found by the 9 rules that ran; 3 rules could not be checked or not fully." in out
+    assert "No bottleneck found by the 10 rules that ran; 3 rules could not be checked or not fully." in out
 
 
 def test_fail_on_advice_makes_a_bottleneck_an_exit_code(tmp_path, capsys):

@@ -142,17 +142,16 @@ def main(arguments: list[str] | None = None) -> int:
     except JumarError as error:
         click.echo(f"jumar: {error}", err=True)
         return EXIT_USAGE
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            return _tell_defect()
-        click.echo(f"jumar: {NO_TORCH}", err=True)
-        return EXIT_USAGE
-    except Exception:  # noqa: BLE001 - the last line of defence turns a defect into exit code 3
-        return _tell_defect()
+    except Exception as error:  # noqa: BLE001 - the last line of defence turns a defect into exit code 3
+        return _tell(error)
     return code if isinstance(code, int) else EXIT_FINE
 
 
-def _tell_defect() -> int:
+def _tell(error: Exception) -> int:
+    """Print what went wrong, and return the exit code: PyTorch is not there, or Jumar has a defect."""
+    if isinstance(error, ModuleNotFoundError) and error.name == "torch":
+        click.echo(f"jumar: {NO_TORCH}", err=True)
+        return EXIT_USAGE
     traceback.print_exc()
     click.echo("jumar: a defect of Jumar, not of your input; please report it with the lines above.", err=True)
     return EXIT_INTERNAL

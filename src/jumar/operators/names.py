@@ -13,6 +13,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from jumar.operators.data import judged
+from jumar.operators.mindspore import torch_name
 
 _IN_PLACE_DUNDER = re.compile(r"__i(and|or|xor|lshift|rshift|add|sub|mul|div)__")
 _FUSED = ("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad")
@@ -28,7 +29,8 @@ class Name(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def parse(name: str) -> Name:
-    """Return the parts of `name`."""
+    """Return the parts of `name`; of MindSpore's `ms::MatMul` PyTorch's base name, `mm`."""
+    name = torch_name(name)
     namespace, _, rest = name.rpartition("::")
     base, _, overload = rest.partition(".")
     return Name(namespace, base, overload)

@@ -115,7 +115,9 @@ def _choose_rank(source: Recording, rank: int | None) -> int:
 
 def _run(source: Recording, rank: int, soc: str, load: LoadSupport) -> Run:
     rows = source.rows(source.steps(rank)[0], rank) if source.steps(rank) else ()
-    run = Run(soc=get_soc(soc), accelerator=find_accelerator(source.info.device, rows))
+    run = Run(soc=get_soc(soc), accelerator=find_accelerator(source.info.device, rows), info=source.info)
+    if source.info.framework != "torch":
+        return replace(run, support_error=f"the operator tables are torch_npu's, and this is {source.info.framework}")
     try:
         return replace(run, support=load(soc, source.info.torch_version))
     except JumarError as error:

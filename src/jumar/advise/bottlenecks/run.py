@@ -11,7 +11,7 @@ from jumar.advise.bottlenecks.cost import Cost
 from jumar.advise.bottlenecks.tensors import allocates, flops, is_view, tensor_key, traffic_bytes, written_storages
 from jumar.base.findings import Finding
 from jumar.operators import has, short_name
-from jumar.recording.schema import CallRow, TensorRow
+from jumar.recording.schema import CallRow, RunInfo, TensorRow
 from jumar.soc.profiles import SocProfile
 
 PRICE = "estimated_per_step_us"
@@ -189,6 +189,8 @@ class Run:
     support_error: str = ""
     steps: Iterable[StepView] = ()
     totals: Totals = field(default_factory=Totals)
+    info: RunInfo = field(default_factory=RunInfo)
+    """How the recording was made."""
 
     @property
     def compiles_online(self) -> bool:

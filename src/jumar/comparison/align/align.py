@@ -10,7 +10,7 @@ same values are pairs that moved; connected ones that hand their results to the 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +28,7 @@ from jumar.comparison.align.turns import (
 )
 from jumar.comparison.model.calls import Call, Names, calls_of, loss_scale
 from jumar.comparison.model.correspondence import StructuralDiff
+from jumar.operators.mindspore import PREFIX
 from jumar.operators.names import canonical_name
 from jumar.recording.schema import CallRow
 
@@ -102,8 +103,10 @@ def _common_kind(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Lit
 def _are_foreign(
     reference: Sequence[CallRow], target: Sequence[CallRow], names: tuple[Names | None, Names | None]
 ) -> bool:
-    """Tell whether the operators of two runs share no name, while both have modules to compare in their place."""
+    """Tell whether the operators of two runs are of two frameworks, or share no name while both have modules."""
     one, other = ({row.name for row in rows if row.kind == "op"} for rows in (reference, target))
+    if _of_mindspore(one) != _of_mindspore(other):
+        return True
     if one & other or not all(any(row.kind == "module" for row in rows) for rows in (reference, target)):
         return False
     known = [
@@ -111,6 +114,10 @@ def _are_foreign(
         for side, those in zip(names, (one, other), strict=True)
     ]
     return known[0].isdisjoint(known[1])
+
+
+def _of_mindspore(names: Iterable[str]) -> bool:
+    return any(name.startswith(PREFIX) for name in names)
 
 
 def align(reference: Sequence[Call], target: Sequence[Call]) -> list[Pair]:

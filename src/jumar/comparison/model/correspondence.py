@@ -111,7 +111,7 @@ class Shift:
     """Backward passes of a step in the reference and in the target."""
 
 
-ShortfallKind = Literal["calls", "inputs", "arguments", "settings", "updates", "shapes", "values", "steps"]
+ShortfallKind = Literal["calls", "inputs", "arguments", "settings", "layers", "updates", "shapes", "values", "steps"]
 """What stands against an agreement: `calls` also parameters and tensors, `updates` the number of optimizer steps,
 `values` results that could not be compared, `steps` also ranks."""
 

@@ -18,6 +18,7 @@ from typing import TypeGuard
 from jumar.base.text import counted, listing
 from jumar.comparison.model.calls import Call
 from jumar.comparison.model.correspondence import Shortfall
+from jumar.comparison.model.frameworks.layers import SHOWN_BY_VALUES
 from jumar.comparison.model.held import are_of_one_tool
 from jumar.comparison.model.kinds import TRANSPORT
 from jumar.comparison.model.results import ArgumentDiff, OperatorDiff
@@ -64,8 +65,8 @@ def _shortfalls(found: Evidenced) -> Iterator[Shortfall]:
     yield from _of_arguments(found)
     if settings := other_settings(found):
         yield Shortfall(kind="settings", sentence=f"the optimizers have other settings ({', '.join(settings[:SHOWN])})")
-    if layers := found.correspondence.layers:
-        yield Shortfall(kind="settings", sentence=f"layers have other settings: {listing(map(str, layers), SHOWN)}")
+    if layers := [diff for diff in found.correspondence.layers if diff.name not in SHOWN_BY_VALUES]:
+        yield Shortfall(kind="layers", sentence=f"layers have other settings: {listing(map(str, layers), SHOWN)}")
     if tally.num_updates[0] != tally.num_updates[1] and not found.skipped and not _other_micro_steps(found):
         counts = " and ".join(
             f"{num:,} in the {side}" for side, num in zip(("reference", "target"), tally.num_updates, strict=True)

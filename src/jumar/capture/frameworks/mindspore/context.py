@@ -44,6 +44,7 @@ class Contexts:
         self._patches = Patches()
         self._no_effect: dict[str, None] = {}
         self._was_graph = False
+        self._fuses = False
         self._is_distributed = False
         self._device_id = 0
         self._fusion: list[int] = []
@@ -56,6 +57,10 @@ class Contexts:
     def is_ascend(self) -> bool:
         """Whether the program runs as on an Ascend chip."""
         return self.emulates and self.target == ASCEND
+
+    def settings(self) -> dict[str, Any]:
+        """Return what the program set that decides how fast it is, for recordings."""
+        return {"mode_asked": "Graph" if self._was_graph else "PyNative", "graph_kernel": self._fuses}
 
     @property
     def device(self) -> str:
@@ -150,6 +155,8 @@ class Contexts:
         known = _options_of(original)
         self._check_names("set_context", options, known)
         original(**options)
+        jit_level = (options.get("jit_config") or {}).get("jit_level")
+        self._fuses = bool(options.get("enable_graph_kernel", self._fuses)) or jit_level in {"O1", "O2"}
         asked = self.target or "CPU"
         if asked == "CPU":
             return

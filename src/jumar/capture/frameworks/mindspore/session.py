@@ -198,7 +198,10 @@ class MindSporeSession:
     def _describe(self) -> None:
         """Write how the run is set up, as it is at the end of the first recorded step."""
         assert self._writer is not None
-        self._info = replace(self._info, settings=_settings() | {"random_states": _random_states()})
+        settings = _settings() | self._contexts.settings() | {"random_states": _random_states()}
+        if self._training.sinks is not None:
+            settings["dataset_sink_mode"] = self._training.sinks
+        self._info = replace(self._info, settings=settings)
         self._info = replace(self._info, device=self._contexts.device, layers=self.names.layers)
         with suppress(OSError):
             self._writer.update_info(self._info)

@@ -47,6 +47,8 @@ class TrainingWatch:
         self._unscaled: dict[int, tuple[Any, Any]] = {}
         self.losses: list[float] = []
         self.has_optimizer = False
+        self.sinks: bool | None = None
+        """What `Model.train` was given as dataset_sink_mode; None where it was not called."""
         self.is_open = False
         """Whether something has been computed that no step has yet."""
         self._patches = Patches()
@@ -68,6 +70,7 @@ class TrainingWatch:
         for kind in self._kinds:
             self._patch_construction(kind)
         self._patch_gradients(base)
+        self._patch_model()
         for kind in (amp.StaticLossScaler, amp.DynamicLossScaler):
             self._patch_scaler(kind)
 
@@ -166,6 +169,17 @@ class TrainingWatch:
             self._on_optimizer(len(parameters_of(optimizer)))
 
         self._patches.replace(kind, "__init__", construct)
+
+    def _patch_model(self) -> None:
+        from mindspore.train import Model
+
+        train = Model.__dict__["train"]
+
+        def train_and_note(model: Any, *args: Any, **kwargs: Any) -> Any:
+            self.sinks = bool(kwargs.get("dataset_sink_mode", args[3] if len(args) > 3 else False))
+            return train(model, *args, **kwargs)
+
+        self._patches.replace(Model, "train", train_and_note)
 
     def _patch_gradients(self, base: Any) -> None:
         """Watch what `value_and_grad`, `grad` and `GradOperation` run in PyNative mode."""

@@ -63,6 +63,8 @@ def _padding(settings: Settings) -> Any:
         kernel, stride = (_single(settings.get(name)) for name in ("kernel_size", "stride"))
         dilation = _single(settings.get("dilation", 1)) or 1
         span = dilation * (kernel - 1) if isinstance(kernel, int) else 1
+        if not span:
+            return 0
         return span // 2 if stride == 1 and not span % 2 else "same (more at the end)"
     return _single(given)
 
@@ -86,6 +88,12 @@ def _equal(one: Any, other: Any) -> bool:
 
 _SAME = 1e-6
 """Relative difference of one number in float32 and in float64, and of 1 - 0.9 and 0.1."""
+SHOWN_BY_VALUES = frozenset({
+    "kernel_size", "stride", "padding", "dilation", "groups", "output_padding", "ceil_mode", "count_include_pad", "bias",
+    "batch_first", "dim", "num_groups", "normalized_shape", "num_layers", "bidirectional", "hidden_size",
+    "negative_slope", "approximate", "reduction",
+})  # fmt: skip
+"""Settings whose effect shows in every result of the layer, where they have one: a layer that agrees is not accused."""
 _NOT_COMPARED = frozenset({"inplace", "return_indices", "in_channels", "out_channels", "in_features", "out_features"})
 """Sizes show in the shapes of the parameters."""
 

@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 from jumar.operators import canonical_name, dtypes, named
-from jumar.operators.mindspore import torch_name
 from jumar.recording.schema import CallRow, TensorRow
 
 SUSPICIOUS = (51200.0, 38400.0)
@@ -52,8 +51,8 @@ def magnitude(tensor: TensorRow) -> float | None:
 
 @lru_cache(maxsize=4096)
 def operator_of(row_name: str) -> str:
-    """Return the canonical name of an operator, PyTorch's for one of MindSpore."""
-    return canonical_name(torch_name(row_name))
+    """Return the canonical name of an operator."""
+    return canonical_name(row_name)
 
 
 def literals(row: CallRow) -> list[float]:

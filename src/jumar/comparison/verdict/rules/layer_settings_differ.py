@@ -31,6 +31,7 @@ from jumar.base.findings import Finding, Location, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import counted, listing
 from jumar.comparison.model.correspondence import LayerDiff
+from jumar.comparison.model.frameworks.layers import SHOWN_BY_VALUES
 from jumar.comparison.walk.evidence import Evidenced
 
 RULE = Rule(
@@ -44,7 +45,8 @@ RULE = Rule(
 
 def find(found: Evidenced) -> list[Finding]:
     """Return one finding: the layer in which the runs part first where it is one of them."""
-    diffs = found.correspondence.layers
+    # What shows in every result is accused where results part only.
+    diffs = [one for one in found.correspondence.layers if found.first is not None or one.name not in SHOWN_BY_VALUES]
     if not diffs:
         return []
     at = [diff for diff in diffs if _is_first(found, diff)]

@@ -49,6 +49,7 @@ ACTIONS: dict[ShortfallKind, str] = {
     "inputs": "Give both runs the same data, and dump every call.",
     "arguments": "Make the arguments equal.",
     "settings": "Make the optimizers' settings equal.",
+    "layers": "Give the layers the same settings.",
     "updates": "Record the same steps of both programs.",
     "shapes": "Give both runs the same data and model.",
     "values": "Record both sides with --values sketch or tensors.",
