@@ -1,4 +1,4 @@
-"""The packaged data: `computed.json` and `schemas.txt`, made from PyTorch, and `judged.json`, kept by hand."""
+"""The packaged data: `computed.json` and `schemas.txt`, made from PyTorch; `judged.json`, `mindspore.json`, by hand."""
 
 from __future__ import annotations
 
@@ -15,6 +15,12 @@ FOLDER = Path(__file__).parent / "data"
 def judged() -> Mapping[str, Any]:
     """Return `judged.json`: `words`, `variants` and `operators`."""
     return _read("judged.json")
+
+
+@cache
+def mindspore() -> Mapping[str, str]:
+    """Return PyTorch's base name of each operator of MindSpore 2.10 that has one: `mm` of `MatMul`."""
+    return {name: torch for torch, names in _read("mindspore.json").items() for name in names.split()}
 
 
 @cache

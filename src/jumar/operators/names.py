@@ -12,8 +12,10 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from jumar.operators.data import judged
-from jumar.operators.mindspore import torch_name
+from jumar.operators.data import judged, mindspore
+
+MINDSPORE = "ms::"
+"""In front of the names of MindSpore's operators in recordings: `ms::MatMul`."""
 
 _IN_PLACE_DUNDER = re.compile(r"__i(and|or|xor|lshift|rshift|add|sub|mul|div)__")
 _FUSED = ("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad")
@@ -30,7 +32,8 @@ class Name(NamedTuple):
 @lru_cache(maxsize=8192)
 def parse(name: str) -> Name:
     """Return the parts of `name`; of MindSpore's `ms::MatMul` PyTorch's base name, `mm`."""
-    name = torch_name(name)
+    if name.startswith(MINDSPORE):
+        name = mindspore().get(name.removeprefix(MINDSPORE), name)
     namespace, _, rest = name.rpartition("::")
     base, _, overload = rest.partition(".")
     return Name(namespace, base, overload)

@@ -28,8 +28,7 @@ from jumar.comparison.align.turns import (
 )
 from jumar.comparison.model.calls import Call, Names, calls_of, loss_scale
 from jumar.comparison.model.correspondence import StructuralDiff
-from jumar.operators.mindspore import PREFIX
-from jumar.operators.names import canonical_name
+from jumar.operators.names import MINDSPORE, canonical_name
 from jumar.recording.schema import CallRow
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ def _are_foreign(
 
 
 def _of_mindspore(names: Iterable[str]) -> bool:
-    return any(name.startswith(PREFIX) for name in names)
+    return any(name.startswith(MINDSPORE) for name in names)
 
 
 def align(reference: Sequence[Call], target: Sequence[Call]) -> list[Pair]:

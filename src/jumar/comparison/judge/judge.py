@@ -17,8 +17,16 @@ from jumar.comparison.measure.loading import Load, Loaders
 from jumar.comparison.measure.records import tensor_diff
 from jumar.comparison.measure.tolerance import epsilon
 from jumar.comparison.model.calls import Call, paired, same_operator
-from jumar.comparison.model.frameworks.layer_kinds import SINGLE
-from jumar.comparison.model.kinds import ADOPTING, OPAQUE, REGION, SILENT_WRITES, TRANSPORT, UNINITIALISED, VIEWS
+from jumar.comparison.model.kinds import (
+    ADOPTING,
+    OPAQUE,
+    REGION,
+    SILENT_WRITES,
+    SINGLE_LAYERS,
+    TRANSPORT,
+    UNINITIALISED,
+    VIEWS,
+)
 from jumar.comparison.model.results import OperatorDiff, TensorDiff
 
 LEFT_BY_CHANCE = 4.0
@@ -221,7 +229,7 @@ def _other_calculation(reference: Call, target: Call) -> str:
 
 def _should_have_one_shape(reference: Call, target: Call) -> bool:
     """Return whether the pair is one calculation on inputs of one shape each; else it may be a pair by name alone."""
-    if reference.layer in SINGLE and target.layer == reference.layer:
+    if reference.layer in SINGLE_LAYERS and target.layer == reference.layer:
         return all(a.shape == b.shape for _, a, b in paired(reference, target, "inputs"))
     if reference.row.kind != "op" or reference.layout_only or not same_operator(reference, target):
         return False

@@ -12,16 +12,28 @@ from collections.abc import Callable
 
 from jumar.comparison.measure.scales import accumulation_length, elements, greatest_of, rms_of
 from jumar.comparison.model.calls import Call
-from jumar.comparison.model.frameworks import layer_kinds
-from jumar.comparison.model.kinds import COPIES, DIVIDING, EXACT, EXPONENTIAL, LINEAR, VIEWS, of
+from jumar.comparison.model.kinds import (
+    COPIES,
+    DIVIDING,
+    ELEMENTWISE_LAYERS,
+    EXACT,
+    EXPONENTIAL,
+    LINEAR,
+    LINEAR_LAYERS,
+    LOSSES,
+    NORMS,
+    SWITCHING_LAYERS,
+    VIEWS,
+    of,
+)
 from jumar.recording.schema import TensorRow
 
 OF_MOVES, OF_LINEAR, OF_OTHERS, OF_MODULES = 2.0, 4.0, 16.0, 64.0
 GREATEST = 1e6
 
 OF_LAYERS = {
-    **dict.fromkeys(layer_kinds.ELEMENTWISE | layer_kinds.LINEAR | layer_kinds.SWITCHING, OF_LINEAR),
-    **dict.fromkeys(layer_kinds.NORMS | layer_kinds.LOSSES, OF_OTHERS),
+    **dict.fromkeys(ELEMENTWISE_LAYERS | LINEAR_LAYERS | SWITCHING_LAYERS, OF_LINEAR),
+    **dict.fromkeys(NORMS | LOSSES, OF_OTHERS),
 }
 """By class of module; any other may hold many calculations."""
 

@@ -29,8 +29,7 @@ from functools import lru_cache
 
 from jumar.comparison.measure.scales import accumulation_length
 from jumar.comparison.model.calls import Call
-from jumar.comparison.model.frameworks.layer_kinds import ELEMENTWISE, SMOOTH
-from jumar.comparison.model.kinds import EXACT, SELECTIVE
+from jumar.comparison.model.kinds import ELEMENTWISE_LAYERS, EXACT, SELECTIVE, SMOOTH_LAYERS
 from jumar.comparison.model.results import OperatorDiff
 from jumar.operators import dtypes
 from jumar.recording.schema import TensorRow
@@ -66,7 +65,7 @@ def error_model(call: Call) -> ErrorModel:
     """Return the error model of a call, from its operator and shapes."""
     if call.row.kind != "op" or call.homes:  # a module, or a region of operators
         layer = call.layer
-        return _model(1.0 if layer in ELEMENTWISE else MODULE_LENGTH, False, layer not in SMOOTH)
+        return _model(1.0 if layer in ELEMENTWISE_LAYERS else MODULE_LENGTH, False, layer not in SMOOTH_LAYERS)
     exact = call.operator in EXACT
     length = 1.0 if exact else accumulation_length(call)
     return _model(length, exact, call.operator in SELECTIVE)

@@ -75,6 +75,25 @@ SILENT_WRITES = {"native_batch_norm": ("input.3", "input.4")}
 OPAQUE = {name: tuple(f"output.{place}" for place in places) for name, places in undefined_outputs().items()}
 """Outputs in which elements are not defined, by operator: they are not compared."""
 
+# Classes of modules that are one calculation each, by PyTorch's names.
+ELEMENTWISE_LAYERS = frozenset(
+    "CELU ELU GELU Hardswish LogSigmoid Mish SELU SiLU Sigmoid Softplus Softsign Tanh".split()  # noqa: SIM905 - one line
+)
+"""One smooth function of each element."""
+LINEAR_LAYERS = frozenset({
+    "Linear", "Identity", "Flatten", "Embedding", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "ConvTranspose3d", "AvgPool1d", "AvgPool2d", "AvgPool3d",
+})  # fmt: skip
+"""Sums and products with parameters."""
+SWITCHING_LAYERS = frozenset({"ReLU", "ReLU6", "LeakyReLU", "Dropout", "MaxPool1d", "MaxPool2d", "MaxPool3d"})
+"""A rounding difference may switch single elements; others pass."""
+NORMS = frozenset({"LayerNorm", "GroupNorm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "RMSNorm", "Softmax"})
+LOSSES = frozenset({"CrossEntropyLoss", "MSELoss", "BCEWithLogitsLoss", "BCELoss", "NLLLoss"})
+SMOOTH_LAYERS = ELEMENTWISE_LAYERS | LINEAR_LAYERS | NORMS | LOSSES
+"""No single element switches."""
+SINGLE_LAYERS = SMOOTH_LAYERS | SWITCHING_LAYERS
+"""Inputs of one shape give results of one shape."""
+
 FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 
 

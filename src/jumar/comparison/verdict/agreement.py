@@ -17,8 +17,7 @@ from typing import TypeGuard
 
 from jumar.base.text import counted, listing
 from jumar.comparison.model.calls import Call
-from jumar.comparison.model.correspondence import Shortfall
-from jumar.comparison.model.frameworks.layers import SHOWN_BY_VALUES
+from jumar.comparison.model.correspondence import LayerDiff, Shortfall
 from jumar.comparison.model.held import are_of_one_tool
 from jumar.comparison.model.kinds import TRANSPORT
 from jumar.comparison.model.results import ArgumentDiff, OperatorDiff
@@ -45,6 +44,15 @@ def shortfalls(found: Evidenced) -> list[Shortfall]:
     return [replace(one, sentence=_capital(one.sentence)) for one in _shortfalls(found)]
 
 
+def _hidden_settings(found: Evidenced) -> list[LayerDiff]:
+    """Return the layers' settings that differ and need not show in results."""
+    if not found.correspondence.layers:
+        return []
+    from jumar.comparison.model.frameworks.layers import SHOWN_BY_VALUES
+
+    return [diff for diff in found.correspondence.layers if diff.name not in SHOWN_BY_VALUES]
+
+
 def _capital(sentence: str) -> str:
     """Return the sentence with a capital letter, unless it begins with the name of an operator."""
     return sentence if "::" in sentence.split(" ", 1)[0] else sentence[:1].upper() + sentence[1:]
@@ -65,7 +73,7 @@ def _shortfalls(found: Evidenced) -> Iterator[Shortfall]:
     yield from _of_arguments(found)
     if settings := other_settings(found):
         yield Shortfall(kind="settings", sentence=f"the optimizers have other settings ({', '.join(settings[:SHOWN])})")
-    if layers := [diff for diff in found.correspondence.layers if diff.name not in SHOWN_BY_VALUES]:
+    if layers := _hidden_settings(found):
         yield Shortfall(kind="layers", sentence=f"layers have other settings: {listing(map(str, layers), SHOWN)}")
     if tally.num_updates[0] != tally.num_updates[1] and not found.skipped and not _other_micro_steps(found):
         counts = " and ".join(

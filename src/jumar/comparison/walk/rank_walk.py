@@ -16,7 +16,6 @@ from jumar.comparison.measure.loading import tensor_loader
 from jumar.comparison.measure.tolerance import NoiseFloor
 from jumar.comparison.model.calls import Call
 from jumar.comparison.model.correspondence import Correspondence, HyperparameterDiff
-from jumar.comparison.model.frameworks.layers import layer_differences
 from jumar.comparison.model.held import held
 from jumar.comparison.model.options import CompareOptions
 from jumar.comparison.model.results import OperatorDiff
@@ -111,6 +110,8 @@ class RankWalk:
         known.renamed.extend(diff for diff in self._modules.renamed if diff not in known.renamed)
         infos = self._reference.info, self._target.info
         if infos[0].layers != infos[1].layers and not known.layers:
+            from jumar.comparison.model.frameworks.layers import layer_differences
+
             names = self._modules.names(1)
             known.layers.extend(layer_differences(*infos, lambda path: names.place(path)[1]))
         shift = micro_steps(*rows, self._ranks[0])

@@ -11,7 +11,7 @@ from jumar.capture.frameworks.mindspore.notebook import Draft, Named, Notebook
 from jumar.capture.frameworks.mindspore.rounding import Call
 from jumar.capture.notes.lines import UserLines
 from jumar.capture.notes.nested import named_values
-from jumar.operators.mindspore import PREFIX
+from jumar.operators.names import MINDSPORE
 from jumar.recording import Phase
 
 NOT_SEEN = (
@@ -57,7 +57,7 @@ def operator_watch(notebook: Notebook, cells: CellWatch, lines: UserLines, run: 
                 top = cells.top
                 phase = _phase(cells)
                 path, kind = (top.path, top.type_name) if top is not None and phase == "forward" else ("", "")
-                draft = notebook.draft("op", phase, path, kind, f"{PREFIX}{func.name}")
+                draft = notebook.draft("op", phase, path, kind, f"{MINDSPORE}{func.name}")
                 draft.source = lines.find(sys._getframe(1))
                 draft.arguments = _arguments(args[0] if is_old else None, given, Tensor)
                 inputs = list(named_values("input", given, Tensor))

@@ -89,8 +89,8 @@ def _equal(one: Any, other: Any) -> bool:
 _SAME = 1e-6
 """Relative difference of one number in float32 and in float64, and of 1 - 0.9 and 0.1."""
 SHOWN_BY_VALUES = frozenset({
-    "kernel_size", "stride", "padding", "dilation", "groups", "output_padding", "ceil_mode", "count_include_pad", "bias",
-    "batch_first", "dim", "num_groups", "normalized_shape", "num_layers", "bidirectional", "hidden_size",
+    "kernel_size", "stride", "padding", "dilation", "groups", "output_padding", "ceil_mode", "count_include_pad",
+    "bias", "batch_first", "dim", "num_groups", "normalized_shape", "num_layers", "bidirectional", "hidden_size",
     "negative_slope", "approximate", "reduction",
 })  # fmt: skip
 """Settings whose effect shows in every result of the layer, where they have one: a layer that agrees is not accused."""

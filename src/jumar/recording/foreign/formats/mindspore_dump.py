@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from jumar.operators.mindspore import PREFIX
+from jumar.operators.names import MINDSPORE
 from jumar.recording.foreign.dump import Dump, DumpFormat, Part
 from jumar.recording.foreign.formats.mindspore_updates import DumpedCall, natural, updates
 from jumar.recording.foreign.formats.npy_names import NpyName, parse
@@ -152,7 +152,7 @@ def _rows(operators: Sequence[DumpedCall]) -> Iterator[tuple[CallRow, dict[str, 
         arrays = {name: load_npy(call.files[name]) for name in sorted(call.files, key=natural)}
         layers = call.layers
         row = call_row(
-            f"{PREFIX}{call.type}",
+            f"{MINDSPORE}{call.type}",
             {name: array for name, array in arrays.items() if name.startswith("input.")},
             {name: array for name, array in arrays.items() if name.startswith("output.")},
             phase=call.phase,
