@@ -43,3 +43,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if f"{item.path.name}::{item.nodeid.partition('::')[2]}" in SLOW:
             item.add_marker(pytest.mark.slow)
+
+
+MINDSPORE = Path(__file__).parents[1] / ".mindspore" / "bin" / "python"
+
+
+@pytest.fixture(scope="session")
+def mindspore() -> Path:
+    """The interpreter of the environment with MindSpore."""
+    if not MINDSPORE.exists():
+        pytest.skip("no .mindspore: python scripts/mindspore_environment.py makes the environment with MindSpore")
+    return MINDSPORE

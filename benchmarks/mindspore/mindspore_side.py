@@ -1,7 +1,7 @@
 """The five networks in MindSpore: `jumar record -o DIR --device cpu mindspore_side.py NETWORK WEIGHTS FORM [FAULT]`.
 
 FORM is how it is trained: `cell` (TrainOneStepCell), `model` (Model.train), `function` (value_and_grad) or `operation`
-(GradOperation). FAULT is one of `FAULTS`, by network.
+(GradOperation). FAULT is one of `EXPECTED` in scoreboard.py, by network.
 """
 
 import sys
@@ -161,21 +161,6 @@ class Wide(nn.Cell):
 
 
 NETWORKS = {"cnn": Cnn, "transformer": Transformer, "lstm": Lstm, "unet": UNet, "wide": Wide}
-
-FAULTS = {
-    "cnn": ("batch norm eps", "batch norm momentum", "gelu form", "padding mode", "same padding of a stride", "ceil mode",
-            "evaluated batch norm", "sum for mean", "missing bias", "transposed weight", "default initialiser",
-            "learning rate", "momentum", "clipped activation", "other data"),
-    "transformer": ("layer norm eps", "gelu form", "dropout probability", "softmax axis", "attention scale", "norm after",
-                    "lost residual", "position off by one", "missing bias", "transposed weight", "weight decay on norms",
-                    "sum for mean", "default initialiser", "label smoothing"),
-    "lstm": ("layer norm eps", "missing bias", "batch first", "last state", "adam eps", "adam eps place",
-             "adam beta2", "default initialiser", "learning rate", "transposed weight"),
-    "unet": ("batch norm momentum", "group norm eps", "number of groups", "slope", "relu6", "max for average", "dilation",
-             "order of joined parts", "sum for mean", "momentum", "default initialiser", "frozen parameter"),
-    "wide": ("layer norm eps", "order of joined parts", "hard sigmoid", "missing bias", "adam eps", "adam beta2",
-             "sum for mean", "weight decay", "default initialiser", "swapped tables"),
-}  # fmt: skip
 
 
 class AdamInside(nn.Optimizer):

@@ -237,7 +237,9 @@ def test_a_checkpoint_that_lacks_a_parameter_does_not_agree(tmp_path, turned) ->
 
 def test_equal_checkpoints_agree_and_other_shapes_do_not(tmp_path) -> None:
     first = checkpoint(tmp_path, "a", a_weight=3)
-    assert compare(first, checkpoint(tmp_path, "b", a_weight=3)).headline.startswith("The checkpoints agree: 1 parameter ")
+    assert compare(first, checkpoint(tmp_path, "b", a_weight=3)).headline.startswith(
+        "The checkpoints agree: 1 parameter "
+    )
     assert compare(first, checkpoint(tmp_path, "c", a_weight=4)).status == "diverge"
 
 

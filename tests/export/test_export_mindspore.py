@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from jumar.export.checkpoint import export_checkpoint
 from jumar.export.mindspore import DTYPES, read_mindspore, write_mindspore
 from jumar.export.options import CheckpointOptions
 
-MINDSPORE = shutil.which("python-with-mindspore")
 READS = """
 import sys, mindspore, numpy
 for name, value in sorted(mindspore.load_checkpoint(sys.argv[1]).items()):
@@ -114,11 +112,10 @@ def test_a_file_that_is_cut_short_is_refused(checkpoint: Path, tmp_path: Path, c
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(MINDSPORE is None, reason="no command python-with-mindspore: MindSpore needs its own environment")
-def test_mindspore_itself_reads_the_file(checkpoint: Path, tmp_path: Path) -> None:
+def test_mindspore_itself_reads_the_file(checkpoint: Path, tmp_path: Path, mindspore: Path) -> None:
     export_checkpoint(checkpoint, tmp_path / "out.ckpt")
     done = subprocess.run(
-        [str(MINDSPORE), "-c", READS, str(tmp_path / "out.ckpt")], capture_output=True, text=True, check=True
+        [str(mindspore), "-c", READS, str(tmp_path / "out.ckpt")], capture_output=True, text=True, check=True
     )
     lines = [line for line in done.stdout.splitlines() if " (" in line]
     expected = read_mindspore(tmp_path / "out.ckpt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import foreign_samples as samples
@@ -248,3 +249,17 @@ def test_contents_can_be_narrowed(tmp_path: Path) -> None:
     assert [row.occurrence for row in contents_of(path, "aten::mul.Tensor/2").calls] == [1]
     assert len(contents_of(path, "aten::mul*").calls) == 2
     assert contents_of(path, "nothing").calls == ()
+
+
+def test_msprobes_dump_of_mindspore_has_its_names(tmp_path: Path) -> None:
+    tensor = {"type": "mindspore.Tensor", "dtype": "Float32", "shape": [2], "Max": 2.0, "Min": 1.0, "Norm": 2.2}
+    call = {"input_args": [tensor], "input_kwargs": {}, "output": [tensor]}
+    data = {"Primitive.conv2d.Conv2D.0.forward": call, "Cell.net.fc.Dense.forward.0": call}
+    (tmp_path / "step0" / "rank0").mkdir(parents=True)
+    document = {"task": "statistics", "level": "mix", "framework": "mindspore", "dump_data_dir": None, "data": data}
+    (tmp_path / "step0" / "rank0" / "dump.json").write_text(json.dumps(document))
+    dump = open_foreign(tmp_path)
+    assert dump is not None
+    assert dump.info.framework == "mindspore"
+    found = [(row.kind, row.module_path, row.name, row.outputs[0].dtype) for row in dump.rows(0)]
+    assert found == [("op", "", "ms::Conv2D", "float32"), ("module", "net.fc", "Dense", "float32")]

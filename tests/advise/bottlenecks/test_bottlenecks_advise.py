@@ -20,7 +20,10 @@ from jumar.recording.schema import SCHEMA_VERSION
 
 
 def test_every_rule_is_documented_under_the_headings_and_registered_once():
-    assert [rule.code for rule in rules_of("advise.bottlenecks")] == [*(f"JM{number}" for number in range(401, 413)), "JM480"]
+    assert [rule.code for rule in rules_of("advise.bottlenecks")] == [
+        *(f"JM{number}" for number in range(401, 413)),
+        "JM480",
+    ]
     for rule in rules_of("advise.bottlenecks"):
         assert [line[3:] for line in documentation(rule).splitlines() if line.startswith("## ")] == list(HEADINGS)
         assert documentation(rule).startswith(f"{rule.code} {rule.name}.")

@@ -46,29 +46,35 @@ def statistics(array: np.ndarray) -> dict[str, Any]:
     for start in range(0, flat.size, BLOCK):
         values = flat[start : start + BLOCK]
         values = np.abs(values) if values.dtype.kind == "c" else values
-        values = values.astype(np.float64)
-        if not np.isfinite(values.min()) or not np.isfinite(values.max()):  # one NaN makes both NaN
+        least, greatest = float(values.min()), float(values.max())  # one NaN makes both NaN
+        if not math.isfinite(least) or not math.isfinite(greatest):
             num_nan += int(np.count_nonzero(np.isnan(values)))
             values = values[np.isfinite(values)]
-        if values.size:
-            low, high = min(low, float(values.min())), max(high, float(values.max()))
-            num_finite += values.size
-            of_block, norm_of_block = _mean_and_norm(values)
-            mean += (of_block - mean) * (values.size / num_finite)
-            norm = math.hypot(norm, norm_of_block)
+            if not values.size:
+                continue
+            least, greatest = float(values.min()), float(values.max())
+        low, high = min(low, least), max(high, greatest)
+        num_finite += values.size
+        of_block, norm_of_block = _mean_and_norm(values.astype(np.float64), max(abs(least), abs(greatest)))
+        mean += (of_block - mean) * (values.size / num_finite)
+        norm = math.hypot(norm, norm_of_block)
     found: dict[str, Any] = {"num_nan": num_nan, "num_inf": flat.size - num_finite - num_nan}
     if num_finite:
         found |= {"minimum": low, "maximum": high, "mean": mean, "l2": norm}
     return found
 
 
-def _mean_and_norm(values: np.ndarray) -> tuple[float, float]:
-    """Return both with the values scaled to 1, so that sums of the greatest numbers do not overflow."""
-    scale = float(np.abs(values).max())
+def _mean_and_norm(values: np.ndarray, scale: float) -> tuple[float, float]:
+    """Return both. Values whose squares would leave float64 are scaled to 1 before; `scale` is the greatest of them."""
     if not scale:
         return 0.0, 0.0
+    if _LEAST_SQUARED < scale < _GREATEST_SQUARED:
+        return float(values.mean()), math.sqrt(float(np.dot(values, values)))
     scaled = values / scale
     return scale * float(scaled.mean()), scale * float(np.sqrt(np.square(scaled).sum()))
+
+
+_LEAST_SQUARED, _GREATEST_SQUARED = 1e-140, 1e140
 
 
 def call_row(

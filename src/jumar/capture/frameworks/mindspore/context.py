@@ -191,8 +191,8 @@ class Contexts:
 
     def _set_auto_parallel(self, original: Callable[..., Any], **options: Any) -> None:
         self._check_names("set_auto_parallel_context", options, _options_of(original))
-        original(**options)
         self._check_fusion(options.get("all_reduce_fusion_config"))
+        original(**options)
         self._parallel |= options
         if _is_cluster():
             return

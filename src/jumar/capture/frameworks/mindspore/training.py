@@ -233,6 +233,7 @@ class TrainingWatch:
                 self._unscaled[id(result)] = result, inputs
                 with self._notebook.own_work():
                     self._notebook.info["loss_scale"] = float(scaler.scale_value.asnumpy().reshape(-1)[0])
+                    self._notebook.info.setdefault("skipped", False)
             return result
 
         def adjust_and_note(scaler: Any, grads_finite: Any) -> Any:
@@ -241,7 +242,6 @@ class TrainingWatch:
             with self._notebook.own_work():
                 found = grads_finite.asnumpy() if hasattr(grads_finite, "asnumpy") else grads_finite
                 is_finite = bool(np.all(found))
-            self._notebook.info.setdefault("skipped", False)
             if not is_finite and self._has_gradients and not self._ends:
                 self._skip()
                 self._ends = True

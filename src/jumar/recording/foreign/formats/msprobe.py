@@ -51,7 +51,8 @@ def open_msprobe(path: Path) -> Dump:
         if not document["data"]:
             warnings.append(f"{file} holds no record (task {document.get('task')})")
         parts[place] = _part(file, document)
-    return Dump(path, f"msprobe ({framework or 'framework not said'})", parts, warnings=warnings)
+    kind = f"msprobe ({framework or 'framework not said'})"
+    return Dump(path, kind, parts, warnings=warnings, framework="mindspore" if framework == "mindspore" else "torch")
 
 
 def _document(file: Path) -> dict[str, Any]:

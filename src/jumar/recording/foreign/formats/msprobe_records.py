@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from jumar.base.errors import RecordingError
+from jumar.operators.names import MINDSPORE
 from jumar.recording.foreign.values import bare_row, plain_row
 from jumar.recording.schema import CallRow, Phase, TensorRow
 
@@ -134,6 +135,8 @@ def _identity(key: str, construct: Mapping[str, Any]) -> tuple[str, str, Phase, 
     else:
         raise ValueError(f"construct.json leads from {key} to no module")
     path, module_type = _module(owner.rsplit(".", 2)[0]) if isinstance(owner, str) else ("", "")
+    if parts[0] == "Primitive" and len(parts) > 3:  # Primitive.conv2d.Conv2D.0.forward
+        return "op", f"{MINDSPORE}{parts[-3]}", phase, path, module_type
     return "op", f"{parts[0].lower()}::{name}", phase, path, module_type
 
 
@@ -145,7 +148,7 @@ def _module(stem: str) -> tuple[str, str]:
 
 def _tensor(name: str, leaf: Mapping[str, Any]) -> TensorRow:
     shape = tuple(int(size) for size in leaf["shape"])
-    dtype = str(leaf["dtype"]).rpartition(".")[2]
+    dtype = str(leaf["dtype"]).rpartition(".")[2].lower()  # MindSpore writes Float32
     digest = str(leaf.get("md5") or "")
     values = {word: _number(leaf.get(word)) for word in ("Min", "Max", "Mean", "Norm")}
     if all(value is None for value in values.values()):
