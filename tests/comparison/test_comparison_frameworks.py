@@ -124,6 +124,17 @@ def mindspore_side(python: Path, folder: Path, network: str, *words: str) -> Pat
 
 
 @pytest.mark.slow
+def test_operators_inside_the_named_module_are_paired_by_what_they_calculate(mindspore: Path, tmp_path: Path) -> None:
+    reference = torch_side(tmp_path, "unet")
+    first = compare(
+        reference, mindspore_side(mindspore, tmp_path, "unet", "cell", "order of joined parts")
+    ).first_divergence
+    assert first is not None
+    assert first.note.startswith("inside it aten::cat (")
+    assert "and ms::Concat (" in first.note
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("network", "form", "faults"),
     [

@@ -68,6 +68,8 @@ class RankWalk:
         if not found.coarsest:
             found.coarsest = self._memory.coarsest
         judge_gradients(outcome, aligned, self._memory.num_steps - 1, found.coarsest)
+        if outcome.foreign_operators and outcome.first is not None and not before:
+            outcome.first = _told_inside(outcome.first, *rows)
         collect(found, outcome, step, is_first=is_first, options=self._options)
         if outcome.kind != "none":
             found.tally.add(aligned, outcome, rows, lambda: self._left_out(step, other, rows))
@@ -187,6 +189,14 @@ class RankWalk:
             return ""
         reference, target = (run.rows(at, rank) for run, rank, at in runs)
         return carried_from(found.leaves[0], aligned, (reference, target))
+
+
+def _told_inside(first: OperatorDiff, reference: Sequence[CallRow], target: Sequence[CallRow]) -> OperatorDiff:
+    """Return the divergence of a module with what differs first inside it, by what operators calculate."""
+    from jumar.comparison.align.inside import first_inside
+
+    words = first_inside(first, reference, target) if first.kind == "module" and not first.note else ""
+    return replace(first, note=words) if words else first
 
 
 def _generators(recording: RecordingLike, step: int, rank: int) -> dict[str, str]:
