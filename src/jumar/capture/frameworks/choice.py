@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+from jumar.base.errors import ScriptError
 from jumar.capture.process.program import Program
 
 Framework = Literal["torch", "mindspore"]
@@ -27,6 +28,15 @@ def framework_of(program: Program) -> Framework:
         if found is not None:
             return found
     return "torch"
+
+
+def must_be_torch(program: Program, command: str) -> None:
+    """Raise ScriptError for a program of MindSpore, which `command` does not take."""
+    if framework_of(program) == "mindspore":
+        raise ScriptError(
+            f"{program.title} is a MindSpore program, and `{command}` is for PyTorch. `jumar record`, `jumar run` and "
+            "`jumar overflow` take it; see docs/guide-mindspore.md."
+        )
 
 
 def _first_met(entry: Path, folder: Path) -> Framework | None:

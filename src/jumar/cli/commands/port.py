@@ -89,12 +89,14 @@ def command(*, as_json: bool, fail_on: str, **given: Any) -> int:
         jumar port -m package.train --epochs 1
         jumar port torchrun --nproc-per-node 2 train.py --epochs 1
     """
+    from jumar.capture.frameworks.choice import must_be_torch
     from jumar.capture.process.program import parse_program
     from jumar.port import PortOptions, port
     from jumar.show import print_page, progress
     from jumar.show.port import write_port
 
     program = parse_program([str(given.pop("script")), *given.pop("arguments")])
+    must_be_torch(program, "jumar port")
     given["torch_version"] = chosen_release(given["torch_version"])
     options = PortOptions.of(program, **given)
     with progress() as bars:

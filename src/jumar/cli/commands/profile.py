@@ -90,6 +90,7 @@ def command(
         jumar profile -o prof torchrun --nproc-per-node 2 train.py
         jumar advise prof
     """
+    from jumar.capture.frameworks.choice import must_be_torch
     from jumar.capture.plans.claims import claim
     from jumar.capture.process.processes import must_be_started
     from jumar.capture.process.program import parse_program
@@ -113,6 +114,7 @@ def command(
     )
     program = parse_program([str(script), *arguments])
     check_entries(program)
+    must_be_torch(program, "jumar profile")
     claim()
     from jumar.capture.profile import folder
     from jumar.capture.profile.facts import run_facts
