@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zipfile
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -22,7 +23,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "recording"))
 
 import foreign_samples as samples
 
-FORMATS = dict(zip(("hdf5", "msprobe", "troubleshooter", "npy", "checkpoints"), built_in_formats(), strict=True))
+NAMES = ("hdf5", "msprobe", "troubleshooter", "mindspore_dump", "mindspore_ir", "npy", "checkpoints")
+FORMATS = dict(zip(NAMES, built_in_formats(), strict=True))
+MINDSPORE = Path(__file__).parents[1] / "recording" / "assets" / "mindspore"
+
+
+def unpacked(folder: Path, name: str) -> Path:
+    """Put what MindSpore wrote into `folder`."""
+    with zipfile.ZipFile(MINDSPORE / f"{name}.zip") as archive:
+        archive.extractall(folder)
+    return folder
 
 
 class TestRules(DocumentedRuleContract):
@@ -52,6 +62,7 @@ class TestExportFormats(ExportFormatContract):
 Tensors = dict[str, dict[str, np.ndarray]]
 ONES, TWOS = np.ones((2, 3), np.float16), np.full((2, 3), 2, np.float16)
 X, Y = np.array([1.0, 100.0], np.float32), np.array([np.e, np.inf], np.float32)
+RELU = [[3.9039855, 3.2528481, 1.1393756, 2.3425899]] * 2
 ROW, OUT = np.array([[1.0, 2.0]], np.float32), np.array([[3.0]], np.float32)
 
 DUMPS: dict[str, tuple[Callable[[Path], Path], Tensors]] = {
@@ -67,6 +78,11 @@ DUMPS: dict[str, tuple[Callable[[Path], Path], Tensors]] = {
         {"torch::exp": {"input.0": X, "output.0": Y}},
     ),
     "troubleshooter": (samples.troubleshooter, {"nn::linear": {"input.0": ROW, "output.0": OUT}}),
+    "mindspore_dump": (
+        lambda folder: unpacked(folder, "graph"),
+        {"ms::ReLU": {"output.0": np.array(RELU, np.float32)}},
+    ),
+    "mindspore_ir": (lambda folder: next(unpacked(folder, "validate.ir").rglob("*.ir")), {"ms::MatMul": {}}),
     "npy": (samples.npy, {"Conv2D": {"input.0": ONES, "output.0": TWOS}}),
     "checkpoints": (
         lambda folder: samples.checkpoint(folder / "x.pth"),
