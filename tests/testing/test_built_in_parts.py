@@ -28,10 +28,11 @@ FORMATS = dict(zip(NAMES, built_in_formats(), strict=True))
 MINDSPORE = Path(__file__).parents[1] / "recording" / "assets" / "mindspore"
 
 
-def unpacked(folder: Path, name: str) -> Path:
-    """Put what MindSpore wrote into `folder`."""
+def unpacked(folder: Path, name: str, calls: tuple[str, ...] = ("",)) -> Path:
+    """Put what MindSpore wrote into `folder`: of the files with tensors those of `calls`."""
     with zipfile.ZipFile(MINDSPORE / f"{name}.zip") as archive:
-        archive.extractall(folder)
+        names = [one for one in archive.namelist() if not one.endswith(".npy") or Path(one).name.startswith(calls)]
+        archive.extractall(folder, names)
     return folder
 
 
@@ -79,7 +80,7 @@ DUMPS: dict[str, tuple[Callable[[Path], Path], Tensors]] = {
     ),
     "troubleshooter": (samples.troubleshooter, {"nn::linear": {"input.0": ROW, "output.0": OUT}}),
     "mindspore_dump": (
-        lambda folder: unpacked(folder, "graph"),
+        lambda folder: unpacked(folder, "graph", ("ReLU", "MatMul", "Parameter")),
         {"ms::ReLU": {"output.0": np.array(RELU, np.float32)}},
     ),
     "mindspore_ir": (lambda folder: next(unpacked(folder, "validate.ir").rglob("*.ir")), {"ms::MatMul": {}}),

@@ -22,6 +22,8 @@ _CUTS = (0.0, 0.01, 0.25, 0.5, 0.9, 0.999)
 _FLIPS = (0.0, 0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.99)
 """Places of one byte that is changed, as shares of the file."""
 _MOST_BYTES = 1 << 20
+_MOST_FILES = 8
+"""Files of one kind that are damaged: a dump of thousands of alike files would be read once for each damage of each."""
 _TOLERANCE = 1e-5
 
 
@@ -155,8 +157,19 @@ class DumpFormatContract:
 
 
 def _files(path: Path) -> list[Path]:
+    """Return the files of a dump that are damaged: of each suffix some, spread over the dump."""
     files = [path] if path.is_file() else sorted(one for one in path.rglob("*") if one.is_file())
-    return [file for file in files if 0 < file.stat().st_size <= _MOST_BYTES]
+    kinds: dict[str, list[Path]] = {}
+    for file in files:
+        if 0 < file.stat().st_size <= _MOST_BYTES:
+            kinds.setdefault(file.suffix, []).append(file)
+    return [kind[place] for kind in kinds.values() for place in _spread(len(kind))]
+
+
+def _spread(count: int) -> list[int]:
+    """Return at most `_MOST_FILES` places among `count`, with the first and the last."""
+    most = min(count, _MOST_FILES)
+    return [place * (count - 1) // max(1, most - 1) for place in range(most)]
 
 
 def _damaged(data: bytes) -> Iterator[bytes]:
