@@ -45,12 +45,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
 
 
-MINDSPORE = Path(__file__).parents[1] / ".mindspore" / "bin" / "python"
+def _framework(name: str) -> Path:
+    python = Path(__file__).parents[1] / f".{name}" / "bin" / "python"
+    if not python.exists():
+        pytest.skip(f"no .{name}: python scripts/framework_environment.py {name} makes that environment")
+    return python
 
 
 @pytest.fixture(scope="session")
 def mindspore() -> Path:
     """The interpreter of the environment with MindSpore."""
-    if not MINDSPORE.exists():
-        pytest.skip("no .mindspore: python scripts/mindspore_environment.py makes the environment with MindSpore")
-    return MINDSPORE
+    return _framework("mindspore")
+
+
+@pytest.fixture(scope="session")
+def tensorflow() -> Path:
+    """The interpreter of the environment with TensorFlow 2.15, the last with Estimator."""
+    return _framework("tensorflow")
+
+
+@pytest.fixture(scope="session")
+def new_tensorflow() -> Path:
+    """The interpreter of the environment with TensorFlow 2.21."""
+    return _framework("tensorflow-2.21")

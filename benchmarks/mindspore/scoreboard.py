@@ -2,7 +2,7 @@
 
     python benchmarks/mindspore/scoreboard.py --mindspore PYTHON
 
-PYTHON has MindSpore and Jumar (`python scripts/mindspore_environment.py` makes one). Writes
+PYTHON has MindSpore and Jumar (`python scripts/framework_environment.py mindspore` makes one). Writes
 `docs/mindspore-scoreboard.md` and `benchmarks/mindspore/scoreboard.json`. About 6 minutes on two cores.
 """
 

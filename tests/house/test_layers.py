@@ -17,6 +17,7 @@ ALLOWED: dict[str, set[str]] = {
     "recording": {"base", "operators"},
     "soc": {"base", "operators", "recording"},
     "timeline": {"base", "operators", "recording", "soc"},
+    "tfadapter": {"base", "operators", "recording", "soc"},
     "npu": {"base", "operators", "recording", "soc"},
     "device": {"base", "operators", "recording", "soc", "npu"},
 }
@@ -25,7 +26,7 @@ ALLOWED |= {
     "capture": MACHINES,
     "convert": MACHINES,
     "comparison": MACHINES | {"capture"},
-    "advise": {"base", "operators", "recording", "soc", "timeline"},
+    "advise": {"base", "operators", "recording", "soc", "timeline", "tfadapter"},
     "tune": MACHINES | {"capture"},
     "export": {"base", "operators", "recording", "device"},
     "port": MACHINES | {"capture", "convert", "comparison", "advise"},
@@ -57,6 +58,7 @@ TORCH_FREE = [
     "jumar.soc.profiles",
     "jumar.soc.support",
     "jumar.testing.plugin",
+    "jumar.tfadapter",
     "jumar.timeline",
     "jumar.tune",
 ]

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 from jumar.base.errors import ScriptError
 from jumar.capture.process.program import Program
 
-Framework = Literal["torch", "mindspore"]
+Framework = Literal["torch", "mindspore", "tensorflow"]
+TITLES: Mapping[Framework, str] = {"torch": "PyTorch", "mindspore": "MindSpore", "tensorflow": "TensorFlow"}
+_MODULES: Mapping[str, Framework] = {
+    "mindspore": "mindspore",
+    **dict.fromkeys(("tensorflow", "keras", "tf_keras", "npu_bridge", "npu_device"), "tensorflow"),
+}
 _MOST_FILES = 200
 
 
 def framework_of(program: Program) -> Framework:
-    """Return the framework of a program: MindSpore where its files import it and none of them imports torch before.
+    """Return the framework of a program: MindSpore or TensorFlow where the first of its files that imports any does so.
 
-    Followed are the entry and the modules beside it that it imports. Raises ScriptError where an entry is missing.
+    Followed are the entry and the modules beside it that it imports. A file that imports torch, too, is PyTorch's;
+    beside MindSpore only where torch is its first import. Raises ScriptError where an entry is missing.
     """
     if program.launcher or program.kind == "shell":
         return "torch"
@@ -31,11 +37,12 @@ def framework_of(program: Program) -> Framework:
 
 
 def must_be_torch(program: Program, command: str) -> None:
-    """Raise ScriptError for a program of MindSpore, which `command` does not take."""
-    if framework_of(program) == "mindspore":
+    """Raise ScriptError for a program of another framework, which `command` does not take."""
+    framework = framework_of(program)
+    if framework != "torch":
         raise ScriptError(
-            f"{program.title} is a MindSpore program, and `{command}` is for PyTorch. `jumar record`, `jumar run` and "
-            "`jumar overflow` take it; see docs/guide-mindspore.md."
+            f"{program.title} is a {TITLES[framework]} program, and `{command}` is for PyTorch. `jumar record`, "
+            f"`jumar run` and `jumar overflow` take it; see docs/guide-{framework}.md."
         )
 
 
@@ -44,8 +51,11 @@ def _first_met(entry: Path, folder: Path) -> Framework | None:
     while waiting and len(done) < _MOST_FILES:
         names = list(_imported(waiting.popleft()))
         tops = {name.partition(".")[0] for name in names}
-        if "mindspore" in tops:
-            return "torch" if "torch" in tops and names.index("torch") == 0 else "mindspore"
+        other = next((_MODULES[top] for top in (name.partition(".")[0] for name in names) if top in _MODULES), None)
+        if other == "mindspore":
+            return "torch" if "torch" in tops and names.index("torch") == 0 else other
+        if other is not None and "torch" not in tops:  # a PyTorch script may read weights or write logs by TensorFlow
+            return other
         if tops & {"torch", "torch_npu", "lightning", "transformers"}:
             return "torch"
         for name in names:

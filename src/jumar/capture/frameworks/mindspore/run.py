@@ -42,7 +42,7 @@ def run_mindspore(
     except ImportError as error:
         raise ScriptError(
             f"{program.name} needs MindSpore, which cannot be imported here ({error}). "
-            "Try scripts/mindspore_environment.py, or run it where MindSpore is installed."
+            "Try scripts/framework_environment.py mindspore, or run it where MindSpore is installed."
         ) from error
     if plan is not None and not plan.command:
         plan = replace(plan, command=program.words)

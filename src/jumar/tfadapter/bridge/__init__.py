@@ -1,0 +1,1 @@
+"""`npu_bridge` and `npu_device` on the CPU, for scripts that `jumar run` starts."""

@@ -1,0 +1,1 @@
+"""What is wrong with the options that a TensorFlow script sets: rules JM601 and following, one file each."""

@@ -1,0 +1,74 @@
+"""What an option of TFAdapter is, and what a script that sets one says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Style = Literal["session", "estimator", "dump_config", "profiling_config", "npu_device", "aoe", "environment"]
+"""Where an option is set.
+
+`session`: `custom_op.parameter_map[NAME]` of `NpuOptimizer`. `estimator`: arguments of `NPURunConfig`. `dump_config`,
+`profiling_config`: arguments of `DumpConfig` and `ProfilingConfig`. `npu_device`: attributes of
+`npu_device.global_options()`, with dots (`aoe_config.work_path`). `aoe`: keys of the file that `aoe_config_file` names.
+`environment`: variables (`AOE_MODE`).
+"""
+
+Kind = Literal["s", "i", "b", "f"]
+"""The field of TensorFlow's AttrValue that holds a value in a session's options: bytes, int, bool, float."""
+
+Effect = Literal["runs", "checked", "none"]
+"""On the CPU: it does what it says; its value is checked and used by something else; nothing."""
+
+
+class Unknown:
+    """The value of a setting that cannot be told from the source. `UNKNOWN` is its one instance."""
+
+    def __repr__(self) -> str:
+        return "unknown"
+
+
+UNKNOWN = Unknown()
+Value = str | bytes | int | float | bool | None | Unknown
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option in one style. `kind` is its field in a session; in other styles the Python type is that of `kind`.
+
+    `values` are all that are allowed, as text ("0", "1", "force_fp16"), or empty; `low` and `high` bound numbers (also
+    those that are given as text). `source` is a document's number ("002") or the address of a public page. `effect`
+    says what it does on the CPU. `excludes` are names that may not be on beside it. `path` tells whether a path must exist.
+    """
+
+    name: str
+    style: Style
+    kind: Kind
+    meaning: str
+    source: str
+    values: tuple[str, ...] = ()
+    low: int | float | None = None
+    high: int | float | None = None
+    default: str = ""
+    effect: Effect = "none"
+    excludes: tuple[str, ...] = ()
+    same_in_tuning: bool = False
+    off_while_tuning: str = ""
+    path: Literal["", "must exist", "is made"] = ""
+    values_by_chip: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a script, or a running program, sets. `kind` is the field that it wrote to, in a session's style."""
+
+    style: Style
+    name: str
+    value: Value
+    kind: Kind | None = None
+    path: Path | None = None
+    line: int | None = None
+    end_line: int | None = None
+    group: str = field(default="")
+    """Settings of one session, one NPURunConfig or one process have the same group: exclusions hold within it."""

@@ -1,0 +1,1 @@
+"""What the source of a TensorFlow script sets, read without TensorFlow."""
