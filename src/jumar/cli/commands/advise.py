@@ -66,6 +66,13 @@ class _FailOn(click.ParamType[str]):
     metavar="QUESTION",
     help="Replay a profile with loader:free, operator:NAME:x0.5, optimizer:fused, amp or gpus:16.",
 )
+@click.option(
+    "--measure",
+    type=click.Path(path_type=Path),
+    default=None,
+    metavar="PYTHON",
+    help="Run the pipeline of a dataset autotune report with this interpreter, which has MindSpore, and time it.",
+)
 @report_option
 @click.option(
     "--perfetto",
@@ -93,6 +100,7 @@ def command(
     cluster: str | None,
     against: Path | None,
     what_if: tuple[str, ...],
+    measure: Path | None,
     report: Path | None,
     perfetto: Path | None,
     force: bool,
@@ -103,9 +111,16 @@ def command(
 
     Host fallbacks, copies of non-contiguous tensors, shapes that change, casts, waits for the device and
     more, each with counts, bytes and source lines. What the recording cannot answer is listed as not checked.
+    Of a report of MindSpore's dataset autotune: the settings it suggests, and with --measure whether they help.
 
     Example: jumar advise recording --report bottlenecks.html
     """
+    from jumar.advise.datasets.report import is_pipeline
+
+    if is_pipeline(source):
+        return _dataset(source, against, measure, report, fail_on, force=force, as_json=as_json)
+    if measure is not None:
+        raise UsageError(f"--measure is for a report of MindSpore's dataset autotune; {source} is none. Leave it out.")
     if against is not None:
         return _compare(against, source, rank, report, fail_on, force=force, as_json=as_json)
     if what_if:
@@ -141,6 +156,38 @@ def command(
         more = "`--json` prints all of it, `--report FILE.html` shows it."
         print_page(advise_page(advice, others), more=more)
     return exit_code(findings, fail_on)
+
+
+def _dataset(
+    source: Path,
+    before: Path | None,
+    python: Path | None,
+    report: Path | None,
+    fail_on: str,
+    *,
+    force: bool,
+    as_json: bool,
+) -> int:
+    """Print what a report of dataset autotune suggests, and what was timed."""
+    from jumar.advise.datasets.measure import measure
+    from jumar.advise.datasets.report import read_pipeline
+    from jumar.advise.datasets.settings import judged
+    from jumar.show import print_page, progress
+    from jumar.show.pages.datasets import datasets_page
+
+    pipeline, earlier = read_pipeline(source), read_pipeline(before) if before is not None else None
+    outcome = None
+    if python is not None:
+        with progress() as bars:
+            bars.add_task("Time the pipelines in turn", total=None)
+            outcome = measure(pipeline, earlier, python)
+    advice = judged(pipeline, earlier, outcome)
+    write_page(report, datasets_page(advice), force=force)
+    if as_json:
+        print_document(advice.findings, **advice.to_json())
+    else:
+        print_page(datasets_page(advice), more="`--json` prints all of it, `--report FILE.html` shows it.")
+    return exit_code(advice.findings, "never" if fail_on.startswith("slower") else fail_on)
 
 
 def _pictures(found: Examined, soc: str | None) -> Sequence[Section]:
