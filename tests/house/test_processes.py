@@ -25,6 +25,7 @@ ALLOWED = {
     ("tune/model/machine.py", STARTS): "a C++ compiler that is asked for its version",
     ("comparison/bisect/runs.py", STARTS): "the check that the user named on the command line",
     ("advise/doctor/interpreter.py", STARTS): "with children.command",
+    ("advise/datasets/measure.py", STARTS): "the interpreter that the user named, without the working folder",
     ("capture/process/launcher.py", STARTS): "with children.command",
     ("capture/process/processes.py", STARTS): "with children.command",
     ("base/process/pool.py", STARTS): "with children.command",

@@ -14,6 +14,8 @@ from typing import Any, Literal
 from jumar.advise.datasets.report import Pipeline
 from jumar.base.errors import InputError
 
+_WITHOUT_WORKING_FOLDER = "import sys\nsys.path[:] = [one for one in sys.path if one]\nexec(compile({script!r}, 'timing_script.py', 'exec'))\n"
+"""A `json.py` that lies in the working folder is not imported."""
 ROUNDS = 7
 """By chance all of them go one way in one case of 64."""
 SECONDS = 5.0
@@ -119,7 +121,11 @@ def _lines(python: Path, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
     script = Path(__file__).with_name("timing_script.py").read_text("utf-8")
     try:
         done = subprocess.run(
-            [str(python), "-c", script], input=json.dumps(asked), capture_output=True, text=True, check=False
+            [str(python), "-c", _WITHOUT_WORKING_FOLDER.format(script=script)],
+            input=json.dumps(asked),
+            capture_output=True,
+            text=True,
+            check=False,
         )
     except OSError as error:
         raise InputError(

@@ -39,7 +39,7 @@ def advise_timeline(
     works = profile.has(*WORK) or bool(timeline.allocations)
     for done, module in enumerate(modules, start=1):
         nothing = [not_checked(module.RULE, "the profile has no operator and no kernel.")]
-        answers.append(list(module.find(profile)) if works else nothing)
+        answers.append(list(module.find(profile)) if works or not _needs_work(module) else nothing)
         if on_progress is not None:
             on_progress(done, len(modules))
     found = parts or decompose(timeline)
@@ -74,6 +74,11 @@ def _needs_device(module: Any) -> bool:
     return bool(getattr(module, "NEEDS_DEVICE", False))
 
 
+def _needs_work(module: Any) -> bool:
+    """Tell whether a rule needs operators or kernels (`NEEDS_WORK` of its module): a data pipeline has none."""
+    return bool(getattr(module, "NEEDS_WORK", True))
+
+
 def _without_device_rules(
     gaps: Sequence[NotChecked], modules: Sequence[Any], timeline: Timeline
 ) -> tuple[list[NotChecked], list[NotChecked]]:
@@ -95,7 +100,11 @@ def _worded(finding: Finding, timeline: Timeline) -> Finding:
         finding = replace(finding, evidence={**finding.evidence, "is_estimate": True}, confidence="possible")
     if timeline.steps:
         return finding
-    message = finding.message.replace("each step", "the profile").replace("a step", "in all")
+    message = (
+        finding.message.replace("each step", "the profile")
+        .replace("a step would", "it would")
+        .replace("a step", "in all")
+    )
     message = message.replace("of the step", "of it")
     return replace(finding, message=message)
 

@@ -35,6 +35,7 @@ import numpy as np
 from jumar.advise.bottlenecks.tally import percent_text
 from jumar.advise.checks import Outcomes, not_checked
 from jumar.advise.timing.profile import Profile
+from jumar.advise.timing.stages import slow_stage
 from jumar.base.findings import Finding, Location, Severity
 from jumar.base.rules import Rule
 from jumar.timeline.model.events import Kind, StepWindow
@@ -79,10 +80,12 @@ def _finding(profile: Profile, slow: list[StepWindow], lost: float) -> Finding:
     whole = sum(step.duration_ns for step in profile.judged)
     cause, grown_ns = _grown(profile, slow)
     told = f"; {cause} took {grown_ns / 1e6:,.1f} ms more in them than in a usual step" if cause else ""
+    stage = slow_stage(profile.timeline) if cause == "data" else None
     longest = max(step.duration_ns for step in slow) / 1e6
     finding = RULE.finding(
         f"{len(slow)} of {len(profile.judged)} steps take up to {longest:,.1f} ms where the median is "
-        f"{profile.median_ns / 1e6:,.1f} ms: {percent_text(lost / whole)} of the run's time{told}.",
+        f"{profile.median_ns / 1e6:,.1f} ms: {percent_text(lost / whole)} of the run's time{told}."
+        + (f" {stage}" if stage else ""),
         where=Location(step=slow[0].number),
         evidence={
             "slow_steps": numbers,
@@ -92,7 +95,9 @@ def _finding(profile: Profile, slow: list[StepWindow], lost: float) -> Finding:
             "grew": cause,
         },
         why="The median hides them; a run pays for all of them.",
-        action=f"Look at step {slow[0].number}: what grew there is " + (cause or "outside what was recorded") + ".",
+        action=stage.action
+        if stage
+        else f"Look at step {slow[0].number}: what grew there is " + (cause or "outside what was recorded") + ".",
     )
     starts = np.array([step.start_ns for step in slow], np.int64)
     return profile.priced(finding, Spans.of(starts + int(profile.median_ns), np.array([step.end_ns for step in slow])))

@@ -29,7 +29,7 @@ _NAMES = {
 _PATTERNS = {role: re.compile(name) for role, name in _NAMES.items()}
 _PIPELINE: tables.Columns = {
     "id": ("op_id",), "type": ("op_type",), "size": ("output_queue_size",), "length": ("output_queue_length",),
-    "interval": ("sample_interval",),
+    "interval": ("sample_interval",), "workers": ("num_workers",), "inputs": ("children_id",),
 }  # fmt: skip
 _MS = 1_000_000
 _TIME, _DEPTH = 0, 1
@@ -132,6 +132,7 @@ class MinddataReader:
             if isinstance(queue, dict) and isinstance(queue.get("size"), list):
                 name = f"{operator.get('op_type', '')} {operator.get('op_id', '')}".strip()
                 self._depths(name, queue["size"], float(interval or 0), str(queue.get("length", "")))
+                self._describe(name, operator.get("num_workers", ""), operator.get("children", []))
 
     def _pipeline_tables(self, paths: Sequence[Path], is_needed: bool) -> None:
         for path in paths:
@@ -148,6 +149,12 @@ class MinddataReader:
                 self._depths(
                     name, depths if isinstance(depths, list) else [], row.number("interval") or 0, row.text("length")
                 )
+                self._describe(name, row.text("workers"), row.text("inputs"))
+
+    def _describe(self, name: str, workers: Any, inputs: Any) -> None:
+        """Note the workers of an operator, and the numbers of those that it reads from."""
+        self.facts[f"workers of {name}"] = str(workers)
+        self.facts[f"inputs of {name}"] = " ".join(re.findall(r"\d+", str(inputs)))
 
     def _depths(self, name: str, depths: Sequence[Any], interval_ms: float, length: str) -> None:
         """Count the depth of an operator's queue, sampled at an interval from the pipeline's begin."""
