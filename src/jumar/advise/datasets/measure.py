@@ -14,7 +14,11 @@ from typing import Any, Literal
 from jumar.advise.datasets.report import Pipeline
 from jumar.base.errors import InputError
 
-_WITHOUT_WORKING_FOLDER = "import sys\nsys.path[:] = [one for one in sys.path if one]\nexec(compile({script!r}, 'timing_script.py', 'exec'))\n"
+_WITHOUT_WORKING_FOLDER = (
+    "import sys\n"
+    "sys.path[:] = [one for one in sys.path if one]\n"
+    "exec(compile({script!r}, 'timing_script.py', 'exec'))\n"
+)
 """A `json.py` that lies in the working folder is not imported."""
 ROUNDS = 7
 """By chance all of them go one way in one case of 64."""
