@@ -44,6 +44,11 @@ def verdict(result: GradientResult) -> Verdict:
             f"The measured all-reduces are {result.link.residual * 100:.0f} % off that line (root of the mean square): "
             "take the model's times as rough."
         )
+    if result.framework == "mindspore":
+        details.append(
+            "The gradients' ready times are those of MindSpore's PyNative mode on the machine that recorded: a graph "
+            "on an NPU is faster."
+        )
     if result.training is not None and result.training.is_emulated:
         details.append(
             f"The {result.training.device} is emulated: this machine's {result.training.machine.device} computed and "
@@ -88,6 +93,8 @@ def _by_model(result: GradientResult) -> str:
 
 
 def _own_name(result: GradientResult) -> str:
+    if result.framework == "mindspore":
+        return "one AllReduce, MindSpore's default"
     if result.training is None or result.training.is_default:
         return "DDP's default"
     return "the script's own buckets"
@@ -104,7 +111,9 @@ def _splits(result: GradientResult) -> Table:
         Column(title="Tail", unit="ms", number=True),
         Column(title="Last gradient of each bucket"),
     ]
-    known = [*result.others, ("proposal", result.split), ("best single cap", result.forms.cap_split)]
+    known = [*result.others, ("proposal", result.split)]
+    if result.framework == "torch":
+        known.append(("best single cap", result.forms.cap_split))
     if result.training is not None and not result.training.is_default:
         known.insert(0, ("the script's own buckets", result.own))
     rows: list[list[Cell]] = [[name, one.num_buckets, one.tail_s * 1e3, _ends(one)] for name, one in known]
@@ -117,16 +126,22 @@ def _ends(split: Split) -> str:
 
 
 def to_paste(result: GradientResult) -> list[tuple[str, Cell]]:
-    """Return the line of code of each framework. DDP's list is in ready order, MindSpore's in the parameters' order."""
+    """Return the line of code of each framework; of a MindSpore recording its own.
+
+    DDP's list is in ready order, MindSpore's in the parameters' order: each number is the last parameter of a bucket.
+    """
     forms: Forms = result.forms
     caps = ", ".join(f"{cap:.10g}" for cap in forms.bucket_cap_mb_list)
     config = ", ".join(map(str, forms.all_reduce_fusion_config))
     cap_tail = f"# tail {forms.cap_split.tail_s * 1e3:.3g} ms"
     fusion_tail = f"# tail {forms.fusion_split.tail_s * 1e3:.3g} ms"
+    mindspore = f"mindspore.set_auto_parallel_context(all_reduce_fusion_config=[{config}])  {fusion_tail}"
+    if result.framework == "mindspore":
+        return [("MindSpore", mindspore)]
     return [
         ("PyTorch from 2.13", f"DistributedDataParallel(model, bucket_cap_mb_list=[{caps}])"),
         ("PyTorch before", f"DistributedDataParallel(model, bucket_cap_mb={forms.bucket_cap_mb:.10g})  {cap_tail}"),
-        ("MindSpore", f"mindspore.set_auto_parallel_context(all_reduce_fusion_config=[{config}])  {fusion_tail}"),
+        ("MindSpore", mindspore),
         (
             "Megatron-LM",
             f"DistributedDataParallelConfig(overlap_grad_reduce=True, bucket_size={forms.megatron_bucket_size})",

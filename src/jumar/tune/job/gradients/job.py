@@ -20,7 +20,7 @@ from jumar.tune.measure.worker.messages import Outcome
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
 from jumar.tune.model.task import Policy, Task
-from jumar.tune.search.gradients.forms import forms_of, write_gradient_fusion
+from jumar.tune.search.gradients.forms import forms_of, in_parameter_order, write_gradient_fusion
 from jumar.tune.search.gradients.model import ALL_REDUCE, Gradient, Link
 from jumar.tune.search.gradients.outcome import Action, GradientResult, Training
 from jumar.tune.search.gradients.solve import Bounds, solve
@@ -127,6 +127,9 @@ def tune_recording(
     began = time.monotonic()
     recording = Recording.open(path)
     gradients = recorded_gradients(recording, rank)
+    is_mindspore = recording.info.framework == "mindspore"
+    if is_mindspore:
+        gradients = in_parameter_order(gradients)
     link, source = options.link, "given"
     if link is None:
         processes = options.num_processes or PROCESSES
@@ -137,9 +140,10 @@ def tune_recording(
     write_gradient_fusion(file, gradients)
     return GradientResult(
         source=str(path), gradients=gradients, link=link, link_source=source,
-        own=evaluated(gradients, link, ddp_default(gradients)), split=split, others=compared(gradients, link),
+        own=evaluated(gradients, link, one_bucket(gradients) if is_mindspore else ddp_default(gradients)), split=split,
+        others=compared(gradients, link)[: 2 if is_mindspore else None],
         forms=forms_of(gradients, link, split, options.bounds), status="solved", min_gain=options.min_gain,
-        fusion_file=file, wall_s=time.monotonic() - began,
+        fusion_file=file, wall_s=time.monotonic() - began, framework="mindspore" if is_mindspore else "torch",
     )  # fmt: skip
 
 

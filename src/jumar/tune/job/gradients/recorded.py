@@ -1,11 +1,14 @@
 """Gradients of a recording: sizes from its rows of parameters, ready times from its rows of the backward pass.
 
 A parameter's gradient is ready at the end of the last backward operator of the module that owns it: a recording has no
-row of the gradient itself. The parameters of one module are therefore ready together.
+row of the gradient itself. The parameters of one module are therefore ready together. Backward operators of MindSpore
+name no module: there it is the end of the module's own backward row, and of one whose input needs no gradient the end
+of the backward pass.
 """
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 
@@ -66,15 +69,24 @@ def _of_rank(recording: Recording, rank: int) -> tuple[dict[str, CallRow], dict[
 
 
 def ready_us(rows: Sequence[CallRow], parameters: Mapping[str, CallRow]) -> dict[str, float]:
-    """Return when the gradient of each parameter was there, in us from the first backward operator of a module."""
+    """Return when the gradient of each parameter was there, in us from the first backward row of a module."""
     ends: dict[str, float] = {}
     begins: list[float] = []
     owners = {row.module_path for row in parameters.values()}
-    for row in rows:
-        if row.kind == "op" and row.phase == "backward" and row.module_path in owners:
-            begins.append(row.start_us)
-            ends[row.module_path] = max(ends.get(row.module_path, 0.0), row.start_us + row.duration_us)
+    for row in _telling(rows, owners):
+        begins.append(row.start_us)
+        end = row.start_us + row.duration_us if row.kind == "op" or row.outputs else math.inf
+        ends[row.module_path] = max(ends.get(row.module_path, 0.0), end)
+    last = max((end for end in ends.values() if end < math.inf), default=0.0)
+    last = max(last, *(row.start_us + row.duration_us for row in rows if row.phase == "backward"), 0.0)
+    ends = {path: min(end, last) for path, end in ends.items()}
     return {name: ends[row.module_path] - min(begins) for name, row in parameters.items() if row.module_path in ends}
+
+
+def _telling(rows: Sequence[CallRow], owners: set[str]) -> list[CallRow]:
+    """Return the backward operators of the modules; where no operator names its module, the modules' own rows."""
+    found = [row for row in rows if row.phase == "backward" and row.module_path in owners]
+    return [row for row in found if row.kind == "op"] or [row for row in found if row.kind == "module"]
 
 
 def _name(row: CallRow) -> str:

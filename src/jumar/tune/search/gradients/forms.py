@@ -87,14 +87,20 @@ def fusion_config(
     gradients: Sequence[Gradient], link: Link, bounds: Bounds | None = None
 ) -> tuple[tuple[int, ...], Split]:
     """Return `all_reduce_fusion_config` and its split, solved in the order of the parameters, the last first."""
+    ordered = in_parameter_order(gradients)
+    split = solve(ordered, link, bounds)
+    starts = (0, *(end + 1 for end in split.ends[:-1]))
+    return tuple(sorted(len(ordered) - 1 - start for start in starts)), split
+
+
+def in_parameter_order(gradients: Sequence[Gradient]) -> list[Gradient]:
+    """Return the gradients as MindSpore cuts them: the last parameter first, ready once those before it are."""
     latest = 0
     ordered = []
     for one in sorted(gradients, key=lambda one: -one.place):
         latest = max(latest, one.ready_ns)
         ordered.append(replace(one, ready_ns=latest))
-    split = solve(ordered, link, bounds)
-    starts = (0, *(end + 1 for end in split.ends[:-1]))
-    return tuple(sorted(len(ordered) - 1 - start for start in starts)), split
+    return ordered
 
 
 def item_size(dtype: str) -> int:

@@ -60,7 +60,7 @@ class GradientResult:
     link_source: str
     """Where the link comes from, in words."""
     own: Split
-    """The training's own split; of a recording that of DDP's default."""
+    """The training's own split; of a recording that of the framework's default."""
     split: Split
     """The proposal."""
     others: Sequence[tuple[str, Split]]
@@ -81,6 +81,7 @@ class GradientResult:
     bank: str = ""
     fusion_file: Path | None = None
     wall_s: float = 0.0
+    framework: str = "torch"
 
     @property
     def findings(self) -> Sequence[Finding]:
