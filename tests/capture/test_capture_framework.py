@@ -9,6 +9,7 @@ import pytest
 from jumar.base.errors import ScriptError
 from jumar.capture.frameworks.choice import framework_of, must_be_torch
 from jumar.capture.process.program import parse_program
+from jumar.cli.main import EXIT_USAGE, main
 
 
 def program(folder: Path, text: str, **others: str):
@@ -55,3 +56,13 @@ def test_files_that_import_each_other_end(tmp_path: Path) -> None:
 def test_commands_for_pytorch_say_so(tmp_path: Path) -> None:
     with pytest.raises(ScriptError, match=r"train\.py is a MindSpore program, and `jumar port` is for PyTorch"):
         must_be_torch(program(tmp_path, "import mindspore"), "jumar port")
+
+
+@pytest.mark.parametrize("words", [["tune"], ["tune", "--job-type", "4"]])
+def test_tuning_refuses_a_mindspore_script(
+    tmp_path: Path, words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("import mindspore")
+    assert main([*words, str(script)]) == EXIT_USAGE
+    assert "is a MindSpore program, and `jumar tune` is for PyTorch" in capsys.readouterr().err

@@ -153,3 +153,11 @@ def test_several_files_are_shown_relative_to_their_common_folder(tmp_path: Path)
         file.write_text("import torch\ntorch.zeros(1)\n")
     places = row(assess_source(files), "torch.zeros").where
     assert {place.path for place in places} == {"train.py", str(Path("pkg/net.py"))}
+
+
+def test_files_of_other_frameworks_are_left_out_and_named(tmp_path: Path) -> None:
+    (tmp_path / "ms.py").write_text("import mindspore as ms\nms.set_context(mode=0)\n")
+    (tmp_path / "pt.py").write_text("import torch\ntorch.zeros(2)\n")
+    assert "Not assessed, because they are of MindSpore: ms.py." in assess_source(tmp_path).notes
+    with pytest.raises(ScriptError, match=r"ms\.py is a program of MindSpore, and `jumar assess` is for PyTorch"):
+        assess_source(tmp_path / "ms.py")

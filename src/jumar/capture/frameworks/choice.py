@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
 
 from jumar.base.errors import ScriptError
+from jumar.base.frameworks import TITLES, Framework, framework_of_imports, imported_names
 from jumar.capture.process.program import Program
 
-Framework = Literal["torch", "mindspore", "tensorflow"]
-TITLES: Mapping[Framework, str] = {"torch": "PyTorch", "mindspore": "MindSpore", "tensorflow": "TensorFlow"}
-_MODULES: Mapping[str, Framework] = {
-    "mindspore": "mindspore",
-    **dict.fromkeys(("tensorflow", "keras", "tf_keras", "npu_bridge", "npu_device"), "tensorflow"),
-}
 _MOST_FILES = 200
 
 
@@ -50,14 +44,9 @@ def _first_met(entry: Path, folder: Path) -> Framework | None:
     waiting, done = deque([entry]), {entry.absolute()}
     while waiting and len(done) < _MOST_FILES:
         names = list(_imported(waiting.popleft()))
-        tops = {name.partition(".")[0] for name in names}
-        other = next((_MODULES[top] for top in (name.partition(".")[0] for name in names) if top in _MODULES), None)
-        if other == "mindspore":
-            return "torch" if "torch" in tops and names.index("torch") == 0 else other
-        if other is not None and "torch" not in tops:  # a PyTorch script may read weights or write logs by TensorFlow
-            return other
-        if tops & {"torch", "torch_npu", "lightning", "transformers"}:
-            return "torch"
+        found = framework_of_imports(names)
+        if found is not None:
+            return found
         for name in names:
             for file in _files_of(name, folder):
                 if file.absolute() not in done:
@@ -72,13 +61,7 @@ def _imported(file: Path) -> Iterator[str]:
         tree = ast.parse(file.read_text("utf-8", errors="replace"))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            module = "." * node.level + (node.module or "")
-            yield module
-            yield from (f"{module.rstrip('.')}.{alias.name}" for alias in node.names)
+    yield from imported_names(tree)
 
 
 def _files_of(name: str, folder: Path) -> Iterator[Path]:

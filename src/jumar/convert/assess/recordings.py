@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from jumar.base.errors import InputError
 from jumar.base.findings import Location
 from jumar.convert.assess.model import Assessment, Row
 from jumar.convert.assess.rules import OF_RECORDING, findings
@@ -35,9 +36,15 @@ def assess_recording(
 
     `soc` defaults to the one the run was made for, else Ascend910B1. In a run on an accelerator,
     operators whose tensors are all on the CPU are left out: they are not the device's business.
-    Raises RecordingError for a folder that is no recording, DeviceError for an unknown SoC or version.
+    Raises RecordingError for a folder that is no recording, InputError for one of another framework, DeviceError for an
+    unknown SoC or version.
     """
     opened = recording if isinstance(recording, Recording) else Recording.open(recording)
+    if opened.info.framework != "torch":
+        raise InputError(
+            f"{opened.path} must be a recording of PyTorch; it is of {opened.info.framework}, whose operators the "
+            "table does not have. `jumar advise` and `jumar compare` take it."
+        )
     release = chosen(torch_version)
     tables = SupportTables.load(soc or opened.info.soc or DEFAULT_SOC, release.name)
     calls: dict[str, _Calls] = defaultdict(_Calls)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,8 @@ import libcst as cst
 
 from jumar.base.errors import InputError, ScriptError
 from jumar.base.findings import Finding, Location
+from jumar.base.frameworks import TITLES, Framework, framework_of_imports, imported_names
+from jumar.base.text import listing
 from jumar.convert.assess.model import Assessment, Row
 from jumar.convert.assess.rules import OF_SOURCE, findings
 from jumar.convert.assess.rules.unreadable_source import RULE as UNREADABLE
@@ -58,6 +61,7 @@ def assess_source(
     refused: list[RefusedCall] = []
     others: list[Finding] = []
     num_read = 0
+    foreign: dict[Framework, list[str]] = {}
     for path, is_named in _expand(given):
         shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
         try:
@@ -69,6 +73,10 @@ def assess_source(
             continue
         except OSError as error:
             raise InputError(f"{path} must be readable; got {error.strerror}: check its permissions.") from error
+        framework = framework_of_imports(list(imported_names(ast.parse(source.text.text))))
+        if framework not in (None, "torch"):
+            foreign.setdefault(framework, []).append(shown)
+            continue
         num_read += 1
         usages += _usages(source)
         kernels += triton_kernels(source)
@@ -76,6 +84,8 @@ def assess_source(
         from jumar.convert.assess.own_kernels import own_kernels
 
         others += own_kernels(source, release.name)
+    if foreign and not num_read:
+        raise ScriptError(_only_foreign(foreign))
     rows = _rows(usages, tables)
     nothing = {"changed_call": not refused, "triton_kernel_limit": not kernels}
     rules = [rule for rule in OF_SOURCE if not nothing.get(rule)]
@@ -87,8 +97,22 @@ def assess_source(
         release_origin=release.origin,
         rows=rows,
         findings=_in_order([*findings(rules, Assessed(rows, tables, kernels, refused)), *others]),
-        notes=_notes(num_read, tables),
+        notes=(*_notes(num_read, tables), *map(_left_out, foreign.items())),
     )
+
+
+def _only_foreign(foreign: Mapping[Framework, Sequence[str]]) -> str:
+    framework, files = max(foreign.items(), key=lambda pair: len(pair[1]))
+    title, what = TITLES[framework], "is a program" if len(files) == 1 else "are programs"
+    return (
+        f"{listing(files, 3)} {what} of {title}, and `jumar assess` is for PyTorch. `jumar record`, `jumar run` and "
+        f"`jumar overflow` take {'it' if len(files) == 1 else 'them'}; see docs/guide-{framework}.md."
+    )
+
+
+def _left_out(found: tuple[Framework, Sequence[str]]) -> str:
+    framework, files = found
+    return f"Not assessed, because they are of {TITLES[framework]}: {listing(files, 6)}."
 
 
 def _in_order(found: Sequence[Finding]) -> tuple[Finding, ...]:

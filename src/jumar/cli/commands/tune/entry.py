@@ -223,6 +223,10 @@ def _opened(
             )
         yield path
         return
+    from jumar.capture.frameworks.choice import must_be_torch
+    from jumar.capture.process.program import parse_program
+
+    must_be_torch(parse_program([str(path)]), "jumar tune")
     click.echo(f"jumar: running {path} for its first step", err=True)
     run = ScriptRun(script=path, arguments=arguments, limit_s=left_s())
     with script_source(run, job_type, selection=selection) as source:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jumar.base.errors import UsageError
+from jumar.base.errors import InputError, UsageError
 from jumar.base.text import SIZE_HELP, parse_size
 from jumar.cli.answer import print_answer
 from jumar.cli.options import open_bank, with_options
@@ -45,6 +45,7 @@ def gradient_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def tune_gradients(request: Request) -> int:
     """Split the gradients of a training or a recording, print the answer and return the exit code."""
+    from jumar.recording.documents import is_recording
     from jumar.tune.job.gradients.job import tune_recording, tune_training
     from jumar.tune.job.gradients.trial import device_of
     from jumar.tune.measure.conditions.settings import work_path
@@ -54,10 +55,19 @@ def tune_gradients(request: Request) -> int:
     if path.is_dir():
         if request.arguments:
             raise UsageError(f"arguments ({' '.join(request.arguments)}) are for a script, and {path} is none.")
+        if not is_recording(path):
+            raise InputError(
+                f"{path} must be a recording for --job-type 4: a profile has no sizes of gradients. Record at least "
+                "one whole step: jumar record -o FOLDER --steps 3 train.py."
+            )
         result = tune_recording(path, result_folder=folder, options=options, rank=request.rank)
         return told(result, as_json=request.as_json)
     if request.rank is not None:
         raise UsageError(f"--rank is for a recording of several processes, and {path} is not one. Leave it out.")
+    from jumar.capture.frameworks.choice import must_be_torch
+    from jumar.capture.process.program import parse_program
+
+    must_be_torch(parse_program([str(path)]), "jumar tune")
     click.echo(f"jumar: running {path} for its first steps in each of its processes", err=True)
     with contextlib.closing(open_bank(request.bank, create=True)) as bank:
         result = tune_training(
