@@ -320,6 +320,16 @@ def test_advice_names_what_is_off_and_accuses_no_operator(mindspore: Path, tmp_p
     assert "dataset_sink_mode=False" in advice
     assert "The program runs in PyNative mode" in advice
     assert "has no kernel" not in advice
+    assert "compile cache" not in advice, "nothing is compiled in PyNative mode"
+
+
+@pytest.mark.parametrize(("option", "is_told"), [("", True), ("ms.set_context(enable_compile_cache=True)", False)])
+def test_a_graph_without_a_compile_cache_is_advised(
+    mindspore: Path, tmp_path: Path, option: str, is_told: bool
+) -> None:
+    recorded(mindspore, tmp_path, f"ms.set_context(mode=ms.GRAPH_MODE)\n{option}\n{MODEL}")
+    advice = jumar(mindspore, tmp_path, "advise", "out", "--json").stdout
+    assert ("no compile cache is on" in advice) == is_told
 
 
 def test_a_pytorch_script_is_told_what_it_needs(mindspore: Path, tmp_path: Path) -> None:

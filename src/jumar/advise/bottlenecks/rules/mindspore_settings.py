@@ -2,7 +2,7 @@
 
 ## What it does
 Looks at how a recorded MindSpore program is set up, in the order of MindSpore's tuning guide: static graph mode, data
-sink mode, mixed precision, graph kernel fusion. One finding for each that the program leaves off.
+sink mode, mixed precision, graph kernel fusion, compile cache. One finding for each that the program leaves off.
 
 ## Why it matters
 PyNative mode starts each operator by itself; a static graph is compiled once, fused, and runs without the host between
@@ -84,6 +84,14 @@ def _modes(settings: dict[str, Any]) -> Iterator[Finding]:
             "It makes one operator of many small ones.",
             "Set jit_config={'jit_level': 'O1'} (before MindSpore 2.3: enable_graph_kernel=True) and measure.",
             {"graph_kernel": False},
+        )
+    if settings.get("mode_asked") == "Graph" and settings.get("compile_cache") is False:
+        yield _finding(
+            "The graph is compiled in the first step of each run: no compile cache is on.",
+            "A large graph compiles for minutes. How long it takes here was not measured: it ran in PyNative mode.",
+            "Set enable_compile_cache=True, which helps from the second run on; mark a block that repeats with "
+            "@lazy_inline.",
+            {"compile_cache": False},
         )
     if settings.get("dataset_sink_mode") is False:
         yield _finding(

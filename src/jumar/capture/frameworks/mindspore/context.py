@@ -45,6 +45,7 @@ class Contexts:
         self._no_effect: dict[str, None] = {}
         self._was_graph = False
         self._fuses = False
+        self._caches = os.environ.get("MS_COMPILER_CACHE_ENABLE") == "1"
         self._is_distributed = False
         self._device_id = 0
         self._fusion: list[int] = []
@@ -60,7 +61,8 @@ class Contexts:
 
     def settings(self) -> dict[str, Any]:
         """Return what the program set that decides how fast it is, for recordings."""
-        return {"mode_asked": "Graph" if self._was_graph else "PyNative", "graph_kernel": self._fuses}
+        mode = "Graph" if self._was_graph else "PyNative"
+        return {"mode_asked": mode, "graph_kernel": self._fuses, "compile_cache": self._caches}
 
     @property
     def device(self) -> str:
@@ -157,6 +159,7 @@ class Contexts:
         original(**options)
         jit_level = (options.get("jit_config") or {}).get("jit_level")
         self._fuses = bool(options.get("enable_graph_kernel", self._fuses)) or jit_level in {"O1", "O2"}
+        self._caches = bool(options.get("enable_compile_cache", self._caches))
         asked = self.target or "CPU"
         if asked == "CPU":
             return
