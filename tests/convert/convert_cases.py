@@ -12,7 +12,7 @@ from jumar.base.rules import Rule
 from jumar.convert import ConvertOptions, Success, convert_source
 from jumar.convert.model.options import Target
 
-GROUPS = ("user", "distributed", "similar", "api", "affinity", "manual", "residue", "files", "tree")
+GROUPS = ("user", "distributed", "similar", "api", "affinity", "manual", "residue", "files", "tree", "tensorflow")
 
 
 def rules_in(package: str) -> list[Rule]:

@@ -67,7 +67,7 @@ def test_converting_a_short_script_loads_few_modules(tmp_path: Path) -> None:
     (tmp_path / "script").mkdir()
     (tmp_path / "script" / "train.py").write_text(SCRIPT, "utf-8")
     modules = loaded(["convert", "-i", str(tmp_path / "script"), "-o", str(tmp_path / "out"), "--no-cache"])
-    assert len(of_jumar(modules)) <= 200
+    assert len(of_jumar(modules)) <= 208
     assert not {"torch", "numpy"} & modules
 
 

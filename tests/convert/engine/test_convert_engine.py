@@ -12,6 +12,7 @@ from jumar.base.findings import Severity
 from jumar.base.rules import HEADINGS, Registry
 from jumar.convert import ConvertOptions, Failure, Skip, convert_source
 from jumar.convert.rules.order import ORDER, rules_by_code
+from jumar.convert.rules.tensorflow.program.order import ORDER as TENSORFLOW
 
 RULES = all_rules()
 
@@ -97,7 +98,7 @@ def test_an_unknown_target_is_wrong_use() -> None:
 def test_every_rule_is_documented_under_the_headings(rule) -> None:  # type: ignore[no-untyped-def]
     headings = [line.removeprefix("## ") for line in rule.doc.splitlines() if line.startswith("## ")]
     assert headings == list(HEADINGS)
-    assert rule.code.startswith("JM1")
+    assert rule.code.startswith(("JM1", "JM6"))
 
 
 IMPORTS = (
@@ -141,5 +142,6 @@ def test_codes_and_names_are_unique_and_every_rule_is_reachable() -> None:
 
 def test_the_order_names_every_rule_that_finds_something_in_a_source_once() -> None:
     finding = [f"jumar.convert.rules.{group}" for group in GROUPS if group not in ("files", "tree")]
-    assert sorted(step.code for step in ORDER) == sorted(rule.code for group in finding for rule in rules_in(group))
-    assert all(step.load().RULE.code == step.code for step in ORDER)
+    steps = [*ORDER, *TENSORFLOW]
+    assert sorted(step.code for step in steps) == sorted(rule.code for group in finding for rule in rules_in(group))
+    assert all(step.load().RULE.code == step.code for step in steps)

@@ -1,1 +1,1 @@
-"""What others wrote and Jumar unpacks."""
+"""What others made: archives that Jumar unpacks, Ray, and the frameworks that programs import."""

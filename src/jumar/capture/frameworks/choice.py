@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from jumar.base.errors import ScriptError
-from jumar.base.frameworks import TITLES, Framework, framework_of_imports, imported_names
+from jumar.base.outside.frameworks import TITLES, Framework, framework_of_imports, imported_names
 from jumar.capture.process.program import Program
 
 _MOST_FILES = 200

@@ -13,7 +13,7 @@ import libcst as cst
 
 from jumar.base.errors import InputError, ScriptError
 from jumar.base.findings import Finding, Location
-from jumar.base.frameworks import TITLES, Framework, framework_of_imports, imported_names
+from jumar.base.outside.frameworks import TITLES, Framework, framework_of_imports, imported_names
 from jumar.base.text import listing
 from jumar.convert.assess.model import Assessment, Row
 from jumar.convert.assess.rules import OF_SOURCE, findings

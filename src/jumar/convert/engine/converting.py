@@ -20,6 +20,7 @@ from jumar.convert.disk.cache import user_cache
 from jumar.convert.disk.memory import Memory
 from jumar.convert.disk.walk import shown
 from jumar.convert.engine.file import convert_file, triggers, untouched
+from jumar.convert.facts.framework import framework_in, framework_of_rest
 from jumar.convert.facts.gathering import gather
 from jumar.convert.facts.python import Summary, summarise
 from jumar.convert.files import is_python
@@ -71,6 +72,7 @@ def convert_all(
     jobs = usable_cores() if jobs is None else max(1, jobs)
     summaries = _summaries(sources, memory, jobs)
     facts, notes = gather(summaries, sources)
+    facts = replace(facts, framework=framework_of_rest(sources[path] for path in summaries))
     found: dict[str, Outcome | None] = {}
     for path, outcome in _outcomes(sources, summaries, options, facts, memory, jobs):
         found[path] = outcome
@@ -106,7 +108,7 @@ def _outcomes(
     tasks: list[_Task] = []
     for path, data in sources.items():
         parses = path in summaries and summaries[path].parses
-        if parses and not facts.concerns(path, data) and _is_quiet(path, data, options, memory):
+        if parses and not facts.concerns(path, data) and _is_quiet(path, data, options, facts, memory):
             yield path, untouched(data, path)
         elif memory is not None and (known := memory.find(path, facts)) is not None:
             yield path, known[0]
@@ -121,11 +123,12 @@ def _outcomes(
         yield task.path, outcome
 
 
-def _is_quiet(path: str, data: bytes, options: ConvertOptions, memory: Memory | None) -> bool:
+def _is_quiet(path: str, data: bytes, options: ConvertOptions, facts: ProjectFacts, memory: Memory | None) -> bool:
     """Tell whether no word of a file makes any rule look at it."""
     if memory is not None and memory.is_quiet(path):
         return True
-    quiet = not (triggers(options).may_concern(data) or options.user_rules.concern(data))
+    framework = options.framework or framework_in(data) or facts.framework
+    quiet = not (triggers(options, framework).may_concern(data) or options.user_rules.concern(data))
     if quiet and memory is not None:
         memory.keep_quiet(path)
     return quiet

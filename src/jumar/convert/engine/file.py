@@ -8,6 +8,7 @@ import functools
 
 from jumar.base.findings import Finding
 from jumar.base.process.collector import collector_at_rest
+from jumar.convert.facts.framework import framework_in
 from jumar.convert.files import is_python, kind_of
 from jumar.convert.files.draft.python_engine import hand_in
 from jumar.convert.model.edits import EditSet, Proposal, to_finding
@@ -24,6 +25,9 @@ from jumar.convert.rules.tree.cuda_unresolved import unresolved
 from jumar.convert.rules.tree.unparsable_source import report, sentence
 from jumar.convert.syntax.residue import python_residues
 from jumar.convert.syntax.source import Source, SourceError, parse
+
+_IMPORTS = "JM640"
+"""The rule whose imports stand before statements that other rules insert in the same place."""
 
 
 def convert_file(
@@ -66,43 +70,47 @@ def convert_source(
     if skip is not None:
         return skip
     try:
-        silent = triggers(options).silent(data, path, project)
+        framework = options.framework or framework_in(data) or project.framework
+        silent = triggers(options, framework).silent(data, path, project)
         if silent is None and not options.user_rules.concern(data):
             if not known_python:
                 _check_syntax(data, path)
             return untouched(data, path)
         with collector_at_rest():
-            return _convert(parse(data, path, project), options, project, silent or frozenset())
+            return _convert(parse(data, path, project), options, project, silent or frozenset(), framework)
     except SourceError as error:
         return Failure(path=path, before=data, error=sentence(path, error), findings=(report(path, error),))
 
 
 def untouched(data: bytes, path: str) -> Skip:
     """Return the outcome of a Python source that concerns no rule."""
-    return skip_of(data, path) or Skip(path=path, before=data, reason="nothing in it belongs to CUDA")
+    return skip_of(data, path) or Skip(path=path, before=data, reason="nothing in it belongs to CUDA or to an adapter")
 
 
 @functools.lru_cache(maxsize=8)
-def triggers(options: ConvertOptions) -> Triggers:
-    """Return the triggers of the rules that take part with these options."""
-    return Triggers(steps(options))
+def triggers(options: ConvertOptions, framework: str = "torch") -> Triggers:
+    """Return the triggers of the rules that take part with these options in files of this framework."""
+    return Triggers(steps(options, framework))
 
 
-def _convert(source: Source, options: ConvertOptions, project: ProjectFacts, silent: frozenset[str]) -> Outcome:
+def _convert(
+    source: Source, options: ConvertOptions, project: ProjectFacts, silent: frozenset[str], framework: str
+) -> Outcome:
     context = Context(source, options, project)
     ignores = Ignores.of(source.text)
-    for step in steps(options):
+    for step in steps(options, framework):
         if step.code not in silent:
             for proposal in list(step.load().find(context)):
                 context.add(ignores.filtered(proposal))
     edits = EditSet()
     wanted = [proposal for proposal in context.proposals if not ignores.ignores(proposal)]
+    wanted.sort(key=lambda proposal: proposal.rule.code != _IMPORTS)
     findings = [_apply(proposal, edits, source, options) for proposal in wanted]
     after_text = edits.apply(source.text.text)
-    if options.checks(UNRESOLVED):
+    if framework != "tensorflow" and options.checks(UNRESOLVED):
         places = (source.text, source.path, python_residues(after_text), edits.made, tuple(findings))
         findings += unresolved(*places, context.closed, ignores.silences, ignores.silenced)
-    ran = [UNRESOLVED, *(rules_by_code()[step.code] for step in in_order())]
+    ran = [UNRESOLVED, *(rules_by_code()[step.code] for step in in_order(framework))]
     findings += ignores.unused(source.path, options, ran)
     findings.sort(key=lambda finding: (finding.where.line or 0, finding.where.column or 0, finding.code))
     after = source.text.encode(after_text)

@@ -12,6 +12,8 @@ from jumar.convert.user_rules.model import UserRules
 from jumar.soc.support.releases import chosen, releases
 
 Target = Literal["npu", "agnostic"]
+Framework = Literal["", "torch", "tensorflow"]
+Strategy = Literal["", "tf_strategy", "horovod"]
 
 _FIRST_WITH_ACCELERATOR = 6
 """The minor release of PyTorch 2 that brought `torch.accelerator`."""
@@ -23,6 +25,22 @@ class Distributed:
 
     main: str
     model: str = "model"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TensorFlowOptions:
+    """What is asked for in files of TensorFlow, by the names of the options of Ascend's own tool."""
+
+    main: str = ""
+    """The entry script, relative to the source root (`-m`); empty: a file that runs by itself is one."""
+    strategy: Strategy = ""
+    """How the original trains on several devices (`-d`); optimizers are wrapped for it."""
+    compat: bool = False
+    """The result is for TensorFlow 2.6, where it runs as TensorFlow 1 (`-c`); else for TensorFlow 1.15."""
+
+    def __post_init__(self) -> None:
+        if self.strategy not in get_args(Strategy):
+            raise UsageError(f'"-d {self.strategy}" must be one of tf_strategy, horovod.')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +64,13 @@ class ConvertOptions:
     release: str = field(default_factory=lambda: chosen().name)
     """Release of torch_npu that the result is for, `2.13`; by default that of the installed pair."""
 
+    framework: Framework = ""
+    """Whose rules run over Python files; empty: each file's own, by what it imports."""
+    tensorflow: TensorFlowOptions = field(default_factory=TensorFlowOptions)
+
     def __post_init__(self) -> None:
+        if self.framework not in get_args(Framework):
+            raise UsageError(f'"--framework {self.framework}" must be one of torch, tensorflow.')
         if self.target not in get_args(Target):
             raise UsageError(f'"--target {self.target}" must be one of {", ".join(get_args(Target))}.')
         if self.release not in releases():

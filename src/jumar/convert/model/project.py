@@ -52,6 +52,8 @@ class ProjectFacts:
     """Path from the root -> what that file must know."""
     methods: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Class of the project (`utils.dev.Net`) -> which of `cuda`, `is_cuda` … it has, not counting PyTorch's."""
+    framework: str = "torch"
+    """The framework of files that import none: TensorFlow where all others are TensorFlow's."""
 
     def changes(self, key: str) -> bool | None:
         """Tell whether the words of an option or configuration key change; None: no other file has the key."""

@@ -8,54 +8,17 @@ file holds what the rule asks for.
 
 from __future__ import annotations
 
-import importlib
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from jumar.base.rules import Rule, installed_modules, rules_of
+from jumar.convert.model.step import RuleModule, Step, Words
+from jumar.convert.rules.tensorflow.program.order import ORDER as TENSORFLOW
 
 if TYPE_CHECKING:
-    from jumar.convert.model.edits import Proposal
     from jumar.convert.model.options import ConvertOptions
-    from jumar.convert.rules.subject.context import Context
-
-Words = tuple[bytes, ...]
-Trigger = Words | re.Pattern[bytes]
-"""The rule runs for files that hold one of these words (lower case), or match this pattern of lower-case bytes."""
-
-
-class RuleModule(Protocol):
-    """A module of a rule that runs over Python sources."""
-
-    RULE: Rule
-
-    @staticmethod
-    def find(subject: Context, /) -> Iterator[Proposal]:
-        """Yield what the rule says of a source: findings, before their edits are made."""
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One rule in the order: its code, its module, and when it runs.
-
-    The module is a name below `jumar.convert.rules`, or the module itself of a rule of another distribution.
-
-    A rule without a trigger runs for every file that is looked at because of CUDA's words or another trigger.
-    """
-
-    code: str
-    module: str | RuleModule
-    trigger: Trigger | Callable[[], Words] | None = None
-    when: Callable[[ConvertOptions], bool] | None = None
-
-    def load(self) -> RuleModule:
-        """Import the rule."""
-        if not isinstance(self.module, str):
-            return self.module
-        return cast("RuleModule", importlib.import_module(f"jumar.convert.rules.{self.module}"))
 
 
 @lru_cache(maxsize=2)
@@ -67,19 +30,23 @@ def rules_by_code(group: str = "") -> Mapping[str, Rule]:
 
 
 @lru_cache(maxsize=8)
-def steps(options: ConvertOptions) -> tuple[Step, ...]:
-    """Return the steps that take part with these options, in the order they run."""
+def steps(options: ConvertOptions, framework: str = "torch") -> tuple[Step, ...]:
+    """Return the steps that take part with these options in a file of this framework, in the order they run."""
     rules = rules_by_code()
     return tuple(
-        step for step in in_order() if options.checks(rules[step.code]) and (step.when is None or step.when(options))
+        step
+        for step in in_order(framework)
+        if options.checks(rules[step.code]) and (step.when is None or step.when(options))
     )
 
 
-def in_order() -> tuple[Step, ...]:
+def in_order(framework: str = "torch") -> tuple[Step, ...]:
     """Return all steps: those of Jumar's rules, with the rules of other distributions before the last two.
 
-    Such a rule's module may have a `TRIGGER`.
+    Such a rule's module may have a `TRIGGER`. Files of TensorFlow have steps of their own, and users' rules.
     """
+    if framework == "tensorflow":
+        return (ORDER[0], *TENSORFLOW)
     others = [
         Step(module.RULE.code, cast("RuleModule", module), getattr(module, "TRIGGER", None))
         for module in installed_modules("convert")

@@ -1,0 +1,33 @@
+"""The framework of a Python source by its imports: `framework_in`, and of the files of a project that import none."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from jumar.base.outside.frameworks import Framework, framework_of_imports, imported_names
+from jumar.convert.model.text import UNPARSABLE, parse_python
+
+_MAY_BE = re.compile(rb"\b(?:tensorflow|keras|tf_keras|npu_bridge|npu_device|horovod)\b")
+_TORCH = re.compile(rb"^[ \t]*(?:import|from)[ \t][^\n]*\btorch\b", re.MULTILINE)
+_LINES = re.compile(rb"^[ \t]*(?:from|import)[ \t]+([\w.]+)(?:[ \t]+import[ \t]+(\w+))?", re.MULTILINE)
+
+
+def framework_in(data: bytes) -> Framework | None:
+    """Return the framework of a source, None where it imports none.
+
+    Files with a word of TensorFlow are parsed. One that does not parse is judged by the lines that look like imports.
+    """
+    if not _MAY_BE.search(data):
+        return "torch" if _TORCH.search(data) else None
+    try:
+        return framework_of_imports(list(imported_names(parse_python(data))))
+    except UNPARSABLE:
+        names = [b".".join(filter(None, match.groups())).decode("ascii", "replace") for match in _LINES.finditer(data)]
+        return framework_of_imports(names)
+
+
+def framework_of_rest(sources: Iterable[bytes]) -> str:
+    """Return the framework of the files that import none: TensorFlow where no file of the project is PyTorch's."""
+    found = {framework_in(data) for data in sources} - {None}
+    return "tensorflow" if found == {"tensorflow"} else "torch"

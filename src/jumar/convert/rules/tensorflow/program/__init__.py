@@ -1,0 +1,1 @@
+"""What the rules for TensorFlow share: names, imports, sessions, and edits of arguments and statements."""

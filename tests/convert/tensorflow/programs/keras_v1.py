@@ -1,0 +1,27 @@
+"""tf.keras as in TensorFlow 1: graphs, and a session of its own making."""
+
+import numpy as np
+import tensorflow as tf
+
+tf.compat.v1.disable_eager_execution()
+tf.compat.v1.set_random_seed(4)
+
+
+def model():
+    layers = tf.keras.layers
+    net = tf.keras.Sequential(
+        [
+            layers.Dense(8, activation="relu", input_shape=(5,)),
+            layers.Dense(1),
+        ]
+    )
+    net.compile(optimizer=tf.keras.optimizers.SGD(0.05), loss="mse")
+    return net
+
+
+draw = np.random.RandomState(1)
+x = draw.rand(64, 5).astype(np.float32)
+y = x.sum(1, keepdims=True)
+history = model().fit(x, y, batch_size=16, epochs=4, shuffle=False, verbose=0)
+for value in history.history["loss"]:
+    print("loss %.9f" % value)
