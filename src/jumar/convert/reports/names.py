@@ -17,6 +17,8 @@ class ReportNames:
     findings: str = "findings.json"
     patch: str = "changes.patch"
     page: str = "index.html"
+    tensorflow: str = "tensorflow_api.xlsx"
+    tensorflow_json: str = "tensorflow_api.json"
 
 
 def report_names(taken: Collection[str]) -> ReportNames:

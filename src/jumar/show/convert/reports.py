@@ -55,6 +55,12 @@ def reports(result: Result) -> dict[str, bytes]:
         names.unsupported: workbook([*result.lacking, *left_over(conversion.findings)], _about(result)),
         names.page: render_html(convert_page(result)).encode(),
     }
+    if result.tensorflow:
+        from jumar.convert.reports.tensorflow_apis import document as api_document
+        from jumar.convert.reports.tensorflow_apis import workbook as api_workbook
+
+        found[names.tensorflow] = api_workbook(result.tensorflow, _about_tensorflow(result))
+        found[names.tensorflow_json] = json_text(api_document(result.tensorflow)).encode("utf-8", "backslashreplace")
     if result.has_launcher and result.job.options.distributed is not None:
         from jumar.convert.engine.launch import script
 
@@ -82,6 +88,15 @@ def _about(result: Result) -> dict[str, str]:
         "What this is": "Operators and APIs of the sources that the NPU does not have (unsupported), leaves to the "
         "host (fallback) or that the vendor has not verified, one row a place; and what the conversion left for you.",
         "SoC and version": f"{DEFAULT_SOC}, PyTorch and torch_npu 2.13; jumar assess IN --soc SOC answers for others.",
+        **result.facts,
+    }
+
+
+def _about_tensorflow(result: Result) -> dict[str, str]:
+    return {
+        "What this is": "Each name of TensorFlow and Horovod that the sources use, one row a place: what the "
+        "conversion changed, what needs work, what the NPU's adapter does not support. 'no limit known' says that no "
+        "rule of Jumar speaks of it; the vendor's list of supported APIs is not part of Jumar.",
         **result.facts,
     }
 

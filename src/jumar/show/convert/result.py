@@ -9,15 +9,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jumar import __version__
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.convert import Conversion
+from jumar.convert.facts.framework import framework_in
 from jumar.convert.reports.names import ReportNames, report_names
 from jumar.convert.reports.unsupported import Unsupported
 from jumar.show.convert.request import Job
+
+if TYPE_CHECKING:
+    from jumar.convert.reports.tensorflow_apis import Api
 
 _REFUSED = "JM181"
 """The rule that says why an entry script stays on one device."""
@@ -92,6 +96,18 @@ class Result:
         )
 
     @cached_property
+    def tensorflow(self) -> tuple[Api, ...]:
+        """The names of TensorFlow and Horovod that the sources use; none where no file is TensorFlow's."""
+        if not any(
+            b"tensorflow" in outcome.before or b"horovod" in outcome.before for outcome in self.conversion.files
+        ):
+            return ()
+        from jumar.convert.reports.tensorflow_apis import apis
+
+        own = (outcome for outcome in self.conversion.files if framework_in(outcome.before) == "tensorflow")
+        return tuple(apis(own))
+
+    @cached_property
     def facts(self) -> Mapping[str, str]:
         """What was asked for, with which versions."""
         options, request = self.job.options, self.job.request
@@ -107,6 +123,10 @@ class Result:
             "user rules": f"{len(rules.rules)} of {rules.path}" if rules else "",
             "enabled": ", ".join(sorted(options.enable)),
             "disabled": ", ".join(sorted(options.disable)),
+            "framework": options.framework,
+            "entry of TensorFlow": options.tensorflow.main,
+            "strategy of TensorFlow": options.tensorflow.strategy,
+            "compat.v1": "for TensorFlow 2.6 (-c)" if options.tensorflow.compat else "",
             "several devices": f"{options.distributed.main}, model {options.distributed.model}"
             if options.distributed
             else "",

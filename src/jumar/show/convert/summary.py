@@ -10,6 +10,7 @@ import click
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
+from jumar.convert.facts.framework import framework_in
 from jumar.show.convert.result import Result, is_left
 
 _MOST_RULES = 6
@@ -28,7 +29,7 @@ def tell(result: Result, patch: Path | None = None) -> None:
         return
     aside = request.diff
     click.echo(_headline(result), err=aside)
-    for line in (*_failed(result), *_made(result)):
+    for line in (*_failed(result), *_coverage(result), *_made(result)):
         click.echo(line, err=aside)
     click.echo(err=aside)
     _print_left(result, aside=aside)
@@ -52,8 +53,28 @@ def _headline(result: Result) -> str:
     where = " (nothing written)"
     if result.folder is not None:
         where = " in place" if request.in_place else f" → {result.folder}"
-    release = result.job.options.release
-    return f"{counted(conversion.num_edits, 'edit')} in {changed} for torch_npu {release}{where}"
+    return f"{counted(conversion.num_edits, 'edit')} in {changed} for {_adapters(result)}{where}"
+
+
+def _adapters(result: Result) -> str:
+    """Return what the result is for: torch_npu with its release, the adapter of TensorFlow, or both."""
+    files = [outcome for outcome in result.conversion.files if outcome.path.endswith(".py")]
+    tensorflow = bool(result.tensorflow)
+    torch = not tensorflow or any(framework_in(outcome.before) == "torch" for outcome in files)
+    adapter = "TensorFlow 2.6 with npu_device" if result.job.options.tensorflow.compat else "TensorFlow's NPU adapter"
+    names = [f"torch_npu {result.job.options.release}"] if torch else []
+    return " and ".join([*names, *([adapter] if tensorflow else [])])
+
+
+def _coverage(result: Result) -> list[str]:
+    """Return the line that says what became of the names of TensorFlow."""
+    if not result.tensorflow:
+        return []
+    from jumar.convert.reports.tensorflow_apis import counts
+
+    found = counts(result.tensorflow)
+    parts = [f"{number:,} {status}" for status, number in reversed(list(found.items()))]
+    return [f"{counted(len(result.tensorflow), 'use')} of TensorFlow's names: {', '.join(parts)}"]
 
 
 def _failed(result: Result) -> list[str]:
@@ -142,6 +163,7 @@ def _where(result: Result) -> list[str]:
         (names.page, "everything, to read"),
         (names.changes, "every edit"),
         (names.unsupported, "what the NPU lacks"),
+        *([(names.tensorflow, "each name of TensorFlow, and what became of it")] if result.tensorflow else []),
         (names.log, "the log"),
         (f"{names.findings}, {names.patch}", "for programs"),
     ]

@@ -13,16 +13,18 @@ from jumar.base.errors import UsageError
 from jumar.base.text import counted
 from jumar.cli.commands.convert.grouped import GroupedCommand, option
 from jumar.cli.commands.convert.selection import check_selection, distributed, rule_codes
+from jumar.cli.commands.convert.tensorflow import check_framework, tensorflow
 from jumar.cli.options import TORCH_VERSION_HELP, chosen_release
 from jumar.show.convert.request import STDIN, Job, Request
 
 if TYPE_CHECKING:
-    from jumar.convert.model.options import Target
+    from jumar.convert.model.options import Framework, Strategy, Target
     from jumar.convert.user_rules.model import UserRules
 
 _sources = option("Sources")
 _output = option("Output")
 _rewriting = option("Rewriting")
+_tensorflow = option("Scripts of TensorFlow")
 _proof = option("Proof")
 _checking = option("Continuous integration")
 _telling = option("Messages and speed")
@@ -32,6 +34,7 @@ Examples:
   jumar convert -i train.py -o converted
   jumar convert -i proj --diff | less
   jumar convert -i proj -o out distributed -m train.py -t net
+  jumar convert -i tf_proj -o out -m train.py -d horovod
   jumar convert -i src --check --baseline cuda-uses.txt
   jumar convert -i - < train.py > train_npu.py
 
@@ -68,7 +71,23 @@ one for several. docs/guide-convert.md explains all, jumar rule CODE one rule.
     show_default=True,
     help="npu: torch_npu's names. agnostic: one script for CUDA, NPU and CPU.",
 )
+@_rewriting(
+    "--framework",
+    type=click.Choice(["torch", "tensorflow"]),
+    metavar="NAME",
+    help="torch or tensorflow.  [default: each file's own, by its imports]",
+)
 @_rewriting("--torch-version", "torch_version", metavar="VERSION", help=TORCH_VERSION_HELP)
+@_tensorflow("-m", "--main", "main", metavar="MAIN", help="The entry script, where it has no main guard.")
+@_tensorflow(
+    "-d",
+    "--distributed-mode",
+    "strategy",
+    type=click.Choice(["tf_strategy", "horovod"]),
+    metavar="MODE",
+    help="How it trains on several devices: tf_strategy or horovod.",
+)
+@_tensorflow("-c", "--compat", "compat", is_flag=True, help="For TensorFlow 2.6 with tf.compat.v1, not 1.15.")
 @_rewriting("-s", "--specify-device", "specify", is_flag=True, help="Take the device's number from the environment.")
 @_rewriting("-sim", "--similar", "similar", is_flag=True, help="Replace APIs that the NPU lacks by similar ones.")
 @_rewriting(
@@ -120,6 +139,10 @@ def command(
     disable: tuple[str, ...],
     unsafe: bool,
     torch_version: str | None,
+    framework: Framework | None,
+    main: str | None,
+    strategy: Strategy | None,
+    compat: bool,
     no_cache: bool,
     words: tuple[str, ...],
     **given: Any,
@@ -155,7 +178,10 @@ def command(
         user_rules=user_rules,
         distributed=distributed(words, Path(source)) if source != STDIN else None,
         release=chosen_release(torch_version),
+        framework=framework or "",
+        tensorflow=tensorflow(source, main, strategy, compat=compat),
     )
+    check_framework(options)
     return _way(request)(Job(request=request, options=options))
 
 

@@ -87,10 +87,10 @@ def distributed(words: Sequence[str], source: Path) -> Distributed | None:
     main, model = read
     if not all(part.isidentifier() for part in model.split(".")):
         raise UsageError(f'"-t {model}" must be the name of the variable that holds the model, such as -t model.')
-    return Distributed(main=_relative(main, source), model=model)
+    return Distributed(main=relative(main, source), model=model)
 
 
-def _relative(main: str, source: Path) -> str:
+def relative(main: str, source: Path) -> str:
     """Return the entry script relative to the source root; it may be given so, or as a path of its own."""
     root = source if source.is_dir() else source.parent
     for path in (root / main, Path(main)):
