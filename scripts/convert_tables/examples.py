@@ -37,6 +37,8 @@ _PREAMBLES = (
     "import torch\nimport apex\nfrom flash_attn import flash_attn_func\nimport triton\nimport triton.language as tl\n",
     "import torch\nimport pytorch_lightning as pl\nfrom transformers import AutoModel\n"
     "from torch.utils.cpp_extension import CUDAExtension\n",
+    "import os\nimport numpy as np\nimport tensorflow.compat.v1 as tf\n",
+    "import tensorflow as tf\n",
 )
 """What may stand above an example that does not import what it uses."""
 

@@ -30,6 +30,7 @@ _GROUPS = (
     ("From one device to several (`distributed`)", 175, 184),
     ("Proof of a conversion (`--verify`)", 185, 189),
     ("The tool itself", 190, 199),
+    ("Scripts of TensorFlow", 640, 669),
 )
 
 

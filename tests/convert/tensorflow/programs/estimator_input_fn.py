@@ -1,3 +1,4 @@
+# ruff: noqa
 """An Estimator with an input function, trained and evaluated."""
 
 import tempfile

@@ -1,3 +1,4 @@
+# ruff: noqa
 """A custom loop of TensorFlow 2 with a GradientTape under tf.function."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# ruff: noqa
 """A custom loop of TensorFlow 2 under Horovod."""
 
 import horovod.tensorflow as hvd
@@ -9,7 +10,7 @@ gpus = tf.config.experimental.list_physical_devices("GPU")
 if gpus:
     tf.config.experimental.set_visible_devices(gpus[hvd.local_rank()], "GPU")
 
-tf.random.set_seed(1)
+tf.keras.utils.set_random_seed(1)
 model = tf.keras.Sequential([tf.keras.layers.Dense(5, activation="relu"), tf.keras.layers.Dense(1)])
 optimizer = tf.keras.optimizers.SGD(0.05 * hvd.size())
 draw = np.random.RandomState(6)

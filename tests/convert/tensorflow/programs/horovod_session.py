@@ -1,3 +1,4 @@
+# ruff: noqa
 """A session under Horovod, as in its documentation."""
 
 import horovod.tensorflow as hvd

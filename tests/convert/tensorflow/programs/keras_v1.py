@@ -1,10 +1,11 @@
+# ruff: noqa
 """tf.keras as in TensorFlow 1: graphs, and a session of its own making."""
 
 import numpy as np
 import tensorflow as tf
 
 tf.compat.v1.disable_eager_execution()
-tf.compat.v1.set_random_seed(4)
+tf.keras.utils.set_random_seed(4)
 
 
 def model():
@@ -15,7 +16,7 @@ def model():
             layers.Dense(1),
         ]
     )
-    net.compile(optimizer=tf.keras.optimizers.SGD(0.05), loss="mse")
+    net.compile(optimizer=tf.compat.v1.train.GradientDescentOptimizer(0.05), loss="mse")
     return net
 
 

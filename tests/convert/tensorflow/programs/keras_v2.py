@@ -1,3 +1,4 @@
+# ruff: noqa
 """Keras' fit in TensorFlow 2, with callbacks and a policy for growing GPU memory."""
 
 import numpy as np
@@ -7,7 +8,7 @@ gpus = tf.config.experimental.list_physical_devices("GPU")
 for gpu in gpus:
     tf.config.experimental.set_memory_growth(gpu, True)
 
-tf.random.set_seed(3)
+tf.keras.utils.set_random_seed(3)
 
 
 class Print(tf.keras.callbacks.Callback):

@@ -1,3 +1,4 @@
+# ruff: noqa
 """Mixed precision by TensorFlow's rewrite of the graph, with a fixed loss scale."""
 
 import numpy as np

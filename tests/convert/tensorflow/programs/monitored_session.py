@@ -1,3 +1,4 @@
+# ruff: noqa
 """A MonitoredTrainingSession with hooks and a dataset."""
 
 import numpy as np
@@ -22,8 +23,9 @@ def gelu(x):
 with tf.Graph().as_default():
     tf1.set_random_seed(2)
     x, y = batches()
-    h = gelu(tf1.layers.dense(x, 16))
-    loss = tf1.losses.mean_squared_error(y, tf1.layers.dense(h, 1))
+    first, second = (tf1.glorot_uniform_initializer(seed=seed) for seed in (3, 4))
+    h = gelu(tf1.layers.dense(x, 16, kernel_initializer=first))
+    loss = tf1.losses.mean_squared_error(y, tf1.layers.dense(h, 1, kernel_initializer=second))
     step = tf1.train.get_or_create_global_step()
     train_op = tf1.train.AdagradOptimizer(0.2).minimize(loss, global_step=step)
     hooks = [tf1.train.StopAtStepHook(last_step=9)]

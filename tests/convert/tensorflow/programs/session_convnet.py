@@ -1,3 +1,4 @@
+# ruff: noqa
 """A small convolutional network on images that are drawn, trained in a session."""
 
 import os

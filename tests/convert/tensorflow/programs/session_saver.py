@@ -1,3 +1,4 @@
+# ruff: noqa
 """A regression with placeholders; saved, restored into a second session, and trained on."""
 
 import tempfile

@@ -7,12 +7,12 @@ shapes.
 
 ## Example
 ```python
-dataset = dataset.batch(32)
+dataset = tf.data.TFRecordDataset(files).batch(32)
 ```
 
 ## Use instead
 ```python
-dataset = dataset.batch(32, drop_remainder=True)
+dataset = tf.data.TFRecordDataset(files).batch(32, drop_remainder=True)
 ```
 
 ## Fix safety

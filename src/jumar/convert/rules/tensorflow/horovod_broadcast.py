@@ -15,8 +15,7 @@ hooks = [hvd.BroadcastGlobalVariablesHook(0), tf.train.StopAtStepHook(last_step=
 
 ## Use instead
 ```python
-import os
-hooks = [NPUBroadcastGlobalVariablesHook(0, int(os.getenv("RANK_ID", "0"))), tf.train.StopAtStepHook(last_step=100)]
+hooks = [NPUBroadcastGlobalVariablesHook(0, int(os.getenv('RANK_ID', '0'))), tf.train.StopAtStepHook(last_step=100)]
 ```
 
 ## Fix safety

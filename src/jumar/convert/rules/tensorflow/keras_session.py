@@ -9,6 +9,7 @@ Keras makes its session at the first use, without a configuration, and trains on
 ```python
 import tensorflow as tf
 tf.set_random_seed(1)
+model = tf.keras.models.load_model(path)
 model.fit(x, y)
 ```
 
@@ -23,6 +24,7 @@ npu_config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
 npu_config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF
 tf.keras.backend.set_session(tf.Session(config=npu_config))
 tf.set_random_seed(1)
+model = tf.keras.models.load_model(path)
 model.fit(x, y)
 ```
 

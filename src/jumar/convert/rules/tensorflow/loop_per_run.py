@@ -7,6 +7,7 @@ With one step a call, the host and the NPU wait for each other after every step.
 
 ## Example
 ```python
+train_op = tf.train.AdamOptimizer(1e-3).minimize(loss)
 for step in range(10000):
     sess.run(train_op)
 ```

@@ -1,0 +1,1 @@
+"""Horovod with one process, for originals that need it."""
