@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jumar.tfadapter.options.option import Kind, Option, Setting, Style, Unknown
+from jumar.tfadapter.options.option import UNKNOWN, Kind, Option, Setting, Style, Unknown, Value
 from jumar.tfadapter.options.table import options_of
 
-__all__ = ["Kind", "Option", "Setting", "Style", "Unknown", "options_of"]
+__all__ = ["UNKNOWN", "Kind", "Option", "Setting", "Style", "Unknown", "Value", "options_of"]

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Style = Literal["session", "estimator", "dump_config", "profiling_config", "npu_device", "aoe", "environment"]
+Style = Literal[
+    "session", "estimator", "dump_config", "profiling_config", "memory_config", "npu_device", "aoe", "environment"
+]  # fmt: skip
 """Where an option is set.
 
 `session`: `custom_op.parameter_map[NAME]` of `NpuOptimizer`. `estimator`: arguments of `NPURunConfig`. `dump_config`,
-`profiling_config`: arguments of `DumpConfig` and `ProfilingConfig`. `npu_device`: attributes of
-`npu_device.global_options()`, with dots (`aoe_config.work_path`). `aoe`: keys of the file that `aoe_config_file` names.
-`environment`: variables (`AOE_MODE`).
+`profiling_config`, `memory_config`: arguments of `DumpConfig`, `ProfilingConfig` and `MemoryConfig`. `npu_device`:
+attributes of `npu_device.global_options()`, with dots (`aoe_config.work_path`). `aoe`: keys of the file that
+`aoe_config_file` names. `environment`: variables (`AOE_MODE`).
 """
 
-Kind = Literal["s", "i", "b", "f"]
-"""The field of TensorFlow's AttrValue that holds a value in a session's options: bytes, int, bool, float."""
+Kind = Literal["s", "i", "b", "f", "o"]
+"""The field of TensorFlow's AttrValue that holds a value in a session's options: bytes, int, bool, float.
+
+`o` is an object or a list, which sessions do not have.
+"""
 
 Effect = Literal["runs", "checked", "none"]
 """On the CPU: it does what it says; its value is checked and used by something else; nothing."""
@@ -39,7 +44,9 @@ class Option:
 
     `values` are all that are allowed, as text ("0", "1", "force_fp16"), or empty; `low` and `high` bound numbers (also
     those that are given as text). `source` is a document's number ("002") or the address of a public page. `effect`
-    says what it does on the CPU. `excludes` are names that may not be on beside it. `path` tells whether a path must exist.
+    says what it does on the CPU. `excludes` are names that may not be on beside it. `path` tells whether a path must
+    exist. `same_in_tuning`: its value must be the same when a model is tuned and when the result is used (document
+    000). `off_while_tuning` is the value that tuning needs (001). `values_by_chip`: all that a family of chips takes.
     """
 
     name: str
@@ -69,6 +76,12 @@ class Setting:
     kind: Kind | None = None
     path: Path | None = None
     line: int | None = None
-    end_line: int | None = None
-    group: str = field(default="")
+    group: str = ""
     """Settings of one session, one NPURunConfig or one process have the same group: exclusions hold within it."""
+    branch: tuple[tuple[int, int], ...] = ()
+    """The `if` statements around it, from the outermost: each with its line and the arm (0: then, 1: else)."""
+
+    def excludes(self, other: Setting) -> bool:
+        """Tell whether a run that sets one cannot set the other: they are in two arms of one `if`."""
+        arms = dict(self.branch)
+        return any(arms.get(line, arm) != arm for line, arm in other.branch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -20,10 +20,13 @@ def options_of(style: Style) -> Mapping[str, Option]:
 @cache
 def _all() -> tuple[Option, ...]:
     text = files("jumar.tfadapter.options").joinpath("options.json").read_text("utf-8")
-    return tuple(_option(entry) for entry in json.loads(text)["options"])
+    return tuple(option for entry in json.loads(text)["options"] for option in _options(entry))
 
 
-def _option(entry: dict[str, Any]) -> Option:
-    tuples = {name: tuple(entry[name]) for name in ("values", "excludes") if name in entry}
+def _options(entry: dict[str, Any]) -> Iterator[Option]:
+    """Yield an entry of the file once for each style that has it, under its name there."""
+    rest = {key: value for key, value in entry.items() if key not in ("names", "values_by_chip")}
+    rest |= {name: tuple(entry[name]) for name in ("values", "excludes") if name in entry}
     chips = tuple((chip, tuple(values)) for chip, values in entry.get("values_by_chip", {}).items())
-    return Option(**{**entry, **tuples, "values_by_chip": chips})
+    for style, name in entry["names"].items():
+        yield Option(name=name, style=style, values_by_chip=chips, **rest)
