@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 Framework = Literal["torch", "mindspore", "tensorflow"]
@@ -29,6 +30,15 @@ def framework_of_imports(names: Sequence[str]) -> Framework | None:
     if other is not None and "torch" not in tops:  # a PyTorch script may read weights or write logs by TensorFlow
         return other
     return "torch" if _TORCH.intersection(tops) else None
+
+
+def imports_torch(path: Path) -> bool:
+    """Tell whether a Python file is PyTorch's. Raises nothing; a file that does not parse is not."""
+    try:
+        tree = ast.parse(path.read_text("utf-8", errors="replace"))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return False
+    return framework_of_imports(list(imported_names(tree))) == "torch"
 
 
 def imported_names(tree: ast.AST) -> Iterator[str]:

@@ -35,7 +35,8 @@ def command(
     """Tell which PyTorch calls of PATH the NPU supports, which run on the host, and which fail.
 
     PATH is a script (read together with the modules that it imports from its folder), a folder of sources, or a
-    recording. Of a recording the executed operators are assessed. Nothing is run.
+    recording. Of a recording the executed operators are assessed. Nothing is run. Of a TensorFlow script the
+    options for the NPU are checked.
 
     Example: jumar assess train.py --soc Ascend910B3
     """
@@ -56,6 +57,10 @@ def command(
     from jumar.recording.schema import RUN_FILE
 
     is_recording = (path / RUN_FILE).is_file()
+    if not is_recording and (sources := _of_tensorflow(path)):
+        from jumar.cli.commands.doctor import tell_options
+
+        return tell_options(sources, (), soc=soc, as_json=as_json, fail_on=fail_on)
     assessment = _of_recording(path, soc, torch_version) if is_recording else _of_source(path, soc, torch_version)
     if as_json:
         print_document(
@@ -75,6 +80,20 @@ def command(
 
         print_assessment(assessment)
     return exit_code(assessment.findings, fail_on)
+
+
+def _of_tensorflow(path: Path) -> list[Path]:
+    """Return what is read of a program or folder of TensorFlow: its sources; nothing of another one."""
+    from jumar.convert import local_modules
+    from jumar.tfadapter.checks.report import is_tensorflow
+
+    if path.is_file():
+        return local_modules(path) if is_tensorflow(path) else []
+    files = sorted(path.rglob("*.py")) if path.is_dir() else []
+    found = [file for file in files if is_tensorflow(file)]
+    from jumar.base.outside.frameworks import imports_torch
+
+    return [path] if found and not any(imports_torch(file) for file in files) else []
 
 
 def _of_recording(path: Path, soc: str | None, torch_version: str | None) -> Assessment:

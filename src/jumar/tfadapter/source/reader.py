@@ -134,8 +134,9 @@ class _Reader:
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, values: Values, scope: str) -> None:
         names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
-        calls = self._calls.get(node.name, ()) if self._has_named_options(node) else ()
-        for call in list(calls)[:_MOST_CALLS] or [None]:
+        calls = self._calls.get(node.name, []) if self._has_named_options(node) else []
+        each: list[ast.Call | None] = [*calls[:_MOST_CALLS]]
+        for call in each or [None]:
             inner = Values(values)
             given = {} if call is None else _arguments(call, names)
             for name in names:
@@ -228,7 +229,7 @@ class _Reader:
         group = owner.partition(".parameter_map")[0]
         index = _index(target.value)
         name = values.value(index) if index is not None else self._name_in(owner)
-        kind: Kind = target.attr if target.attr in _FIELDS else "o"  # type: ignore[assignment]
+        kind: Kind = target.attr if target.attr in _FIELDS else "o"
         session = self._optimizers.get((scope, group)) or self._optimizers.get(("", group))
         self._set("session", name, value, branch, line, session.group if session else f"{scope}{group}", kind)
 

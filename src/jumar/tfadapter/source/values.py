@@ -14,7 +14,7 @@ _OPERATORS: Mapping[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv, ast.Mod: operator.mod, ast.LShift: operator.lshift, ast.Pow: operator.pow,
 }  # fmt: skip
 _LARGEST = 1 << 80
-_SAME_TEXT = {"as_bytes", "as_str", "as_text", "as_str_any"}
+_SAME_TEXT = {"as_str", "as_text", "as_str_any"}
 """Functions of `tf.compat` that give their argument back in another type."""
 _CONVERSIONS: Mapping[str, type] = {"str": str, "int": int, "float": float, "bool": bool}
 
@@ -100,14 +100,17 @@ class Values:
             return UNKNOWN
         first = arguments[0] if arguments else UNKNOWN
         match function:
+            case ast.Attribute(attr="as_bytes"):
+                found: Any = first.encode() if isinstance(first, str) else first
             case ast.Attribute(attr=name) if name in _SAME_TEXT:
-                found: Any = first
+                found = first
             case ast.Attribute(attr="encode"):
-                found = self._value(function.value)
+                text = self._value(function.value)
+                found = text.encode() if isinstance(text, str) else UNKNOWN
             case ast.Name(id=name) if name in _CONVERSIONS and len(arguments) == 1:
                 found = _CONVERSIONS[name](first)
             case ast.Name(id="bytes") if isinstance(first, (str, bytes)):
-                found = first
+                found = first.encode() if isinstance(first, str) else first
             case ast.Name(id="dict") if not arguments:
                 found = {word.arg: self._value(word.value) for word in node.keywords if word.arg is not None}
             case _:

@@ -17,6 +17,7 @@ from jumar.base.errors import InputError
 from jumar.base.findings import Finding, Json, Location, Severity
 from jumar.base.lazy import Shown
 from jumar.base.rules import Rule
+from jumar.tfadapter.options.memory import MemoryOptions, memory_options
 
 _NEAR_LINES = 40
 """Errors of one file so close together belong to one incident …"""
@@ -146,6 +147,9 @@ def _finding(lead: Hit, hits: Sequence[Hit]) -> Finding:
         "raised_at": f"{traceback.file}:{traceback.line}" if traceback and traceback.file else None,
         "source": _source_of(lead, hits),
     }
+    memory = _memory_of(lead, hits)
+    if isinstance(memory, MemoryOptions):
+        evidence |= {"graph_memory_max_size": memory.graph, "variable_memory_max_size": memory.variable}
     return rule.finding(
         _message_of(lead),
         where=where,
@@ -215,7 +219,14 @@ def _cause_of(lead: Hit, hits: Sequence[Hit]) -> str:
 
 def _action_of(lead: Hit, hits: Sequence[Hit]) -> str:
     """Return what to do next."""
-    signature = _signature(lead, hits)
+    signature, memory = _signature(lead, hits), _memory_of(lead, hits)
+    if isinstance(memory, str):
+        return memory
+    if memory is not None:
+        return (
+            f"Set graph_memory_max_size to {memory.graph} and variable_memory_max_size to {memory.variable}. "
+            f"sess.run: {'; '.join(memory.session_code.splitlines())}. Estimator: {memory.estimator_code}"
+        )
     if lead.signature is None and lead.traceback is not None and lead.traceback.file:
         place = f"Look at {lead.traceback.file}:{lead.traceback.line}"
         place += f" (in {lead.traceback.function})." if lead.traceback.function.strip("<>").isidentifier() else "."
@@ -223,6 +234,11 @@ def _action_of(lead: Hit, hits: Sequence[Hit]) -> str:
     if signature is not None:
         return signature.action
     return "Search the vendor's error reference for the code." if lead.code else "Read the lines around it."
+
+
+def _memory_of(lead: Hit, hits: Sequence[Hit]) -> MemoryOptions | str | None:
+    """Return the memory options that a line of the error asks for, None where none does."""
+    return next((found for hit in (lead, *hits) if (found := memory_options(hit.text)) is not None), None)
 
 
 def _source_of(lead: Hit, hits: Sequence[Hit]) -> str | None:

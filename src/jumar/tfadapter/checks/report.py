@@ -1,0 +1,152 @@
+"""`examine_options`: the options of scripts and folders, what is wrong with them, and what could not be told."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jumar.base.errors import InputError, ScriptError
+from jumar.base.findings import Finding
+from jumar.base.outside.frameworks import framework_of_imports, imported_names
+from jumar.tfadapter.checks import Given, check
+from jumar.tfadapter.options import UNKNOWN, Setting, options_of
+from jumar.tfadapter.source import ScriptOptions, read_script, read_shell
+
+_SKIPPED = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"})
+SHELL = frozenset({".sh", ".bash", ".env"})
+
+
+@dataclass(frozen=True)
+class OptionReport:
+    """What was read, and what was found."""
+
+    paths: Sequence[Path]
+    scripts: Sequence[ScriptOptions]
+    findings: Sequence[Finding]
+    unparsed: Sequence[str] = ()
+    """One sentence for each file that could not be read."""
+    soc: str | None = None
+
+    @property
+    def settings(self) -> list[Setting]:
+        """The settings of all files."""
+        return [setting for script in self.scripts for setting in script.settings]
+
+    @property
+    def num_known(self) -> int:
+        """Settings whose name is in the table."""
+        return sum(one.name in options_of(one.style) for one in self.settings)
+
+    @property
+    def untold(self) -> list[Setting]:
+        """Settings whose value the source does not tell."""
+        return [one for one in self.settings if one.value is UNKNOWN and _has_values(one)]
+
+    @property
+    def unread(self) -> list[tuple[Path, int, str]]:
+        """Places that set options whose names the source does not tell."""
+        return [(script.path, line, what) for script in self.scripts for line, what in script.unread]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings and what was not told."""
+        return {
+            "paths": [str(path) for path in self.paths],
+            "soc": self.soc,
+            "num_files": len(self.scripts),
+            "num_options": len(self.settings),
+            "num_known": self.num_known,
+            "num_values_untold": len(self.untold),
+            "options": [_setting(one) for one in self.settings],
+            "unread": [{"path": str(path), "line": line, "what": what} for path, line, what in self.unread],
+            "unparsed": list(self.unparsed),
+        }
+
+
+def examine_options(
+    paths: Sequence[Path], *, training: Sequence[Path] = (), soc: str | None = None,
+    environment: Mapping[str, str] | None = None, look_for_paths: bool = True,
+) -> OptionReport:  # fmt: skip
+    """Return what scripts and folders set, and what is wrong with it.
+
+    With `training`, `paths` are the scripts that tune, and options that must be the same in both are compared. Raises
+    InputError for a path that is missing, ScriptError where a file that was named is no Python 3; of a folder such a
+    file is told and left out.
+    """
+    scripts, unparsed = _read(paths)
+    later, more = _read(training)
+    findings = check(
+        Given(
+            settings=[one for script in scripts for one in script.settings],
+            scripts=scripts, soc=soc, environment=environment or {}, paths=look_for_paths,
+            training=[one for script in later for one in script.settings] if training else None,
+        )
+    )  # fmt: skip
+    if training:
+        findings += check(
+            Given(
+                settings=[one for script in later for one in script.settings],
+                scripts=later,
+                soc=soc,
+                paths=look_for_paths,
+            )
+        )
+    return OptionReport(
+        paths=[*paths, *training], scripts=[*scripts, *later], findings=findings, unparsed=[*unparsed, *more], soc=soc
+    )
+
+
+def is_tensorflow(path: Path) -> bool:
+    """Tell whether a Python file imports TensorFlow or its adapter, and not PyTorch. Raises nothing."""
+    try:
+        tree = ast.parse(path.read_text("utf-8", errors="replace"))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return False
+    return framework_of_imports(list(imported_names(tree))) == "tensorflow"
+
+
+def _read(paths: Sequence[Path]) -> tuple[list[ScriptOptions], list[str]]:
+    scripts, unparsed = [], []
+    for path in paths:
+        if not path.exists():
+            raise InputError(f"{path} must be a script or a folder; there is none. Check the path.")
+        for file in _files(path):
+            try:
+                found = read_shell(file) if file.suffix in SHELL else read_script(file)
+            except ScriptError as error:
+                if path.is_file():
+                    raise
+                unparsed.append(str(error))
+                continue
+            scripts.append(found)
+    return scripts, unparsed
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    for file in sorted(path.rglob("*")):
+        parts = file.relative_to(path).parts[:-1]
+        if (
+            file.suffix in {".py", *SHELL}
+            and file.is_file()
+            and not any(part in _SKIPPED or part.startswith(".") for part in parts)
+        ):
+            yield file
+
+
+def _has_values(one: Setting) -> bool:
+    """Tell whether an option has values that could be checked: it is known, and no object."""
+    option = options_of(one.style).get(one.name)
+    return option is not None and option.kind != "o"
+
+
+def _setting(one: Setting) -> dict[str, Any]:
+    value = one.value.decode("utf-8", "replace") if isinstance(one.value, bytes) else one.value
+    return {
+        "style": one.style, "name": one.name, "kind": one.kind, "told": value is not UNKNOWN,
+        "value": None if value is UNKNOWN else value, "path": str(one.path) if one.path else None, "line": one.line,
+    }  # fmt: skip

@@ -1,0 +1,70 @@
+"""JM604 exclusive-options.
+
+## What it does
+Finds pairs that may not be on together, in one session, one DumpConfig or one process: `enable_dump` and
+`enable_dump_debug`; `precision_mode` and `precision_mode_v2`; `op_precision_mode` and `op_select_implmode`. Settings
+in two arms of one `if` are not together.
+
+## Why it matters
+Dump and overflow detection write the same files: only one of them can run.
+
+## Example
+```python
+DumpConfig(enable_dump=True, enable_dump_debug=True, dump_path="/data/dump")
+```
+
+## Use instead
+```python
+DumpConfig(enable_dump_debug=True, dump_path="/data/dump")
+```
+
+## Fix safety
+No edit is made.
+
+## References
+Document on overflow collection: enable_dump and enable_dump_debug are not on together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.tfadapter.checks.subject import Given, is_told, shown, where
+from jumar.tfadapter.options import Option, Setting
+
+RULE = Rule(
+    code="JM604",
+    name="exclusive-options",
+    summary="Two options are on that exclude each other.",
+    severity=Severity.ERROR,
+    doc=__doc__,
+)
+
+
+def find(given: Given) -> Iterator[Finding]:
+    """Yield one finding for each pair."""
+    on = [(setting, option) for setting, option in given.known() if option.excludes and _is_on(setting)]
+    told = set()
+    for (one, option), (other, _) in combinations(on, 2):
+        pair = (one.group, *sorted((one.name, other.name)))
+        if _excludes(option, one, other) and pair not in told:
+            told.add(pair)
+            yield RULE.finding(
+                f"{one.name} and {other.name} may not be on together.",
+                where=where(other),
+                evidence={"options": [shown(one), shown(other)], "lines": [one.line, other.line]},
+                why="Only one of them can have effect.",
+                action=f"Leave {other.name} out, or {one.name} (line {one.line}).",
+            )
+
+
+def _is_on(setting: Setting) -> bool:
+    return is_told(setting.value) and setting.value not in (False, 0, b"", "")
+
+
+def _excludes(option: Option, one: Setting, other: Setting) -> bool:
+    together = one.group == other.group and not one.excludes(other)
+    return together and other.name.rpartition(".")[2] in option.excludes

@@ -1,0 +1,84 @@
+"""JM601 unknown-option.
+
+## What it does
+Looks up each option in the table of documented ones (docs/tensorflow-options.md), in the style in which it is set. A
+name that is close to a known one is an error; another one is a warning, because the table may lack it.
+
+## Why it matters
+TensorFlow puts any name into `parameter_map` and says nothing. The option then does nothing.
+
+## Example
+```python
+custom_op.parameter_map["enable_dump_debgu"].b = True
+```
+
+## Use instead
+```python
+custom_op.parameter_map["enable_dump_debug"].b = True
+```
+
+## Fix safety
+No edit is made.
+
+## References
+Documents on overflow collection, AOE tuning and memory options; the pages that the table names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from jumar.base.findings import Finding, Severity
+from jumar.base.rules import Rule
+from jumar.tfadapter.checks.subject import Given, shown, where
+from jumar.tfadapter.options import Setting, options_of
+
+RULE = Rule(
+    code="JM601",
+    name="unknown-option",
+    summary="An option is set under a name that TFAdapter's documentation does not have.",
+    severity=Severity.ERROR,
+    doc=__doc__,
+)
+
+
+OBJECTS = {"estimator": "NPURunConfig", "dump_config": "DumpConfig", "profiling_config": "ProfilingConfig",
+           "memory_config": "MemoryConfig", "npu_device": "npu_device.global_options()", "session": "parameter_map",
+           "environment": "the environment", "aoe": "the file of operators"}  # fmt: skip
+"""Style -> what a person calls the place of its options."""
+_CLOSE = 0.75
+
+
+def find(given: Given) -> Iterator[Finding]:
+    """Yield one finding for each name that is not in the table."""
+    for setting in given.settings:
+        if setting.name not in options_of(setting.style):
+            yield _finding(setting)
+
+
+def _finding(setting: Setting) -> Finding:
+    place, near = OBJECTS[setting.style], nearest(setting.name, list(options_of(setting.style)))
+    elsewhere = [OBJECTS[style] for style in OBJECTS if setting.name in options_of(style)]
+    if near:
+        told, action = f" (did you mean {near}?)", f"Write {near}."
+    elif elsewhere:
+        told, action = f"; it is one of {elsewhere[0]}", f"Set it in {elsewhere[0]}."
+    else:
+        told, action = ": it is in no document that Jumar knows", "Check its name against your version's documentation."
+    return RULE.finding(
+        f"{place} has no option {setting.name}{told}.",
+        where=where(setting),
+        evidence={"option": setting.name, "near": near, "set": shown(setting)},
+        why="TensorFlow takes any name and says nothing; the option has no effect.",
+        action=action,
+        severity=None if near or elsewhere else Severity.WARNING,
+        confidence="certain" if near else "likely",
+    )
+
+
+def nearest(name: str, known: list[str]) -> str:
+    """Return the known name that is closest, written in any case; empty where none is close."""
+    lower = {one.lower(): one for one in known}
+    found = get_close_matches(name.lower(), list(lower), n=1, cutoff=_CLOSE)
+    return lower[found[0]] if found else ""

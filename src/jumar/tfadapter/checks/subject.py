@@ -1,0 +1,91 @@
+"""`Given`: what the rules look at, and how values are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jumar.base.findings import Location
+from jumar.base.text import listing
+from jumar.tfadapter.options import UNKNOWN, Option, Setting, options_of
+from jumar.tfadapter.source.script import NpuSession, ScriptOptions
+
+TUNING = {"aoe_mode", "aoe_config.aoe_mode", "AOE_MODE"}
+"""Options that turn tuning on."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """Settings of one script or one process."""
+
+    settings: Sequence[Setting]
+    scripts: Sequence[ScriptOptions] = ()
+    soc: str | None = None
+    """`Ascend910A`; None: not known, and nothing that depends on it is said."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    paths: bool = True
+    """Whether paths are looked for on this machine."""
+    training: Sequence[Setting] | None = None
+    """What the training sets, where `settings` are those of the tuning before it."""
+
+    def known(self) -> Iterator[tuple[Setting, Option]]:
+        """Yield the settings whose name is in the table."""
+        for setting in self.settings:
+            option = options_of(setting.style).get(setting.name)
+            if option is not None:
+                yield setting, option
+
+    def sessions(self) -> Iterator[tuple[NpuSession, ScriptOptions]]:
+        """Yield the sessions of the scripts."""
+        for script in self.scripts:
+            for session in script.sessions:
+                yield session, script
+
+    @property
+    def tunes(self) -> bool:
+        """Whether something turns tuning on."""
+        set_here = any(one.name in TUNING and one.value not in (None, "") for one in self.settings)
+        return set_here or bool(self.environment.get("AOE_MODE"))
+
+
+def where(setting: Setting) -> Location:
+    """Return the place of a setting."""
+    return Location(path=str(setting.path) if setting.path else None, line=setting.line)
+
+
+def text_of(value: Any) -> str:
+    """Return a value as the table writes it: bytes and texts as they are, True, False, numbers."""
+    return value.decode("utf-8", errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def is_told(value: Any) -> bool:
+    """Tell whether a value is known and set."""
+    return value is not UNKNOWN and value is not None
+
+
+def shown(setting: Setting) -> str:
+    """Return a setting as a script writes it."""
+    value = "…" if setting.value is UNKNOWN else repr(setting.value)
+    if setting.style == "session":
+        return f'parameter_map["{setting.name}"].{setting.kind} = {value}'
+    if setting.style == "npu_device":
+        return f"global_options().{setting.name} = {value}"
+    if setting.style == "environment":
+        return f"{setting.name}={text_of(setting.value)}"
+    return f"{setting.name}={value}"
+
+
+def family_of(soc: str) -> str:
+    """Return `A2`, `A3` or `A1`, the first training chips, by a chip's name; empty for others."""
+    low = soc.lower()
+    if low.startswith(("ascend910_93", "ascend910_95", "ascend910c")):
+        return "A3"
+    if low.startswith("ascend910b") and low[len("ascend910b") :][:1].isdigit():
+        return "A2"
+    return "A1" if low.startswith("ascend910") else ""
+
+
+def choices(values: Sequence[str]) -> str:
+    """Return allowed values as a person reads them."""
+    return listing(list(values), 12)
