@@ -53,7 +53,14 @@ class Memory:
 
     def _key(self, path: str, facts: ProjectFacts) -> str:
         if self._facts is None or self._facts[0] is not facts:
-            shared = fingerprint(self._base, sorted(facts.exports), facts.words, facts.methods, facts.framework)
+            shared = fingerprint(
+                self._base,
+                sorted(facts.exports),
+                facts.words,
+                facts.methods,
+                facts.framework,
+                sorted(facts.session_configs),
+            )
             self._facts = (facts, shared)
         return fingerprint(self._facts[1], path, facts.of(path), self._digests[path])
 

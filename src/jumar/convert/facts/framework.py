@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from jumar.base.outside.frameworks import Framework, framework_of_imports, imported_names
 from jumar.convert.model.text import UNPARSABLE, parse_python
@@ -31,3 +32,27 @@ def framework_of_rest(sources: Iterable[bytes]) -> str:
     """Return the framework of the files that import none: TensorFlow where no file of the project is PyTorch's."""
     found = {framework_in(data) for data in sources} - {None}
     return "tensorflow" if found == {"tensorflow"} else "torch"
+
+
+def config_makers(sources: Iterable[bytes]) -> frozenset[str]:
+    """Return the names of the functions in these sources that make a `ConfigProto`."""
+    return frozenset(name for data in sources if b"ConfigProto" in data for name in _makers(data))
+
+
+def _makers(data: bytes) -> Iterator[str]:
+    try:
+        tree = parse_python(data)
+    except UNPARSABLE:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and any(_is_proto(inner) for inner in ast.walk(node)):
+            yield node.name
+
+
+def _is_proto(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func
+    return (isinstance(called, ast.Attribute) and called.attr == "ConfigProto") or (
+        isinstance(called, ast.Name) and called.id == "ConfigProto"
+    )

@@ -54,6 +54,8 @@ class ProjectFacts:
     """Class of the project (`utils.dev.Net`) -> which of `cuda`, `is_cuda` … it has, not counting PyTorch's."""
     framework: str = "torch"
     """The framework of files that import none: TensorFlow where all others are TensorFlow's."""
+    session_configs: frozenset[str] = frozenset()
+    """Functions of the project, by their last names, that make a session's configuration of TensorFlow."""
 
     def changes(self, key: str) -> bool | None:
         """Tell whether the words of an option or configuration key change; None: no other file has the key."""

@@ -52,7 +52,7 @@ def lines_before(source: Source, statement: Statement, *lines: str) -> Replaceme
 def lines_after(source: Source, statement: cst.SimpleStatementLine, *lines: str) -> Replacement:
     """Return the insertion of lines after a simple statement and the comment behind it."""
     text = source.text
-    at = text.line_end(source.span(statement)[1])
+    at = text.line_end(last_offset(source, statement))
     body = _indented(source, statement, lines)
     if at > 0 and text.text[at - 1] not in "\r\n":
         body = text.newline + body.removesuffix(text.newline)
@@ -66,7 +66,7 @@ def _indented(source: Source, statement: Statement, lines: Sequence[str]) -> str
 
 def deleted(source: Source, statement: cst.SimpleStatementLine) -> Replacement:
     """Return the deletion of a simple statement with its line; a comment behind it stays, on a line of its own."""
-    start, end = source.span(statement)
+    start, end = source.span(statement)[0], last_offset(source, statement)
     text, after = source.text.text, source.text.line_end(end)
     comment = text.find("#", end, after)
     if comment >= 0:

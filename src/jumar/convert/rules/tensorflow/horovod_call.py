@@ -44,7 +44,7 @@ from jumar.convert.rules.tensorflow.program.names import horovod, name_of, refer
 from jumar.convert.rules.tensorflow.program.style import DEVICE_IMPORT, adapter, style_of
 from jumar.convert.rules.tensorflow.program.tape import gradients_of
 from jumar.convert.syntax.scopes import last_name
-from jumar.convert.syntax.source import Reference
+from jumar.convert.syntax.source import Reference, Source
 
 RULE = Rule(
     code="JM649",
@@ -58,6 +58,7 @@ RULE = Rule(
 Change = tuple[tuple[Replacement, ...], tuple[str, ...], str]
 """Replacements, imports they need, and what is said."""
 
+_LAUNCHERS = ("horovod.run", "horovod.spark.run", "horovod.ray.RayExecutor")
 _HAND = "Write it with hccl_ops, npu_ops or npu_device.distribute by hand, or leave it out."
 
 
@@ -66,6 +67,12 @@ def find(context: Context) -> Iterator[Proposal]:
     source = context.source
     change = _v1 if style_of(source) == "v1" else _v2
     left = 0
+    for started in source.references:
+        if started.name in _LAUNCHERS and started.call is not None:
+            yield Proposal(
+                rule=RULE, span=source.span(started.node), message=f"`{started.name}` starts processes with Horovod.",
+                action="Start one process a device, with RANK_ID, RANK_SIZE and ASCEND_DEVICE_ID set.",
+            )  # fmt: skip
     for found in references(source):
         name = horovod(found.name)
         if not name or context.edited(source.span(found.node)) or context.within_covered(source.span(found.node)):
@@ -111,7 +118,7 @@ def _v1(context: Context, name: str, found: Reference) -> Change | None:
     if name == "DistributedOptimizer" and call.args:
         new = "npu_distributed_optimizer_wrapper"
         edits = (replaced(source, found.node, new), *_first_only(context, call))
-        return edits, (names.name(new),), "The wrapped optimizer sums the gradients of all NPUs and averages them."
+        return edits, (names.name(new),), f"The wrapped optimizer averages the gradients of all NPUs{_dropped(call)}."
     return _collective_v1(context, name, found)
 
 
@@ -123,6 +130,12 @@ def _starts_here(context: Context, call: cst.Call) -> bool:
         horovod(found.name) == "init" and source.enclosing(found.node, cst.FunctionDef) in (here, None)
         for found in references(source)
     )
+
+
+def _dropped(call: cst.Call) -> str:
+    """Return what is said of the options that go."""
+    names = [arg.keyword.value for arg in call.args[1:] if arg.keyword is not None]
+    return f"; {', '.join(names)} of Horovod has no counterpart and goes" if names else ""
 
 
 def _first_only(context: Context, call: cst.Call) -> tuple[Replacement, ...]:
@@ -160,14 +173,14 @@ def _v2(context: Context, name: str, found: Reference) -> Change | None:
         text = words.variable(name, context.quote)
         return (replaced(source, call, text),), ("import os",), f"The environment tells a process its {name}."
     if name in ("init", "shutdown") and isinstance(source.parent(call), cst.Expr):
-        edit = removed(source, call)
+        edit = removed(context, call)
         return None if edit is None else ((edit,), (), "Opening the NPU initialises its collectives.")
     if name == "DistributedOptimizer" and call.args:
         new = "npu_device.distribute.npu_distributed_keras_optimizer_wrapper"
         edits = (replaced(source, found.node, new), *_first_only(context, call))
-        return edits, (DEVICE_IMPORT,), "The wrapped optimizer averages the gradients of all NPUs."
+        return edits, (DEVICE_IMPORT,), f"The wrapped optimizer averages the gradients of all NPUs{_dropped(call)}."
     if name == "DistributedGradientTape":
-        edits = gradients_of(source, call)
+        edits = gradients_of(context, call)
         return (
             None if edits is None else (edits, (DEVICE_IMPORT,), "The gradients are averaged where they are asked for.")
         )
@@ -199,13 +212,20 @@ def _without_import(context: Context) -> Iterator[Proposal]:
         node
         for node in source.nodes(cst.Import)
         if len(node.names) == 1 and source.code(node.names[0].name).startswith("horovod")
+        if source.code(node.names[0].name) != "horovod" or not _is_read(source, "horovod")
     ]
     statements += [node for node in source.nodes(cst.ImportFrom) if node.module is not None and _is_horovod(node)]
-    for node, edit in removed_all(source, statements).items():
+    for node, edit in removed_all(context, statements).items():
         if edit is not None:
             yield Proposal(
                 rule=RULE, span=source.span(node), replacements=(edit,), message="Nothing uses Horovod any more."
             )
+
+
+def _is_read(source: Source, name: str) -> bool:
+    return any(node.value == name and node in source.tree.scopes for node in source.nodes(cst.Name)) and any(
+        found.name.startswith(f"{name}.") and horovod(found.name) is None for found in source.references
+    )
 
 
 def _is_horovod(node: cst.ImportFrom) -> bool:

@@ -58,7 +58,8 @@ def find(context: Context) -> Iterator[Proposal]:
     if not wants_device(context):
         return
     source = context.source
-    edit = preamble.head(source, len(source.text.text) + 1).line(source, _OPEN)
+    edits = [edit for proposal in context.proposals for edit in proposal.replacements]
+    edit = preamble.head(source, len(source.text.text) + 1, edits).line(source, _OPEN)
     yield Proposal(
         rule=RULE, span=(edit.start, edit.start), replacements=(edit,), requires=(DEVICE_IMPORT,),
         message="The NPU is opened and is TensorFlow's device from here on.",

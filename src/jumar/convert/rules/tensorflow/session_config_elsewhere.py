@@ -54,7 +54,7 @@ def find(context: Context) -> Iterator[Proposal]:
     """Report sessions with a configuration of unknown origin, and classes of sessions that are not called."""
     source = context.source
     for session in sessions(source):
-        where = origin(source, session)
+        where = origin(source, session, context.project.session_configs)
         text = source.code(session.config.value) if session.config is not None else "the unpacked arguments"
         if where not in ("elsewhere", "stars") or prepares(source, session.call, text):
             continue

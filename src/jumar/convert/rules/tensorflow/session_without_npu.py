@@ -77,7 +77,7 @@ def find(context: Context) -> Iterator[Proposal]:
     writing = Writing.of(context)
     taken: set[cst.Call] = set()
     for session in sessions(context.source):
-        where = origin(context.source, session)
+        where = origin(context.source, session, context.project.session_configs)
         if where == "none":
             yield _with_new(context, session, writing)
         elif where == "built here" and session.config is not None:

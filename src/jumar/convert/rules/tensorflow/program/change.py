@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 import libcst as cst
 
 from jumar.convert.model.edits import Replacement
-from jumar.convert.rules.subject.code import Statement, deleted, statement_of, suite_of
+from jumar.convert.rules.subject.code import Statement, deleted, last_offset, statement_of, suite_of
+from jumar.convert.rules.subject.context import Context
 from jumar.convert.syntax.source import Source
 
 
@@ -71,24 +72,17 @@ def has_stars(call: cst.Call) -> bool:
     return any(arg.star for arg in call.args)
 
 
-def removed(source: Source, node: cst.CSTNode) -> Replacement | None:
+def removed(context: Context, node: cst.CSTNode) -> Replacement | None:
     """Return the removal of the whole simple statement that `node` is in; None where it cannot go alone.
 
-    A statement that is the only one of its block becomes `pass`.
+    A statement that is the last one of its block becomes `pass`.
     """
-    statement = statement_of(source, node)
-    if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
-        return None
-    if len(suite_of(source, statement)) > 1:
-        return deleted(source, statement)
-    if isinstance(source.parent(statement), cst.Module):
-        return deleted(source, statement)
-    start, end = source.span(statement)
-    return Replacement(start, end, "pass")
+    return removed_all(context, [node])[node]
 
 
-def removed_all(source: Source, nodes: Iterable[cst.CSTNode]) -> dict[cst.CSTNode, Replacement | None]:
-    """Return the removal of several statements; where they are all of a block, the first becomes `pass`."""
+def removed_all(context: Context, nodes: Iterable[cst.CSTNode]) -> dict[cst.CSTNode, Replacement | None]:
+    """Return the removal of several statements; where nothing stays of a block, the first becomes `pass`."""
+    source = context.source
     found: dict[cst.CSTNode, Replacement | None] = {}
     statements: dict[cst.CSTNode, Statement | None] = {node: statement_of(source, node) for node in nodes}
     going = {statement for statement in statements.values() if statement is not None}
@@ -98,14 +92,23 @@ def removed_all(source: Source, nodes: Iterable[cst.CSTNode]) -> dict[cst.CSTNod
             found[node] = None
             continue
         suite, parent = suite_of(source, statement), source.parent(statement)
-        empty = not isinstance(parent, cst.Module) and all(each in going for each in suite)
+        empty = not isinstance(parent, cst.Module) and all(each in going or _is_gone(context, each) for each in suite)
         if empty and parent is not None and parent not in kept_by:
             kept_by.add(parent)
-            start, end = source.span(statement)
-            found[node] = Replacement(start, end, "pass")
+            found[node] = Replacement(source.span(statement)[0], last_offset(source, statement), "pass")
         else:
             found[node] = deleted(source, statement)
     return found
+
+
+def _is_gone(context: Context, statement: cst.CSTNode) -> bool:
+    """Tell whether an earlier rule removes a statement."""
+    start, end = context.source.span(statement)
+    return any(
+        edit.start <= start and end <= edit.end and not edit.text
+        for proposal in context.proposals
+        for edit in proposal.replacements
+    )
 
 
 def free_name(source: Source, wanted: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -55,14 +55,27 @@ def sessions(source: Source) -> Iterator[SessionCall]:
             yield SessionCall(name, call_of, None, keyword_for(call_of, METHODS[name], "config"))
 
 
-def origin(source: Source, session: SessionCall) -> Origin:
-    """Tell where the configuration of a session comes from."""
+def origin(source: Source, session: SessionCall, makers: Set[str] = frozenset()) -> Origin:
+    """Tell where the configuration of a session comes from; `makers` are functions of the project that make some."""
     if has_stars(session.call):
         return "stars"
     if session.config is None or is_named(session.config.value, "None"):
         return "none"
     value = session.config.value
-    return "built here" if is_proto(source, value) else _resolved(source, value, 0)
+    if is_proto(source, value):
+        return "built here"
+    found = _resolved(source, value, 0)
+    return "prepared" if found == "elsewhere" and _is_made_by(source, value, makers) else found
+
+
+def _is_made_by(source: Source, value: cst.BaseExpression, makers: Set[str]) -> bool:
+    """Tell whether a function of the project makes a configuration: called here, or where the name is assigned."""
+    if isinstance(value, cst.Call):
+        return last_name(value.func) in makers
+    name = last_name(value)
+    return bool(name) and any(
+        isinstance(each, cst.Call) and last_name(each.func) in makers for each in assigned_values(source, name)
+    )
 
 
 def is_proto(source: Source, node: cst.CSTNode) -> bool:

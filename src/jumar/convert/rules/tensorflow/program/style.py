@@ -72,10 +72,18 @@ def has_main_guard(source: Source) -> bool:
     )
 
 
+_IDLE = frozenset(
+    {"", "test", "io", "gfile", "logging", "flags", "app", "compat", "version", "errors", "config", "get_logger"}
+)
+"""Parts of TensorFlow that compute nothing."""
+
+
 def wants_device(context: Context) -> bool:
     """Tell whether a script of TensorFlow 2 begins here and does not open the NPU yet."""
     source = context.source
-    if style_of(source) != "v2" or not is_entry(context) or not any(api(found.name) for found in references(source)):
+    if style_of(source) != "v2" or not is_entry(context):
+        return False
+    if not any((api(found.name) or "").partition(".")[0] not in _IDLE for found in references(source)):
         return False
     return not any(
         node.attr.value == "as_default" and ".open(" in source.code(node) for node in source.nodes(cst.Attribute)
