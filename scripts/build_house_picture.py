@@ -38,6 +38,7 @@ PLACES: dict[str, tuple[int, int, int]] = {
     "capture": (4, LEFT, RIGHT),
     "timeline": (5, 0, 290),
     "device": (5, LEFT, RIGHT),
+    "tfadapter": (5, 710, WIDTH),
     "npu": (6, LEFT, RIGHT),
     "soc": (7, LEFT, RIGHT),
     "recording": (8, LEFT, RIGHT),

@@ -21,9 +21,9 @@ ALLOWED: dict[str, set[str]] = {
     "npu": {"base", "operators", "recording", "soc"},
     "device": {"base", "operators", "recording", "soc", "npu"},
 }
-MACHINES = set(ALLOWED) - {"timeline"}
+MACHINES = set(ALLOWED) - {"timeline", "tfadapter"}
 ALLOWED |= {
-    "capture": MACHINES,
+    "capture": MACHINES | {"tfadapter"},
     "convert": MACHINES,
     "comparison": MACHINES | {"capture"},
     "advise": {"base", "operators", "recording", "soc", "timeline", "tfadapter"},
