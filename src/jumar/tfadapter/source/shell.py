@@ -10,6 +10,10 @@ from jumar.tfadapter.options import UNKNOWN, Setting, options_of
 from jumar.tfadapter.source.script import ScriptOptions
 
 
+_BETWEEN = {"export", "env", "&&", ";"}
+"""Words that stand before or between variables. Another word begins a command."""
+
+
 def read_shell(path: Path) -> ScriptOptions:
     """Return the variables of the table that a shell script sets. Raises ScriptError where it cannot be read."""
     try:
@@ -31,11 +35,12 @@ def _pairs(line: str) -> list[tuple[str, str]]:
         words = shlex.split(line, comments=True)
     except ValueError:
         return []
-    words = words[1:] if words[:1] == ["export"] else words
     pairs = []
     for word in words:
+        if word in _BETWEEN:
+            continue
         name, equals, text = word.partition("=")
         if not equals or not name.isidentifier():
             break
-        pairs.append((name, text))
+        pairs.append((name, text.removesuffix(";")))
     return pairs
