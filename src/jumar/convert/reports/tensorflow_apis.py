@@ -51,38 +51,30 @@ def _of_file(outcome: Outcome) -> list[Api]:
         source = parse(outcome.before, outcome.path)
     except SourceError:
         return []
-    by_line: dict[int, list[Finding]] = {}
-    for finding in outcome.findings:
-        for line in _lines(finding):
-            by_line.setdefault(line, []).append(finding)
     found = []
     for reference in references(source):
         public, ring = api(reference.name), horovod(reference.name)
         if public or ring:
-            line = source.text.position(source.span(reference.node)[0])[0]
-            name = f"tf.{public}" if public else f"hvd.{ring}"
-            found.append(_judged(name, outcome.path, line, by_line.get(line, [])))
+            line, column = source.text.position(source.span(reference.node)[0])
+            about = [each for each in outcome.findings if _is_about(each, line, column, public or ring or "")]
+            found.append(_judged(f"tf.{public}" if public else f"hvd.{ring}", outcome.path, line, about))
     return found
 
 
-def _lines(finding: Finding) -> set[int]:
-    told = finding.evidence.get("lines")
-    lines = {line for line in told if isinstance(line, int)} if isinstance(told, list) else set()
-    return lines | ({finding.where.line} if finding.where.line is not None else set())
+def _is_about(finding: Finding, line: int, column: int, name: str) -> bool:
+    """Tell whether a finding speaks of a name: it begins there, or sums up lines with such names."""
+    names, lines = finding.evidence.get("names"), finding.evidence.get("lines")
+    if isinstance(names, list):
+        return isinstance(lines, list) and name in names and line in lines
+    return (finding.where.line, finding.where.column) == (line, column)
 
 
-def _judged(name: str, path: str, line: int, findings: Sequence[Finding]) -> Api:
-    """Judge a name by the findings on its line that speak of it; of several the worst counts."""
-    last = name.rpartition(".")[2]
-    about = [each for each in findings if len(findings) == 1 or last in each.message or last in _before(each)]
+def _judged(name: str, path: str, line: int, about: Sequence[Finding]) -> Api:
+    """Judge a name by the findings that speak of it; of several the worst counts."""
     if not about:
         return Api(name=name, status="no limit known", file=path, line=line)
     worst = min(about, key=lambda each: ORDER.index(_status(each)))
     return Api(name=name, status=_status(worst), file=path, line=line, rule=worst.code, said=worst.message)
-
-
-def _before(finding: Finding) -> str:
-    return finding.edit.before if finding.edit is not None else ""
 
 
 def _status(finding: Finding) -> ApiStatus:

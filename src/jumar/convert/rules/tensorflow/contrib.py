@@ -53,17 +53,19 @@ _ELSEWHERE = frozenset({"tpu", "distribute", "mixed_precision", "compiler"})
 def find(context: Context) -> Iterator[Proposal]:
     """Report each module of tf.contrib once."""
     places: dict[str, list[Span]] = defaultdict(list)
+    names: dict[str, set[str]] = defaultdict(set)
     for found in references(context.source):
         head, _, rest = (api(found.name) or "").partition(".")
         module = rest.partition(".")[0]
         if head == "contrib" and module and module not in _ELSEWHERE:
             places[module].append(context.source.span(found.node))
+            names[module].add(api(found.name) or "")
     for module, spans in places.items():
         kernels = module in _KERNELS
         yield from summary(
             context.source, RULE, spans,
             f"tf.contrib.{module} is made of kernels for GPUs" if kernels
             else f"tf.contrib.{module} is only in TensorFlow 1.15, and the adapter does not list it",
-            severity=Severity.WARNING if kernels else Severity.ADVICE,
+            evidence={"names": sorted(names[module])}, severity=Severity.WARNING if kernels else Severity.ADVICE,
             action="Replace it by core operators." if kernels else "See that it runs on the NPU.",
         )  # fmt: skip

@@ -61,18 +61,21 @@ _OPERATORS = (
 def find(context: Context) -> Iterator[Proposal]:
     """Report the operators, and the placeholders, each once a file."""
     source = context.source
-    values: list[Span] = [
-        source.span(call)
+    found = [
+        (name, source.span(call))
         for name, _, call in calls(source, *_OPERATORS)
         if not name.endswith("where") or len(call.args) == 1
     ]
+    names = sorted({name for name, _ in found})
     yield from summary(
-        source, RULE, values, "The shape of a result depends on values", severity=Severity.ADVICE,
+        source, RULE, [span for _, span in found], "The shape of a result depends on values",
+        severity=Severity.ADVICE, evidence={"names": list(names)},
         action="Use a mask of a fixed shape where that is possible.",
     )  # fmt: skip
     opened: list[Span] = [source.span(call) for _, _, call in calls(source, "placeholder") if _is_open(call)]
     yield from summary(
         source, RULE, opened, "A placeholder has an open dimension, and each size is a graph to compile",
+        evidence={"names": ["placeholder"]},
         severity=Severity.INFO, action="Feed batches of one size.",
     )  # fmt: skip
 

@@ -58,7 +58,7 @@ _HAND = "Remove it; the adapter's own limit of memory is graph_memory_max_size."
 def find(context: Context) -> Iterator[Proposal]:
     """Remove the options, and report what reads them."""
     source = context.source
-    edits = removed_all(context, gpu_settings(source))
+    edits = removed_all(source, gpu_settings(source))
     for node, edit in edits.items():
         yield _proposal(context, node, (edit,) if edit is not None else ())
     for name, _, call in calls(source, "ConfigProto"):
@@ -100,7 +100,7 @@ def _unread(context: Context, arg: cst.Arg) -> Iterator[Proposal]:
     if any(not _is_gone(source.parent(node)) for node in reads if node in source.tree.scopes):
         return
     written = [binding.node for binding in source.scope(arg.value).bindings_of(name) if binding.kind == "assign"]
-    for node, edit in removed_all(context, written).items():
+    for node, edit in removed_all(source, written).items():
         span = source.span(node)
         if edit is not None and not context.covered(span):
             yield _proposal(context, node, (edit,))

@@ -71,7 +71,7 @@ def find(context: Context) -> Iterator[Proposal]:
                 action="See that it does not stop there.",
             )  # fmt: skip
     statements = [call for call in setters if isinstance(source.parent(call), cst.Expr)]
-    edits = removed_all(context, statements)
+    edits = removed_all(source, statements)
     for call, name in setters.items():
         edit = edits.get(call)
         yield Proposal(

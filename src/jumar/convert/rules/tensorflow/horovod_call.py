@@ -173,14 +173,14 @@ def _v2(context: Context, name: str, found: Reference) -> Change | None:
         text = words.variable(name, context.quote)
         return (replaced(source, call, text),), ("import os",), f"The environment tells a process its {name}."
     if name in ("init", "shutdown") and isinstance(source.parent(call), cst.Expr):
-        edit = removed(context, call)
+        edit = removed(source, call)
         return None if edit is None else ((edit,), (), "Opening the NPU initialises its collectives.")
     if name == "DistributedOptimizer" and call.args:
         new = "npu_device.distribute.npu_distributed_keras_optimizer_wrapper"
         edits = (replaced(source, found.node, new), *_first_only(context, call))
         return edits, (DEVICE_IMPORT,), f"The wrapped optimizer averages the gradients of all NPUs{_dropped(call)}."
     if name == "DistributedGradientTape":
-        edits = gradients_of(context, call)
+        edits = gradients_of(source, call)
         return (
             None if edits is None else (edits, (DEVICE_IMPORT,), "The gradients are averaged where they are asked for.")
         )
@@ -215,7 +215,7 @@ def _without_import(context: Context) -> Iterator[Proposal]:
         if source.code(node.names[0].name) != "horovod" or not _is_read(source, "horovod")
     ]
     statements += [node for node in source.nodes(cst.ImportFrom) if node.module is not None and _is_horovod(node)]
-    for node, edit in removed_all(context, statements).items():
+    for node, edit in removed_all(source, statements).items():
         if edit is not None:
             yield Proposal(
                 rule=RULE, span=source.span(node), replacements=(edit,), message="Nothing uses Horovod any more."

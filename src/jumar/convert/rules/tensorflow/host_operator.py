@@ -58,13 +58,16 @@ _KINDS = (
 def find(context: Context) -> Iterator[Proposal]:
     """Report each kind of operator once."""
     places: dict[str, list[Span]] = defaultdict(list)
+    names: dict[str, set[str]] = defaultdict(set)
     for found in references(context.source):
         name = api(found.name) or ""
         for kind, pattern in _KINDS:
             if pattern.fullmatch(name) and not name.endswith("placeholder"):
                 places[kind].append(context.source.span(found.node))
+                names[kind].add(name)
     for kind, spans in places.items():
         yield from summary(
             context.source, RULE, spans, f"{kind} run on the host", severity=Severity.ADVICE, confidence="likely",
+            evidence={"names": sorted(names[kind])},
             action="Keep them to the functions of tf.data, or set mix_compile_mode.",
         )  # fmt: skip

@@ -53,8 +53,10 @@ _NAME = re.compile(
 def find(context: Context) -> Iterator[Proposal]:
     """Report the queues of a file."""
     source = context.source
-    spans = [source.span(found.node) for found in references(source) if _NAME.fullmatch(api(found.name) or "")]
+    queues = [found for found in references(source) if _NAME.fullmatch(api(found.name) or "")]
+    names = sorted({api(found.name) or "" for found in queues})
+    spans = [source.span(found.node) for found in queues]
     yield from summary(
         source, RULE, spans, "Data come from queues, and the adapter takes tf.data and placeholders only",
-        severity=Severity.WARNING, action="Write the input with tf.data.",
+        severity=Severity.WARNING, evidence={"names": list(names)}, action="Write the input with tf.data.",
     )  # fmt: skip

@@ -49,5 +49,5 @@ def find(context: Context) -> Iterator[Proposal]:
     spans = [source.span(found.node) for found in references(source) if api(found.name) in _TYPES]
     yield from summary(
         source, RULE, spans, "The adapter does not support float64 and complex numbers", severity=Severity.WARNING,
-        action="Use float32.", confidence="likely",
+        action="Use float32.", confidence="likely", evidence={"names": list(_TYPES)},
     )  # fmt: skip

@@ -8,7 +8,6 @@ import libcst as cst
 
 from jumar.convert.model.edits import Replacement
 from jumar.convert.rules.subject.code import Statement, deleted, last_offset, statement_of, suite_of
-from jumar.convert.rules.subject.context import Context
 from jumar.convert.syntax.source import Source
 
 
@@ -72,43 +71,40 @@ def has_stars(call: cst.Call) -> bool:
     return any(arg.star for arg in call.args)
 
 
-def removed(context: Context, node: cst.CSTNode) -> Replacement | None:
+def removed(source: Source, node: cst.CSTNode) -> Replacement | None:
     """Return the removal of the whole simple statement that `node` is in; None where it cannot go alone.
 
     A statement that is the last one of its block becomes `pass`.
     """
-    return removed_all(context, [node])[node]
+    return removed_all(source, [node])[node]
 
 
-def removed_all(context: Context, nodes: Iterable[cst.CSTNode]) -> dict[cst.CSTNode, Replacement | None]:
+def removed_all(source: Source, nodes: Iterable[cst.CSTNode]) -> dict[cst.CSTNode, Replacement | None]:
     """Return the removal of several statements; where nothing stays of a block, the first becomes `pass`."""
-    source = context.source
     found: dict[cst.CSTNode, Replacement | None] = {}
     statements: dict[cst.CSTNode, Statement | None] = {node: statement_of(source, node) for node in nodes}
     going = {statement for statement in statements.values() if statement is not None}
     kept_by: set[cst.CSTNode] = set()
+    gone = source.derived(_gone)
     for node, statement in statements.items():
         if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
             found[node] = None
             continue
         suite, parent = suite_of(source, statement), source.parent(statement)
-        empty = not isinstance(parent, cst.Module) and all(each in going or _is_gone(context, each) for each in suite)
+        empty = not isinstance(parent, cst.Module) and all(each in going or each in gone for each in suite)
         if empty and parent is not None and parent not in kept_by:
             kept_by.add(parent)
             found[node] = Replacement(source.span(statement)[0], last_offset(source, statement), "pass")
         else:
             found[node] = deleted(source, statement)
+            gone.add(statement)
     return found
 
 
-def _is_gone(context: Context, statement: cst.CSTNode) -> bool:
-    """Tell whether an earlier rule removes a statement."""
-    start, end = context.source.span(statement)
-    return any(
-        edit.start <= start and end <= edit.end and not edit.text
-        for proposal in context.proposals
-        for edit in proposal.replacements
-    )
+def _gone(source: Source) -> set[cst.CSTNode]:
+    """Return the set of the statements that rules have removed from a source so far; `removed_all` adds to it."""
+    del source
+    return set()
 
 
 def free_name(source: Source, wanted: str) -> str:

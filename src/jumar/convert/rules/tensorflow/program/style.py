@@ -9,7 +9,7 @@ import libcst as cst
 
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.tensorflow.program.names import V1_ONLY, api, horovod, is_v1, name_of, references
-from jumar.convert.syntax.source import Source
+from jumar.convert.syntax.source import Source, imported_name
 from jumar.convert.syntax.tree import descendants
 
 Style = Literal["v1", "v2"]
@@ -23,6 +23,8 @@ def style_of(source: Source) -> Style:
 def _style(source: Source) -> Style:
     names = [found.name for found in references(source)]
     if any(is_v1(name) for name in names if (api(name) or "").split(".")[0] != "logging"):
+        return "v1"
+    if any(is_v1(imported_name(alias, source.parent(alias)) or "") for alias in source.nodes(cst.ImportAlias)):
         return "v1"
     public = [api(name) or "" for name in names]
     if any(name in V1_ONLY or name.startswith(("contrib.", "estimator.")) for name in public):
