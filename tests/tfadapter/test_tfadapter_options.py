@@ -241,7 +241,7 @@ FORMS = {
     "name in a constant": 'KEY = "precision_mode"\ncustom_op.parameter_map[KEY].s = "force_fp16".encode()',
     "loop": 'for k, v in {"precision_mode": "force_fp16"}.items():\n    custom_op.parameter_map[k].s = v.encode()',
     "list": 'for k, v in [("precision_mode", b"force_fp16")]:\n    custom_op.parameter_map[k].s = v',
-    "function": 'def put(op, k, v):\n    op.parameter_map[k].s = v.encode()\nput(custom_op, "precision_mode", "force_fp16")',
+    "function": 'def put(op, k, v):\n    op.parameter_map[k].s = v\nput(custom_op, "precision_mode", b"force_fp16")',
     "keyword": 'def put(op, k, v):\n    op.parameter_map[k].s = v\nput(custom_op, v=b"force_fp16", k="precision_mode")',
     "setattr": 'setattr(custom_op.parameter_map["precision_mode"], "s", b"force_fp16")',
     "CopyFrom": 'custom_op.parameter_map["precision_mode"].CopyFrom(AttrValue(s=b"force_fp16"))',

@@ -9,7 +9,6 @@ from jumar.base.errors import ScriptError
 from jumar.tfadapter.options import UNKNOWN, Setting, options_of
 from jumar.tfadapter.source.script import ScriptOptions
 
-
 _BETWEEN = {"export", "env", "&&", ";"}
 """Words that stand before or between variables. Another word begins a command."""
 
