@@ -9,7 +9,7 @@ from typing import Literal
 
 from jumar.base.findings import Finding, Severity
 from jumar.convert.model.outcome import Failure, Outcome
-from jumar.convert.reports.spreadsheet import Sheet, workbook_bytes
+from jumar.convert.reports.spreadsheet import Sheet, Value, workbook_bytes
 from jumar.convert.rules.tensorflow.program.names import api, horovod, references
 from jumar.convert.syntax.source import SourceError, parse
 
@@ -94,7 +94,7 @@ def counts(rows: Iterable[Api]) -> Mapping[ApiStatus, int]:
 def workbook(rows: Sequence[Api], about: Mapping[str, str]) -> bytes:
     """Return the uses, the worst first, as an Excel workbook, with a second sheet that says how they came about."""
     worst = sorted(rows, key=lambda row: (ORDER.index(row.status), row.name, row.file, row.line))
-    cells = [[row.name, row.status, row.file, row.line, row.rule, row.said] for row in worst]
+    cells: list[list[Value]] = [[row.name, row.status, row.file, row.line, row.rule, row.said] for row in worst]
     table = Sheet(name="APIs", head=_COLUMNS, widths=_WIDTHS, rows=cells)
     return workbook_bytes([table, Sheet(name="About", widths=(24, 100), rows=list(about.items()))])
 

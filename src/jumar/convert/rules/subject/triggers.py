@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from jumar.convert.model.project import ProjectFacts
-from jumar.convert.rules.order import Step, Words
+from jumar.convert.model.step import Step, Words
 
 CUDA_WORDS: Words = (
     b"cuda", b"nccl", b"nvidia", b"nvml", b"apex", b"amp_c", b"flash_attn", b"flash_attention", b"bitsandbytes",

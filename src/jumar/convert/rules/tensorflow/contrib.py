@@ -66,6 +66,6 @@ def find(context: Context) -> Iterator[Proposal]:
             context.source, RULE, spans,
             f"tf.contrib.{module} is made of kernels for GPUs" if kernels
             else f"tf.contrib.{module} is only in TensorFlow 1.15, and the adapter does not list it",
-            evidence={"names": sorted(names[module])}, severity=Severity.WARNING if kernels else Severity.ADVICE,
+            evidence={"names": [*sorted(names[module])]}, severity=Severity.WARNING if kernels else Severity.ADVICE,
             action="Replace it by core operators." if kernels else "See that it runs on the NPU.",
         )  # fmt: skip

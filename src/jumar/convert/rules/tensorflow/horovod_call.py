@@ -180,10 +180,9 @@ def _v2(context: Context, name: str, found: Reference) -> Change | None:
         edits = (replaced(source, found.node, new), *_first_only(context, call))
         return edits, (DEVICE_IMPORT,), f"The wrapped optimizer averages the gradients of all NPUs{_dropped(call)}."
     if name == "DistributedGradientTape":
-        edits = gradients_of(source, call)
-        return (
-            None if edits is None else (edits, (DEVICE_IMPORT,), "The gradients are averaged where they are asked for.")
-        )
+        averaged = gradients_of(source, call)
+        said = "The gradients are averaged where they are asked for."
+        return None if averaged is None else (averaged, (DEVICE_IMPORT,), said)
     return _collective_v2(context, name, found)
 
 
@@ -192,8 +191,8 @@ def _collective_v2(context: Context, name: str, found: Reference) -> Change | No
     if call is None or not call.args:
         return None
     if name == "broadcast_variables":
-        edits = (replaced(source, found.node, "npu_device.distribute.broadcast"),)
-        return edits, (DEVICE_IMPORT,), "The variables of one NPU are sent to all others."
+        sent = replaced(source, found.node, "npu_device.distribute.broadcast")
+        return (sent,), (DEVICE_IMPORT,), "The variables of one NPU are sent to all others."
     how = words.reduction(source, call) if name == "allreduce" else None
     if how is None:
         return None

@@ -68,6 +68,6 @@ def find(context: Context) -> Iterator[Proposal]:
     for kind, spans in places.items():
         yield from summary(
             context.source, RULE, spans, f"{kind} run on the host", severity=Severity.ADVICE, confidence="likely",
-            evidence={"names": sorted(names[kind])},
+            evidence={"names": [*sorted(names[kind])]},
             action="Keep them to the functions of tf.data, or set mix_compile_mode.",
         )  # fmt: skip

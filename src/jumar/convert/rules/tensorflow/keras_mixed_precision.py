@@ -29,7 +29,7 @@ from collections.abc import Iterator
 
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
-from jumar.convert.model.edits import Proposal
+from jumar.convert.model.edits import Proposal, Replacement
 from jumar.convert.rules.subject.context import Context
 from jumar.convert.rules.tensorflow.program.change import replaced
 from jumar.convert.rules.tensorflow.program.names import api, references
@@ -57,7 +57,7 @@ def find(context: Context) -> Iterator[Proposal]:
             continue
         last = name.rpartition(".")[2]
         if last == "LossScaleOptimizer":
-            edits = ()
+            edits: tuple[Replacement, ...] = ()
             if style_of(source) == "v2" and found.certain and name == "keras.mixed_precision.LossScaleOptimizer":
                 edits = (replaced(source, found.node, _NEW),)
             yield Proposal(

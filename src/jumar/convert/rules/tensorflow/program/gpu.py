@@ -41,7 +41,7 @@ def gpu_reads(source: Source) -> Iterator[cst.Attribute]:
             parent = source.parent(outer)
             is_call = isinstance(parent, cst.Call) and parent.func is outer
             is_setting = isinstance(parent, (cst.AssignTarget, cst.AugAssign))
-            if not is_setting and not (is_call and isinstance(source.parent(parent), cst.Expr)):
+            if not is_setting and not (is_call and parent and isinstance(source.parent(parent), cst.Expr)):
                 yield node
 
 
