@@ -43,8 +43,8 @@ def test_the_options_are_these() -> None:
     expected = """
     --baseline --check --diff --disable --dry-run --enable --exclude --fail-on --force --in-place --input --jobs --json
     --no-cache --output --quiet --rule --sarif --similar --specify-device --stdin-filename --steps --target --test-rules
-    --torch-version
-    --unsafe --verbose --verify --verify-run --write-baseline -i -o -q -r -s -sim -v
+    --torch-version --framework --main --distributed-mode --compat
+    --unsafe --verbose --verify --verify-run --write-baseline -c -d -i -m -o -q -r -s -sim -v
     """
     assert names == sorted(expected.split())
 
@@ -62,7 +62,8 @@ def test_the_help_fits_a_terminal_and_is_in_groups(monkeypatch: pytest.MonkeyPat
     assert [line for line in lines if len(line) > 80] == []
     heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert heads == [
-        "Sources:", "Output:", "Rewriting:", "Proof:", "Continuous integration:", "Messages and speed:"
+        "Sources:", "Output:", "Rewriting:", "Scripts of TensorFlow:", "Proof:", "Continuous integration:",
+        "Messages and speed:",
     ]  # fmt: skip
     assert "    jumar convert -i proj -o out distributed -m train.py -t net" in lines
 
@@ -100,6 +101,10 @@ def test_the_help_fits_a_terminal_and_is_in_groups(monkeypatch: pytest.MonkeyPat
         ("-i train.py --exclude x", "leaves files of a folder out, and train.py is a file"),
         ("-i train.py -r none.json", '"none.json" must be a file of rules, and cannot be read'),
         ("--test-rules", '"--test-rules" has an effect only with -r FILE.'),
+        ("-i proj -m none.py", '"-m none.py" must be a script of proj; there is none of that name.'),
+        ("-i - -m train.py", '"-m" and "-i -" cannot stand together'),
+        ("-i proj --framework torch -c", '"-c" is for scripts of TensorFlow'),
+        ("-i proj --framework tensorflow distributed -m train.py", '"distributed" is for PyTorch'),
         ("-i proj distributed -m none.py", '"-m none.py" must be a script of proj; there is none of that name.'),
         ("-i proj distributed -m train.py -t 1x", '"-t 1x" must be the name of the variable that holds the model'),
         ("-i proj distributed", "Missing option '-m' / '--main'"),
