@@ -56,6 +56,12 @@ def test_the_entry_script_can_be_said(tmp_path: Path) -> None:
     assert found["other.py"] == code
 
 
+def test_a_file_of_keras_alone_goes_by_the_project(tmp_path: Path) -> None:
+    keras = "import tensorflow as tf\nmodel = tf.keras.Sequential()\nmodel.fit(x, y)\n"
+    assert "npu_device.open()" in results(project(tmp_path / "two", train=keras))["train.py"]
+    assert "keras.backend.set_session" in results(project(tmp_path / "one", train=keras, util=UTIL))["train.py"]
+
+
 def test_results_come_out_of_the_cache_with_what_they_depend_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ class Memory:
                 facts.words,
                 facts.methods,
                 facts.framework,
+                facts.tensorflow_1,
                 sorted(facts.session_configs),
             )
             self._facts = (facts, shared)

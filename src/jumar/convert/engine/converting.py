@@ -20,7 +20,7 @@ from jumar.convert.disk.cache import user_cache
 from jumar.convert.disk.memory import Memory
 from jumar.convert.disk.walk import shown
 from jumar.convert.engine.file import convert_file, triggers, untouched
-from jumar.convert.facts.framework import config_makers, framework_in, framework_of_rest
+from jumar.convert.facts.framework import config_makers, framework_in, framework_of_rest, is_tensorflow_1
 from jumar.convert.facts.gathering import gather
 from jumar.convert.facts.python import Summary, summarise
 from jumar.convert.files import is_python
@@ -73,7 +73,12 @@ def convert_all(
     summaries = _summaries(sources, memory, jobs)
     facts, notes = gather(summaries, sources)
     python = [sources[path] for path in summaries]
-    facts = replace(facts, framework=framework_of_rest(python), session_configs=config_makers(python))
+    facts = replace(
+        facts,
+        framework=framework_of_rest(python),
+        tensorflow_1=is_tensorflow_1(python),
+        session_configs=config_makers(python),
+    )
     found: dict[str, Outcome | None] = {}
     for path, outcome in _outcomes(sources, summaries, options, facts, memory, jobs):
         found[path] = outcome

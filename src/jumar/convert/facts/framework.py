@@ -34,6 +34,19 @@ def framework_of_rest(sources: Iterable[bytes]) -> str:
     return "tensorflow" if found == {"tensorflow"} else "torch"
 
 
+_FIRST = re.compile(
+    rb"tensorflow\.compat\.v1|\btf\.(?:compat\.v1|Session|placeholder|ConfigProto|get_variable|contrib|app\.run"
+    rb"|set_random_seed|estimator\.|train\.\w+Optimizer)\b"
+)
+_SECOND = re.compile(rb"\bGradientTape\b|@tf\.function|\btf\.random\.set_seed|keras\.utils\.set_random_seed")
+
+
+def is_tensorflow_1(sources: Iterable[bytes]) -> bool:
+    """Tell whether some of these sources are written for TensorFlow 1, and none for TensorFlow 2."""
+    own = [data for data in sources if b"tensorflow" in data]
+    return any(_FIRST.search(data) for data in own) and not any(_SECOND.search(data) for data in own)
+
+
 def config_makers(sources: Iterable[bytes]) -> frozenset[str]:
     """Return the names of the functions in these sources that make a `ConfigProto`."""
     return frozenset(name for data in sources if b"ConfigProto" in data for name in _makers(data))

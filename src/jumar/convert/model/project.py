@@ -54,6 +54,8 @@ class ProjectFacts:
     """Class of the project (`utils.dev.Net`) -> which of `cuda`, `is_cuda` … it has, not counting PyTorch's."""
     framework: str = "torch"
     """The framework of files that import none: TensorFlow where all others are TensorFlow's."""
+    tensorflow_1: bool = False
+    """Whether files of the project are written for TensorFlow 1, and none is for TensorFlow 2."""
     session_configs: frozenset[str] = frozenset()
     """Functions of the project, by their last names, that make a session's configuration of TensorFlow."""
 

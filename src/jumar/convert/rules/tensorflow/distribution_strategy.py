@@ -124,7 +124,7 @@ def _is_wrapped(context: Context, call: cst.Call) -> bool:
 
 
 def _wrapped(context: Context, call: cst.Call) -> Proposal:
-    if style_of(context.source) == "v1":
+    if style_of(context) == "v1":
         name, needed = _WRAPPERS[0], adapter(context).name(_WRAPPERS[0])
     else:
         name, needed = f"npu_device.distribute.{_WRAPPERS[1]}", DEVICE_IMPORT

@@ -56,7 +56,7 @@ _PLAIN = (cst.Name, cst.Float, cst.Integer, cst.Attribute, cst.Call)
 
 def find(context: Context) -> Iterator[Proposal]:
     """Write the adapter's operator, and import what converts layers."""
-    if style_of(context.source) != "v1" or context.options.tensorflow.compat:
+    if style_of(context) != "v1" or context.options.tensorflow.compat:
         return
     for _, found, call in calls(context.source, "nn.dropout"):
         yield _changed(context, found, call)

@@ -56,7 +56,7 @@ _ONE = "`npu_unary_ops.gelu` is the same formula in one operator."
 
 def find(context: Context) -> Iterator[Proposal]:
     """Write the adapter's operator."""
-    if style_of(context.source) != "v1":
+    if style_of(context) != "v1":
         return
     for function in context.source.nodes(cst.FunctionDef):
         if "gelu" in function.name.value.lower() and "npu_" not in context.source.code(function):

@@ -67,7 +67,7 @@ def find(context: Context) -> Iterator[Proposal]:
         if name not in (_HOOK, _CALLBACK, _OPERATOR):
             continue
         made = None
-        if found.certain and found.call is not None and style_of(context.source) == "v1":
+        if found.certain and found.call is not None and style_of(context) == "v1":
             made = _change(context, name, found)
         edits, needed = made or ((), ())
         yield Proposal(

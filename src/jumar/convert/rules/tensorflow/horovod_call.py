@@ -65,7 +65,7 @@ _HAND = "Write it with hccl_ops, npu_ops or npu_device.distribute by hand, or le
 def find(context: Context) -> Iterator[Proposal]:
     """Write the adapter's functions; report what has none; remove the import that is not needed any more."""
     source = context.source
-    change = _v1 if style_of(source) == "v1" else _v2
+    change = _v1 if style_of(context) == "v1" else _v2
     left = 0
     for started in source.references:
         if started.name in _LAUNCHERS and started.call is not None:

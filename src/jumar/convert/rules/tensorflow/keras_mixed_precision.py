@@ -58,7 +58,7 @@ def find(context: Context) -> Iterator[Proposal]:
         last = name.rpartition(".")[2]
         if last == "LossScaleOptimizer":
             edits: tuple[Replacement, ...] = ()
-            if style_of(source) == "v2" and found.certain and name == "keras.mixed_precision.LossScaleOptimizer":
+            if style_of(context) == "v2" and found.certain and name == "keras.mixed_precision.LossScaleOptimizer":
                 edits = (replaced(source, found.node, _NEW),)
             yield Proposal(
                 rule=RULE, span=source.span(found.node), replacements=edits, requires=(DEVICE_IMPORT,) if edits else (),

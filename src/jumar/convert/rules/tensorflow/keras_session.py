@@ -70,7 +70,7 @@ _ACTION = "Call tf.keras.backend.set_session(tf.Session(config=...)) with a conf
 def find(context: Context) -> Iterator[Proposal]:
     """Give Keras a session, and report what takes it away."""
     source = context.source
-    if style_of(source) != "v1" or not _uses_keras(source):
+    if style_of(context) != "v1" or not _uses_keras(source):
         return
     for found in uses(source, "keras.backend.clear_session"):
         yield Proposal(

@@ -53,7 +53,7 @@ RULE = Rule(
 def find(context: Context) -> Iterator[Proposal]:
     """Name the first loop of sessions, and each RunConfig."""
     source = context.source
-    if style_of(source) != "v1":
+    if style_of(context) != "v1":
         return
     for found in references(source):
         if api(found.name) == "estimator.RunConfig" and found.call and not keyword(found.call, "iterations_per_loop"):

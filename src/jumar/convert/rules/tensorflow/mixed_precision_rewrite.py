@@ -66,7 +66,7 @@ _BEGIN = "init_loss_scale=2**15, incr_every_n_steps=2000, decr_every_n_nan_or_in
 
 def find(context: Context) -> Iterator[Proposal]:
     """Write the adapter's loss scaling."""
-    if style_of(context.source) != "v1":
+    if style_of(context) != "v1":
         return
     mixed = False
     for found in references(context.source):

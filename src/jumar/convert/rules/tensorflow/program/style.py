@@ -13,14 +13,19 @@ from jumar.convert.syntax.source import Source, imported_name
 from jumar.convert.syntax.tree import descendants
 
 Style = Literal["v1", "v2"]
+_V2_ONLY = frozenset({"random.set_seed", "keras.utils.set_random_seed", "function", "GradientTape", "Module"})
 
 
-def style_of(source: Source) -> Style:
-    """Return `v1` for a file that uses what TensorFlow 2 has only in `tf.compat.v1`, `v2` for any other."""
-    return source.derived(_style)
+def style_of(context: Context) -> Style:
+    """Return `v1` for a file that uses what TensorFlow 2 has only in `tf.compat.v1`, else `v2`.
+
+    A file that uses nothing of only one of them goes by the other files of its project.
+    """
+    own = context.source.derived(_style)
+    return own or ("v1" if context.project.tensorflow_1 else "v2")
 
 
-def _style(source: Source) -> Style:
+def _style(source: Source) -> Style | None:
     names = [found.name for found in references(source)]
     if any(is_v1(name) for name in names if (api(name) or "").split(".")[0] != "logging"):
         return "v1"
@@ -29,7 +34,7 @@ def _style(source: Source) -> Style:
     public = [api(name) or "" for name in names]
     if any(name in V1_ONLY or name.startswith(("contrib.", "estimator.")) for name in public):
         return "v1"
-    return "v2"
+    return "v2" if any(name in _V2_ONLY for name in public) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +88,7 @@ _IDLE = frozenset(
 def wants_device(context: Context) -> bool:
     """Tell whether a script of TensorFlow 2 begins here and does not open the NPU yet."""
     source = context.source
-    if style_of(source) != "v2" or not is_entry(context):
+    if style_of(context) != "v2" or not is_entry(context):
         return False
     if not any((api(found.name) or "").partition(".")[0] not in _IDLE for found in references(source)):
         return False
