@@ -16,6 +16,7 @@ from jumar.convert.files.notebook.cells import JoinedCells, read_cell
 from jumar.convert.files.notebook.document import NotebookError, read_notebook
 from jumar.convert.model.edits import Replacement, apply
 from jumar.convert.model.outcome import Failure, Skip
+from jumar.convert.verify.rules.changes_outside_edits import difference
 
 
 def notebook(*cells: str | list[str], indent: int | None = 1, kind: str = "code", **more: object) -> str:
@@ -212,3 +213,10 @@ def test_replacements_at_the_seams_of_a_list() -> None:
         (Replacement(2, 4, "x\ny\n"), ["a\n", "x\n", "y\n", "c"]),
     ]:
         assert json.loads(apply(text, [cell.replacement(edit)]))["cells"][0]["source"] == result
+
+
+def test_the_recorded_edit_of_an_import_behind_a_cells_last_line_is_what_was_made() -> None:
+    text = notebook("import torch", "torch.cuda.synchronize()")
+    outcome = outcome_of_file(text, "a.ipynb")
+    edits = [each.edit for each in outcome.findings if each.edit is not None]
+    assert difference(text, outcome.after.decode(), edits) is None

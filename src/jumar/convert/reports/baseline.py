@@ -23,6 +23,7 @@ from jumar.convert.model.text import SourceError, SourceText
 _HEAD = "# jumar convert --check: known uses of CUDA (rule, file, count, line). Renew with --write-baseline.\n"
 _OTHER_MATTERS = frozenset(
     {"JM107", "JM115", "JM128", "JM136", "JM137", "JM138", "JM140", "JM141", "JM143", "JM196"}
+    | {"JM640", "JM659", "JM660", "JM661", "JM662", "JM663", "JM665", "JM666", "JM668"}
     | {f"JM{number}" for number in range(150, 190)}
 )
 """Rules whose findings are no use of CUDA: imports that edits need, unreadable files, compilers, formats and dtypes,

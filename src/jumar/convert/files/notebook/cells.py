@@ -69,11 +69,13 @@ class JoinedCells:
         at = offset_of_line(self.text, start_line)
         index, _ = self.place(at)
         found = []
+        size = len(self.codes[index])
         for edit in differences(before, after):
-            start, end = (
-                min(max(0, at + each - self.starts[index]), len(self.codes[index])) for each in (edit.start, edit.end)
-            )
-            found.append(Replacement(start, end, edit.text))
+            start, end = (min(max(0, at + each - self.starts[index]), size) for each in (edit.start, edit.end))
+            text = edit.text
+            if at + edit.start - self.starts[index] > size and text.endswith("\n"):  # behind the cell's last line
+                text = "\n" + text[:-1]
+            found.append(Replacement(start, end, text))
         return index, tuple(found)
 
 

@@ -43,8 +43,7 @@ from jumar.convert.rules.tensorflow.program.change import around, removed, remov
 from jumar.convert.rules.tensorflow.program.names import horovod, name_of, references
 from jumar.convert.rules.tensorflow.program.style import DEVICE_IMPORT, adapter, style_of
 from jumar.convert.rules.tensorflow.program.tape import gradients_of
-from jumar.convert.syntax.scopes import last_name
-from jumar.convert.syntax.source import Reference, Source
+from jumar.convert.syntax.source import Reference, Source, imported_name
 
 RULE = Rule(
     code="JM649",
@@ -207,28 +206,20 @@ def _collective_v2(context: Context, name: str, found: Reference) -> Change | No
 
 def _without_import(context: Context) -> Iterator[Proposal]:
     source = context.source
-    statements: list[cst.CSTNode] = [
-        node
-        for node in source.nodes(cst.Import)
-        if len(node.names) == 1 and source.code(node.names[0].name).startswith("horovod")
-        if source.code(node.names[0].name) != "horovod" or not _is_read(source, "horovod")
-    ]
-    statements += [node for node in source.nodes(cst.ImportFrom) if node.module is not None and _is_horovod(node)]
-    for node, edit in removed_all(source, statements).items():
+    statements = [node for node in source.nodes(cst.Import) if len(node.names) == 1 and _brings_functions(source, node)]
+    taken = [node for node in source.nodes(cst.ImportFrom) if _brings_functions(source, node)]
+    for node, edit in removed_all(source, [*statements, *taken]).items():
         if edit is not None:
             yield Proposal(
                 rule=RULE, span=source.span(node), replacements=(edit,), message="Nothing uses Horovod any more."
             )
 
 
-def _is_read(source: Source, name: str) -> bool:
-    return any(node.value == name and node in source.tree.scopes for node in source.nodes(cst.Name)) and any(
-        found.name.startswith(f"{name}.") and horovod(found.name) is None for found in source.references
-    )
-
-
-def _is_horovod(node: cst.ImportFrom) -> bool:
-    module = node.module
-    while isinstance(module, cst.Attribute):
-        module = module.value  # type: ignore[assignment]  # the root of a dotted module name is a Name
-    return module is not None and last_name(module) == "horovod" and not node.relative
+def _brings_functions(source: Source, node: cst.Import | cst.ImportFrom) -> bool:
+    """Tell whether an import brings Horovod's functions for TensorFlow, or `horovod` itself that nothing reads."""
+    if isinstance(node.names, cst.ImportStar):
+        return False
+    names = [imported_name(alias, node) or "" for alias in node.names]
+    if names == ["horovod"]:
+        return not any(found.name.startswith("horovod.") and horovod(found.name) is None for found in source.references)
+    return all(horovod(name) is not None for name in names)
