@@ -2,7 +2,7 @@
 
 Of each script: its losses, what went wrong, and of each session that it made whether its configuration names the NPU.
 
-`python run_programs.py FOLDER_OF_MODULES... -- SCRIPT...`
+`python run_programs.py FOLDER_OF_MODULES... -- SCRIPT...`; with `jumar` as the folder they run as under `jumar run`.
 """
 
 import io
@@ -11,7 +11,8 @@ import os
 import runpy
 import sys
 import traceback
-from contextlib import redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 
 
 def watch_sessions():
@@ -29,17 +30,20 @@ def watch_sessions():
     return made
 
 
-def run(script):
+def run(script, *, by_jumar):
     """Run a script in a fork; return what it did."""
     reading, writing = os.pipe()
     if os.fork() == 0:
         os.close(reading)
-        out = io.StringIO()
-        error, sessions = "", watch_sessions()
+        out, errors, sessions = io.StringIO(), io.StringIO(), watch_sessions()
+        error = ""
         try:
             sys.argv = [script]
-            with redirect_stdout(out):
-                runpy.run_path(script, run_name="__main__")
+            with redirect_stdout(out), redirect_stderr(errors):
+                if by_jumar:
+                    error = run_by_jumar(script, errors)
+                else:
+                    runpy.run_path(script, run_name="__main__")
         except SystemExit:
             pass
         except BaseException:  # noqa: BLE001  # what a program raises is its result
@@ -55,13 +59,25 @@ def run(script):
     return json.loads(found or '{"losses": [], "error": "it died", "sessions": []}')
 
 
+def run_by_jumar(script, errors):
+    """Run a script as `jumar run` does, with its stand-in for the adapter; return what went wrong."""
+    from jumar.capture.frameworks.tensorflow.run import run_tensorflow
+    from jumar.capture.process.program import of_script
+
+    end = run_tensorflow(of_script(Path(script)), stop_after=None, soc=None)
+    return errors.getvalue() if end.exit_code else ""
+
+
 def main():
     """Run them all."""
     at = sys.argv.index("--")
-    sys.path[:0] = sys.argv[1:at]
+    folders = sys.argv[1:at]
+    by_jumar = folders == ["jumar"]
+    if not by_jumar:
+        sys.path[:0] = folders
     import tensorflow  # noqa: F401
 
-    print(json.dumps({script: run(script) for script in sys.argv[at + 1 :]}))
+    print(json.dumps({script: run(script, by_jumar=by_jumar) for script in sys.argv[at + 1 :]}))
 
 
 if __name__ == "__main__":

@@ -26,34 +26,56 @@ pytestmark = pytest.mark.slow
 
 def ran(python: Path, folder: Path, modules: Sequence[str]) -> dict[str, Any]:
     scripts = [str(folder / name) for name in NAMES]
-    command = [str(python), str(HERE / "run_programs.py"), *(str(HERE / name) for name in modules), "--", *scripts]
+    folders = [name if name == "jumar" else str(HERE / name) for name in modules]
+    command = [str(python), str(HERE / "run_programs.py"), *folders, "--", *scripts]
     environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", "TF_ENABLE_ONEDNN_OPTS": "0"}
     done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment, timeout=300)
     return {Path(name).name: result for name, result in json.loads(done.stdout.splitlines()[-1]).items()}
 
 
 @pytest.fixture(scope="module")
-def before_and_after(
-    tensorflow: Path, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What each program did before the conversion (with Horovod for one process), and after it (without)."""
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The converted programs."""
     out = tmp_path_factory.mktemp("converted") / "programs"
     convert_tree(HERE / "programs", cache=False).write(out)
-    return ran(tensorflow, HERE / "programs", ["horovod_of_one"]), ran(tensorflow, out, ["stand_in"])
+    return out
+
+
+@pytest.fixture(scope="module")
+def before(tensorflow: Path) -> dict[str, Any]:
+    """What each program did before the conversion, with Horovod for one process."""
+    return ran(tensorflow, HERE / "programs", ["horovod_of_one"])
+
+
+@pytest.fixture(scope="module")
+def after(tensorflow: Path, converted: Path) -> dict[str, Any]:
+    """What each converted program did with the names that it takes from the adapter, and no others."""
+    return ran(tensorflow, converted, ["stand_in"])
+
+
+@pytest.fixture(scope="module")
+def by_jumar(tensorflow: Path, converted: Path) -> dict[str, Any]:
+    """What each converted program did under `jumar run`."""
+    return ran(tensorflow, converted, ["jumar"])
+
+
+def numbers(result: dict[str, Any]) -> list[float]:
+    assert result["error"] == ""
+    return [float(loss) for loss in result["losses"]]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_the_losses_stay(before_and_after: tuple[dict[str, Any], dict[str, Any]], name: str) -> None:
-    before, after = (results[name] for results in before_and_after)
-    assert (before["error"], after["error"]) == ("", "")
-    assert len(before["losses"]) >= 4
-    assert [float(loss) for loss in after["losses"]] == pytest.approx(
-        [float(loss) for loss in before["losses"]], rel=1e-6
-    )
+def test_the_losses_stay(before: dict[str, Any], after: dict[str, Any], name: str) -> None:
+    assert len(numbers(before[name])) >= 4
+    assert numbers(after[name]) == pytest.approx(numbers(before[name]), rel=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_losses_stay_under_jumar_run(before: dict[str, Any], by_jumar: dict[str, Any], name: str) -> None:
+    assert numbers(by_jumar[name]) == pytest.approx(numbers(before[name]), rel=1e-6)
 
 
 @pytest.mark.parametrize("name", OF_GRAPHS)
-def test_every_session_names_the_npu(before_and_after: tuple[dict[str, Any], dict[str, Any]], name: str) -> None:
-    before, after = (results[name]["sessions"] for results in before_and_after)
-    assert set(before) == {False}
-    assert set(after) == {True}
+def test_every_session_names_the_npu(before: dict[str, Any], after: dict[str, Any], name: str) -> None:
+    assert set(before[name]["sessions"]) == {False}
+    assert set(after[name]["sessions"]) == {True}
