@@ -279,3 +279,8 @@ def test_an_entry_for_the_npu_keeps_cudas_in_a_configuration() -> None:
         "device: cuda\nbackends: {cuda: nccl, npu: hccl}\ntable:\n  cuda:\n    device: cuda\n  npu:\n    device: npu\n"
     )
     assert converted_file(text, "c.yaml") == text.replace("device: cuda\nb", "device: npu\nb")
+
+
+def test_what_starts_horovods_processes_is_named() -> None:
+    (finding,) = left_in_file("horovodrun -np 8 python train.py\n", "run.sh", "JM122")
+    assert "RANK_ID" in finding.action

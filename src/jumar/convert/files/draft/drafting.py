@@ -33,7 +33,7 @@ Propose = Callable[[str, ConvertOptions, ProjectFacts], Iterable[Proposal | Conv
 """Proposals about a text, with spans and replacements that count its characters."""
 
 TRIGGER = re.compile(
-    r"cuda|nccl|nvidia|gpu|nvcc|nsys|\bncu\b|cudnn|cublas|apex|flash.?att|bitsandbytes|xformers|triton|cupy|tensorrt"
+    r"cuda|nccl|horovodrun|nvidia|gpu|nvcc|nsys|\bncu\b|cudnn|cublas|apex|flash.?att|bitsandbytes|xformers|triton|cupy|tensorrt"
     r"|\bdali|transformer.engine|8bit|4bit|32bit|onebit|paged_|tf32|deepspeed|torch|faiss"
     r"|DS_ACCELERATOR|fused|fp8|\bampere\b|onnxruntime",
     re.IGNORECASE,

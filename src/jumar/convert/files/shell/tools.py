@@ -47,6 +47,7 @@ _TOOLS = {
     "dcgmi": "npu-smi info, or the NPU exporter, shows the NPUs' state.",
     "nvidia-docker": "docker with the Ascend Docker Runtime: -e ASCEND_VISIBLE_DEVICES=0-7.",
     "nvidia-cuda-mps-control": "NPUs have no MPS.",
+    "horovodrun": "Start one process a device; RANK_ID, RANK_SIZE and ASCEND_DEVICE_ID tell each its place.",
 }
 _CONTAINER_RUNNERS = frozenset({"docker", "podman", "nvidia-docker"})
 _SCHEDULERS = frozenset({"srun", "sbatch", "salloc"})
@@ -107,7 +108,7 @@ def _tool(_: Scope, command: Command) -> Iterator[Proposal]:
     for index, word in enumerate(command.arguments):
         name = word.text.rpartition("/")[2]
         if name in _TOOLS and (index == 0 or command.name not in NO_PROGRAMS) and word.text != "--nvcc":
-            message = f"{name} is a tool for CUDA."
+            message = f"{name} is a tool for {'Horovod, which has no NPU' if name == 'horovodrun' else 'CUDA'}."
             yield Proposal(rule=RULE, span=(word.start, word.end), message=message, action=_TOOLS[name])
 
 
