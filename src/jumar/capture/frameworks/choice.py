@@ -40,19 +40,27 @@ def must_be_torch(program: Program, command: str) -> None:
         )
 
 
+def imports_of(program: Program) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the files of a program, each with the names that it imports: the entry, and what it imports beside it."""
+    for entry in program.entries:
+        yield from _met(entry, Path.cwd() if program.kind == "module" else entry.absolute().parent)
+
+
 def _first_met(entry: Path, folder: Path) -> Framework | None:
+    return next((found for _, names in _met(entry, folder) if (found := framework_of_imports(names)) is not None), None)
+
+
+def _met(entry: Path, folder: Path) -> Iterator[tuple[Path, list[str]]]:
     waiting, done = deque([entry]), {entry.absolute()}
     while waiting and len(done) < _MOST_FILES:
-        names = list(_imported(waiting.popleft()))
-        found = framework_of_imports(names)
-        if found is not None:
-            return found
+        file = waiting.popleft()
+        names = list(_imported(file))
+        yield file, names
         for name in names:
-            for file in _files_of(name, folder):
-                if file.absolute() not in done:
-                    done.add(file.absolute())
-                    waiting.append(file)
-    return None
+            for other in _files_of(name, folder):
+                if other.absolute() not in done:
+                    done.add(other.absolute())
+                    waiting.append(other)
 
 
 def _imported(file: Path) -> Iterator[str]:

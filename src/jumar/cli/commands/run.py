@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from jumar.base.errors import UsageError
 from jumar.cli.main import Command
@@ -67,7 +68,7 @@ def command(
 
     Example: jumar run --steps 3 train.py --epochs 1
     """
-    if os.environ.get("AOE_MODE", "").strip():
+    if os.environ.get("AOE_MODE", "").strip() and not _is_tensorflow(script, arguments):
         _refuse_beside_tuning({"--steps": steps, "--summary": wants_summary, "--tuned": tuned, "--budget": budget})
         return _tune(npu, script, arguments)
     from jumar.capture.plans.claims import claim
@@ -78,7 +79,14 @@ def command(
     check_entries(program)
     from jumar.capture.frameworks.choice import framework_of
 
-    if framework_of(program) == "mindspore":
+    framework = framework_of(program)
+    if framework == "tensorflow":
+        refused = {"--summary": wants_summary, "--tuned": tuned, "--budget": budget}
+        if given := [name for name, value in refused.items() if value]:
+            raise UsageError(f"{' and '.join(given)}: only for PyTorch scripts. Leave it out for TensorFlow.")
+        is_named = click.get_current_context().get_parameter_source("soc") is not ParameterSource.DEFAULT
+        return _run_tensorflow(program, steps, npu.plan().soc if is_named else None)
+    if framework == "mindspore":
         refused = {"--summary": wants_summary, "--tuned": tuned, "--budget": budget}
         if given := [name for name, value in refused.items() if value]:
             raise UsageError(f"{' and '.join(given)}: only for PyTorch scripts. Leave it out for MindSpore.")
@@ -114,6 +122,27 @@ def command(
     tell_launcher(program, ["jumar", "run"], end)
     if end.status == "stopped":
         click.echo(f"jumar: stopped after {end.num_steps} steps on {active.description}.", err=True)
+    return end.exit_code
+
+
+def _is_tensorflow(script: Path, arguments: tuple[str, ...]) -> bool:
+    from jumar.capture.frameworks.choice import framework_of
+    from jumar.capture.process.program import parse_program
+
+    return script.is_file() and framework_of(parse_program([str(script), *arguments])) == "tensorflow"
+
+
+def _run_tensorflow(program: Program, steps: int | None, soc: str | None) -> int:
+    """Run a TensorFlow script with the adapter's names, print what was asked in vain, and return the exit code."""
+    from jumar.capture.frameworks.tensorflow.run import run_tensorflow
+
+    end = run_tensorflow(program, stop_after=steps, soc=soc)
+    if end.no_effect:
+        click.echo(f"jumar: without effect here: {', '.join(end.no_effect)}", err=True)
+    for sentence in end.not_shown:
+        click.echo(f"jumar: not shown: {sentence}", err=True)
+    if end.status == "stopped":
+        click.echo(f"jumar: stopped after {end.num_steps} steps under TensorFlow.", err=True)
     return end.exit_code
 
 

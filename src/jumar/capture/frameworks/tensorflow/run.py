@@ -1,0 +1,95 @@
+"""Runs a TensorFlow program in this process as `python` would, with `npu_bridge` and `npu_device` on the CPU."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+
+from jumar.base.errors import ScriptError
+from jumar.capture.frameworks.choice import imports_of
+from jumar.capture.process.program import Program
+from jumar.capture.process.script import EXIT_INTERRUPTED, EXIT_RAISED, as_python_would, entry_of, exit_code_of
+from jumar.capture.session.tracebacks import user_traceback
+
+NOT_SHOWN = (
+    "a chip's own numerics, fusion, private formats and memory: operators ran on the CPU in the dtypes of the program"
+)
+
+
+@dataclass
+class TensorFlowEnd:
+    """How a run ended."""
+
+    status: str
+    exit_code: int
+    num_steps: int
+    no_effect: list[str] = field(default_factory=list)
+    not_shown: list[str] = field(default_factory=list)
+    is_real: bool = False
+    """Whether the vendor's own adapter is installed here, and was used."""
+    ended_at: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat())
+
+
+def run_tensorflow(
+    program: Program, *, stop_after: int | None, soc: str | None, on_step: Callable[[int], None] | None = None
+) -> TensorFlowEnd:
+    """Run a script or module, and return how it ended and what of the NPU it asked in vain.
+
+    A step is a run of a session that applies gradients, or a batch of Keras' `fit`. Raises ScriptError when the script
+    is not there or does not parse, when a launcher is to start it, or where TensorFlow is not installed.
+    """
+    if program.launcher or program.kind == "shell":
+        raise ScriptError(f"{program.title}: TensorFlow scripts are run as one process. Name the Python script itself.")
+    entry = entry_of(program)
+    try:
+        import tensorflow  # noqa: F401 - before anything is wrapped, and to say where it is missing
+    except ImportError as error:
+        raise ScriptError(
+            f"{program.name} needs TensorFlow, which cannot be imported here ({error}). "
+            "Try scripts/framework_environment.py tensorflow, or run it where TensorFlow is installed."
+        ) from error
+    from jumar.tfadapter.bridge.install import installed
+    from jumar.tfadapter.bridge.state import STATE
+    from jumar.tfadapter.bridge.watch import StopRun, Watch, say_overflow
+
+    watch = Watch(stop_after, on_step)
+    status, code = "finished", 0
+    with (
+        installed(as_v1=_takes_v1(program), soc=soc) as is_real,
+        as_python_would(entry, program.arguments, None, stop_after) as module,
+    ):
+        if not is_real:
+            watch.start()
+        try:
+            exec(entry.code, module.__dict__)
+        except StopRun:
+            status = "stopped"
+        except SystemExit as stop:
+            status, code = ("stopped", 0) if watch.was_stopped else ("exited", exit_code_of(stop))
+        except KeyboardInterrupt:
+            status, code = "interrupted", EXIT_INTERRUPTED
+        except BaseException as error:  # noqa: BLE001 - whatever the script raises is reported as its own
+            sys.stderr.write(user_traceback(error))
+            status, code = "raised", EXIT_RAISED
+        finally:
+            watch.stop()
+    device = sys.modules.get("jumar.tfadapter.bridge.device")
+    say_overflow([*watch.dumpers, *getattr(device, "DUMPERS", ())])
+    uses_npu = bool(is_real or watch.used_npu or {"npu_bridge", "npu_device"} & set(sys.modules))
+    shown = [NOT_SHOWN, *STATE.not_shown] if uses_npu and not is_real else []
+    mode = os.environ.get("AOE_MODE", "").strip()
+    if not is_real and (mode or STATE.tunes):
+        shown.append(
+            f"tuning (AOE mode {mode or STATE.tunes}): nothing was tuned and no result file written; `jumar tune` "
+            "takes PyTorch scripts and ONNX models"
+        )
+    return TensorFlowEnd(status, code, watch.num_steps, list(STATE.no_effect), shown, is_real)
+
+
+def _takes_v1(program: Program) -> bool:
+    """Tell whether `import tensorflow` is to mean TensorFlow 1: a file of the program imports npu_bridge."""
+    tops = (name.partition(".")[0] for _, names in imports_of(program) for name in names)
+    return "npu_bridge" in tops

@@ -1,0 +1,1 @@
+"""Stands for the adapter of TensorFlow 1.15 on the CPU."""

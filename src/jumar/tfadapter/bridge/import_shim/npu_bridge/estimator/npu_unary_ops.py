@@ -1,0 +1,7 @@
+"""Operators of the adapter."""
+
+from jumar.tfadapter.bridge.operators import npu_unary_ops
+
+
+def __getattr__(name):
+    return getattr(npu_unary_ops, name)

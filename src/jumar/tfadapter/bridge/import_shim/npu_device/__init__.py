@@ -1,0 +1,4 @@
+"""Stands for the adapter of TensorFlow 2 on the CPU."""
+
+from jumar.tfadapter.bridge.device import NpuDevice, global_options, npu_run_context, open, set_npu_loop_size
+from npu_device import compat, distribute, ops, train

@@ -1,0 +1,3 @@
+"""Operators."""
+
+from jumar.tfadapter.bridge.device import gelu

@@ -1,0 +1,3 @@
+"""Training."""
+
+from npu_device.train import optimizer

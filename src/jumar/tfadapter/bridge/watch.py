@@ -1,0 +1,234 @@
+"""`Watch`: sessions of a program are watched: their options are checked, steps counted, dumps written."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jumar.tfadapter.bridge.dump import Call, Dumper
+from jumar.tfadapter.bridge.state import STATE
+from jumar.tfadapter.options import Setting
+
+NAME = "NpuOptimizer"
+_TRAINING = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
+"""How the names of operators begin that change a parameter by its gradient."""
+_DUMPS = ("enable_dump", "enable_dump_debug", "dump_path", "dump_step", "dump_mode", "dump_debug_mode", "dump_layer")
+
+
+class StopRun(BaseException):
+    """Ends a program after its last wanted step."""
+
+
+class Watch:
+    """Wraps TensorFlow's sessions and Keras' training functions, and puts them back."""
+
+    def __init__(self, stop_after: int | None = None, on_step: Callable[[int], None] | None = None) -> None:
+        self.num_steps = 0
+        self.was_stopped = False
+        self.used_npu = False
+        self.dumpers: list[Dumper] = []
+        self._stop_after, self._on_step = stop_after, on_step
+        self._kept: list[tuple[Any, str, Any]] = []
+        self._of_session: dict[int, Dumper] = {}
+        self._graphs: dict[tuple[str, ...], str] = {}
+        """What runs fetch -> the name of that graph in dumps: the adapter compiles each apart."""
+        self._trains: dict[tuple[int, int, tuple[str, ...]], bool] = {}
+
+    def start(self) -> None:
+        """Wrap."""
+        from tensorflow.python.client import session
+
+        self._wrap(session.BaseSession, "__init__", self._made)
+        self._wrap(session.BaseSession, "run", self._run)
+        import tensorflow as tf
+
+        self._wrap(tf.keras.Model, "make_train_function", self._make_train_function)
+
+    def stop(self) -> None:
+        """Put back what was wrapped."""
+        for owner, name, original in reversed(self._kept):
+            setattr(owner, name, original)
+        self._kept.clear()
+
+    def _wrap(self, owner: Any, name: str, around: Callable[..., Any]) -> None:
+        original = getattr(owner, name)
+
+        def wrapped(*arguments: Any, **named: Any) -> Any:
+            return around(original, *arguments, **named)
+
+        self._kept.append((owner, name, original))
+        setattr(owner, name, wrapped)
+
+    # --- sessions
+
+    def _made(self, original: Any, session: Any, target: str = "", graph: Any = None, config: Any = None) -> None:
+        options = settings_of(config) if config is not None else []
+        session._session = None  # what TensorFlow's own __init__ begins with: a refused session is let go of
+        STATE.take(options)
+        self.used_npu = self.used_npu or bool(options)
+        original(session, target=target, graph=graph, config=config)
+        dumper = dumper_of({one.name: one.value for one in options})
+        if dumper is not None:
+            self._of_session[id(session)] = dumper
+            self.dumpers.append(dumper)
+
+    def _run(self, original: Any, session: Any, fetches: Any, *arguments: Any, **named: Any) -> Any:
+        targets = list(_operations(session.graph, fetches))
+        for operation in targets:
+            for _ in range(STATE.loops.get(operation.name, 1) - 1):
+                original(session, operation, *arguments, **named)
+                self._stepped()
+        dumper = self._of_session.get(id(session))
+        if dumper is None or not targets:
+            answer = original(session, fetches, *arguments, **named)
+        else:
+            answer = self._dumped(original, session, fetches, targets, dumper, *arguments, **named)
+        if self._is_training(session.graph, targets):
+            self._stepped()
+        return answer
+
+    def _dumped(
+        self,
+        original: Any,
+        session: Any,
+        fetches: Any,
+        targets: list[Any],
+        dumper: Dumper,
+        *arguments: Any,
+        **named: Any,
+    ) -> Any:
+        """Run with every number of the operators behind the fetches fetched, too."""
+        operations = _behind(targets)
+        tensors = {
+            tensor.name: tensor for one in operations for tensor in one.outputs if _can_be_fetched(session, tensor)
+        }
+        found = original(session, {"fetched": fetches, "seen": tensors}, *arguments, **named)
+        values: dict[str, np.ndarray] = found["seen"]
+        calls = (
+            Call(one.type, one.name, [values.get(tensor.name) for tensor in one.inputs],
+                 [values.get(tensor.name) for tensor in one.outputs])
+            for one in operations if one.outputs and one.type not in ("Const", "Placeholder", "NoOp", "VarHandleOp")
+        )  # fmt: skip
+        graph = self._graphs.setdefault(tuple(one.name for one in targets), f"graph_{len(self._graphs) + 1}")
+        dumper.step(calls, graph)
+        return found["fetched"]
+
+    def _is_training(self, graph: Any, targets: list[Any]) -> bool:
+        key = (id(graph), graph.version, tuple(one.name for one in targets))
+        if key not in self._trains:
+            self._trains[key] = any(one.type.startswith(_TRAINING) for one in _behind(targets))
+        return self._trains[key]
+
+    # --- Keras
+
+    def _make_train_function(self, original: Any, model: Any, *arguments: Any, **named: Any) -> Any:
+        answer = original(model, *arguments, **named)
+        inner = model.train_function
+        if inner is not None and not getattr(inner, "counts_steps", False):
+
+            def counted(*given: Any) -> Any:
+                result = inner(*given)
+                self._stepped()
+                return result
+
+            counted.counts_steps = True  # type: ignore[attr-defined]
+            model.train_function = counted
+            answer = counted
+        return answer
+
+    def _stepped(self) -> None:
+        self.num_steps += 1
+        if self._on_step is not None:
+            self._on_step(self.num_steps - 1)
+        if self._stop_after is not None and self.num_steps >= self._stop_after:
+            self.was_stopped = True
+            raise StopRun
+
+
+def settings_of(config: Any) -> list[Setting]:
+    """Return the options of the NpuOptimizer in a ConfigProto; none where it has no such optimizer."""
+    found = []
+    for optimizer in config.graph_options.rewrite_options.custom_optimizers:
+        if optimizer.name != NAME:
+            STATE.tell(
+                f"the custom optimizer {optimizer.name!r} is not {NAME!r}: TensorFlow leaves all its options out"
+            )
+            continue
+        for name, value in optimizer.parameter_map.items():
+            kind = value.WhichOneof("value")
+            found.append(
+                Setting("session", name, getattr(value, kind) if kind else None, kind, group=f"session {id(config)}")
+            )
+    return found
+
+
+def dumper_of(options: dict[str, Any]) -> Dumper | None:
+    """Return the dumper that options ask for."""
+    last = {name.rpartition(".")[2]: _text(value) for name, value in options.items()}
+    if not (last.get("enable_dump") or last.get("enable_dump_debug")):
+        return None
+    return Dumper({name: last[name] for name in _DUMPS if last.get(name) is not None})
+
+
+def _text(value: Any) -> Any:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _operations(graph: Any, fetches: Any) -> Iterator[Any]:
+    """Yield the operators that fetches ask for, of any nesting."""
+    import tensorflow as tf
+
+    for one in _leaves(fetches):
+        try:
+            element = graph.as_graph_element(one, allow_tensor=True, allow_operation=True)
+        except (TypeError, ValueError, KeyError):
+            continue
+        yield element if isinstance(element, tf.Operation) else element.op
+
+
+def _leaves(fetches: Any) -> Iterator[Any]:
+    """Yield what is fetched. TensorFlow's own `nest` sorts the keys of a dict, which a session does not ask for."""
+    if isinstance(fetches, dict):
+        fetches = list(fetches.values())
+    if isinstance(fetches, (list, tuple)):
+        for one in fetches:
+            yield from _leaves(one)
+    elif fetches is not None:
+        yield fetches
+
+
+def _behind(targets: list[Any]) -> list[Any]:
+    """Return the operators that targets need, in the order in which the graph was made."""
+    found, waiting = {}, list(targets)
+    while waiting:
+        one = waiting.pop()
+        if one.name not in found:
+            found[one.name] = one
+            waiting += [tensor.op for tensor in one.inputs]
+            waiting += one.control_inputs
+    return sorted(found.values(), key=lambda one: one._id if hasattr(one, "_id") else 0)
+
+
+def _can_be_fetched(session: Any, tensor: Any) -> bool:
+    kind = tensor.dtype
+    return bool(kind.is_floating and not kind._is_ref_dtype and session.graph.is_fetchable(tensor))
+
+
+def say_overflow(dumpers: list[Dumper]) -> None:
+    """Print what overflowed first, or over how many steps nothing did."""
+    for dumper in dumpers:
+        if not dumper.is_overflow:
+            continue
+        where = dumper.options["dump_path"]
+        if dumper.found:
+            more = f", and {len(dumper.found) - 1} more" if len(dumper.found) > 1 else ""
+            sys.stderr.write(f"jumar: overflow in {dumper.found[0]}{more}: {where}\n")
+        else:
+            mode = dumper.options.get("dump_debug_mode", "all")
+            sys.stderr.write(
+                f"jumar: no overflow ({mode}) in {dumper.num_runs} runs, {dumper.num_seen:,} outputs, in the dtypes "
+                "that TensorFlow computes on the CPU\n"
+            )
