@@ -21,6 +21,7 @@ activate(DevicePlan(real="never", numerics="exact", unsupported="fallback"))
 from jumar.npu import profiler as torch_npu_profiler  # noqa: E402 - needs the device
 from jumar.npu.api.npu import mstx as marks  # noqa: E402 - needs the device
 from jumar.npu.core import events  # noqa: E402 - needs the device
+from jumar.npu.profiler.collect import collector  # noqa: E402 - needs the device
 from jumar.npu.profiler.profiler import analyse  # noqa: E402 - needs the device
 
 P = torch_npu_profiler
@@ -306,3 +307,32 @@ def test_a_first_generation_chip_shows_conversions_casts_and_its_own_counters(tm
     assert {row["OP State"] for row in rows} == {"static"}
     info = json.loads((found / "profiler_info.json").read_text("utf-8"))
     assert (info["jumar_estimate"]["soc"], info["jumar_estimate"]["assumed"]) == ("Ascend910A", [])
+
+
+class Interrupted:
+    """The module `time`, for a process that loses the processor before most readings of the wall clock."""
+
+    def __init__(self) -> None:
+        self._num_readings = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(time, name)
+
+    def time_ns(self) -> int:
+        self._num_readings += 1
+        if self._num_readings < collector.CLOCK_READINGS:
+            time.sleep(0.002)
+        return time.time_ns()
+
+
+def test_host_and_device_are_joined_however_busy_the_machine_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained = Trained()
+    monkeypatch.setattr(collector, "time", Interrupted())
+    with P.profile(on_trace_ready=P.tensorboard_trace_handler(str(tmp_path))):
+        trained.step()
+    (found,) = tmp_path.glob("*_ascend_pt")
+    events = json.loads((output(found) / "trace_view.json").read_text("utf-8"))
+    ends = [event for event in events if event.get("cat") == "async_npu" and event["ph"] == "f"]
+    assert len(ends) == len(list(spans(events, "Ascend Hardware"))) > 0
