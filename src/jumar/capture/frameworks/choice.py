@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jumar.base.errors import ScriptError
@@ -12,6 +12,11 @@ from jumar.base.outside.frameworks import TITLES, Framework, framework_of_import
 from jumar.capture.process.program import Program
 
 _MOST_FILES = 200
+TAKEN: Mapping[Framework, str] = {
+    "mindspore": "`jumar record`, `jumar run` and `jumar overflow`",
+    "tensorflow": "`jumar assess`, `jumar convert` and `jumar run`",
+}
+"""The commands that take programs of other frameworks."""
 
 
 def framework_of(program: Program) -> Framework:
@@ -35,8 +40,8 @@ def must_be_torch(program: Program, command: str) -> None:
     framework = framework_of(program)
     if framework != "torch":
         raise ScriptError(
-            f"{program.title} is a {TITLES[framework]} program, and `{command}` is for PyTorch. `jumar record`, "
-            f"`jumar run` and `jumar overflow` take it; see docs/guide-{framework}.md."
+            f"{program.title} is a {TITLES[framework]} program, and `{command}` is for PyTorch. {TAKEN[framework]} "
+            f"take it; see docs/guide-{framework}.md."
         )
 
 

@@ -178,8 +178,10 @@ def _record(
     check_entries(program)
     chosen = parse_steps(steps)
     recording = RecordPlan(out=str(out), values=values, steps=chosen, force=force, command=(str(script), *arguments))
-    from jumar.capture.frameworks.choice import framework_of
+    from jumar.capture.frameworks.choice import framework_of, must_be_torch
 
+    if framework_of(program) == "tensorflow":
+        must_be_torch(program, "jumar overflow")
     if framework_of(program) == "mindspore":
         from jumar.cli.commands.run import rounds, run_mindspore_script
 

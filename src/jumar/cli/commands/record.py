@@ -171,10 +171,12 @@ def command(
     )
     program = parse_program([str(script), *arguments])
     check_entries(program)
-    from jumar.capture.frameworks.choice import framework_of
+    from jumar.capture.frameworks.choice import framework_of, must_be_torch
     from jumar.show.pages.runs import StepProgress, tell_cuda, tell_launcher, tell_recorded
 
     stop_after = chosen[1] if chosen is not None and not go_on else None
+    if framework_of(program) == "tensorflow":
+        must_be_torch(program, "jumar record")
     if framework_of(program) == "mindspore":
         from jumar.cli.commands.run import rounds, run_mindspore_script
 

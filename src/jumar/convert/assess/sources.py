@@ -105,8 +105,8 @@ def _only_foreign(foreign: Mapping[Framework, Sequence[str]]) -> str:
     framework, files = max(foreign.items(), key=lambda pair: len(pair[1]))
     title, what = TITLES[framework], "is a program" if len(files) == 1 else "are programs"
     return (
-        f"{listing(files, 3)} {what} of {title}, and `jumar assess` is for PyTorch. `jumar record`, `jumar run` and "
-        f"`jumar overflow` take {'it' if len(files) == 1 else 'them'}; see docs/guide-{framework}.md."
+        f"{listing(files, 3)} {what} of {title}, and `jumar assess` is for PyTorch. `jumar run` takes "
+        f"{'it' if len(files) == 1 else 'them'}; see docs/guide-{framework}.md."
     )
 
 

@@ -11,12 +11,13 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from jumar.base.files import write_text
+from jumar.base.files import write_atomically, write_text
 
 ATOMIC = frozenset({
     "AddN", "AccumulateNV2", "BiasAddGrad", "Conv2DBackpropFilter", "Conv3DBackpropFilterV2",
@@ -109,10 +110,12 @@ class Dumper:
             for number, array in enumerate(call.inputs if kind == "input" else call.outputs):
                 if array is not None:
                     whole = folder / f"{call.type}.{name}.{place}.0.{stamp}.{kind}.{number}.npy"
-                    part = whole.with_suffix(".npy.part")
-                    with part.open("wb") as file:
-                        np.save(file, array)
-                    part.replace(whole)
+                    write_atomically(whole, partial(_save, array), durable=False)
+
+
+def _save(array: np.ndarray, path: Path) -> None:
+    with path.open("wb") as file:
+        np.save(file, array)
 
 
 def _is_finite(array: np.ndarray | None) -> bool:

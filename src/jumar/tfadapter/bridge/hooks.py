@@ -107,6 +107,9 @@ def keras_to_npu(model: Any, **_: Any) -> Any:
     return tf.keras.estimator.model_to_estimator(model)
 
 
+model_to_npu_estimator = keras_to_npu
+
+
 def __getattr__(name: str) -> Any:
     """Estimator's classes are looked up when they are asked for: TensorFlow 2.16 and later have none."""
     if name == "NPUEstimator":

@@ -39,7 +39,7 @@ class npu_unary_ops:
     @staticmethod
     def gelu(x: Any) -> Any:
         """Return GELU by the approximation with tanh."""
-        return tf.nn.gelu(x, approximate=True)
+        return tf.compat.v2.nn.gelu(x, approximate=True)
 
 
 class hccl_ops:

@@ -19,6 +19,7 @@ from jumar.tfadapter.bridge.hooks import (
     close_session,
     init_resource,
     keras_to_npu,
+    model_to_npu_estimator,
     npu_callbacks_append,
     npu_clear_session,
     npu_hooks_append,

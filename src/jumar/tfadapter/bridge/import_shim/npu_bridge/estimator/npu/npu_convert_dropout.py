@@ -1,0 +1,1 @@
+"""Dropout layers stay TensorFlow's own here."""

@@ -1,0 +1,1 @@
+"""TensorFlow 1 under TensorFlow 2."""

@@ -1,0 +1,3 @@
+"""All names of the adapter, as programs import them with *."""
+
+from npu_bridge.npu_init import *
