@@ -9,6 +9,7 @@ import tensorflow as tf
 from jumar.tfadapter.bridge.dump import Call, Dumper
 from jumar.tfadapter.bridge.operators import ONE_PROCESS
 from jumar.tfadapter.bridge.optimizers import ONE_RANK
+from jumar.tfadapter.bridge.rounding import MATRIX, EagerRounding, rounding_of
 from jumar.tfadapter.bridge.state import STATE
 from jumar.tfadapter.bridge.watch import dumper_of
 from jumar.tfadapter.options import Setting, options_of
@@ -88,12 +89,19 @@ class NpuDevice:
 
 DUMPERS: list[Dumper] = []
 """Those of this process; `jumar run` tells of them."""
+ROUNDINGS: list[EagerRounding] = []
+"""That of this process, where a precision mode asks for one."""
 
 
 def open(device_id: int | None = None) -> NpuDevice:
     """Check all options together, and return the device."""
     STATE.take(_GLOBAL.settings())
-    dumper = dumper_of({one.name: one.value for one in _GLOBAL.settings()})
+    given = {one.name: one.value for one in _GLOBAL.settings()}
+    rounding = rounding_of(given)
+    if rounding is not None and not ROUNDINGS:
+        ROUNDINGS.append(EagerRounding(rounding))
+        ROUNDINGS[0].start()
+    dumper = dumper_of(given)
     if dumper is not None and not DUMPERS:
         DUMPERS.append(dumper)
         _watch_operators(dumper)
@@ -110,16 +118,13 @@ def _watch_operators(dumper: Dumper) -> None:
 
     def note(op_type: Any, inputs: Any, attrs: Any, outputs: Any, op_name: Any = None, graph: Any = None) -> None:
         del attrs, graph
-        kind = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
-        call = Call(
-            kind,
-            str(op_name or f"{kind}_{len(calls)}"),
-            [_array(one) for one in inputs],
-            [_array(one) for one in outputs],
-        )
-        calls.append(call)
-        if kind.startswith("ResourceApply"):  # the end of a step: parameters change
+        if any(one.is_rounding for one in ROUNDINGS):
             return
+        kind = op_type.decode() if isinstance(op_type, bytes) else str(op_type)
+        numbers = [_array(one) for one in inputs], [_array(one) for one in outputs]
+        for one in ROUNDINGS if kind in MATRIX else ():
+            numbers = one.rounding.narrowed(*numbers)
+        calls.append(Call(kind, str(op_name or f"{kind}_{len(calls)}"), *numbers))
 
     op_callbacks.add_op_callback(note)
     _end_steps(dumper, calls)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from jumar.tfadapter.bridge.dump import Call, Dumper
+from jumar.tfadapter.bridge.rounding import MATRIX, PREFIX, RoundedGraph, Rounding, rounded_graph, rounding_of
 from jumar.tfadapter.bridge.state import STATE
 from jumar.tfadapter.options import Setting
 
@@ -33,6 +34,7 @@ class Watch:
         self._stop_after, self._on_step = stop_after, on_step
         self._kept: list[tuple[Any, str, Any]] = []
         self._of_session: dict[int, Dumper] = {}
+        self._roundings: dict[int, Rounding] = {}
         self._graphs: dict[tuple[str, ...], str] = {}
         """What runs fetch -> the name of that graph in dumps: the adapter compiles each apart."""
         self._trains: dict[tuple[int, int, tuple[str, ...]], bool] = {}
@@ -70,12 +72,20 @@ class Watch:
         STATE.take(options)
         self.used_npu = self.used_npu or bool(options)
         original(session, target=target, graph=graph, config=config)
-        dumper = dumper_of({one.name: one.value for one in options})
+        self._roundings.pop(id(session), None)  # of a session that is gone and had the same number
+        self._of_session.pop(id(session), None)
+        given = {one.name: one.value for one in options}
+        if (rounding := rounding_of(given)) is not None:
+            self._roundings[id(session)] = rounding
+        dumper = dumper_of(given)
         if dumper is not None:
             self._of_session[id(session)] = dumper
             self.dumpers.append(dumper)
 
     def _run(self, original: Any, session: Any, fetches: Any, *arguments: Any, **named: Any) -> Any:
+        rounded = rounded_graph(session.graph, self._roundings.get(id(session)))
+        if rounded is not None:
+            fetches = rounded.read(fetches)
         targets = list(_operations(session.graph, fetches))
         for operation in targets:
             for _ in range(STATE.loops.get(operation.name, 1) - 1):
@@ -85,7 +95,7 @@ class Watch:
         if dumper is None or not targets:
             answer = original(session, fetches, *arguments, **named)
         else:
-            answer = self._dumped(original, session, fetches, targets, dumper, *arguments, **named)
+            answer = self._dumped(original, session, fetches, targets, dumper, rounded, *arguments, **named)
         if self._is_training(session.graph, targets):
             self._stepped()
         return answer
@@ -97,6 +107,7 @@ class Watch:
         fetches: Any,
         targets: list[Any],
         dumper: Dumper,
+        rounded: RoundedGraph | None,
         *arguments: Any,
         **named: Any,
     ) -> Any:
@@ -107,10 +118,12 @@ class Watch:
         }
         found = original(session, {"fetched": fetches, "seen": tensors}, *arguments, **named)
         values: dict[str, np.ndarray] = found["seen"]
+        if rounded is not None:
+            values |= {name: values[new.name] for name, new in rounded.outputs.items() if new.name in values}
         calls = (
-            Call(one.type, one.name, [values.get(tensor.name) for tensor in one.inputs],
-                 [values.get(tensor.name) for tensor in one.outputs])
-            for one in operations if one.outputs and one.type not in ("Const", "Placeholder", "NoOp", "VarHandleOp")
+            _call(one, values, rounded) for one in operations
+            if one.outputs and one.type not in ("Const", "Placeholder", "NoOp", "VarHandleOp")
+            and not one.name.startswith(f"{PREFIX}/")
         )  # fmt: skip
         graph = self._graphs.setdefault(tuple(one.name for one in targets), f"graph_{len(self._graphs) + 1}")
         dumper.step(calls, graph)
@@ -146,6 +159,14 @@ class Watch:
         if self._stop_after is not None and self.num_steps >= self._stop_after:
             self.was_stopped = True
             raise StopRun
+
+
+def _call(operation: Any, values: dict[str, np.ndarray], rounded: RoundedGraph | None) -> Call:
+    """Return an operator with its numbers; those of one that is rounded in its smaller type."""
+    numbers = [values.get(one.name) for one in operation.inputs], [values.get(one.name) for one in operation.outputs]
+    if rounded is not None and operation.type in MATRIX:
+        numbers = rounded.rounding.narrowed(*numbers)
+    return Call(operation.type, operation.name, *numbers)
 
 
 def settings_of(config: Any) -> list[Setting]:
