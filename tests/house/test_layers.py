@@ -27,7 +27,7 @@ ALLOWED |= {
     "convert": MACHINES,
     "comparison": MACHINES | {"capture"},
     "advise": {"base", "operators", "recording", "soc", "timeline", "tfadapter"},
-    "tune": MACHINES | {"capture"},
+    "tune": MACHINES | {"capture", "timeline"},
     "export": {"base", "operators", "recording", "device"},
     "port": MACHINES | {"capture", "convert", "comparison", "advise"},
 }

@@ -17,11 +17,13 @@ from tune_builders import MACHINE
 from jumar.base.errors import InputError
 from jumar.cli.main import EXIT_USAGE, main
 from jumar.recording import Recording
-from jumar.show.tuning.gradients import gradients_page, to_paste
+from jumar.show.tuning.gradients import gradients_page
 from jumar.tune.bank.store import Bank
-from jumar.tune.job.gradients.job import GradientOptions, answered, tune_recording
+from jumar.tune.job.gradients.job import answered
+from jumar.tune.job.gradients.messages import GradientOptions
+from jumar.tune.job.gradients.offline.recorded import recorded_gradients
+from jumar.tune.job.gradients.offline.solved import tune_recording
 from jumar.tune.job.gradients.rank import Reducers, gradients_of, task_of
-from jumar.tune.job.gradients.recorded import recorded_gradients
 from jumar.tune.model.gate import gain_of
 from jumar.tune.search.gradients.forms import cap_list, read_gradient_fusion
 from jumar.tune.search.gradients.model import Gradient, Link
@@ -238,7 +240,7 @@ def test_a_recording_tells_sizes_and_ready_times(
     )
     folder = tmp_path / "recording"
     assert main(["record", "-o", str(folder), "--steps", "0:3", "--device", "cpu", str(script)]) == 0
-    gradients = recorded_gradients(Recording.open(folder))
+    gradients = recorded_gradients(Recording.open(folder)).gradients
     sizes = {one.name: one.size_bytes for one in gradients}
     assert sizes == {"0.weight": 64 * 128 * 4, "0.bias": 512, "2.weight": 128 * 4 * 4, "2.bias": 16}
     assert {one.name for one in gradients[:2]} == {"2.weight", "2.bias"}
@@ -252,49 +254,6 @@ def test_a_recording_tells_sizes_and_ready_times(
     document = document_of(capsys.readouterr().out)
     assert document["link_source"] == "measured between 2 processes of this machine, by gloo"
     assert len(document["link"]["samples"]) >= 3
-
-
-MINDSPORE = """
-import mindspore as ms, numpy as np
-from mindspore import Tensor, nn
-
-class Net(nn.Cell):
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.SequentialCell(*[nn.Dense(256, 256) for _ in range(6)])
-
-    def construct(self, x):
-        return self.layers(x)
-
-net = Net()
-step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.SGD(net.trainable_params(), 0.01)).set_train()
-for _ in range(3):
-    step(Tensor(np.ones((64, 256), np.float32)), Tensor(np.ones((64, 256), np.float32)))
-"""
-
-
-def test_a_mindspore_recording_gives_the_line_to_paste(tmp_path: Path, mindspore: Path) -> None:
-    (tmp_path / "net.py").write_text(MINDSPORE)
-    folder = tmp_path / "recording"
-    words = ["-m", "jumar", "record", "-o", str(folder), "--device", "cpu", "--values", "none", "net.py"]
-    subprocess.run([str(mindspore), *words], cwd=tmp_path, check=True, capture_output=True)
-    options = GradientOptions(link=Link(latency_s=1e-6, bandwidth=1e9))
-    found = tune_recording(folder, result_folder=tmp_path, options=options)
-    assert [one.place for one in found.gradients] == list(range(11, -1, -1)), "the last parameter first"
-    ready = [one.ready_ns for one in found.gradients]
-    assert ready == sorted(ready)
-    assert ready[0] < ready[-1], "the backward pass is not over at once"
-    assert {one.size_bytes for one in found.gradients} == {256 * 256 * 4, 256 * 4}
-    assert found.own.num_buckets == 1, "MindSpore fuses all gradients into one AllReduce"
-    config = found.forms.all_reduce_fusion_config
-    assert config[-1] == 11, "the last bucket ends with the last parameter"
-    assert list(config) == sorted(set(config))
-    ((name, line),) = to_paste(found)
-    assert name == "MindSpore"
-    assert str(line).startswith(
-        f"mindspore.set_auto_parallel_context(all_reduce_fusion_config=[{', '.join(map(str, config))}])"
-    )
-    assert "DDP" not in str(gradients_page(found))
 
 
 def test_a_recording_without_gradients_is_one_sentence(tmp_path: Path) -> None:

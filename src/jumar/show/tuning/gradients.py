@@ -44,11 +44,8 @@ def verdict(result: GradientResult) -> Verdict:
             f"The measured all-reduces are {result.link.residual * 100:.0f} % off that line (root of the mean square): "
             "take the model's times as rough."
         )
-    if result.framework == "mindspore":
-        details.append(
-            "The gradients' ready times are those of MindSpore's PyNative mode on the machine that recorded: a graph "
-            "on an NPU is faster."
-        )
+    if result.times_source:
+        details.append(result.times_source)
     if result.training is not None and result.training.is_emulated:
         details.append(
             f"The {result.training.device} is emulated: this machine's {result.training.machine.device} computed and "
@@ -135,9 +132,9 @@ def to_paste(result: GradientResult) -> list[tuple[str, Cell]]:
     config = ", ".join(map(str, forms.all_reduce_fusion_config))
     cap_tail = f"# tail {forms.cap_split.tail_s * 1e3:.3g} ms"
     fusion_tail = f"# tail {forms.fusion_split.tail_s * 1e3:.3g} ms"
-    mindspore = f"mindspore.set_auto_parallel_context(all_reduce_fusion_config=[{config}])  {fusion_tail}"
+    mindspore = f"ms.set_auto_parallel_context(all_reduce_fusion_config=[{config}])  {fusion_tail}"
     if result.framework == "mindspore":
-        return [("MindSpore", mindspore)]
+        return [("MindSpore", mindspore), ("Numbers", _numbers(result))]
     return [
         ("PyTorch from 2.13", f"DistributedDataParallel(model, bucket_cap_mb_list=[{caps}])"),
         ("PyTorch before", f"DistributedDataParallel(model, bucket_cap_mb={forms.bucket_cap_mb:.10g})  {cap_tail}"),
@@ -147,6 +144,17 @@ def to_paste(result: GradientResult) -> list[tuple[str, Cell]]:
             f"DistributedDataParallelConfig(overlap_grad_reduce=True, bucket_size={forms.megatron_bucket_size})",
         ),
     ]
+
+
+def _numbers(result: GradientResult) -> str:
+    """Return which parameter each number of `all_reduce_fusion_config` is."""
+    names = {one.place: one.name for one in result.gradients}
+    places = result.forms.all_reduce_fusion_config
+    ends = ", ".join(f"{place} {names[place]}" for place in places[:_LONGEST])
+    return (
+        f"the last parameter of each bucket, counted from 0 at the front of the optimizer's {len(names)}: {ends}"
+        f"{', …' if len(places) > _LONGEST else ''}. The backward pass reaches the last bucket first."
+    )
 
 
 def _facts(result: GradientResult) -> list[tuple[str, Cell]]:

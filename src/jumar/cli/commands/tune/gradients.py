@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from jumar.cli.options import open_bank, with_options
 
 if TYPE_CHECKING:
     from jumar.cli.commands.tune.request import Request
-    from jumar.tune.job.gradients.job import GradientOptions
+    from jumar.tune.job.gradients.messages import GradientOptions
     from jumar.tune.search.gradients.outcome import GradientResult
 
 _OPTIONS = (
@@ -32,6 +33,13 @@ _OPTIONS = (
         metavar="TIME,RATE",
         help="What an all-reduce takes, latency and bandwidth: 200us,10GB/s. Job type 4.  [default: measured]",
     ),
+    click.option(
+        "--times",
+        type=click.Path(path_type=Path),
+        metavar="PROFILE",
+        help="Take the gradients' ready times of a MindSpore RECORDING from what MindSpore's profiler wrote of the "
+        "same network as a graph. Job type 4.",
+    ),
     click.option("--max-buckets", type=click.IntRange(1), metavar="N", help="At most N buckets. Job type 4."),
     click.option("--min-bucket", metavar="SIZE", help="Least size of a bucket but the last. Job type 4. " + SIZE_HELP),
     click.option("--max-bucket", metavar="SIZE", help="Greatest size of a bucket. Job type 4. " + SIZE_HELP),
@@ -45,9 +53,6 @@ def gradient_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def tune_gradients(request: Request) -> int:
     """Split the gradients of a training or a recording, print the answer and return the exit code."""
-    from jumar.recording.documents import is_recording
-    from jumar.tune.job.gradients.job import tune_recording, tune_training
-    from jumar.tune.job.gradients.trial import device_of
     from jumar.tune.measure.conditions.settings import work_path
 
     options = _options(request)
@@ -55,19 +60,18 @@ def tune_gradients(request: Request) -> int:
     if path.is_dir():
         if request.arguments:
             raise UsageError(f"arguments ({' '.join(request.arguments)}) are for a script, and {path} is none.")
-        if not is_recording(path):
-            raise InputError(
-                f"{path} must be a recording for --job-type 4: a profile has no sizes of gradients. Record at least "
-                "one whole step: jumar record -o FOLDER --steps 3 train.py."
-            )
-        result = tune_recording(path, result_folder=folder, options=options, rank=request.rank)
-        return told(result, as_json=request.as_json)
+        return told(_of_recording(request, path, folder, options), as_json=request.as_json)
     if request.rank is not None:
         raise UsageError(f"--rank is for a recording of several processes, and {path} is not one. Leave it out.")
+    if request.times is not None:
+        raise UsageError(f"--times is for a recording of MindSpore, and {path} is none. Leave it out.")
     from jumar.capture.frameworks.choice import must_be_torch
     from jumar.capture.process.program import parse_program
 
-    must_be_torch(parse_program([str(path)]), "jumar tune")
+    must_be_torch(parse_program([str(path), *request.arguments]), "jumar tune")
+    from jumar.tune.job.gradients.job import tune_training
+    from jumar.tune.job.gradients.trial import device_of
+
     click.echo(f"jumar: running {path} for its first steps in each of its processes", err=True)
     with contextlib.closing(open_bank(request.bank, create=True)) as bank:
         result = tune_training(
@@ -80,13 +84,28 @@ def tune_gradients(request: Request) -> int:
     return told(result, as_json=request.as_json)
 
 
+def _of_recording(request: Request, path: Path, folder: Path, options: GradientOptions) -> GradientResult:
+    """Split the gradients of a recording. Raises InputError for a folder that is none."""
+    from jumar.recording.documents import is_recording
+    from jumar.tune.job.gradients.offline.solved import tune_recording
+
+    if not is_recording(path):
+        raise InputError(
+            f"{path} must be a recording for --job-type 4. A profile has times and no parameters; a recording has "
+            "their order and sizes. Record one whole step: jumar record -o FOLDER --steps 3 train.py. For MindSpore "
+            f"give both: jumar tune FOLDER --job-type 4 --times {path}."
+        )
+    return tune_recording(path, result_folder=folder, options=options, rank=request.rank, times=request.times)
+
+
 def tune_inside(words: Sequence[str]) -> int:
     """Split the gradients of the training that this process is one of; the first process answers."""
     import time
 
     from jumar.capture.process.program import parse_program
     from jumar.tune.job.gradients.inside import is_first, run_inside
-    from jumar.tune.job.gradients.job import GradientOptions, answered
+    from jumar.tune.job.gradients.job import answered
+    from jumar.tune.job.gradients.messages import GradientOptions
     from jumar.tune.job.gradients.messages import Request as Asked
     from jumar.tune.measure.conditions.settings import repeat_tune, work_path
 
@@ -116,7 +135,7 @@ def told(result: GradientResult, *, as_json: bool) -> int:
 
 def _options(request: Request) -> GradientOptions:
     """Return the options of the run. Raises UsageError for a value outside its range."""
-    from jumar.tune.job.gradients.job import GradientOptions
+    from jumar.tune.job.gradients.messages import GradientOptions
     from jumar.tune.measure.conditions.settings import repeat_tune
     from jumar.tune.measure.options import parse_duration_s, parse_percent
     from jumar.tune.search.gradients.model import parse_link

@@ -95,6 +95,7 @@ class Request:
     metric: str
     nproc: int | None
     allreduce: str | None
+    times: Path | None
     max_buckets: int | None
     min_bucket: str | None
     max_bucket: str | None
@@ -125,6 +126,7 @@ class Request:
             "--tune-ops-file": (2, self.tune_ops_file is not None),
             "--nproc": (JOB_GRADIENTS, self.nproc is not None),
             "--allreduce": (JOB_GRADIENTS, self.allreduce is not None),
+            "--times": (JOB_GRADIENTS, self.times is not None),
             "--max-buckets": (JOB_GRADIENTS, self.max_buckets is not None),
             "--min-bucket": (JOB_GRADIENTS, self.min_bucket is not None),
             "--max-bucket": (JOB_GRADIENTS, self.max_bucket is not None),

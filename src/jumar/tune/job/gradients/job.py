@@ -1,61 +1,29 @@
-"""One run of job type 4: a training or a recording in; the split, its measurement and the vendor's file out."""
+"""One run of job type 4 on a training: the split, its measurement and the vendor's file come out."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from jumar.device import DevicePlan
-from jumar.recording import Recording
 from jumar.tune.bank.entry import Entry, Tried, stack_of
 from jumar.tune.bank.store import Bank
 from jumar.tune.job.gradients.layout import ends_of
-from jumar.tune.job.gradients.messages import SECONDS, Request
-from jumar.tune.job.gradients.recorded import recorded_gradients
-from jumar.tune.job.gradients.trial import measure_link, run_training, training
+from jumar.tune.job.gradients.messages import GradientOptions
+from jumar.tune.job.gradients.trial import run_training, training
 from jumar.tune.measure.worker.messages import Outcome
 from jumar.tune.model.gate import Gain
 from jumar.tune.model.machine import Machine
 from jumar.tune.model.task import Policy, Task
-from jumar.tune.search.gradients.forms import forms_of, in_parameter_order, write_gradient_fusion
-from jumar.tune.search.gradients.model import ALL_REDUCE, Gradient, Link
+from jumar.tune.search.gradients.forms import FILE_NAME, forms_of, write_gradient_fusion
+from jumar.tune.search.gradients.model import Gradient, Link
 from jumar.tune.search.gradients.outcome import Action, GradientResult, Training
 from jumar.tune.search.gradients.solve import Bounds, solve
-from jumar.tune.search.gradients.splits import (
-    Split,
-    ddp_default,
-    evaluated,
-    one_bucket,
-    per_tensor,
-)
+from jumar.tune.search.gradients.splits import Split, compared, evaluated
 
 PROVIDER = "gradient_buckets"
-FILE_NAME = "gradient_fusion.json"
-PROCESSES = 2
-"""Processes between which the link of a recording is measured, where nothing else is asked for."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GradientOptions:
-    """What a run is asked to do."""
-
-    bounds: Bounds = field(default_factory=Bounds)
-    link: Link | None = None
-    """Given; None: measured."""
-    num_processes: int | None = None
-    min_gain: float = 0.02
-    time_budget_s: float | None = None
-    repeat: bool = False
-    """Measure again what the bank knows."""
-
-    def request(self, bank: Bank) -> Request:
-        """Return what the processes of a training are asked."""
-        known = [] if self.repeat or self.bounds != Bounds() else [*_known(bank, self.min_gain)]
-        seconds = SECONDS if self.time_budget_s is None else min(SECONDS, self.time_budget_s / 3)
-        return Request(bounds=self.bounds, min_gain=self.min_gain, seconds=seconds, known=known, link=self.link)
 
 
 def tune_training(
@@ -117,46 +85,6 @@ def answered(
     )  # fmt: skip
 
 
-def tune_recording(
-    path: Path, *, result_folder: Path, options: GradientOptions, rank: int | None = None
-) -> GradientResult:
-    """Split the gradients of a recording; nothing of it is measured but the link, where none is given.
-
-    Raises InputError for a recording without gradients, RecordingError, OutputError.
-    """
-    began = time.monotonic()
-    recording = Recording.open(path)
-    gradients = recorded_gradients(recording, rank)
-    is_mindspore = recording.info.framework == "mindspore"
-    if is_mindspore:
-        gradients = in_parameter_order(gradients)
-    link, source = options.link, "given"
-    if link is None:
-        processes = options.num_processes or PROCESSES
-        link = measure_link(processes, sum(one.size_bytes for one in gradients))
-        source = f"measured between {processes} processes of this machine, by gloo"
-    split = solve(gradients, link, options.bounds)
-    file = result_folder / f"{recording.info.soc or recording.info.device.partition(' ')[0] or 'cpu'}_{FILE_NAME}"
-    write_gradient_fusion(file, gradients)
-    return GradientResult(
-        source=str(path), gradients=gradients, link=link, link_source=source,
-        own=evaluated(gradients, link, one_bucket(gradients) if is_mindspore else ddp_default(gradients)), split=split,
-        others=compared(gradients, link)[: 2 if is_mindspore else None],
-        forms=forms_of(gradients, link, split, options.bounds), status="solved", min_gain=options.min_gain,
-        fusion_file=file, wall_s=time.monotonic() - began, framework="mindspore" if is_mindspore else "torch",
-    )  # fmt: skip
-
-
-def compared(gradients: Sequence[Gradient], link: Link) -> list[tuple[str, Split]]:
-    """Return the splits that people choose by hand, with their tails."""
-    named = {
-        "one bucket": one_bucket(gradients),
-        "one bucket a gradient": per_tensor(gradients),
-        "DDP's default, 25 MiB": ddp_default(gradients),
-    }
-    return [(name, evaluated(gradients, link, ends)) for name, ends in named.items()]
-
-
 def _split(
     answer: Mapping[str, Any], gradients: Sequence[Gradient], link: Link, bounds: Bounds, entry: Entry | None
 ) -> Split:
@@ -167,15 +95,6 @@ def _split(
         policy = entry.policy or entry.tried[0].policy
         return evaluated(gradients, link, ends_of(policy.settings, gradients))
     return solve(gradients, link, bounds)
-
-
-def _known(bank: Bank, min_gain: float) -> Sequence[str]:
-    """Return the keys whose answer the bank has: a policy, or none after an at least as eager search."""
-    return [
-        f"{entry.task.key}:{entry.machine.key}"
-        for entry in bank.answers()
-        if entry.task.operator == ALL_REDUCE and (entry.policy is not None or entry.min_gain <= min_gain)
-    ]
 
 
 def _kept(

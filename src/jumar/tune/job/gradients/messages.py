@@ -1,4 +1,4 @@
-"""What `jumar tune` and the processes of the training say to each other, as JSON files in one folder."""
+"""What a run is asked to do, and what it and the processes of the training say to each other in one folder."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jumar.base.files import write_text
-from jumar.tune.search.gradients.model import Link
+from jumar.tune.search.gradients.model import ALL_REDUCE, Link
 from jumar.tune.search.gradients.solve import Bounds
+
+if TYPE_CHECKING:
+    from jumar.tune.bank.store import Bank
 
 STEPS = 8
 """Backward passes of the training that are watched; the first of them only warm it up."""
@@ -45,6 +48,35 @@ class Request:
         """Write the request into a folder."""
         link = None if self.link is None else self.link.to_json()
         write_text(folder / REQUEST, json.dumps({**asdict(self), "known": list(self.known), "link": link}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GradientOptions:
+    """What a run is asked to do."""
+
+    bounds: Bounds = field(default_factory=Bounds)
+    link: Link | None = None
+    """Given; None: measured."""
+    num_processes: int | None = None
+    min_gain: float = 0.02
+    time_budget_s: float | None = None
+    repeat: bool = False
+    """Measure again what the bank knows."""
+
+    def request(self, bank: Bank) -> Request:
+        """Return what the processes of a training are asked."""
+        known = [] if self.repeat or self.bounds != Bounds() else [*_known(bank, self.min_gain)]
+        seconds = SECONDS if self.time_budget_s is None else min(SECONDS, self.time_budget_s / 3)
+        return Request(bounds=self.bounds, min_gain=self.min_gain, seconds=seconds, known=known, link=self.link)
+
+
+def _known(bank: Bank, min_gain: float) -> Sequence[str]:
+    """Return the keys whose answer the bank has: a policy, or none after an at least as eager search."""
+    return [
+        f"{entry.task.key}:{entry.machine.key}"
+        for entry in bank.answers()
+        if entry.task.operator == ALL_REDUCE and (entry.policy is not None or entry.min_gain <= min_gain)
+    ]
 
 
 class Told:

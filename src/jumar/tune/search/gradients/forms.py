@@ -35,6 +35,9 @@ from jumar.tune.search.gradients.model import Gradient, Link
 from jumar.tune.search.gradients.solve import Bounds, solve
 from jumar.tune.search.gradients.splits import MIB, Split, best_cap, sizes_of
 
+FILE_NAME = "gradient_fusion.json"
+"""End of the name of the vendor's file."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forms:

@@ -82,6 +82,8 @@ class GradientResult:
     fusion_file: Path | None = None
     wall_s: float = 0.0
     framework: str = "torch"
+    times_source: str = ""
+    """In words, of a MindSpore recording: where the ready times come from, and what they are worth."""
 
     @property
     def findings(self) -> Sequence[Finding]:
@@ -115,6 +117,7 @@ class GradientResult:
             "training": training,
             "link": self.link.to_json(),
             "link_source": self.link_source,
+            "times_source": self.times_source,
             "backward_s": self.backward_s,
             "own": self.own.to_json(),
             "split": self.split.to_json(),

@@ -87,6 +87,16 @@ def ddp_default(gradients: Sequence[Gradient]) -> list[int]:
     return capped(gradients, DDP_CAP, DDP_FIRST)
 
 
+def compared(gradients: Sequence[Gradient], link: Link) -> list[tuple[str, Split]]:
+    """Return the splits that people choose by hand, with their tails."""
+    named = {
+        "one bucket": one_bucket(gradients),
+        "one bucket a gradient": per_tensor(gradients),
+        "DDP's default, 25 MiB": ddp_default(gradients),
+    }
+    return [(name, evaluated(gradients, link, ends)) for name, ends in named.items()]
+
+
 def best_cap(gradients: Sequence[Gradient], link: Link) -> tuple[int, Split]:
     """Return the one cap in bytes, for all buckets, with the smallest tail and the fewest buckets, and its split.
 
