@@ -16,6 +16,11 @@ def user_traceback(error: BaseException) -> str:
     return "".join(formatted.format())
 
 
+def user_frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Return the frames of an error's traceback that are not in Jumar's own files, the innermost last."""
+    return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OWN)]
+
+
 def _strip(formatted: traceback.TracebackException, done: set[int]) -> None:
     if id(formatted) in done:
         return

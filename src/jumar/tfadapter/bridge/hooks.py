@@ -110,10 +110,46 @@ def keras_to_npu(model: Any, **_: Any) -> Any:
 model_to_npu_estimator = keras_to_npu
 
 
+class TellMeStepOrLossHook(_Hook):  # type: ignore[misc]
+    """Tells the device of the step: there is none."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        STATE.no_effect["TellMeStepOrLossHook"] = None
+
+
+def _estimator() -> type:
+    class NPUEstimator(tf.estimator.Estimator):  # type: ignore[misc]
+        """TensorFlow's Estimator. `job_start_file` has no effect here."""
+
+        def __init__(
+            self, model_fn: Any = None, model_dir: Any = None, config: Any = None, params: Any = None,
+            job_start_file: str = "", warm_start_from: Any = None,
+        ) -> None:  # fmt: skip
+            if job_start_file:
+                STATE.no_effect[f"NPUEstimator(job_start_file={job_start_file!r})"] = None
+            super().__init__(model_fn, model_dir, config, params, warm_start_from)
+
+    return NPUEstimator
+
+
+def _spec() -> type:
+    class NPUEstimatorSpec(tf.estimator.EstimatorSpec):  # type: ignore[misc]
+        """TensorFlow's EstimatorSpec. `host_call` sends summaries from the device to the host: there is none."""
+
+        def __new__(cls, mode: Any, *arguments: Any, host_call: Any = None, **named: Any) -> Any:
+            if host_call is not None:
+                STATE.no_effect["NPUEstimatorSpec(host_call=…)"] = None
+            return super().__new__(cls, mode, *arguments, **named)
+
+    return NPUEstimatorSpec
+
+
+_LATE = {"NPUEstimator": _estimator, "NPUEstimatorSpec": _spec}
+"""Made when they are asked for: TensorFlow 2.16 and later have no Estimator."""
+
+
 def __getattr__(name: str) -> Any:
-    """Estimator's classes are looked up when they are asked for: TensorFlow 2.16 and later have none."""
-    if name == "NPUEstimator":
-        return tf.estimator.Estimator
-    if name == "NPUEstimatorSpec":
-        return tf.estimator.EstimatorSpec
-    raise AttributeError(name)
+    if name not in _LATE:
+        raise AttributeError(name)
+    made = globals()[name] = _LATE[name]()
+    return made

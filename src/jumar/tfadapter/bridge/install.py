@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import importlib
 import os
 import sys
 import types
@@ -12,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from jumar.tfadapter.bridge.state import STATE
+from jumar.tfadapter.bridge.watch import Watch, say_overflow
 
 SHIM = Path(__file__).parent / "import_shim"
 PACKAGES = ("npu_bridge", "npu_device", "hccl")
+ENVIRONMENT = "JUMAR_TENSORFLOW"
+"""`PID SOC` for processes that the program starts: which one is the first, and the chip, if one was named."""
 
 
 @contextmanager
@@ -31,18 +36,48 @@ def installed(*, as_v1: bool, soc: str | None = None) -> Iterator[bool]:
     before, kept = os.environ.get("PYTHONPATH"), sys.modules.get("tensorflow")
     sys.path.append(str(SHIM))
     os.environ["PYTHONPATH"] = os.pathsep.join([*([before] if before else []), str(SHIM)])
+    os.environ[ENVIRONMENT] = f"{os.getpid()} {soc or ''}"
     if as_v1:
         sys.modules["tensorflow"] = _as_v1()
     try:
         yield False
     finally:
         sys.path.remove(str(SHIM))
+        os.environ.pop(ENVIRONMENT, None)
         if before is None:
             os.environ.pop("PYTHONPATH")
         else:
             os.environ["PYTHONPATH"] = before
         if kept is not None:
             sys.modules["tensorflow"] = kept
+
+
+def watch_child(*, takes_v1: bool) -> None:
+    """Watch this process if a program under `jumar run` has started it; its import of the adapter calls this.
+
+    With `takes_v1` the names of `tensorflow` become TensorFlow 1's.
+    """
+    pid, _, soc = os.environ.get(ENVIRONMENT, "").partition(" ")
+    if not pid or pid == str(os.getpid()) or STATE.is_watched:
+        return
+    STATE.is_watched = True
+    STATE.soc = soc or None
+    if takes_v1:
+        _become_v1()
+    watch = Watch()
+    watch.start()
+    atexit.register(lambda: say_overflow(watch.dumpers))
+
+
+def _become_v1() -> None:
+    """Give the module that the program has imported already TensorFlow 1's names."""
+    import tensorflow
+
+    v1 = tensorflow.compat.v1
+    v1.disable_v2_behavior()
+    _take_keras_1()
+    tensorflow.__path__ = [*v1.__path__, *tensorflow.__path__]
+    tensorflow.__dict__.update({name: getattr(v1, name) for name in dir(v1) if not name.startswith("_")})
 
 
 class _TensorFlow1(types.ModuleType):
@@ -59,6 +94,8 @@ class _TensorFlow1(types.ModuleType):
         )
         self.__dict__["_real"] = real
         self.__version__ = real.__version__
+        self.__path__ = [*real.compat.v1.__path__, *real.__path__]
+        """Where `import tensorflow.train` and the like find TensorFlow 1's names."""
 
     def __getattr__(self, name: str) -> Any:
         real = self.__dict__["_real"]
@@ -76,4 +113,11 @@ def _as_v1() -> types.ModuleType:
 
     tensorflow.compat.v1.disable_v2_behavior()
     STATE.tell("`import tensorflow` gives TensorFlow 1's names (tensorflow.compat.v1), as npu_bridge takes them")
+    _take_keras_1()
     return _TensorFlow1(tensorflow)
+
+
+def _take_keras_1() -> None:
+    """Let `import tensorflow.keras` give the names of TensorFlow 1, where Keras has them: Keras 3 has not."""
+    if find_spec("keras") is not None and find_spec("keras.api._v1") is not None:
+        sys.modules["tensorflow.keras"] = importlib.import_module("keras.api._v1.keras")

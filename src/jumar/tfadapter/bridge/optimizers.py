@@ -129,8 +129,32 @@ def npu_distributed_optimizer_wrapper(optimizer: Any) -> Any:
     return optimizer
 
 
-NPUDistributedOptimizer = NPUOptimizer = npu_tf_optimizer = npu_keras_optimizer = npu_distributed_optimizer_wrapper
-KerasDistributeOptimizer = npu_distributed_optimizer_wrapper
+npu_tf_optimizer = npu_keras_optimizer = npu_distributed_optimizer_wrapper
+
+
+def KerasDistributeOptimizer(optimizer: Any, name: str = "") -> Any:
+    """Return the optimizer."""
+    del name
+    return npu_distributed_optimizer_wrapper(optimizer)
+
+
+def NPUDistributedOptimizer(optimizer: Any, is_weight_update_sharding: bool = False, name: Any = None) -> Any:
+    """Return the optimizer."""
+    del is_weight_update_sharding, name
+    return npu_distributed_optimizer_wrapper(optimizer)
+
+
+def NPUOptimizer(
+    opt: Any, loss_scale_manager: Any = None, is_distributed: bool = False, is_loss_scale: bool = False,
+    is_tailing_optimization: bool = False, name: Any = None,
+) -> Any:  # fmt: skip
+    """Return the optimizer, with loss scale where that is asked for."""
+    del is_tailing_optimization, name
+    if is_loss_scale:
+        if loss_scale_manager is None:
+            raise ValueError("NPUOptimizer(is_loss_scale=True) needs a loss_scale_manager, and has none. Give it one.")
+        return NPULossScaleOptimizer(opt, loss_scale_manager, is_distributed)
+    return npu_distributed_optimizer_wrapper(opt) if is_distributed else opt
 
 
 def npu_allreduce(values: Any, reduction: str = "mean", fusion: int = 1, fusion_id: int = -1, group: str = "") -> Any:

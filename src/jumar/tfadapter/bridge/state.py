@@ -7,12 +7,17 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from jumar.base.errors import UsageError
 from jumar.base.findings import Finding, Severity
 from jumar.tfadapter.checks import check_settings
 from jumar.tfadapter.checks.subject import TUNING, shown, text_of
 from jumar.tfadapter.options import Setting, options_of
 
 MISSING_PATH = "JM608"
+
+
+class OptionError(UsageError, ValueError):
+    """A program sets an option that the adapter does not take. It ends the run in one sentence."""
 
 
 @dataclass
@@ -25,6 +30,8 @@ class State:
     no_effect: dict[str, None] = field(default_factory=dict)
     not_shown: dict[str, None] = field(default_factory=dict)
     """What this run does not show, one sentence each."""
+    is_watched: bool = False
+    """Whether a process that the program started watches itself."""
     tunes: str = ""
     """The mode of tuning that an option asked for."""
     loops: dict[str, int] = field(default_factory=dict)
@@ -34,13 +41,13 @@ class State:
         """Check settings that belong together, and note those that have no effect here.
 
         Without `are_all` more will come: what is missing is not looked for yet. What is doubtful is printed once.
-        Raises ValueError for one that is wrong, in one sentence.
+        Raises OptionError for one that is wrong, in one sentence.
         """
         for finding in check_settings(settings, soc=self.soc, environment=os.environ):
             if not are_all and finding.code == MISSING_PATH:
                 continue
             if finding.severity >= Severity.ERROR or _stops(finding):
-                raise ValueError(f"{finding.message} {finding.action}")
+                raise OptionError(f"{finding.message} {finding.action}")
             self.tell(f"{finding.message} {finding.action}")
         for setting in settings:
             if setting.name in TUNING and setting.value:

@@ -45,6 +45,7 @@ class Watch:
 
         self._wrap(session.BaseSession, "__init__", self._made)
         self._wrap(session.BaseSession, "run", self._run)
+        self._wrap(session.BaseSession, "_make_callable_from_options", self._callable)
         import tensorflow as tf
 
         self._wrap(tf.keras.Model, "make_train_function", self._make_train_function)
@@ -99,6 +100,18 @@ class Watch:
         if self._is_training(session.graph, targets):
             self._stepped()
         return answer
+
+    def _callable(self, original: Any, session: Any, options: Any) -> Any:
+        """Return a function that runs a session: Keras of TensorFlow 1 makes one, and so its runs are seen."""
+        if options.tensor_connection:
+            STATE.not_shown["runs of a session that are fed by tensors: no steps, no dumps"] = None
+            return original(session, options)
+        fetches = {"fetched": list(options.fetch), "run": [one.partition(":")[0] for one in options.target]}
+
+        def call(*values: Any, **_: Any) -> Any:
+            return session.run(fetches, dict(zip(options.feed, values, strict=True)))["fetched"]
+
+        return call
 
     def _dumped(
         self,

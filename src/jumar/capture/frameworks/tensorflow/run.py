@@ -7,12 +7,13 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from pathlib import Path
 
 from jumar.base.errors import ScriptError
 from jumar.capture.frameworks.choice import imports_of
 from jumar.capture.process.program import Program
 from jumar.capture.process.script import EXIT_INTERRUPTED, EXIT_RAISED, as_python_would, entry_of, exit_code_of
-from jumar.capture.session.tracebacks import user_traceback
+from jumar.capture.session.tracebacks import user_frames, user_traceback
 
 NOT_SHOWN = (
     "a chip's own numerics, fusion, private formats and memory: operators ran on the CPU in the dtypes of the program"
@@ -39,7 +40,8 @@ def run_tensorflow(
     """Run a script or module, and return how it ended and what of the NPU it asked in vain.
 
     A step is a run of a session that applies gradients, or a batch of Keras' `fit`. Raises ScriptError when the script
-    is not there or does not parse, when a launcher is to start it, or where TensorFlow is not installed.
+    is not there or does not parse, when a launcher is to start it, or where TensorFlow is not installed;
+    OptionError, with the line, where the script sets an option that the adapter does not take.
     """
     if program.launcher or program.kind == "shell":
         raise ScriptError(f"{program.title}: TensorFlow scripts are run as one process. Name the Python script itself.")
@@ -52,7 +54,7 @@ def run_tensorflow(
             "Try scripts/framework_environment.py tensorflow, or run it where TensorFlow is installed."
         ) from error
     from jumar.tfadapter.bridge.install import installed
-    from jumar.tfadapter.bridge.state import STATE
+    from jumar.tfadapter.bridge.state import STATE, OptionError
     from jumar.tfadapter.bridge.watch import StopRun, Watch, say_overflow
 
     watch = Watch(stop_after, on_step)
@@ -71,6 +73,8 @@ def run_tensorflow(
             status, code = ("stopped", 0) if watch.was_stopped else ("exited", exit_code_of(stop))
         except KeyboardInterrupt:
             status, code = "interrupted", EXIT_INTERRUPTED
+        except OptionError as error:
+            raise OptionError(f"{_place(error)}{error}") from error
         except BaseException as error:  # noqa: BLE001 - whatever the script raises is reported as its own
             sys.stderr.write(user_traceback(error))
             status, code = "raised", EXIT_RAISED
@@ -87,6 +91,12 @@ def run_tensorflow(
             "takes PyTorch scripts and ONNX models"
         )
     return TensorFlowEnd(status, code, watch.num_steps, list(STATE.no_effect), shown, is_real)
+
+
+def _place(error: BaseException) -> str:
+    """Return `file, line N: ` of the last line of the program's own in an error's traceback."""
+    frames = [frame for frame in user_frames(error) if "site-packages" not in frame.filename]
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
 
 
 def _takes_v1(program: Program) -> bool:

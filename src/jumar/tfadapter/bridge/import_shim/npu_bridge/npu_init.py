@@ -16,6 +16,7 @@ from jumar.tfadapter.bridge.hooks import (
     NPUBroadcastGlobalVariablesHook,
     NPUCheckpointSaverHook,
     NPUOutputTensorHook,
+    TellMeStepOrLossHook,
     close_session,
     init_resource,
     keras_to_npu,

@@ -1,4 +1,7 @@
 """Stands for the adapter of TensorFlow 2 on the CPU."""
 
 from jumar.tfadapter.bridge.device import NpuDevice, global_options, npu_run_context, open, set_npu_loop_size
+from jumar.tfadapter.bridge.install import watch_child
 from npu_device import compat, distribute, ops, train
+
+watch_child(takes_v1=False)

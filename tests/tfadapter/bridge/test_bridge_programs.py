@@ -1,0 +1,100 @@
+"""`jumar run` on programs of other kinds: Keras of TensorFlow 1, monitored sessions, started processes, submodules."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """
+import os, sys
+import numpy as np
+import tensorflow as tf
+from npu_bridge.npu_init import *
+
+sess_config = tf.ConfigProto()
+custom_op = sess_config.graph_options.rewrite_options.custom_optimizers.add()
+custom_op.name = "NpuOptimizer"
+custom_op.parameter_map["use_off_line"].b = True
+custom_op.parameter_map["dump_path"].s = tf.compat.as_bytes("dump")
+custom_op.parameter_map["enable_dump_debug"].b = True
+sess_config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
+sess_config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF
+"""
+KERAS = """
+from tensorflow.keras import backend as K
+from tensorflow.train import AdamOptimizer
+K.set_session(tf.Session(config=sess_config))
+model = tf.keras.Sequential([
+    tf.keras.layers.Dense(4, input_shape=(3,), kernel_initializer="ones"),
+    tf.keras.layers.Lambda(lambda t: tf.exp(t * 1000.0), name="big"), tf.keras.layers.Dense(1),
+])
+model.compile(optimizer=npu_keras_optimizer(tf.keras.optimizers.SGD(0.01)), loss="mse")
+model.fit(np.ones((32, 3)), np.ones((32, 1)), batch_size=8, verbose=0, callbacks=npu_callbacks_append([]))
+"""
+MONITORED = """
+from npu_bridge.estimator.npu.npu_optimizer import NPUDistributedOptimizer
+from npu_bridge.estimator.npu.npu_hook import NPUBroadcastGlobalVariablesHook
+from npu_bridge.hccl import hccl_ops
+from npu_bridge.estimator import npu_ops
+from hccl.manage.api import get_rank_id, get_rank_size, get_local_rank_id
+
+assert (get_rank_size(), get_rank_id(), get_local_rank_id()) == (1, 0, 0)
+x, w = tf.constant(np.ones((4, 3), "f")), tf.get_variable("w", [3, 1])
+loss = tf.reduce_mean(tf.square(npu_ops.dropout(tf.matmul(x, w), 1.0) - 1)) + 0 * hccl_ops.allreduce(w, "sum")[0, 0]
+step = tf.train.get_or_create_global_step()
+optimizer = NPUDistributedOptimizer(tf.train.AdamOptimizer(0.01), is_weight_update_sharding=False)
+manager = FixLossScaleManager(loss_scale=128)
+optimizer = NPUOptimizer(optimizer, manager, is_loss_scale=True, is_tailing_optimization=True)
+train = optimizer.minimize(loss, global_step=step)
+hooks = [tf.train.StopAtStepHook(last_step=5), NPUBroadcastGlobalVariablesHook(0, int(os.getenv("RANK_ID", "0")))]
+with tf.train.MonitoredTrainingSession(config=npu_config_proto(config_proto=sess_config), hooks=hooks) as session:
+    losses = []
+    while not session.should_stop():
+        losses.append(session.run([train, loss])[1])
+assert losses == sorted(losses, reverse=True), losses
+print("steps", len(losses))
+"""
+PARENT = """
+import subprocess, sys
+import tensorflow
+print("child ended with", subprocess.run([sys.executable, "child.py"]).returncode, flush=True)
+"""
+
+
+def run(python: Path, folder: Path, text: str, *options: str) -> subprocess.CompletedProcess[str]:
+    (folder / "dump").mkdir(exist_ok=True)
+    (folder / "train.py").write_text(text)
+    return subprocess.run(
+        [str(python), "-m", "jumar", "run", *options, "train.py"], cwd=folder, check=False, capture_output=True,
+        text=True, env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "2"},
+    )  # fmt: skip
+
+
+def test_keras_of_tensorflow_1_runs_in_the_session_for_the_npu(tensorflow: Path, tmp_path: Path) -> None:
+    done = run(tensorflow, tmp_path, CONFIG + KERAS, "--steps", "3")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Exp big/Exp (aicore_overflow)" in done.stderr
+    assert "stopped after 3 steps" in done.stderr
+
+
+def test_a_monitored_session_trains_with_the_names_of_the_submodules(tensorflow: Path, tmp_path: Path) -> None:
+    done = run(tensorflow, tmp_path, CONFIG + MONITORED)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "steps 5" in done.stdout
+    assert "jumar: no overflow (all)" in done.stderr
+
+
+def test_processes_that_a_program_starts_are_watched(tensorflow: Path, tmp_path: Path) -> None:
+    (tmp_path / "child.py").write_text(CONFIG + KERAS)
+    done = run(tensorflow, tmp_path, PARENT)
+    assert "child ended with 0" in done.stdout, done.stderr[-2000:]
+    assert "Exp big/Exp (aicore_overflow)" in done.stderr
+    (tmp_path / "child.py").write_text((CONFIG + KERAS).replace("use_off_line", "use_ofline"))
+    done = run(tensorflow, tmp_path, PARENT)
+    assert "child ended with 1" in done.stdout
+    assert "did you mean use_off_line?" in done.stderr
