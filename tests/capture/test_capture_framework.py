@@ -66,3 +66,13 @@ def test_tuning_refuses_a_mindspore_script(
     script.write_text("import mindspore")
     assert main([*words, str(script)]) == EXIT_USAGE
     assert "is a MindSpore program, and `jumar tune` is for PyTorch" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["import mindspore\nimport torch", "import torch\nimport mindspore"])
+def test_a_script_that_imports_torch_too_is_taken(tmp_path: Path, text: str) -> None:
+    must_be_torch(program(tmp_path, text), "jumar port")
+
+
+def test_a_module_with_torch_does_not_make_a_mindspore_script_one_of_pytorch(tmp_path: Path) -> None:
+    with pytest.raises(ScriptError, match="is a MindSpore program"):
+        must_be_torch(program(tmp_path, "import mindspore\nimport weights", weights="import torch"), "jumar port")

@@ -161,3 +161,15 @@ def test_files_of_other_frameworks_are_left_out_and_named(tmp_path: Path) -> Non
     assert "Not assessed, because they are of MindSpore: ms.py." in assess_source(tmp_path).notes
     with pytest.raises(ScriptError, match=r"ms\.py is a program of MindSpore, and `jumar assess` is for PyTorch"):
         assess_source(tmp_path / "ms.py")
+
+
+def test_a_file_of_two_frameworks_is_assessed(tmp_path: Path) -> None:
+    (tmp_path / "both.py").write_text("import mindspore as ms\nimport torch\ntorch.zeros(2)\n")
+    assert row(assess_source(tmp_path / "both.py"), "torch.zeros").where
+
+
+def test_a_script_that_only_leads_to_mindspore_is_no_script_without_findings(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text("import mindspore.nn as nn\n")
+    (tmp_path / "main.py").write_text("import net\n")
+    with pytest.raises(ScriptError, match=r"net\.py is a program of MindSpore"):
+        assess_source(tmp_path)

@@ -32,6 +32,16 @@ def framework_of_imports(names: Sequence[str]) -> Framework | None:
     return "torch" if _TORCH.intersection(tops) else None
 
 
+def other_framework(names: Sequence[str]) -> Framework | None:
+    """Return the framework other than PyTorch of a file that imports these; None where it imports torch, too."""
+    return None if names_torch(names) else framework_of_imports(names)
+
+
+def names_torch(names: Sequence[str]) -> bool:
+    """Tell whether a file that imports these uses PyTorch, alone or beside another framework."""
+    return any(name.partition(".")[0] == "torch" for name in names) or framework_of_imports(names) == "torch"
+
+
 def imports_torch(path: Path) -> bool:
     """Tell whether a Python file is PyTorch's. Raises nothing; a file that does not parse is not."""
     try:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from jumar.base.errors import ScriptError
-from jumar.base.outside.frameworks import TITLES, Framework, framework_of_imports, imported_names
+from jumar.base.outside.frameworks import TITLES, Framework, framework_of_imports, imported_names, names_torch
 from jumar.capture.process.program import Program
 
 _MOST_FILES = 200
@@ -17,6 +17,10 @@ TAKEN: Mapping[Framework, str] = {
     "tensorflow": "`jumar assess`, `jumar convert` and `jumar run`",
 }
 """The commands that take programs of other frameworks."""
+_INSTEAD = {
+    ("mindspore", "jumar tune"): " Of a recording of it, `jumar tune RECORDING --job-type 4` splits the AllReduce.",
+}
+"""What a command does for another framework all the same."""
 
 
 def framework_of(program: Program) -> Framework:
@@ -36,12 +40,15 @@ def framework_of(program: Program) -> Framework:
 
 
 def must_be_torch(program: Program, command: str) -> None:
-    """Raise ScriptError for a program of another framework, which `command` does not take."""
+    """Raise ScriptError for a program of another framework, which `command` does not take.
+
+    A file that imports torch beside the other framework is taken: it may compare the two, or carry weights over.
+    """
     framework = framework_of(program)
-    if framework != "torch":
+    if framework != "torch" and not _names_torch_too(program):
         raise ScriptError(
             f"{program.title} is a {TITLES[framework]} program, and `{command}` is for PyTorch. {TAKEN[framework]} "
-            f"take it; see docs/guide-{framework}.md."
+            f"take it; see docs/guide-{framework}.md.{_INSTEAD.get((framework, command), '')}"
         )
 
 
@@ -49,6 +56,12 @@ def imports_of(program: Program) -> Iterator[tuple[Path, list[str]]]:
     """Yield the files of a program, each with the names that it imports: the entry, and what it imports beside it."""
     for entry in program.entries:
         yield from _met(entry, Path.cwd() if program.kind == "module" else entry.absolute().parent)
+
+
+def _names_torch_too(program: Program) -> bool:
+    """Tell whether the file that decides of the framework imports torch, too."""
+    decided = (names_torch(names) for _, names in imports_of(program) if framework_of_imports(names) is not None)
+    return next(decided, False)
 
 
 def _first_met(entry: Path, folder: Path) -> Framework | None:

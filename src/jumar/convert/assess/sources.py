@@ -13,7 +13,7 @@ import libcst as cst
 
 from jumar.base.errors import InputError, ScriptError
 from jumar.base.findings import Finding, Location
-from jumar.base.outside.frameworks import TITLES, Framework, framework_of_imports, imported_names
+from jumar.base.outside.frameworks import TITLES, Framework, imported_names, names_torch, other_framework
 from jumar.base.text import listing
 from jumar.convert.assess.model import Assessment, Row
 from jumar.convert.assess.rules import OF_SOURCE, findings
@@ -61,6 +61,7 @@ def assess_source(
     refused: list[RefusedCall] = []
     others: list[Finding] = []
     num_read = 0
+    has_torch = False
     foreign: dict[Framework, list[str]] = {}
     for path, is_named in _expand(given):
         shown = str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
@@ -73,18 +74,20 @@ def assess_source(
             continue
         except OSError as error:
             raise InputError(f"{path} must be readable; got {error.strerror}: check its permissions.") from error
-        framework = framework_of_imports(list(imported_names(ast.parse(source.text.text))))
-        if framework not in (None, "torch"):
+        names = list(imported_names(ast.parse(source.text.text)))
+        framework = other_framework(names)
+        if framework is not None:
             foreign.setdefault(framework, []).append(shown)
             continue
         num_read += 1
+        has_torch = has_torch or names_torch(names)
         usages += _usages(source)
         kernels += triton_kernels(source)
         refused += refused_calls(source, release.name)
         from jumar.convert.assess.own_kernels import own_kernels
 
         others += own_kernels(source, release.name)
-    if foreign and not num_read:
+    if foreign and not (has_torch or usages):
         raise ScriptError(_only_foreign(foreign))
     rows = _rows(usages, tables)
     nothing = {"changed_call": not refused, "triton_kernel_limit": not kernels}

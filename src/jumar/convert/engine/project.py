@@ -16,6 +16,8 @@ from jumar.convert.disk.walk import SKIPPED_FOLDERS, walk
 from jumar.convert.disk.writing import check_output, clear_leftovers, write_folder
 from jumar.convert.engine.converting import Progress, convert_all
 from jumar.convert.engine.file import convert_source
+from jumar.convert.facts.framework import other_framework_in
+from jumar.convert.files import is_python
 from jumar.convert.model.options import ConvertOptions
 from jumar.convert.model.outcome import Failure, Outcome, Skip, Success
 
@@ -37,6 +39,12 @@ class Conversion:
     def findings(self) -> tuple[Finding, ...]:
         """Every file's findings, in the order of the files, then the notes."""
         return (*(finding for outcome in self.files for finding in outcome.findings), *self.notes)
+
+    @cached_property
+    def of_mindspore(self) -> tuple[str, ...]:
+        """Sources of MindSpore, which no rule is for."""
+        python = (outcome for outcome in self.files if is_python(outcome.path, outcome.before))
+        return tuple(outcome.path for outcome in python if other_framework_in(outcome.before) == "mindspore")
 
     @property
     def changed(self) -> tuple[Outcome, ...]:

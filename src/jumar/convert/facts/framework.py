@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator
 
-from jumar.base.outside.frameworks import Framework, framework_of_imports, imported_names
+from jumar.base.outside.frameworks import Framework, framework_of_imports, imported_names, other_framework
 from jumar.convert.model.text import UNPARSABLE, parse_python
 
 _MAY_BE = re.compile(rb"\b(?:tensorflow|keras|tf_keras|npu_bridge|npu_device|horovod)\b")
@@ -26,6 +26,16 @@ def framework_in(data: bytes) -> Framework | None:
     except UNPARSABLE:
         names = [b".".join(filter(None, match.groups())).decode("ascii", "replace") for match in _LINES.finditer(data)]
         return framework_of_imports(names)
+
+
+def other_framework_in(data: bytes) -> Framework | None:
+    """Return the framework of a source that is not PyTorch's in any part; None also for one that does not parse."""
+    if not (_MAY_BE.search(data) or b"mindspore" in data):
+        return None
+    try:
+        return other_framework(list(imported_names(parse_python(data))))
+    except UNPARSABLE:
+        return None
 
 
 def framework_of_rest(sources: Iterable[bytes]) -> str:

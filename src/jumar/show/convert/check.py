@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.base.text import counted
+from jumar.show.convert.result import not_converted
 
 if TYPE_CHECKING:
     from jumar.convert import Conversion
@@ -26,6 +27,8 @@ def tell_check(comparison: Comparison, conversion: Conversion, request: Request)
         f"{counted(num_new, 'new use')} of CUDA in {counted(len(conversion.files), 'file')}"
         f" ({comparison.num_known:,} known)."
     )
+    for line in not_converted(conversion):
+        click.echo(line)
     if comparison.findings:
         click.echo()
         print_findings(comparison.findings, title="New")

@@ -13,6 +13,7 @@ import jumar
 from jumar.base.findings import Finding
 from jumar.convert import Conversion, Failure
 from jumar.convert.disk.cache import fingerprint, program_fingerprint, user_cache
+from jumar.convert.facts.framework import other_framework_in
 from jumar.convert.model.outcome import Outcome
 from jumar.convert.reports.unsupported import Unsupported
 
@@ -54,7 +55,8 @@ def assessed(
 
 def _uses_torch(outcome: Outcome) -> bool:
     is_python = outcome.path.endswith((".py", ".pyw"))
-    return is_python and b"torch" in outcome.before and not isinstance(outcome, Failure)
+    is_whole = is_python and not isinstance(outcome, Failure)
+    return is_whole and b"torch" in outcome.before and other_framework_in(outcome.before) is None
 
 
 def _kept_rows(kept: Iterable[dict[str, str]]) -> list[Unsupported]:

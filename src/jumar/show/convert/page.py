@@ -13,7 +13,7 @@ from jumar.base.text.digits import Cell
 from jumar.convert.disk.patch import file_patch
 from jumar.show.blocks.findings import finding_list
 from jumar.show.blocks.page import Action, Block, Column, Diff, KeyValues, Page, Section, Table, Text, Verdict
-from jumar.show.convert.result import Result, is_left
+from jumar.show.convert.result import Result, is_left, not_converted
 from jumar.show.views.diffs import MOST_LINES
 from jumar.show.views.findings import group_by_code
 
@@ -91,7 +91,8 @@ def _actions(result: Result) -> list[Action]:
 
 def _left(result: Result) -> Section:
     shown, note = _capped(sorted(result.left, key=lambda finding: -finding.severity))
-    blocks: list[Block] = [finding_list(shown, empty="Nothing is left to do by hand."), *note]
+    unread = "".join(f" {line}." for line in not_converted(result.conversion))
+    blocks: list[Block] = [finding_list(shown, empty=f"Nothing is left to do by hand.{unread}"), *note]
     return Section(title="Left for you", blocks=blocks)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from jumar import __version__
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
+from jumar.base.text import listing
 from jumar.convert import Conversion
 from jumar.convert.facts.framework import framework_in
 from jumar.convert.reports.names import ReportNames, report_names
@@ -158,3 +159,9 @@ def is_left(finding: Finding) -> bool:
     """Tell whether a finding asks for something: it was not converted, or needs a look after it was."""
     applied = bool(finding.evidence.get("applied"))
     return finding.severity >= (Severity.WARNING if applied else Severity.ADVICE)
+
+
+def not_converted(conversion: Conversion) -> list[str]:
+    """Return the line that names the sources of MindSpore, of which nothing is found because no rule is for them."""
+    found = conversion.of_mindspore
+    return [f"Not converted, because they are of MindSpore: {listing(found, 6)}"] if found else []

@@ -11,7 +11,7 @@ import click
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.convert.facts.framework import framework_in
-from jumar.show.convert.result import Result, is_left
+from jumar.show.convert.result import Result, is_left, not_converted
 
 _MOST_RULES = 6
 _WORDS = "JM114"
@@ -29,7 +29,7 @@ def tell(result: Result, patch: Path | None = None) -> None:
         return
     aside = request.diff
     click.echo(_headline(result), err=aside)
-    for line in (*_failed(result), *_coverage(result), *_made(result)):
+    for line in (*_failed(result), *not_converted(result.conversion), *_coverage(result), *_made(result)):
         click.echo(line, err=aside)
     click.echo(err=aside)
     _print_left(result, aside=aside)
@@ -122,7 +122,8 @@ def _print_left(result: Result, *, aside: bool) -> None:
 
 def _nothing_left(result: Result) -> str:
     """Return what may be said where no finding asks for something: over which files, and which words of CUDA stay."""
-    read, others = len(result.conversion.files), len(result.conversion.others)
+    read = len(result.conversion.files) - len(result.conversion.of_mindspore)
+    others = len(result.conversion.others)
     said = f"Nothing is left for you in {counted(read, 'file')} that {'was' if read == 1 else 'were'} read"
     if others:
         said += f" ({counted(others, 'other')} {'was' if others == 1 else 'were'} copied unread)"

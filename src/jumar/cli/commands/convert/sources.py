@@ -15,8 +15,10 @@ import click
 
 from jumar.base.errors import InputError, ScriptError
 from jumar.base.findings import Finding
+from jumar.base.text import listing
 from jumar.cli.options import exit_code
 from jumar.convert import Conversion, convert_tree
+from jumar.convert.facts.framework import framework_in
 from jumar.show.convert.request import Job, Request
 
 
@@ -85,7 +87,20 @@ def converted(job: Job, folder: Path | None = None) -> Conversion:
     if source.is_file() and conversion.failures:
         failure = conversion.failures[0]
         raise ScriptError(f"{source}{failure.error.removeprefix(failure.path)}")
+    if conversion.of_mindspore and not _has_more(conversion):
+        is_one = len(conversion.of_mindspore) == 1
+        raise ScriptError(
+            f"{listing(conversion.of_mindspore, 3)} {'is a program' if is_one else 'are programs'} of MindSpore, and "
+            "`jumar convert` is for PyTorch and TensorFlow. A MindSpore program names its device in "
+            "mindspore.set_context and needs no conversion: `jumar run` takes it; see docs/guide-mindspore.md."
+        )
     return conversion
+
+
+def _has_more(conversion: Conversion) -> bool:
+    """Tell whether there is anything to convert, or a source of PyTorch or TensorFlow, beside those of MindSpore."""
+    rest = [outcome for outcome in conversion.files if outcome.path not in conversion.of_mindspore]
+    return bool(conversion.findings) or any(framework_in(outcome.before) is not None for outcome in rest)
 
 
 @contextmanager
