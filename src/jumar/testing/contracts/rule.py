@@ -196,7 +196,8 @@ class ConversionRuleContract(RuleContract):
         """A file without a word of CUDA is read only where a rule's trigger is in it."""
         from jumar.convert import ConvertOptions
         from jumar.convert.model.project import ALONE
-        from jumar.convert.rules.order import Step, steps
+        from jumar.convert.model.step import Step
+        from jumar.convert.rules.order import steps
         from jumar.convert.rules.subject.triggers import Triggers
 
         own = Step(self.the_rule().code, "", self.trigger())
