@@ -282,7 +282,7 @@ assert ms.get_context("device_target") == "Ascend"
     done = jumar(mindspore, tmp_path, "run", "--steps", "2", "train.py")
     assert done.returncode == 0, done.stderr
     assert "init()" in done.stderr
-    assert "ends at 160, and the optimizer has 8 parameters: end it at 8" in done.stderr
+    assert "ends at 160, and the optimizer has 8 parameters, counted from 0: end it at 7" in done.stderr
     assert "collectives: the program ran as one rank of one" in done.stderr
     assert "stopped after 2 steps" in done.stderr
 

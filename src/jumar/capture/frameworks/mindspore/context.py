@@ -118,11 +118,11 @@ class Contexts:
 
     def fusion_advice(self) -> str:
         """Return a sentence where `all_reduce_fusion_config` does not fit the model; empty where it does."""
-        if not self._fusion or not self._num_trained or self._fusion[-1] <= self._num_trained:
+        if not self._fusion or not self._num_trained or self._fusion[-1] < self._num_trained:
             return ""
         return (
             f"all_reduce_fusion_config={self._fusion} ends at {self._fusion[-1]}, and the optimizer has "
-            f"{self._num_trained} parameters: end it at {self._num_trained}"
+            f"{self._num_trained} parameters, counted from 0: end it at {self._num_trained - 1}"
         )
 
     def count_parameters(self, number: int) -> None:
@@ -207,12 +207,12 @@ class Contexts:
     def _check_fusion(self, config: Any) -> None:
         if config is None:
             return
-        if any(not isinstance(item, int) or isinstance(item, bool) or item < 1 for item in config) or any(
+        if any(not isinstance(item, int) or isinstance(item, bool) or item < 0 for item in config) or any(
             one >= other for one, other in pairwise(config)
         ):
             raise ValueError(
-                f"all_reduce_fusion_config must be growing numbers of parameters, 1 or more; got {config}. "
-                "Try [85, 160]: after 85 parameters, and after all 160."
+                f"all_reduce_fusion_config must be growing numbers of parameters, counted from 0; got {config}. "
+                "Try [85, 160]: parameters 0 to 85 are one bucket, 86 to 160 the other."
             )
         self._fusion = list(config)
 
