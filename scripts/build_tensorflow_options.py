@@ -20,6 +20,7 @@ TITLES: dict[Style, str] = {
     "npu_device": "TensorFlow 2: attributes of `npu_device.global_options()`",
     "aoe": "Keys of the file that `aoe_config_file` names",
     "environment": "Environment variables of tuning",
+    "command": "Options of `aoe` and `atc` that must be as in the script",
 }
 KINDS = {"s": "text", "i": "int", "b": "bool", "f": "float", "o": "object"}
 EFFECTS = {"runs": "does what it says", "checked": "checked", "none": "–"}
@@ -72,8 +73,8 @@ def _notes(option: Option) -> str:
     notes = []
     if option.excludes:
         notes.append(f"not with {', '.join(option.excludes)}")
-    if option.path == "must exist":
-        notes.append("must exist")
+    if option.path:
+        notes.append("must exist" if option.path == "must exist" else "must exist, writable")
     if option.same_in_tuning:
         notes.append("the same in tuning and training")
     if option.off_while_tuning:

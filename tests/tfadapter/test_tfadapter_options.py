@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jumar.base.errors import InputError, ScriptError
-from jumar.base.findings import Finding
+from jumar.base.findings import Finding, Severity
 from jumar.cli.main import EXIT_USAGE, main
 from jumar.tfadapter.checks import Given, check, check_settings
 from jumar.tfadapter.checks.report import examine_options
@@ -27,6 +27,7 @@ from npu_bridge.npu_init import *
 config = tf.ConfigProto()
 custom_op = config.graph_options.rewrite_options.custom_optimizers.add()
 custom_op.name = "NpuOptimizer"
+custom_op.parameter_map["use_off_line"].b = True
 {lines}
 config.graph_options.rewrite_options.remapping = RewriterConfig.OFF
 config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF
@@ -47,6 +48,11 @@ def findings(text: str, soc: str | None = None, *, paths: bool = False) -> list[
 
 def codes(text: str, soc: str | None = None) -> list[str]:
     return [one.code for one in findings(text, soc)]
+
+
+def settings_of(*lines: str) -> list[Setting]:
+    """Return what lines set in a session."""
+    return [one for one in read(session(*lines)).settings if one.name != "use_off_line"]
 
 
 def session(*lines: str) -> str:
@@ -73,7 +79,6 @@ def test_each_option_of_the_table_names_its_source_and_keeps_its_own_rules() -> 
 
 def test_the_code_of_the_overflow_document_is_right() -> None:
     text = session(
-        'custom_op.parameter_map["use_off_line"].b = True',
         'custom_op.parameter_map["dump_path"].s = tf.compat.as_bytes("/home/HwHiAiUser/output")',
         'custom_op.parameter_map["enable_dump_debug"].b = True',
         'custom_op.parameter_map["dump_debug_mode"].s = tf.compat.as_bytes("all")',
@@ -99,7 +104,7 @@ def test_the_code_of_the_overflow_document_is_right() -> None:
 def test_the_code_of_the_memory_case_is_right() -> None:
     line = 'custom_op.parameter_map["graph_memory_max_size"].s = tf.compat.as_bytes(str(26*1024 * 1024 * 1024))'
     assert codes(session(line), "Ascend910A") == []
-    assert read(session(line)).settings[0].value == b"27917287424"
+    assert settings_of(line)[0].value == b"27917287424"
     estimator = "config = NPURunConfig(graph_memory_max_size=str(26*1024 * 1024 * 1024))"
     assert codes(estimator, "Ascend910A") == []
     assert read(estimator).settings[0].value == "27917287424"
@@ -126,8 +131,8 @@ def test_the_settings_of_the_tuning_document_are_right(tmp_path: Path) -> None:
 WRONG = [
     ('custom_op.parameter_map["enable_dump_debgu"].b = True', "JM601", "did you mean enable_dump_debug?"),
     ('custom_op.parameter_map["Precision_Mode"].s = b"force_fp16"', "JM601", "did you mean precision_mode?"),
-    ('custom_op.parameter_map["tf_random_seed"].i = 3', "JM601", "it is one of NPURunConfig"),
-    ('custom_op.parameter_map["something_else"].i = 3', "JM601", "in no document"),
+    ('custom_op.parameter_map["tf_random_seed"].i = 3', "JM601", "not known to Jumar's table, but to NPURunConfig"),
+    ('custom_op.parameter_map["something_else"].i = 3', "JM601", "not known to Jumar's table."),
     ('custom_op.parameter_map["precision_mode"].i = 1', "JM602", "must be set by .s (bytes), not .i"),
     ('custom_op.parameter_map["graph_memory_max_size"].i = 5', "JM602", "must be set by .s"),
     ('custom_op.parameter_map["precision_mode"].s = "force_fp16"', "JM602", ".s takes bytes, not str"),
@@ -143,7 +148,7 @@ def test_what_is_wrong_is_named_with_its_line(line: str, code: str, words: str) 
     (finding,) = findings(session(line))
     assert finding.code == code
     assert words in finding.message
-    assert finding.where.line == 7
+    assert finding.where.line == 8
     assert finding.action
 
 
@@ -165,7 +170,11 @@ def test_dump_and_overflow_exclude_each_other_but_not_in_two_arms() -> None:
         'else:\n    m["enable_dump_debug"].b = True'
     )
     assert codes(session(arms)) == []
-    assert codes(session(arms.replace("else:", "if flags.other:"))) == ["JM604"]
+    (finding,) = findings(session(arms.replace("else:", "if flags.other:")))
+    assert (finding.code, finding.severity) == ("JM604", Severity.INFO), "each has a condition of its own"
+    assert "where the conditions of both lines hold" in finding.message
+    (finding,) = findings(session(arms.replace("else:", "if flags.other:").replace("if flags.dump:", "with graph:")))
+    assert (finding.code, finding.severity) == ("JM604", Severity.ERROR)
 
 
 def test_chips_take_what_the_documents_say() -> None:
@@ -192,7 +201,7 @@ def test_what_disturbs_tuning_is_named_while_it_is_on() -> None:
     assert codes(session(*lines)) == []
     tuning = 'custom_op.parameter_map["aoe_mode"].s = tf.compat.as_bytes("2")'
     assert codes(session(tuning, *lines)) == ["JM607", "JM607"]
-    settings_ = read(session(*lines)).settings
+    settings_ = settings_of(*lines)
     assert len(check_settings(settings_, environment={"AOE_MODE": "2"}, paths=False)) == 2
 
 
@@ -218,7 +227,7 @@ def test_paths_are_looked_for_on_this_machine(tmp_path: Path) -> None:
 
 
 def test_a_session_that_is_not_for_the_npu_is_named() -> None:
-    text = session('custom_op.parameter_map["use_off_line"].b = True')
+    text = session()
     assert codes(text.replace('"NpuOptimizer"', '"NPUOptimizer"')) == ["JM609"]
     assert codes(text.replace('custom_op.name = "NpuOptimizer"\n', "")) == ["JM609"]
     assert codes(text.replace("config.graph_options.rewrite_options.remapping = RewriterConfig.OFF\n", "")) == ["JM609"]
@@ -256,7 +265,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_the_form_in_which_a_script_writes_it_does_not_matter(form: str) -> None:
-    (setting,) = read(session(*FORMS[form].splitlines())).settings
+    (setting,) = settings_of(*FORMS[form].splitlines())
     assert (setting.style, setting.name, setting.value, setting.kind) == (
         "session",
         "precision_mode",
@@ -300,7 +309,7 @@ def test_what_the_source_does_not_tell_is_counted_and_not_judged(tmp_path: Path)
     report = examine_options([script])
     assert report.findings == []
     assert [one.name for one in report.untold] == ["precision_mode"]
-    assert [line for _, line, _ in report.unread] == [8, 9]
+    assert [line for _, line, _ in report.unread] == [9, 10]
 
 
 def test_a_name_with_two_values_is_not_told() -> None:
@@ -375,9 +384,9 @@ def test_assess_and_doctor_options_say_what_they_read(tmp_path: Path, capsys: py
         assert main(words) == 1
         output = capsys.readouterr().out
         assert "did you mean enable_dump_debug?" in output
-        assert "Read 1 file without running them: 1 option, 0 of them in the table" in output
+        assert "Read 1 file without running them: 2 options, 1 of them in the table" in output
     assert main(["doctor", "options", str(script), "--json", "--soc", "Ascend910B1"]) == 1
-    assert json.loads(capsys.readouterr().out)["num_options"] == 1
+    assert json.loads(capsys.readouterr().out)["num_options"] == 2
     script.write_text("import tensorflow as tf\n")
     assert main(["assess", str(script)]) == 0
     output = capsys.readouterr().out

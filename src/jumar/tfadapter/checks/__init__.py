@@ -17,9 +17,9 @@ __all__ = ["Given", "check", "check_settings"]
 
 
 def check(given: Given) -> list[Finding]:
-    """Return what every rule finds, the most severe first."""
-    found = [finding for module in _modules() for finding in module.find(given)]
-    return sorted(found, key=lambda one: (-one.severity, one.where.path or "", one.where.line or 0, one.code))
+    """Return what every rule finds, the most severe first. What is found in two calls of a function is told once."""
+    found = {(one.code, one.message, one.where): one for module in _modules() for one in module.find(given)}
+    return sorted(found.values(), key=lambda one: (-one.severity, one.where.path or "", one.where.line or 0, one.code))
 
 
 def check_settings(

@@ -12,8 +12,11 @@ from jumar.base.errors import InputError, ScriptError
 from jumar.base.findings import Finding
 from jumar.base.outside.frameworks import framework_of_imports, imported_names
 from jumar.tfadapter.checks import Given, check
+from jumar.tfadapter.checks.subject import text_of
 from jumar.tfadapter.options import UNKNOWN, Setting, options_of
-from jumar.tfadapter.source import ScriptOptions, read_script, read_shell
+from jumar.tfadapter.source import ScriptOptions, read_operators_file, read_script, read_shell, source_text
+from jumar.tfadapter.source.operators_file import OPTIONS
+from jumar.tfadapter.source.reader import NOTEBOOK
 
 _SKIPPED = frozenset({"__pycache__", "build", "dist", "node_modules", "site-packages", "venv"})
 SHELL = frozenset({".sh", ".bash", ".env"})
@@ -80,7 +83,7 @@ def examine_options(
     findings = check(
         Given(
             settings=[one for script in scripts for one in script.settings],
-            scripts=scripts, soc=soc, environment=environment or {}, paths=look_for_paths,
+            scripts=scripts, training_scripts=later, soc=soc, environment=environment or {}, paths=look_for_paths,
             training=[one for script in later for one in script.settings] if training else None,
         )
     )  # fmt: skip
@@ -99,16 +102,18 @@ def examine_options(
 
 
 def is_tensorflow(path: Path) -> bool:
-    """Tell whether a Python file imports TensorFlow or its adapter, and not PyTorch. Raises nothing."""
+    """Tell whether a Python file or notebook imports TensorFlow or its adapter, and not PyTorch. Raises nothing."""
     try:
-        tree = ast.parse(path.read_text("utf-8", errors="replace"))
-    except (OSError, SyntaxError, ValueError, RecursionError):
+        tree = ast.parse(source_text(path))
+    except (ScriptError, SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return framework_of_imports(list(imported_names(tree))) == "tensorflow"
 
 
 def _read(paths: Sequence[Path]) -> tuple[list[ScriptOptions], list[str]]:
-    scripts, unparsed = [], []
+    """Return what the files set, with the files of operators that they name, and a sentence for each unread one."""
+    scripts: list[ScriptOptions] = []
+    unparsed: list[str] = []
     for path in paths:
         if not path.exists():
             raise InputError(f"{path} must be a script or a folder; there is none. Check the path.")
@@ -121,7 +126,19 @@ def _read(paths: Sequence[Path]) -> tuple[list[ScriptOptions], list[str]]:
                 unparsed.append(str(error))
                 continue
             scripts.append(found)
+    for file in _operators_files(scripts):
+        try:
+            scripts.append(read_operators_file(file))
+        except ScriptError as error:
+            unparsed.append(str(error))
     return scripts, unparsed
+
+
+def _operators_files(scripts: Sequence[ScriptOptions]) -> list[Path]:
+    """Return the files that `aoe_config_file` names and that are there, each once."""
+    named = [Path(text_of(one.value)) for script in scripts for one in script.settings if one.name in OPTIONS
+             and isinstance(one.value, (str, bytes))]  # fmt: skip
+    return [file for file in dict.fromkeys(named) if file.is_file()]
 
 
 def _files(path: Path) -> Iterator[Path]:
@@ -131,7 +148,7 @@ def _files(path: Path) -> Iterator[Path]:
     for file in sorted(path.rglob("*")):
         parts = file.relative_to(path).parts[:-1]
         if (
-            file.suffix in {".py", *SHELL}
+            file.suffix in {".py", NOTEBOOK, *SHELL}
             and file.is_file()
             and not any(part in _SKIPPED or part.startswith(".") for part in parts)
         ):

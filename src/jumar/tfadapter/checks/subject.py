@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from jumar.base.findings import Location
 from jumar.base.text import listing
@@ -28,6 +28,7 @@ class Given:
     """Whether paths are looked for on this machine."""
     training: Sequence[Setting] | None = None
     """What the training sets, where `settings` are those of the tuning before it."""
+    training_scripts: Sequence[ScriptOptions] = ()
 
     def known(self) -> Iterator[tuple[Setting, Option]]:
         """Yield the settings whose name is in the table."""
@@ -42,11 +43,31 @@ class Given:
             for session in script.sessions:
                 yield session, script
 
-    @property
-    def tunes(self) -> bool:
-        """Whether something turns tuning on."""
-        set_here = any(one.name in TUNING and one.value not in (None, "") for one in self.settings)
-        return set_here or bool(self.environment.get("AOE_MODE"))
+    def has_unread(self, setting: Setting) -> bool:
+        """Tell whether the file of a setting sets something under a name that its source does not tell."""
+        return any(script.path == setting.path and script.unread for script in (*self.scripts, *self.training_scripts))
+
+    def tuning_with(self, setting: Setting) -> Literal["on", "maybe", ""]:
+        """Tell whether tuning is on in the runs that make a setting; "maybe" where each has its own condition."""
+        if self.environment.get("AOE_MODE"):
+            return "on"
+        beside = [one for one in self.settings if _turns_on(one) and self._are_of_one_run(one, setting)]
+        if any(one.is_certain_with(setting) for one in beside):
+            return "on"
+        return "maybe" if any(not one.excludes(setting) for one in beside) else ""
+
+    def _are_of_one_run(self, tuning: Setting, setting: Setting) -> bool:
+        """Tell whether both are of one file, or a shell script turns tuning on and starts the other's file."""
+        if tuning.path == setting.path:
+            return True
+        return any(
+            script.path == tuning.path and setting.path is not None and setting.path.name in script.runs
+            for script in self.scripts
+        )
+
+
+def _turns_on(setting: Setting) -> bool:
+    return setting.name in TUNING and setting.value not in (None, "", b"")
 
 
 def where(setting: Setting) -> Location:
@@ -71,6 +92,8 @@ def shown(setting: Setting) -> str:
         return f'parameter_map["{setting.name}"].{setting.kind} = {value}'
     if setting.style == "npu_device":
         return f"global_options().{setting.name} = {value}"
+    if setting.style == "command":
+        return f"--{setting.name}={text_of(setting.value)}"
     if setting.style == "environment":
         return f"{setting.name}={text_of(setting.value)}"
     return f"{setting.name}={value}"

@@ -26,7 +26,7 @@ def _all() -> tuple[Option, ...]:
 def _options(entry: dict[str, Any]) -> Iterator[Option]:
     """Yield an entry of the file once for each style that has it, under its name there."""
     rest = {key: value for key, value in entry.items() if key not in ("names", "values_by_chip")}
-    rest |= {name: tuple(entry[name]) for name in ("values", "excludes") if name in entry}
+    rest |= {name: tuple(entry[name]) for name in ("values", "excludes", "other_kinds") if name in entry}
     chips = tuple((chip, tuple(values)) for chip, values in entry.get("values_by_chip", {}).items())
     for style, name in entry["names"].items():
         yield Option(name=name, style=style, values_by_chip=chips, **rest)

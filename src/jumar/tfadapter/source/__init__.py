@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-from jumar.tfadapter.source.reader import read_script, read_text
+from jumar.tfadapter.source.operators_file import read_operators_file
+from jumar.tfadapter.source.reader import read_script, read_text, source_text
 from jumar.tfadapter.source.script import NpuSession, ScriptOptions
 from jumar.tfadapter.source.shell import read_shell
 
-__all__ = ["NpuSession", "ScriptOptions", "read_script", "read_shell", "read_text"]
+__all__ = [
+    "NpuSession",
+    "ScriptOptions",
+    "read_operators_file",
+    "read_script",
+    "read_shell",
+    "read_text",
+    "source_text",
+]

@@ -14,12 +14,16 @@ class NpuSession:
 
     group: str
     line: int
+    variable: str = ""
+    """What the source calls the optimizer: `custom_op`."""
     config: str = ""
     """The expression of the ConfigProto."""
     name: str | None = None
     """What the optimizer is called; None where the source does not tell, empty where it has no name."""
     off: set[str] = field(default_factory=set)
     """What of `remapping` and `memory_optimization` is off."""
+    switched: dict[str, int] = field(default_factory=dict)
+    """Rewrites of TensorFlow that the source turns the wrong way for an NPU -> line."""
 
 
 @dataclass
@@ -33,3 +37,5 @@ class ScriptOptions:
     """Line, and what is set there under a name that the source does not tell."""
     completed: bool = False
     """Whether `npu_config_proto` or a like function completes the sessions' options."""
+    runs: frozenset[str] = frozenset()
+    """The names of the Python files that a shell script starts."""

@@ -3,7 +3,7 @@
 ## What it does
 Finds pairs that may not be on together, in one session, one DumpConfig or one process: `enable_dump` and
 `enable_dump_debug`; `precision_mode` and `precision_mode_v2`; `op_precision_mode` and `op_select_implmode`. Settings
-in two arms of one `if` are not together.
+in two arms of one `if` are not together; where each has an `if` of its own, the finding is for information.
 
 ## Why it matters
 Dump and overflow detection write the same files: only one of them can run.
@@ -48,17 +48,27 @@ def find(given: Given) -> Iterator[Finding]:
     """Yield one finding for each pair."""
     on = [(setting, option) for setting, option in given.known() if option.excludes and _is_on(setting)]
     told = set()
-    for (one, option), (other, _) in combinations(on, 2):
+    pairs = [(one, other) for (one, option), (other, _) in combinations(on, 2) if _excludes(option, one, other)]
+    for one, other in sorted(pairs, key=lambda pair: not pair[0].is_certain_with(pair[1])):
         pair = (one.group, *sorted((one.name, other.name)))
-        if _excludes(option, one, other) and pair not in told:
+        if pair not in told:
             told.add(pair)
-            yield RULE.finding(
-                f"{one.name} and {other.name} may not be on together.",
-                where=where(other),
-                evidence={"options": [shown(one), shown(other)], "lines": [one.line, other.line]},
-                why="Only one of them can have effect.",
-                action=f"Leave {other.name} out, or {one.name} (line {one.line}).",
-            )
+            yield _finding(one, other)
+
+
+def _finding(one: Setting, other: Setting) -> Finding:
+    is_certain = one.is_certain_with(other)
+    line = f" (line {one.line})" if one.line is not None else ""
+    return RULE.finding(
+        f"{one.name} and {other.name} may not be on together"
+        f"{'.' if is_certain else f'; they are where the conditions of both lines hold{line}.'}",
+        where=where(other),
+        evidence={"options": [shown(one), shown(other)], "lines": [one.line, other.line]},
+        why="Only one of them can have effect.",
+        action=f"Leave {other.name} out, or {one.name}{line}.",
+        severity=None if is_certain else Severity.INFO,
+        confidence="certain" if is_certain else "possible",
+    )
 
 
 def _is_on(setting: Setting) -> bool:

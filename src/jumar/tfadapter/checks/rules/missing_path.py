@@ -54,29 +54,41 @@ def find(given: Given) -> Iterator[Finding]:
     if not given.paths:
         return
     for setting, option in given.known():
-        if option.path == "must exist" and is_told(setting.value) and text_of(setting.value):
-            told = _wrong(Path(text_of(setting.value)))
+        if option.path and is_told(setting.value) and text_of(setting.value):
+            told = _wrong(Path(text_of(setting.value)), option.path == "is written")
             if told:
                 yield RULE.finding(
                     f"{shown(setting)}: {told}",
                     where=where(setting),
                     evidence={"option": setting.name, "path": text_of(setting.value)},
                     why="The adapter makes no folder and no file.",
-                    action=f"Make it first, on the machine that runs: mkdir -p {text_of(setting.value)}",
+                    action=_action(Path(text_of(setting.value)), option.path == "is written"),
                     confidence="possible",
                 )
 
 
-def _wrong(path: Path) -> str:
+def _action(path: Path, is_written: bool) -> str:
+    if path.exists():
+        return f"Give the user that runs the right to it: {path}"
+    return (
+        f"Make it first, on the machine that runs: mkdir -p {path}"
+        if is_written
+        else "Write it first, or name another."
+    )
+
+
+def _wrong(path: Path, is_written: bool) -> str:
     if not path.exists():
         return "it does not exist on this machine."
-    return "" if os.access(path, os.R_OK) else "it cannot be read by this user."
+    if not os.access(path, os.R_OK):
+        return "it cannot be read by this user."
+    return "it cannot be written by this user." if is_written and not os.access(path, os.W_OK) else ""
 
 
 def _without_path(given: Given) -> Iterator[Finding]:
     for setting in given.settings:
         last = setting.name.rpartition(".")[2]
-        if last in DUMPS and setting.value is True and not _has_path(given, setting):
+        if last in DUMPS and setting.value is True and not _has_path(given, setting) and not given.has_unread(setting):
             yield RULE.finding(
                 f"{setting.name} is on, and dump_path is not set.",
                 where=where(setting),
@@ -88,4 +100,5 @@ def _without_path(given: Given) -> Iterator[Finding]:
 
 
 def _has_path(given: Given, dump: Setting) -> bool:
-    return any(one.name.rpartition(".")[2] == "dump_path" and one.group == dump.group for one in given.settings)
+    """Tell whether a path is set in the dump's style: another module may set it for the same session."""
+    return any(one.name.rpartition(".")[2] == "dump_path" and one.style == dump.style for one in given.settings)

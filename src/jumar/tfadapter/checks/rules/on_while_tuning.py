@@ -1,7 +1,9 @@
 """JM607 on-while-tuning.
 
 ## What it does
-Where AOE tuning is on (`aoe_mode`, AOE_MODE): finds profiling, and static memory (`static_memory_policy` other than 0).
+Where AOE tuning is on (`aoe_mode`, AOE_MODE in the environment, in the same file, or in a shell script that starts it):
+finds profiling, and static memory (`static_memory_policy` other than 0). Where each is in an `if` of its own, the
+finding is for information.
 
 ## Why it matters
 Both change the times that tuning measures.
@@ -44,15 +46,15 @@ RULE = Rule(
 
 def find(given: Given) -> Iterator[Finding]:
     """Yield one finding for each setting that disturbs tuning. Nothing where tuning is off."""
-    if not given.tunes:
-        return
     for setting, option in given.known():
         off = option.off_while_tuning
-        if off and is_told(setting.value) and text_of(setting.value) != off:
+        tuning = given.tuning_with(setting) if off and is_told(setting.value) else ""
+        if tuning and text_of(setting.value) != off:
             yield RULE.finding(
-                f"{shown(setting)} while tuning is on.",
+                f"{shown(setting)} while tuning is on{'' if tuning == 'on' else ', if both conditions hold'}.",
                 where=where(setting),
                 evidence={"option": setting.name, "value": text_of(setting.value), "needed": off},
                 why="It changes the times that tuning measures.",
                 action=f"Set {setting.name} to {off} while you tune.",
+                severity=None if tuning == "on" else Severity.INFO,
             )

@@ -1,8 +1,10 @@
 """JM609 session-not-for-npu.
 
 ## What it does
-Finds `custom_optimizers.add()` whose name is not `NpuOptimizer`, and configurations in which `remapping` or
-`memory_optimization` is not OFF. A configuration that goes through `npu_config_proto` is completed by it.
+Finds `custom_optimizers.add()` whose name is not `NpuOptimizer`; configurations in which `remapping` or
+`memory_optimization` is not OFF (advice, where it is `memory_optimization` alone: published programs train so), or in
+which `function_optimization` is OFF or `disable_model_pruning` is on. A configuration that goes through
+`npu_config_proto` is completed by it.
 
 ## Why it matters
 With another name TensorFlow ignores all its options in silence. The two rewrites of TensorFlow's own change the graph
@@ -25,7 +27,8 @@ config.graph_options.rewrite_options.memory_optimization = RewriterConfig.OFF
 No edit is made.
 
 ## References
-Document on overflow collection, the example for sess.run.
+Document on overflow collection, the example for sess.run. The rewrites that stay on:
+https://www.hiascend.com/document/detail/zh/canncommercial/601/modeldev/tfmigr2/tfmigr2_000042.html
 """
 
 from __future__ import annotations
@@ -48,17 +51,20 @@ RULE = Rule(
 
 
 NAME = "NpuOptimizer"
+OFF = ("remapping", "memory_optimization")
 
 
 def find(given: Given) -> Iterator[Finding]:
-    """Yield one finding for a wrong name, one for what is not off."""
+    """Yield findings for a wrong name, for what is not off, and for rewrites that are turned the wrong way."""
     for session, script in given.sessions():
         if session.name is not None and session.name != NAME:
             yield _wrong_name(session, script.path)
         elif session.name == NAME and not script.completed:
-            missing = [one for one in ("remapping", "memory_optimization") if one not in session.off]
+            missing = [one for one in OFF if one not in session.off]
             if missing:
                 yield _not_off(session, script.path, missing)
+        for what, line in session.switched.items():
+            yield _switched(session, what, Location(path=str(script.path), line=line))
 
 
 def _wrong_name(session: NpuSession, path: Path) -> Finding:
@@ -68,7 +74,7 @@ def _wrong_name(session: NpuSession, path: Path) -> Finding:
         where=Location(path=str(path), line=session.line),
         evidence={"name": session.name or ""},
         why="TensorFlow leaves out an optimizer that it does not know, with all its options, and says nothing.",
-        action=f'Set {session.group.rpartition(".")[2]}.name = "{NAME}".',
+        action=f'Set {session.variable}.name = "{NAME}".',
     )
 
 
@@ -81,5 +87,16 @@ def _not_off(session: NpuSession, path: Path, missing: list[str]) -> Finding:
         action="; ".join(
             f"{session.config}.graph_options.rewrite_options.{one} = RewriterConfig.OFF" for one in missing
         ),
+        severity=Severity.ADVICE if missing == ["memory_optimization"] else Severity.WARNING,
+    )
+
+
+def _switched(session: NpuSession, what: str, place: Location) -> Finding:
+    return RULE.finding(
+        f"{what} of the session's rewrite_options must stay as it is by default.",
+        where=place,
+        evidence={"rewrite": what},
+        why="The NPU's compiler needs the graph as these rewrites leave it.",
+        action=f"Leave {session.config}.graph_options.rewrite_options.{what} out.",
         severity=Severity.WARNING,
     )

@@ -2,7 +2,8 @@
 
 ## What it does
 Looks up each option in the table of documented ones (docs/tensorflow-options.md), in the style in which it is set. A
-name that is close to a known one is an error; another one is a warning, because the table may lack it.
+name that is close to a known one is an error; another one, or one that the table has elsewhere, is a warning, because
+your version may have it.
 
 ## Why it matters
 TensorFlow puts any name into `parameter_map` and says nothing. The option then does nothing.
@@ -45,7 +46,7 @@ RULE = Rule(
 
 OBJECTS = {"estimator": "NPURunConfig", "dump_config": "DumpConfig", "profiling_config": "ProfilingConfig",
            "memory_config": "MemoryConfig", "npu_device": "npu_device.global_options()", "session": "parameter_map",
-           "environment": "the environment", "aoe": "the file of operators"}  # fmt: skip
+           "environment": "the environment", "aoe": "the file of operators", "command": "aoe"}  # fmt: skip
 """Style -> what a person calls the place of its options."""
 _CLOSE = 0.75
 
@@ -63,16 +64,19 @@ def _finding(setting: Setting) -> Finding:
     if near:
         told, action = f" (did you mean {near}?)", f"Write {near}."
     elif elsewhere:
-        told, action = f"; it is one of {elsewhere[0]}", f"Set it in {elsewhere[0]}."
+        told = f", but to {elsewhere[0]}"
+        action = f"Set it in {elsewhere[0]}, unless your version's documentation has it here."
     else:
-        told, action = ": it is in no document that Jumar knows", "Check its name against your version's documentation."
+        told, action = "", "Check its name against your version's documentation."
     return RULE.finding(
-        f"{place} has no option {setting.name}{told}.",
+        f"{place} has no option {setting.name}{told}."
+        if near
+        else f"{setting.name} of {place} is not known to Jumar's table{told}.",
         where=where(setting),
         evidence={"option": setting.name, "near": near, "set": shown(setting)},
         why="TensorFlow takes any name and says nothing; the option has no effect.",
         action=action,
-        severity=None if near or elsewhere else Severity.WARNING,
+        severity=None if near else Severity.WARNING,
         confidence="certain" if near else "likely",
     )
 

@@ -63,12 +63,14 @@ def find(given: Given) -> Iterator[Finding]:
 def _wrong(setting: Setting, option: Option) -> str:
     """Return what is wrong with a setting's field or type; empty where nothing is."""
     if setting.style == "session":
+        if setting.kind in option.other_kinds:
+            return ""
         if setting.kind != option.kind:
             return f"it must be set by .{option.kind} ({FIELDS[option.kind]}), not .{setting.kind}."
         if is_told(setting.value) and not _fits_field(setting.value, option.kind):
             return f".{option.kind} takes {FIELDS[option.kind]}, not {type(setting.value).__name__}."
         return ""
-    if is_told(setting.value) and setting.style != "environment" and not _fits(setting.value, option):
+    if is_told(setting.value) and setting.style not in ("environment", "command") and not _fits(setting.value, option):
         return f"it must be {FIELDS[option.kind].replace('bytes', 'a text')}, not {type(setting.value).__name__}."
     return ""
 
@@ -88,6 +90,8 @@ def _fits(value: Any, option: Option) -> bool:
         return isinstance(value, str) or (numbers and isinstance(value, int) and not isinstance(value, bool))
     if option.kind == "o":
         return not isinstance(value, (bool, bytes, float))
+    if option.kind == "i" and isinstance(value, float) and value.is_integer():
+        return True  # 1e9 steps
     return isinstance(value, {"i": int, "b": bool, "f": (int, float)}[option.kind])  # type: ignore[arg-type]
 
 

@@ -1,0 +1,9 @@
+"""What expressions and names of a script are, where its source tells."""
+
+from __future__ import annotations
+
+from jumar.tfadapter.source.expressions.bindings import bind_body, bind_module
+from jumar.tfadapter.source.expressions.place import Place
+from jumar.tfadapter.source.expressions.values import Values
+
+__all__ = ["Place", "Values", "bind_body", "bind_module"]
