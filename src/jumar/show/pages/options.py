@@ -8,9 +8,11 @@ from jumar.show.blocks.findings import finding_list
 from jumar.show.blocks.page import Action, Column, Page, Section, Status, Table, Verdict
 from jumar.tfadapter.checks.report import OptionReport
 from jumar.tfadapter.checks.subject import text_of
-from jumar.tfadapter.options import UNKNOWN, options_of
+from jumar.tfadapter.options import UNKNOWN, Setting, options_of
 
-MAX_ACTIONS = 4
+MAX_ACTIONS = 8
+WIDEST = 60
+"""Characters of a value."""
 _EFFECTS = {"runs": "does what it says", "checked": "checked", "none": "none"}
 
 
@@ -26,7 +28,7 @@ def options_page(report: OptionReport) -> Page:
         title=f"Options in {', '.join(map(str, report.paths))}",
         verdict=_verdict(report, worse),
         actions=[
-            Action(title=one.action, detail=one.message, command=f"jumar rule {one.code}")
+            Action(title=one.action, detail=f"{one.where}: {one.message}", command=f"jumar rule {one.code}")
             for one in worse[:MAX_ACTIONS]
         ],
         sections=[section for section in sections if section is not None],
@@ -58,7 +60,10 @@ def _verdict(report: OptionReport, worse: list[Finding]) -> Verdict:
 
 
 def _untold(report: OptionReport) -> Section | None:
-    rows: list[list[str | float | None]] = [[f"{one.path}:{one.line}", f"value of {one.name}"] for one in report.untold]
+    rows: list[list[str | float | None]] = [
+        [_where(one), f"value of {one.name}: {_short(one.text)}" if one.text else f"value of {one.name}"]
+        for one in report.untold
+    ]
     rows += [[f"{path}:{line}", what] for path, line, what in report.unread]
     rows += [["", sentence] for sentence in report.unparsed]
     if not rows:
@@ -75,7 +80,15 @@ def _settings(report: OptionReport) -> Section | None:
     rows: list[list[str | float | None]] = []
     for one in report.settings:
         option = options_of(one.style).get(one.name)
-        value = "…" if one.value is UNKNOWN else text_of(one.value)
+        value = (one.text or "…") if one.value is UNKNOWN else text_of(one.value)
         effect, meaning = (_EFFECTS[option.effect], option.meaning) if option else ("", "not in the table")
-        rows.append([f"{one.path}:{one.line}", one.style, one.name, value, effect, meaning])
+        rows.append([_where(one), one.style, one.name, _short(value), effect, meaning])
     return Section(title="Options", blocks=[Table(columns=columns, rows=rows)])
+
+
+def _where(setting: Setting) -> str:
+    return f"{setting.path}:{setting.line}" if setting.line is not None else str(setting.path)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= WIDEST else f"{text[: WIDEST - 1]}…"

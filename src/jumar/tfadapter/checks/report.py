@@ -165,5 +165,5 @@ def _setting(one: Setting) -> dict[str, Any]:
     value = one.value.decode("utf-8", "replace") if isinstance(one.value, bytes) else one.value
     return {
         "style": one.style, "name": one.name, "kind": one.kind, "told": value is not UNKNOWN,
-        "value": None if value is UNKNOWN else value, "path": str(one.path) if one.path else None, "line": one.line,
+        "value": None if value is UNKNOWN else value, "text": one.text, "path": str(one.path) if one.path else None, "line": one.line,
     }  # fmt: skip

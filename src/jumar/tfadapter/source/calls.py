@@ -11,7 +11,11 @@ from jumar.tfadapter.source.expressions.place import Place
 from jumar.tfadapter.source.notes import FIELDS, Notes
 
 CLASSES: dict[str, tuple[Style, tuple[str, ...]]] = {
-    "NPURunConfig": ("estimator", ()),
+    "NPURunConfig": (
+        "estimator",
+        ("iterations_per_loop", "profiling_config", "model_dir", "tf_random_seed", "save_summary_steps",
+         "save_checkpoints_steps", "save_checkpoints_secs"),
+    ),
     "DumpConfig": (
         "dump_config",
         ("enable_dump", "dump_path", "dump_step", "dump_mode", "enable_dump_debug", "dump_debug_mode", "dump_data",

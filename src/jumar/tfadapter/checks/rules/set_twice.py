@@ -47,7 +47,7 @@ def find(given: Given) -> Iterator[Finding]:
     """Yield one finding for each option whose value changes outside of a branch."""
     before: dict[tuple[str, str], Setting] = {}
     for setting in given.settings:
-        if not is_told(setting.value):
+        if not is_told(setting.value) or _is_of_a_shell(setting):
             continue
         first = before.setdefault((setting.group, setting.name), setting)
         if first is not setting and first.branch == setting.branch and text_of(first.value) != text_of(setting.value):
@@ -60,3 +60,8 @@ def find(given: Given) -> Iterator[Finding]:
                 action="Leave one of them out.",
             )
             before[setting.group, setting.name] = setting
+
+
+def _is_of_a_shell(setting: Setting) -> bool:
+    """Tell whether a shell script sets a variable: between two values it starts programs."""
+    return setting.style == "environment" and setting.path is not None and setting.path.suffix != ".py"
