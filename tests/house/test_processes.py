@@ -26,6 +26,7 @@ ALLOWED = {
     ("comparison/bisect/runs.py", STARTS): "the check that the user named on the command line",
     ("advise/doctor/interpreter.py", STARTS): "with children.command",
     ("advise/datasets/measure.py", STARTS): "the interpreter that the user named, without the working folder",
+    ("capture/frameworks/tensorflow/tuning.py", STARTS): "with children.command; the jumar that JUMAR_TUNER names",
     ("capture/process/launcher.py", STARTS): "with children.command",
     ("capture/process/processes.py", STARTS): "with children.command",
     ("base/process/pool.py", STARTS): "with children.command",

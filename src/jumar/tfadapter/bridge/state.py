@@ -34,6 +34,8 @@ class State:
     """Whether a process that the program started watches itself."""
     tunes: str = ""
     """The mode of tuning that an option asked for."""
+    work_path: str = ""
+    """Where an option wants files of tuning."""
     loops: dict[str, int] = field(default_factory=dict)
     """Operator of a training step -> steps that one run of a session makes."""
 
@@ -52,9 +54,16 @@ class State:
         for setting in settings:
             if setting.name in TUNING and setting.value:
                 self.tunes = text_of(setting.value)
+            if setting.name.rpartition(".")[2] == "work_path" and setting.value:
+                self.work_path = text_of(setting.value)
             option = options_of(setting.style).get(setting.name)
             if option is not None and option.effect == "none" and setting.value is not None:
                 self.no_effect[shown(setting)] = None
+
+    def take_environment(self) -> None:
+        """Check the adapter's variables in the environment. Raises OptionError for one that is wrong."""
+        known = options_of("environment")
+        self.take([Setting("environment", name, os.environ[name]) for name in known if os.environ.get(name)])
 
     def tell(self, sentence: str) -> None:
         """Print a sentence, once a run."""

@@ -16,6 +16,8 @@ from jumar.tfadapter.options import Setting
 NAME = "NpuOptimizer"
 _TRAINING = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
 """How the names of operators begin that change a parameter by its gradient."""
+DATA = frozenset({"IteratorGetNext", "QueueDequeueManyV2", "QueueDequeueV2"})
+"""Operators that bring data."""
 _DUMPS = ("enable_dump", "enable_dump_debug", "dump_path", "dump_step", "dump_mode", "dump_debug_mode", "dump_layer")
 
 
@@ -26,12 +28,20 @@ class StopRun(BaseException):
 class Watch:
     """Wraps TensorFlow's sessions and Keras' training functions, and puts them back."""
 
-    def __init__(self, stop_after: int | None = None, on_step: Callable[[int], None] | None = None) -> None:
+    def __init__(
+        self, stop_after: int | None = None, on_step: Callable[[int], None] | None = None,
+        first_step: Callable[..., None] | None = None,
+    ) -> None:  # fmt: skip
+        """`first_step` is told of the first step: (session, what it fetched, what it was fed) or, of Keras, (model,).
+
+        What came from a data set counts as fed, too.
+        """
         self.num_steps = 0
         self.was_stopped = False
         self.used_npu = False
         self.dumpers: list[Dumper] = []
-        self._stop_after, self._on_step = stop_after, on_step
+        self._stop_after, self._on_step, self._first_step = stop_after, on_step, first_step
+        self._is_watching = True
         self._kept: list[tuple[Any, str, Any]] = []
         self._of_session: dict[int, Dumper] = {}
         self._roundings: dict[int, Rounding] = {}
@@ -84,6 +94,8 @@ class Watch:
             self.dumpers.append(dumper)
 
     def _run(self, original: Any, session: Any, fetches: Any, *arguments: Any, **named: Any) -> Any:
+        if not self._is_watching:
+            return original(session, fetches, *arguments, **named)
         rounded = rounded_graph(session.graph, self._roundings.get(id(session)))
         if rounded is not None:
             fetches = rounded.read(fetches)
@@ -92,14 +104,32 @@ class Watch:
             for _ in range(STATE.loops.get(operation.name, 1) - 1):
                 original(session, operation, *arguments, **named)
                 self._stepped()
+        is_training = self._is_training(session.graph, targets)
+        fed = None
+        if is_training and self._first_step is not None:
+            fed = dict(named.get("feed_dict") or (arguments[0] if arguments else None) or {})
+            data = [tensor for one in _behind(targets) if one.type in DATA for tensor in one.outputs]
+            fetches = {"fetched": fetches, "data": {one.name: one for one in data if session.graph.is_fetchable(one)}}
         dumper = self._of_session.get(id(session))
         if dumper is None or not targets:
             answer = original(session, fetches, *arguments, **named)
         else:
             answer = self._dumped(original, session, fetches, targets, dumper, rounded, *arguments, **named)
-        if self._is_training(session.graph, targets):
+        if fed is not None:
+            self._tell_first(session, targets, fed | answer["data"])
+            answer = answer["fetched"]
+        if is_training:
             self._stepped()
         return answer
+
+    def _tell_first(self, *step: Any) -> None:
+        tell, self._first_step = self._first_step, None
+        if tell is not None:
+            self._is_watching = False  # what is asked of the session now is none of the program's
+            try:
+                tell(*step)
+            finally:
+                self._is_watching = True
 
     def _callable(self, original: Any, session: Any, options: Any) -> Any:
         """Return a function that runs a session: Keras of TensorFlow 1 makes one, and so its runs are seen."""
@@ -157,6 +187,7 @@ class Watch:
 
             def counted(*given: Any) -> Any:
                 result = inner(*given)
+                self._tell_first(model)
                 self._stepped()
                 return result
 

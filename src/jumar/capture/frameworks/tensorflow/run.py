@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
-from jumar.base.errors import ScriptError
+from jumar.base.errors import OutputError, ScriptError
 from jumar.capture.frameworks.choice import imports_of
 from jumar.capture.process.program import Program
 from jumar.capture.process.script import EXIT_INTERRUPTED, EXIT_RAISED, as_python_would, entry_of, exit_code_of
@@ -53,17 +53,29 @@ def run_tensorflow(
             f"{program.name} needs TensorFlow, which cannot be imported here ({error}). "
             "Try scripts/framework_environment.py tensorflow, or run it where TensorFlow is installed."
         ) from error
+    from jumar.capture.frameworks.tensorflow.tuning import Tuning, tuning_folder, tuning_mode
     from jumar.tfadapter.bridge.install import installed
     from jumar.tfadapter.bridge.state import STATE, OptionError
     from jumar.tfadapter.bridge.watch import StopRun, Watch, say_overflow
 
-    watch = Watch(stop_after, on_step)
+    tuning: list[Tuning] = []
+
+    def first_step(*step: Any) -> None:
+        if mode := tuning_mode(STATE.tunes):
+            tuning.append(Tuning(mode, tuning_folder(STATE.work_path)))
+            tuning[0].take(*step)
+
+    watch = Watch(stop_after, on_step, first_step)
+    # `import tensorflow` is to mean TensorFlow 1 where a file of the program imports npu_bridge.
+    tops = {name.partition(".")[0] for _, names in imports_of(program) for name in names}
     status, code = "finished", 0
     with (
-        installed(as_v1=_takes_v1(program), soc=soc) as is_real,
+        installed(as_v1="npu_bridge" in tops, soc=soc) as is_real,
         as_python_would(entry, program.arguments, None, stop_after) as module,
     ):
         if not is_real:
+            if {"npu_bridge", "npu_device"} & tops:
+                STATE.take_environment()
             watch.start()
         try:
             exec(entry.code, module.__dict__)
@@ -75,6 +87,8 @@ def run_tensorflow(
             status, code = "interrupted", EXIT_INTERRUPTED
         except OptionError as error:
             raise OptionError(f"{_place(error)}{error}") from error
+        except OutputError:
+            raise
         except BaseException as error:  # noqa: BLE001 - whatever the script raises is reported as its own
             sys.stderr.write(user_traceback(error))
             status, code = "raised", EXIT_RAISED
@@ -84,12 +98,8 @@ def run_tensorflow(
     say_overflow([*watch.dumpers, *getattr(device, "DUMPERS", ())])
     uses_npu = bool(is_real or watch.used_npu or {"npu_bridge", "npu_device"} & set(sys.modules))
     shown = [NOT_SHOWN, *STATE.not_shown] if uses_npu and not is_real else []
-    mode = os.environ.get("AOE_MODE", "").strip()
-    if not is_real and (mode or STATE.tunes):
-        shown.append(
-            f"tuning (AOE mode {mode or STATE.tunes}): nothing was tuned and no result file written; `jumar tune` "
-            "takes PyTorch scripts and ONNX models"
-        )
+    if not is_real and (mode := tuning_mode(STATE.tunes)):
+        shown.append((tuning or [Tuning(mode, Path())])[0].finish())
     return TensorFlowEnd(status, code, watch.num_steps, list(STATE.no_effect), shown, is_real)
 
 
@@ -97,9 +107,3 @@ def _place(error: BaseException) -> str:
     """Return `file, line N: ` of the last line of the program's own in an error's traceback."""
     frames = [frame for frame in user_frames(error) if "site-packages" not in frame.filename]
     return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
-
-
-def _takes_v1(program: Program) -> bool:
-    """Tell whether `import tensorflow` is to mean TensorFlow 1: a file of the program imports npu_bridge."""
-    tops = (name.partition(".")[0] for _, names in imports_of(program) for name in names)
-    return "npu_bridge" in tops
