@@ -187,6 +187,18 @@ def test_chips_take_what_the_documents_say() -> None:
     assert [one.code for one in check_settings(tuning, soc="Ascend910B3", paths=False)] == ["JM605"]
 
 
+def test_the_first_chips_have_no_bfloat16() -> None:
+    line = 'NPURunConfig(precision_mode="allow_mix_precision_bf16")'
+    assert codes(line, "Ascend910A") == ["JM605"]
+    assert codes(line, "Ascend910B1") == codes(line, "Ascend910_9391") == codes(line) == []
+
+
+def test_mixed_computing_takes_one_step_a_call() -> None:
+    line = "NPURunConfig(mix_compile_mode=True, iterations_per_loop={})"
+    assert codes(line.format(1)) == []
+    assert codes(line.format(10)) == ["JM604"]
+
+
 def test_memory_is_that_of_the_chip() -> None:
     line = "NPURunConfig(graph_memory_max_size=str(30*1024**3), variable_memory_max_size=str(5*1024**3))"
     assert codes(line, "Ascend910A") == ["JM611"]

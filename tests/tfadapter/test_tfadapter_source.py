@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.base.errors import ScriptError
+from jumar.base.findings import Severity
 from jumar.tfadapter.checks import Given, check
 from jumar.tfadapter.options import UNKNOWN, Kind, Setting, options_of
 from jumar.tfadapter.source import ScriptOptions, read_operators_file, read_script, read_shell, read_text
@@ -39,7 +40,7 @@ VALUES = {
     "tf.compat.as_bytes(f\"/data/{'dump'!s}\")": b"/data/dump",
     'tf.compat.as_bytes(f"{31:03d}")': b"031",
     "tf.compat.as_bytes(str(26 * 1024 ** 3))": b"27917287424",
-    'tf.compat.as_bytes(json.dumps({"output": "/data", "task_trace": "on"}))': b'{"output": "/data", "task_trace": "on"}',
+    'tf.compat.as_bytes(json.dumps({"output": "/data", "aicpu": "on"}))': b'{"output": "/data", "aicpu": "on"}',
     '"/DATA/dump".lower().encode()': b"/data/dump",
     'b"/data" + b"/dump"': b"/data/dump",
     '"/data/dump".encode() if False or True else b"/x"': UNKNOWN,
@@ -163,6 +164,34 @@ def test_values_come_back_through_names_maps_and_functions(data: st.DataObject) 
     (setting,) = read(HEAD + lines).settings
     assert (setting.name, setting.value, setting.kind) == (option, value, kind)
     assert setting.is_conditional == (way == "branch")
+
+
+FLAGS = {
+    'p.add_argument("--precision-mode", default="a")\nargs = p.parse_args()\nUSE(args.precision_mode)': "a",
+    'p.add_argument("-m", "--mode", default="a")\nx, _ = p.parse_known_args()\nUSE(x.mode)': "a",
+    'p.add_argument("--a", dest="mode", default="a")\nx = p.parse_args()\nUSE(x.mode)': "a",
+    'flags.DEFINE_string("mode", "a", "help")\nUSE(FLAGS.mode)': "a",
+    'flags.DEFINE_string("mode", default="a", help="")\nF = tf.app.flags.FLAGS\nUSE(F.mode)': "a",
+    'flags.DEFINE_string("mode", "a", "")\nUSE("%s" % FLAGS.mode)': "a",
+    'flags.DEFINE_string("mode", "a", "")\nUSE(other.mode)': UNKNOWN,
+    'flags.DEFINE_string("mode", "a", "")\nflags.DEFINE_string("mode", "b", "")\nUSE(FLAGS.mode)': UNKNOWN,
+    'p.add_argument("--mode")\nx = p.parse_args()\nUSE(x.mode)': UNKNOWN,
+}
+
+
+@pytest.mark.parametrize("text", FLAGS)
+def test_a_flag_of_the_command_line_has_its_default_and_no_value(text: str) -> None:
+    (setting,) = read(text.replace("USE(", "NPURunConfig(precision_mode=")).settings
+    assert (setting.value, setting.default) == (UNKNOWN, FLAGS[text])
+
+
+def test_a_default_that_is_wrong_is_a_warning_unless_it_stands_in_a_condition() -> None:
+    text = 'flags.DEFINE_string("mode", "fast", "")\n{}NPURunConfig(precision_mode=FLAGS.mode)'
+    (finding,) = check(Given(settings=read(text.format("")).settings))
+    assert (finding.code, finding.severity) == ("JM603", Severity.WARNING)
+    assert "unless the command line gives another value" in finding.message
+    assert check(Given(settings=read(text.format("if FLAGS.mode: ")).settings)) == []
+    assert check(Given(settings=read(text.format("").replace("fast", "")).settings)) == []
 
 
 # --- files

@@ -41,7 +41,8 @@ def _verdict(report: OptionReport, worse: list[Finding]) -> Verdict:
     coverage = f"Read {files} without running them: {options}, {report.num_known} of them in the table"
     gaps = []
     if report.untold:
-        gaps.append(f"{counted(len(report.untold), 'value')} not told by the source")
+        of_flags = f" (of {report.num_by_default} the flag's default was checked)" if report.num_by_default else ""
+        gaps.append(f"{counted(len(report.untold), 'value')} not told by the source{of_flags}")
     if report.unread:
         gaps.append(f"{counted(len(report.unread), 'place')} with names not told by the source")
     if report.unparsed:

@@ -49,6 +49,11 @@ class OptionReport:
         return [one for one in self.settings if one.value is UNKNOWN and _has_values(one)]
 
     @property
+    def num_by_default(self) -> int:
+        """How many of `untold` are flags of the command line whose default is known, and was checked."""
+        return sum(one.default is not UNKNOWN for one in self.untold)
+
+    @property
     def unread(self) -> list[tuple[Path, int, str]]:
         """Places that set options whose names the source does not tell."""
         return [(script.path, line, what) for script in self.scripts for line, what in script.unread]
@@ -62,6 +67,7 @@ class OptionReport:
             "num_options": len(self.settings),
             "num_known": self.num_known,
             "num_values_untold": len(self.untold),
+            "num_values_by_default": self.num_by_default,
             "options": [_setting(one) for one in self.settings],
             "unread": [{"path": str(path), "line": line, "what": what} for path, line, what in self.unread],
             "unparsed": list(self.unparsed),
@@ -165,5 +171,6 @@ def _setting(one: Setting) -> dict[str, Any]:
     value = one.value.decode("utf-8", "replace") if isinstance(one.value, bytes) else one.value
     return {
         "style": one.style, "name": one.name, "kind": one.kind, "told": value is not UNKNOWN,
-        "value": None if value is UNKNOWN else value, "text": one.text, "path": str(one.path) if one.path else None, "line": one.line,
+        "value": None if value is UNKNOWN else value, "text": one.text, "path": str(one.path) if one.path else None,
+        "line": one.line,
     }  # fmt: skip

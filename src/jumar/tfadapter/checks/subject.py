@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from jumar.base.findings import Location
 from jumar.base.text import listing
+from jumar.soc.profiles import SOCS
 from jumar.tfadapter.options import UNKNOWN, Option, Setting, options_of
 from jumar.tfadapter.source.script import NpuSession, ScriptOptions
 
+BY_DEFAULT = " (unless the command line gives another value)"
 TUNING = {"aoe_mode", "aoe_config.aoe_mode", "AOE_MODE"}
 """Options that turn tuning on."""
 
@@ -36,6 +38,17 @@ class Given:
             option = options_of(setting.style).get(setting.name)
             if option is not None:
                 yield setting, option
+
+    def told(self) -> Iterator[tuple[Setting, Option, str]]:
+        """Yield those whose value is known, or is by default; with words that say so, or none.
+
+        A default is left out where it is empty or the setting is conditional: the condition may test the flag.
+        """
+        for setting, option in self.known():
+            if is_told(setting.value):
+                yield setting, option, ""
+            elif is_told(setting.default) and text_of(setting.default) and not setting.is_conditional:
+                yield replace(setting, value=setting.default), option, BY_DEFAULT
 
     def sessions(self) -> Iterator[tuple[NpuSession, ScriptOptions]]:
         """Yield the sessions of the scripts."""
@@ -101,8 +114,11 @@ def shown(setting: Setting) -> str:
 
 def family_of(soc: str) -> str:
     """Return `A2`, `A3` or `A1`, the first training chips, by a chip's name; empty for others."""
+    profile = SOCS.get(soc)
+    if profile is not None and profile.family in ("A1", "A2", "A3"):
+        return profile.family
     low = soc.lower()
-    if low.startswith(("ascend910_93", "ascend910_95", "ascend910c")):
+    if low.startswith(("ascend910_93", "ascend910c")):
         return "A3"
     if low.startswith("ascend910b") and low[len("ascend910b") :][:1].isdigit():
         return "A2"

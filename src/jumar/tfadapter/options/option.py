@@ -90,6 +90,8 @@ class Setting:
 
     A function is such a block, with the arm FUNCTION.
     """
+    default: Value = field(default=UNKNOWN, compare=False)
+    """Where the value is a flag of the command line (`FLAGS.mode`): the flag's default."""
     text: str = field(default="", compare=False)
     """The value as the source writes it (`FLAGS.mode`); empty where there is no source."""
 

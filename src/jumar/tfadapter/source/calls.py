@@ -53,11 +53,11 @@ def _of_class(name: str, arguments: Sequence[ast.expr], call: ast.Call, notes: N
     group = f"{place.scope}{name}:{call.lineno}"
     for key, argument in zip(order, arguments, strict=False):
         value = place.values.value(argument)
-        notes.set(style, key, value, place, argument.lineno, group, text=ast.unparse(argument))
+        notes.set(style, key, value, place, argument.lineno, group, node=argument)
     for word in call.keywords:
         value = place.values.value(word.value)
         if word.arg is not None:
-            notes.set(style, word.arg, value, place, word.value.lineno, group, text=ast.unparse(word.value))
+            notes.set(style, word.arg, value, place, word.value.lineno, group, node=word.value)
         elif isinstance(value, dict):
             for key, one in value.items():
                 notes.set(style, key, one, place, call.lineno, group)

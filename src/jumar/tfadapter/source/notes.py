@@ -6,8 +6,8 @@ import ast
 from typing import Any
 
 from jumar.tfadapter.options import UNKNOWN, Kind, Setting, Style, options_of
+from jumar.tfadapter.source.expressions import Flags, Place
 from jumar.tfadapter.source.expressions.nodes import dotted_name
-from jumar.tfadapter.source.expressions.place import Place
 from jumar.tfadapter.source.script import NpuSession, ScriptOptions
 
 FIELDS: tuple[Kind, ...] = ("s", "i", "b", "f")
@@ -21,8 +21,9 @@ _KEPT = frozenset({"function_optimization"})
 class Notes:
     """What one file sets. Names are followed within a function; a name of the module is known in all of them."""
 
-    def __init__(self, found: ScriptOptions) -> None:
+    def __init__(self, found: ScriptOptions, flags: Flags) -> None:
         self.found = found
+        self._flags = flags
         self._maps: dict[tuple[str, str], str] = {}
         """Scope and name -> what it stands for: `custom_op.parameter_map`, `…["x"]`, `npu.global_options()`."""
         self._optimizers: dict[tuple[str, str], NpuSession] = {}
@@ -91,7 +92,7 @@ class Notes:
             self.set_session(owner, attribute, value, place, line)
         elif "global_options()" in text:
             name = f"{text.rpartition('global_options()')[2].lstrip('.')}.{attribute}".lstrip(".")
-            self.set("npu_device", name, place.values.value(value), place, line, "npu_device", text=ast.unparse(value))
+            self.set("npu_device", name, place.values.value(value), place, line, "npu_device", node=value)
         elif attribute == "name" and (session := self.session(text, place.scope)) is not None:
             known = place.values.value(value)
             session.name = known if isinstance(known, str) else None
@@ -108,24 +109,26 @@ class Notes:
         session = self.session(group, place.scope)
         self.set(
             "session", name, place.values.value(value), place, line,
-            session.group if session else f"{place.scope}{group}", kind, ast.unparse(value),
+            session.group if session else f"{place.scope}{group}", kind, value,
         )  # fmt: skip
 
     def set(
         self, style: Style, name: Any, value: Any, place: Place, line: int, group: str, kind: Kind | None = None,
-        text: str = "",
+        node: ast.expr | None = None,
     ) -> None:  # fmt: skip
-        """Note one setting. A variable that the table lacks is left out: it is another program's."""
+        """Note one setting; `node` is its value's expression. A variable that the table lacks is another program's."""
         if not isinstance(name, str):
             if style != "environment":
                 self.leave_unread(line, "an option whose name the source does not tell")
             return
         if style == "environment" and name not in options_of("environment"):
             return
-        value = UNKNOWN if isinstance(value, (list, tuple, dict)) else value
+        text = ast.unparse(node) if node is not None else ""
+        by_default = place.values.with_flags(self._flags).value(node) if value is UNKNOWN else UNKNOWN
         setting = Setting(
-            style, name, value, kind, self.found.path, line, f"{self.found.path}:{group}", place.branch, text
-        )
+            style, name, _plain(value), kind, self.found.path, line, f"{self.found.path}:{group}", place.branch,
+            default=_plain(by_default), text=text,
+        )  # fmt: skip
         if setting not in self.found.settings:
             self.found.settings.append(setting)
 
@@ -143,6 +146,11 @@ class Notes:
                     session.off.add(what)
                 if (what in _ON and text == "True") or (what in _KEPT and text.endswith("OFF")):
                     session.switched[what] = line
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that an option may have; a list or dict is not followed further."""
+    return UNKNOWN if isinstance(value, (list, tuple, dict)) else value
 
 
 def _stands_for_options(text: str) -> bool:

@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jumar.base.errors import ScriptError
-from jumar.tfadapter.source.expressions.bindings import bind_module
-from jumar.tfadapter.source.expressions.place import Place
-from jumar.tfadapter.source.expressions.values import Values
+from jumar.tfadapter.source.expressions import Place, Values, bind_module, flags_of
 from jumar.tfadapter.source.notebook import notebook_text
 from jumar.tfadapter.source.notes import Notes
 from jumar.tfadapter.source.script import ScriptOptions
@@ -60,4 +58,5 @@ def _read(tree: ast.Module, found: ScriptOptions) -> None:
     module = Values()
     bind_module(tree, module)
     body: Sequence[ast.stmt] = tree.body
-    Statements(Notes(found), tree, module).read(body, Place(module))
+    notes = Notes(found, flags_of(tree, module.value))
+    Statements(notes, tree, module).read(body, Place(module))

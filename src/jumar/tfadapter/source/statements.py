@@ -93,7 +93,7 @@ class Statements:
             case ast.Subscript(value=owner, slice=index):
                 if self._notes.text(owner, place.scope).endswith("environ"):
                     name, known = place.values.value(index), place.values.value(value)
-                    self._notes.set("environment", name, known, place, line, "environment", text=ast.unparse(value))
+                    self._notes.set("environment", name, known, place, line, "environment", node=value)
 
     def _expressions(self, node: ast.AST, place: Place) -> None:
         for call in [one for one in ast.walk(node) if isinstance(one, ast.Call)]:

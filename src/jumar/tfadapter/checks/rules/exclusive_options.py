@@ -2,7 +2,8 @@
 
 ## What it does
 Finds pairs that may not be on together, in one session, one DumpConfig or one process: `enable_dump` and
-`enable_dump_debug`; `precision_mode` and `precision_mode_v2`; `op_precision_mode` and `op_select_implmode`. Settings
+`enable_dump_debug`; `precision_mode` and `precision_mode_v2`; `op_precision_mode` and `op_select_implmode`;
+`mix_compile_mode` and `iterations_per_loop` greater than 1. Settings
 in two arms of one `if` are not together; where each has an `if` of its own, the finding is for information.
 
 ## Why it matters
@@ -22,7 +23,8 @@ DumpConfig(enable_dump_debug=True, dump_path="/data/dump")
 No edit is made.
 
 ## References
-Document on overflow collection: enable_dump and enable_dump_debug are not on together.
+Document on overflow collection: enable_dump and enable_dump_debug are not on together. Mixed computing:
+https://www.hiascend.com/document/detail/zh/TensorFlowCommercial/800/migration/tfmigr1/tfmigr1_000074.html
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from itertools import combinations
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
-from jumar.tfadapter.checks.subject import Given, is_told, shown, where
+from jumar.tfadapter.checks.subject import Given, is_told, shown, text_of, where
 from jumar.tfadapter.options import Option, Setting
 
 RULE = Rule(
@@ -46,7 +48,7 @@ RULE = Rule(
 
 def find(given: Given) -> Iterator[Finding]:
     """Yield one finding for each pair."""
-    on = [(setting, option) for setting, option in given.known() if option.excludes and _is_on(setting)]
+    on = [(setting, option) for setting, option in given.known() if option.excludes and _is_on(setting, option)]
     told = set()
     pairs = [(one, other) for (one, option), (other, _) in combinations(on, 2) if _excludes(option, one, other)]
     for one, other in sorted(pairs, key=lambda pair: not pair[0].is_certain_with(pair[1])):
@@ -71,8 +73,10 @@ def _finding(one: Setting, other: Setting) -> Finding:
     )
 
 
-def _is_on(setting: Setting) -> bool:
-    return is_told(setting.value) and setting.value not in (False, 0, b"", "")
+def _is_on(setting: Setting, option: Option) -> bool:
+    """Tell whether an option has a value that does something: iterations_per_loop of 1 does not."""
+    off = setting.value in (False, 0, b"", "") or text_of(setting.value) == option.default
+    return is_told(setting.value) and not off
 
 
 def _excludes(option: Option, one: Setting, other: Setting) -> bool:

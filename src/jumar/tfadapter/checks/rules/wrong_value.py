@@ -1,8 +1,9 @@
 """JM603 wrong-option-value.
 
 ## What it does
-Compares the value with the documented ones, or with the documented range. What the source does not tell is left out,
-and counted in the headline.
+Compares the value with the documented ones, or with the documented range. Of a flag of the command line (`argparse`,
+`tf.app.flags`) the default is compared, as a warning. What the source does not tell is left out, and counted in the
+headline.
 
 ## Why it matters
 Some wrong values stop a run after minutes of compiling; others are taken for the default in silence.
@@ -31,7 +32,7 @@ from collections.abc import Iterator
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.tfadapter.checks.rules.unknown_option import nearest
-from jumar.tfadapter.checks.subject import Given, choices, is_told, shown, text_of, where
+from jumar.tfadapter.checks.subject import Given, choices, shown, text_of, where
 from jumar.tfadapter.options import Option, Setting
 
 RULE = Rule(
@@ -45,17 +46,18 @@ RULE = Rule(
 
 def find(given: Given) -> Iterator[Finding]:
     """Yield one finding for each value that is not allowed."""
-    for setting, option in given.known():
-        if is_told(setting.value) and setting.kind in (None, option.kind):
+    for setting, option, condition in given.told():
+        if setting.kind in (None, option.kind):
             told = _wrong(setting, option)
             if told:
                 near = nearest(text_of(setting.value), list(option.values)) or _contained(setting, option)
                 yield RULE.finding(
-                    f"{shown(setting)}: {told}",
+                    f"{shown(setting)}{condition}: {told}",
                     where=where(setting),
                     evidence={"option": setting.name, "value": text_of(setting.value), "near": near},
                     why="The adapter refuses it after compiling, or takes the default in silence.",
                     action=f"Write {near}." if near else f"Choose another value; see {option.source}.",
+                    severity=Severity.WARNING if condition else None,
                 )
 
 

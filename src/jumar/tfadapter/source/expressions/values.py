@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jumar.tfadapter.options import UNKNOWN
+from jumar.tfadapter.source.expressions.flags import Flags
 from jumar.tfadapter.source.expressions.functions import call_value, formatted, percent
 from jumar.tfadapter.source.expressions.nodes import dotted_name
 
@@ -21,9 +22,14 @@ _LARGEST = 1 << 80
 class Values:
     """The values that names have in a module or a function, and those of the scope around it."""
 
-    def __init__(self, around: Values | None = None) -> None:
+    def __init__(self, around: Values | None = None, flags: Flags | None = None) -> None:
         self._around = around
+        self._flags = flags
         self._known: dict[str, Any] = {}
+
+    def with_flags(self, flags: Flags) -> Values:
+        """Return these values for a command line that sets no flag."""
+        return Values(self, flags)
 
     def bind(self, name: str, value: Any) -> None:
         """Note a value. A name that gets a second value is not known from then on: which one holds is not followed."""
@@ -52,7 +58,8 @@ class Values:
         """Return the value of a name, or UNKNOWN."""
         if name in self._known:
             return self._known[name]
-        return self._around.of(name) if self._around is not None else UNKNOWN
+        found = self._around.of(name) if self._around is not None else UNKNOWN
+        return self._flags.of(name) if found is UNKNOWN and self._flags is not None else found
 
     def value(self, node: ast.expr | None) -> Any:
         """Return the value of an expression: a number, a text, bytes, a bool, None, a list, a dict, or UNKNOWN."""
