@@ -6,6 +6,7 @@ docs/tensorflow-options.md names.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -71,6 +72,8 @@ _FOR_TENSORFLOW = (
     "train_distribute", "device_fn", "protocol", "eval_distribute", "experimental_distribute",
     "experimental_max_worker_delay_secs", "session_creation_timeout_secs", "checkpoint_save_graph_def",
 )  # fmt: skip
+_OF_SESSIONS = ("precision_mode", "precision_mode_v2")
+"""Options that do something when a session runs."""
 _FIRST = ("iterations_per_loop", "profiling_config", "model_dir")
 
 
@@ -85,26 +88,28 @@ def _run_config() -> type:
             STATE.take([Setting("estimator", name, value, group="run") for name, value in given.items()])
             known = {name: value for name, value in given.items() if name in _FOR_TENSORFLOW and value is not None}
             dump = given.get("dump_config")
+            asked = {name: given[name] for name in _OF_SESSIONS if given.get(name) is not None}
             if dump is not None:
-                known["session_config"] = with_dump(known.get("session_config"), dump)
+                asked |= {name: value for name, value in dump.given.items() if value is not None}
+            if asked:
+                known["session_config"] = with_options(known.get("session_config"), asked)
             super().__init__(**known)
             self.npu_options = {name: value for name, value in given.items() if name not in _FOR_TENSORFLOW}
 
     return NPURunConfig
 
 
-def with_dump(config: Any, dump: DumpConfig) -> Any:
-    """Return a ConfigProto whose NPU options are those of a DumpConfig, too."""
+def with_options(config: Any, options: Mapping[str, Any]) -> Any:
+    """Return a ConfigProto whose NpuOptimizer has these options, too."""
     made = tf.compat.v1.ConfigProto()
     if config is not None:
         made.CopyFrom(config)
-    for name, value in dump.given.items():
-        if value is not None:
-            entry = optimizer_of(made).parameter_map[name]
-            if isinstance(value, bool):
-                entry.b = value
-            else:
-                entry.s = tf.compat.as_bytes(str(value))
+    for name, value in options.items():
+        entry = optimizer_of(made).parameter_map[name]
+        if isinstance(value, bool):
+            entry.b = value
+        else:
+            entry.s = tf.compat.as_bytes(str(value))
     return made
 
 

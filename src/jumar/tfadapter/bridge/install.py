@@ -29,7 +29,9 @@ def installed(*, as_v1: bool, soc: str | None = None) -> Iterator[bool]:
     With `as_v1` the name `tensorflow` means TensorFlow 1 (`tensorflow.compat.v1`), as programs of TFAdapter 1.x take
     it.
     """
-    if any(find_spec(name) is not None for name in PACKAGES[:2]):
+    real = [name for name in PACKAGES[:2] if find_spec(name) is not None]
+    if real:
+        STATE.tell(f"{' and '.join(real)} of this environment is used: Jumar checks and changes nothing")
         yield True
         return
     STATE.soc = soc
@@ -99,6 +101,8 @@ class _TensorFlow1(types.ModuleType):
 
     def __getattr__(self, name: str) -> Any:
         real = self.__dict__["_real"]
+        if name == "contrib":
+            raise AttributeError("tf.contrib ended with TensorFlow 1.15; this is TensorFlow " + real.__version__)
         try:
             return getattr(real.compat.v1, name)
         except AttributeError:
