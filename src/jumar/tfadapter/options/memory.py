@@ -48,8 +48,8 @@ def memory_options(text: str) -> MemoryOptions | str | None:
     if needed >= TOTAL:
         return (
             f"{name} would have to be {needed:,} bytes (the {int(match['size']):,} of the line and 1 GB), and both "
-            f"options together have {TOTAL:,} (31 GB): the model does not fit. Lower the batch size, or share it "
-            "between devices."
+            f"options together have {TOTAL:,} (31 GB of a chip with 32 GB): the model does not fit there. Lower the "
+            "batch size, share the model between devices, or take a chip with more memory."
         )
     left = TOTAL - needed
     return (
