@@ -13,16 +13,22 @@ from jumar.advise.bottlenecks import Advice
 from jumar.advise.look import look
 
 pytestmark = pytest.mark.slow
+ATTEMPTS = 3
 ALWAYS = {"JM428", "JM430"}
 """A small network on an NPU is bound by launches, and its products are fed by conversions: the clean one has both."""
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("npu")
+    """The profiles. Those of a machine that was busy are made again: steps of the clean loop then jitter by themselves."""
     script = Path(__file__).with_name("planted_npu.py")
-    done = subprocess.run([sys.executable, str(script), str(path)], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    for _ in range(ATTEMPTS):
+        path = tmp_path_factory.mktemp("npu")
+        done = subprocess.run([sys.executable, str(script), str(path)], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        (clean,) = look(path / "clean")
+        if "JM420" not in codes(clean):
+            break
     return path
 
 
