@@ -20,7 +20,7 @@ ALWAYS = {"JM428", "JM430"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The profiles. Those of a machine that was busy are made again: steps of the clean loop then jitter by themselves."""
+    """The profiles. Those of a busy machine are made again: there the steps of the clean loop jitter by themselves."""
     script = Path(__file__).with_name("planted_npu.py")
     for _ in range(ATTEMPTS):
         path = tmp_path_factory.mktemp("npu")
