@@ -273,3 +273,41 @@ def test_the_file_of_operators_is_read(tmp_path: Path) -> None:
             read_operators_file(path)
     with pytest.raises(ScriptError, match="cannot be read"):
         read_operators_file(tmp_path)
+
+
+IMPORTS = {
+    "from conf import MODE": "MODE",
+    "from conf import MODE as m": "m",
+    "from conf import *": "MODE",
+    "import conf": "conf.MODE",
+    "import conf as c": "c.MODE",
+    "from pack import conf": "conf.MODE",
+    "from .pack.conf import MODE": "MODE",
+    "from . import conf": "conf.MODE",
+    "import conf\nconf.OTHER = 3": "conf.MODE",
+}
+
+
+@pytest.mark.parametrize("line", IMPORTS)
+def test_constants_of_modules_beside_the_script_are_known(line: str, tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    for folder in (tmp_path, tmp_path / "pack"):
+        (folder / "conf.py").write_text('MODE = "force_fp16"\n')
+    path = tmp_path / "train.py"
+    path.write_text(f"{line}\nNPURunConfig(precision_mode={IMPORTS[line]})\n")
+    assert [one.value for one in read_script(path).settings] == ["force_fp16"]
+
+
+@pytest.mark.parametrize("line", ["MODE = FLAGS.mode", "conf.MODE = 3\nMODE = conf.MODE", "def f():\n    global MODE"])
+def test_a_constant_that_is_changed_is_not_known(line: str, tmp_path: Path) -> None:
+    (tmp_path / "conf.py").write_text('MODE = "force_fp16"\n')
+    path = tmp_path / "train.py"
+    path.write_text(f"import conf\nfrom conf import MODE\n{line}\nNPURunConfig(precision_mode=MODE)\n")
+    assert [one.value for one in read_script(path).settings] == [UNKNOWN]
+
+
+def test_a_module_that_cannot_be_read_is_left_out(tmp_path: Path) -> None:
+    (tmp_path / "conf.py").write_bytes(b"\xff\x00 = (")
+    path = tmp_path / "train.py"
+    path.write_text("from conf import MODE\nfrom .... import x\nNPURunConfig(precision_mode=MODE)\n")
+    assert [one.value for one in read_script(path).settings] == [UNKNOWN]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from jumar.base.errors import ScriptError
-from jumar.tfadapter.source.expressions import Place, Values, bind_module, flags_of
+from jumar.tfadapter.source.expressions import Place, Values, bind_imports, bind_module, flags_of
 from jumar.tfadapter.source.notebook import notebook_text
 from jumar.tfadapter.source.notes import Notes
 from jumar.tfadapter.source.script import ScriptOptions
@@ -56,6 +56,7 @@ def read_text(text: str, path: Path) -> ScriptOptions:
 
 def _read(tree: ast.Module, found: ScriptOptions) -> None:
     module = Values()
+    bind_imports(tree, found.path.parent, module)
     bind_module(tree, module)
     body: Sequence[ast.stmt] = tree.body
     notes = Notes(found, flags_of(tree, module.value))

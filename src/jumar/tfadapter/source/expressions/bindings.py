@@ -14,7 +14,13 @@ _CHANGING = frozenset({"update", "pop", "popitem", "setdefault", "clear", "appen
 
 def bind_module(tree: ast.Module, values: Values) -> None:
     """Note the values of a module's names, and of its classes' constants; what a function changes is not known."""
+    _forget_changed(tree, values)
     bind_body(tree.body, values)
+    _forget_changed(tree, values)
+
+
+def _forget_changed(tree: ast.Module, values: Values) -> None:
+    """Forget `config.mode` where anything assigns to it, and names that a function calls global."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Global):
             for name in node.names:
