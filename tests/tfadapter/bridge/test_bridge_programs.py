@@ -98,3 +98,77 @@ def test_processes_that_a_program_starts_are_watched(tensorflow: Path, tmp_path:
     done = run(tensorflow, tmp_path, PARENT)
     assert "child ended with 1" in done.stdout
     assert "did you mean use_off_line?" in done.stderr
+
+
+CONTROL_FLOW = """
+t = tf.placeholder_with_default(True, [])
+x = tf.placeholder(tf.float32, [None, 8, 8, 3])
+h = tf.layers.batch_normalization(tf.layers.conv2d(x, 4, 3, name="conv"), training=t)
+outputs, _ = tf.nn.dynamic_rnn(tf.nn.rnn_cell.BasicLSTMCell(5), tf.reshape(h, [-1, 6, 24]), dtype=tf.float32)
+loss = tf.reduce_mean(tf.square(tf.layers.dense(outputs[:, -1], 1, name="last")))
+with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+    train = tf.train.MomentumOptimizer(0.01, 0.9).minimize(loss)
+big = tf.exp(1000.0 * (1.0 + loss), name="after")
+custom_op.parameter_map["precision_mode"].s = b"allow_mix_precision"
+with tf.Session(config=sess_config) as session:
+    session.run(tf.global_variables_initializer())
+    for _ in range(3):
+        session.run([loss, train, big], {x: np.random.rand(4, 8, 8, 3)})
+"""
+
+
+def test_loops_and_conditions_of_a_graph_are_left_out_and_said(tensorflow: Path, tmp_path: Path) -> None:
+    done = run(tensorflow, tmp_path, CONFIG + CONTROL_FLOW, "--steps", "3")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "Exp after (aicore_overflow)" in done.stderr
+    assert "not shown: operators inside loops and conditions of a graph, in dumps and overflow" in done.stderr
+    assert "not shown: rounding of matrix operators inside loops" in done.stderr
+    assert "stopped after 3 steps" in done.stderr
+
+
+LOOP = """
+import sys
+import numpy as np
+import tensorflow as tf
+import npu_device as npu
+
+if "dump" in sys.argv:
+    npu.global_options().dump_config.enable_dump_debug = True
+    npu.global_options().dump_config.dump_path = "dump"
+npu.open().as_default()
+w = tf.Variable(np.ones((4, 1), "f"))
+kinds = getattr(tf.keras.optimizers, "legacy", tf.keras.optimizers) if "legacy" in sys.argv else tf.keras.optimizers
+optimizer = kinds.SGD(0.001)
+
+def step(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean(tf.square(tf.matmul(x, w)))
+    tf.exp(loss * 100.0)
+    optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+
+step = tf.function(step) if "function" in sys.argv else step
+for number in range(6):
+    step(tf.ones((2, 4)))
+    print("step", number)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tensorflow", ["function"]),
+        ("tensorflow", ["legacy", "function", "dump"]),
+        ("new_tensorflow", ["function"]),
+        ("new_tensorflow", ["eager", "dump"]),
+    ],
+)
+def test_loops_that_a_program_writes_itself_have_steps(
+    name: str, words: list[str], tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    python = request.getfixturevalue(name)
+    text = LOOP.replace("import sys", f"import sys; sys.argv += {words}")
+    done = run(python, tmp_path, text, "--steps", "3")
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "stopped after 3 steps" in done.stderr
+    assert done.stdout.splitlines() == ["step 0", "step 1"]
+    assert ("overflow in step 0 of graph_1: Exp" in done.stderr) == ("dump" in words)

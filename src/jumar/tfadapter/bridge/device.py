@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import tensorflow as tf
@@ -11,7 +12,7 @@ from jumar.tfadapter.bridge.operators import ONE_PROCESS
 from jumar.tfadapter.bridge.optimizers import ONE_RANK
 from jumar.tfadapter.bridge.rounding import MATRIX, EagerRounding, rounding_of
 from jumar.tfadapter.bridge.state import STATE
-from jumar.tfadapter.bridge.watch import dumper_of
+from jumar.tfadapter.bridge.watch import dumper_of, optimizer_methods
 from jumar.tfadapter.options import Setting, options_of
 
 
@@ -132,9 +133,12 @@ def _watch_operators(dumper: Dumper) -> None:
 
 def _end_steps(dumper: Dumper, calls: list[Call]) -> None:
     """Write the calls of a step when its optimizer has applied the gradients."""
-    kind = tf.keras.optimizers.Optimizer
-    original = kind.apply_gradients
+    for kind, name in optimizer_methods():
+        setattr(kind, name, _ending(getattr(kind, name), dumper, calls))
 
+
+def _ending(original: Any, dumper: Dumper, calls: list[Call]) -> Any:
+    @functools.wraps(original)
     def applied(*arguments: Any, **named: Any) -> Any:
         answer = original(*arguments, **named)
         taken = calls.copy()
@@ -142,7 +146,7 @@ def _end_steps(dumper: Dumper, calls: list[Call]) -> None:
         dumper.step(taken)
         return answer
 
-    kind.apply_gradients = applied
+    return applied
 
 
 def _array(tensor: Any) -> Any:

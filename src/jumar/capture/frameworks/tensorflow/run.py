@@ -39,7 +39,8 @@ def run_tensorflow(
 ) -> TensorFlowEnd:
     """Run a script or module, and return how it ended and what of the NPU it asked in vain.
 
-    A step is a run of a session that applies gradients, or a batch of Keras' `fit`. Raises ScriptError when the script
+    A step is a run of a session that applies gradients, a batch of Keras' `fit`, or the call of a function or of an
+    optimizer that applies gradients. Raises ScriptError when the script
     is not there or does not parse, when a launcher is to start it, or where TensorFlow is not installed;
     OptionError, with the line, where the script sets an option that the adapter does not take.
     """
