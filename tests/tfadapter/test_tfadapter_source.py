@@ -106,6 +106,20 @@ FORMS = {
 }
 
 
+CLASSES = [
+    "from npu_bridge.npu_init import NPURunConfig as Config\nConfig({})",
+    "Config = npu_config.NPURunConfig\nConfig({})",
+    "npu_config.NPURunConfig({})",
+    "estimator = Estimator(config=NPURunConfig({}))",
+    "make = functools.partial(NPURunConfig, {})",
+]
+
+
+@pytest.mark.parametrize("text", CLASSES)
+def test_a_class_is_known_under_another_name(text: str) -> None:
+    assert values(text.format('precision_mode="a"')) == {"precision_mode": "a"}
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_the_form_does_not_matter(form: str) -> None:
     assert values(FORMS[form]) == {"precision_mode": b"a"}

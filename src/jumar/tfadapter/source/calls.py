@@ -36,6 +36,7 @@ def note_call(call: ast.Call, notes: Notes, place: Place) -> None:
     name, arguments = last_name(call.func), call.args
     if name == "partial" and arguments:
         name, arguments = last_name(arguments[0]), arguments[1:]
+    name = notes.classes.get(name, name)
     if name in _COMPLETING:
         notes.found.completed = True
     if name in CLASSES:

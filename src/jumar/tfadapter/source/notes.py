@@ -24,6 +24,8 @@ class Notes:
     def __init__(self, found: ScriptOptions, flags: Flags) -> None:
         self.found = found
         self._flags = flags
+        self.classes: dict[str, str] = {}
+        """Other names of classes: `Config` after `from … import NPURunConfig as Config`."""
         self._maps: dict[tuple[str, str], str] = {}
         """Scope and name -> what it stands for: `custom_op.parameter_map`, `…["x"]`, `npu.global_options()`."""
         self._optimizers: dict[tuple[str, str], NpuSession] = {}

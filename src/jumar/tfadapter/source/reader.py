@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from jumar.base.errors import ScriptError
+from jumar.tfadapter.source.calls import CLASSES
 from jumar.tfadapter.source.expressions import Place, Values, bind_imports, bind_module, flags_of
+from jumar.tfadapter.source.expressions.nodes import last_name
 from jumar.tfadapter.source.notebook import notebook_text
 from jumar.tfadapter.source.notes import Notes
 from jumar.tfadapter.source.script import ScriptOptions
 from jumar.tfadapter.source.statements import Statements
 
 NOTEBOOK = ".ipynb"
+_WORDS = (*CLASSES, "parameter_map", "custom_optimizers", "global_options", "environ", "putenv")
+"""A file without any of these sets no option, and is not read further."""
 
 
 def read_script(path: Path) -> ScriptOptions:
@@ -43,7 +47,8 @@ def read_text(text: str, path: Path) -> ScriptOptions:
     found = ScriptOptions(path)
     try:
         tree = ast.parse(text)
-        _read(tree, found)
+        if any(word in text for word in _WORDS):
+            _read(tree, found)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
         told = error.msg if isinstance(error, SyntaxError) else str(error) or "too deep"
@@ -60,4 +65,15 @@ def _read(tree: ast.Module, found: ScriptOptions) -> None:
     bind_module(tree, module)
     body: Sequence[ast.stmt] = tree.body
     notes = Notes(found, flags_of(tree, module.value))
+    notes.classes = dict(_renamed(tree))
     Statements(notes, tree, module).read(body, Place(module))
+
+
+def _renamed(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield the other names of the adapter's classes: by `import … as`, or by assignment."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield from ((one.asname, one.name) for one in node.names if one.asname and one.name in CLASSES)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Attribute)):
+            name = last_name(node.value)
+            yield from ((one.id, name) for one in node.targets if isinstance(one, ast.Name) and name in CLASSES)
