@@ -48,6 +48,11 @@ OBJECTS = {"estimator": "NPURunConfig", "dump_config": "DumpConfig", "profiling_
            "memory_config": "MemoryConfig", "npu_device": "npu_device.global_options()", "session": "parameter_map",
            "environment": "the environment", "aoe": "the file of operators", "command": "aoe"}  # fmt: skip
 """Style -> what a person calls the place of its options."""
+WHY = {
+    "session": "TensorFlow takes any name and says nothing; the option has no effect.",
+    **dict.fromkeys(("estimator", "dump_config", "profiling_config", "memory_config"), "The class does not take it."),
+    **dict.fromkeys(("npu_device", "environment", "aoe", "command"), "The option has no effect."),
+}
 _CLOSE = 0.75
 
 
@@ -74,7 +79,7 @@ def _finding(setting: Setting) -> Finding:
         else f"{setting.name} of {place} is not known to Jumar's table{told}.",
         where=where(setting),
         evidence={"option": setting.name, "near": near, "set": shown(setting)},
-        why="TensorFlow takes any name and says nothing; the option has no effect.",
+        why=WHY[setting.style],
         action=action,
         severity=None if near else Severity.WARNING,
         confidence="certain" if near else "likely",
