@@ -183,8 +183,9 @@ def test_chips_take_what_the_documents_say() -> None:
     assert codes(line, "Ascend910A") == []
     assert codes(line, "Ascend910B") == [], "the old name of a first chip is no A2"
     assert codes(line) == [], "without a chip nothing is said of it"
-    tuning = [Setting("environment", "AOE_MODE", "1")]
-    assert [one.code for one in check_settings(tuning, soc="Ascend910B3", paths=False)] == ["JM605"]
+    for soc, mode in (("Ascend910B3", "1"), ("Ascend910_9391", "4"), ("Ascend310P3", "4")):
+        tuning = [Setting("environment", "AOE_MODE", mode)]
+        assert [one.code for one in check_settings(tuning, soc=soc, paths=False)] == ["JM605"]
 
 
 def test_the_first_chips_have_no_bfloat16() -> None:

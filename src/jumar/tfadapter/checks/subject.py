@@ -113,11 +113,13 @@ def shown(setting: Setting) -> str:
 
 
 def family_of(soc: str) -> str:
-    """Return `A2`, `A3` or `A1`, the first training chips, by a chip's name; empty for others."""
+    """Return `A2`, `A3`, `310P` or `A1`, the first training chips, by a chip's name; empty for others."""
+    low = soc.lower()
+    if low.startswith("ascend310p"):
+        return "310P"
     profile = SOCS.get(soc)
     if profile is not None and profile.family in ("A1", "A2", "A3"):
         return profile.family
-    low = soc.lower()
     if low.startswith(("ascend910_93", "ascend910c")):
         return "A3"
     if low.startswith("ascend910b") and low[len("ascend910b") :][:1].isdigit():
