@@ -16,6 +16,7 @@ from jumar.base.findings import Finding, Severity
 from jumar.cli.main import EXIT_USAGE, main
 from jumar.tfadapter.checks import Given, check, check_settings
 from jumar.tfadapter.checks.report import examine_options
+from jumar.tfadapter.checks.rules.unknown_option import num_edits
 from jumar.tfadapter.options import UNKNOWN, Setting, options_of
 from jumar.tfadapter.options.memory import GB, MemoryOptions, memory_options
 from jumar.tfadapter.source import ScriptOptions, read_shell, read_text
@@ -150,6 +151,34 @@ def test_what_is_wrong_is_named_with_its_line(line: str, code: str, words: str) 
     assert words in finding.message
     assert finding.where.line == 8
     assert finding.action
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.data())
+def test_a_slip_of_any_name_is_an_error_that_names_the_right_one(data: st.DataObject) -> None:
+    name = data.draw(st.sampled_from(sorted(options_of("session"))))
+    at = data.draw(st.integers(0, len(name) - 2))
+    slips = [
+        name[:at] + name[at + 1 :],
+        name[:at] + name[at] + name[at:],
+        name[:at] + name[at + 1] + name[at] + name[at + 2 :],
+        name.upper(),
+        name.replace("_", ""),
+    ]
+    slip = data.draw(st.sampled_from([one for one in slips if one not in options_of("session")] or [f"{name}x"]))
+    (finding,) = check(Given(settings=[Setting("session", slip, True, "b")]))
+    assert (finding.code, finding.severity, finding.evidence["near"]) == ("JM601", Severity.ERROR, name)
+
+
+def test_a_name_that_is_somewhat_near_may_be_one_of_another_version() -> None:
+    (finding,) = check(Given(settings=[Setting("session", "op_debug_mode", 1, "i")]))
+    assert (finding.severity, finding.evidence["near"]) == (Severity.WARNING, "dump_debug_mode")
+    assert "not known to Jumar's table; a near name is dump_debug_mode" in finding.message
+
+
+@pytest.mark.parametrize(("one", "other", "edits"), [("ab", "ba", 1), ("abc", "ac", 1), ("", "ab", 2), ("a", "a", 0)])
+def test_edits_are_counted(one: str, other: str, edits: int) -> None:
+    assert num_edits(one, other) == num_edits(other, one) == edits
 
 
 @pytest.mark.parametrize(

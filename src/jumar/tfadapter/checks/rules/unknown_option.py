@@ -2,7 +2,7 @@
 
 ## What it does
 Looks up each option in the table of documented ones (docs/tensorflow-options.md), in the style in which it is set. A
-name that is close to a known one is an error; another one, or one that the table has elsewhere, is a warning, because
+name that is a slip of a known one is an error; another one, or one that the table has elsewhere, is a warning, because
 your version may have it.
 
 ## Why it matters
@@ -54,6 +54,8 @@ WHY = {
     **dict.fromkeys(("npu_device", "environment", "aoe", "command"), "The option has no effect."),
 }
 _CLOSE = 0.75
+_MOST_EDITS = 2
+"""Letters that are left out, added, changed or swapped in a slip. Case and underscores do not count."""
 
 
 def find(given: Given) -> Iterator[Finding]:
@@ -64,25 +66,29 @@ def find(given: Given) -> Iterator[Finding]:
 
 
 def _finding(setting: Setting) -> Finding:
-    place, near = OBJECTS[setting.style], nearest(setting.name, list(options_of(setting.style)))
+    known = list(options_of(setting.style))
+    near = nearest(setting.name, known)
     elsewhere = [OBJECTS[style] for style in OBJECTS if setting.name in options_of(style)]
-    if near:
-        told, action = f" (did you mean {near}?)", f"Write {near}."
-    elif elsewhere:
-        told = f", but to {elsewhere[0]}"
-        action = f"Set it in {elsewhere[0]}, unless your version's documentation has it here."
+    is_slip = bool(near) and not elsewhere and num_edits(_plain(setting.name), _plain(near)) <= _MOST_EDITS
+    place = OBJECTS[setting.style]
+    if is_slip:
+        told = f"{place} has no option {setting.name} (did you mean {near}?)."
+        action = f"Write {near}."
     else:
-        told, action = "", "Check its name against your version's documentation."
+        also = f", but to {elsewhere[0]}" if elsewhere else f"; a near name is {near}" if near else ""
+        told = f"{setting.name} of {place} is not known to Jumar's table{also}."
+        action = (
+            f"Set it in {elsewhere[0]}, unless" if elsewhere else f"Write {near}, unless" if near else "Look whether"
+        )
+        action += " your version's documentation has it here."
     return RULE.finding(
-        f"{place} has no option {setting.name}{told}."
-        if near
-        else f"{setting.name} of {place} is not known to Jumar's table{told}.",
+        told,
         where=where(setting),
         evidence={"option": setting.name, "near": near, "set": shown(setting)},
         why=WHY[setting.style],
         action=action,
-        severity=None if near else Severity.WARNING,
-        confidence="certain" if near else "likely",
+        severity=None if is_slip else Severity.WARNING,
+        confidence="certain" if is_slip else "likely",
     )
 
 
@@ -91,3 +97,22 @@ def nearest(name: str, known: list[str]) -> str:
     lower = {one.lower(): one for one in known}
     found = get_close_matches(name.lower(), list(lower), n=1, cutoff=_CLOSE)
     return lower[found[0]] if found else ""
+
+
+def num_edits(one: str, other: str) -> int:
+    """Return how many letters are left out, added, changed or swapped with the next (optimal string alignment)."""
+    before: list[int] = []
+    last = list(range(len(other) + 1))
+    for i, left in enumerate(one, 1):
+        row = [i]
+        for j, right in enumerate(other, 1):
+            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (left != right))
+            if i > 1 and j > 1 and left == other[j - 2] and one[i - 2] == right:
+                cost = min(cost, before[j - 2] + 1)
+            row.append(cost)
+        before, last = last, row
+    return last[-1]
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")
