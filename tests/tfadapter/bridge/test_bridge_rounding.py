@@ -136,3 +136,35 @@ def test_matrix_operators_on_npu_device_round_with_their_gradients(
     assert "overflow in step 0 of graph_1: MatMul" in error
     (output,) = (tmp_path / "dump").rglob("MatMul.*.output.0.npy")
     assert np.load(output).dtype == np.float16
+
+
+KEPT = """
+import numpy as np
+import tensorflow as tf
+from npu_bridge.npu_init import *
+from npu_bridge.estimator.npu.npu_scope import keep_dtype_scope
+
+x = tf.constant(np.full((2, 4), 3e4, "f"))
+with npu_scope.keep_dtype_scope():
+    kept = tf.matmul(x, x, transpose_b=True)
+rounded = tf.matmul(x, x, transpose_b=True)
+config = tf.ConfigProto()
+custom_op = config.graph_options.rewrite_options.custom_optimizers.add()
+custom_op.name = "NpuOptimizer"
+custom_op.parameter_map["precision_mode"].s = b"force_fp16"
+npu_plugin.set_device_sat_mode(0)
+with tf.Session(config=npu_config_proto(config)) as session:
+    print("RESULT", [float(one[0, 0]) for one in session.run([kept, rounded])])
+"""
+
+
+def test_operators_keep_their_type_and_the_mode_of_overflow_is_followed(tensorflow: Path, tmp_path: Path) -> None:
+    assert run(tensorflow, tmp_path, KEPT, "train.py")[0] == "[3600000000.0, 65504.0]"
+    assert run(tensorflow, tmp_path, KEPT.replace("mode(0)", "mode(1)"), "train.py")[0] == "[3600000000.0, inf]"
+    device = DEVICE.partition("r = np")[0] + (
+        "npu.npu_device.set_device_sat_mode(0)\nx = tf.fill((2, 4), 3e4)\n"
+        "product = lambda: tf.matmul(x, x, transpose_b=True)\n"
+        "with npu.keep_dtype_scope():\n    kept = product()\n"
+        'print("RESULT", [float(kept[0, 0]), float(product()[0, 0]), float(tf.function(product)()[0, 0])])\n'
+    )
+    assert run(tensorflow, tmp_path, device, "train.py", "allow_mix_precision")[0] == "[3600000000.0, 65504.0, 65504.0]"

@@ -110,6 +110,14 @@ def keras_to_npu(model: Any, **_: Any) -> Any:
 model_to_npu_estimator = keras_to_npu
 
 
+class NPUStrategy(tf.compat.v1.distribute.OneDeviceStrategy):  # type: ignore[misc]
+    """One device: the CPU."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        super().__init__("/cpu:0")
+        STATE.not_shown[ONE_RANK] = None
+
+
 class TellMeStepOrLossHook(_Hook):  # type: ignore[misc]
     """Tells the device of the step: there is none."""
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from jumar.tfadapter.bridge.rounding import keep_dtype_scope, set_device_sat_mode
 from jumar.tfadapter.bridge.state import STATE
 
 v1 = tf.compat.v1
@@ -40,6 +41,18 @@ class npu_unary_ops:
     def gelu(x: Any) -> Any:
         """Return GELU by the approximation with tanh."""
         return tf.compat.v2.nn.gelu(x, approximate=True)
+
+
+class npu_scope:
+    """`npu_bridge.estimator.npu.npu_scope`."""
+
+    keep_dtype_scope = staticmethod(keep_dtype_scope)
+
+
+class npu_plugin:
+    """`npu_bridge.estimator.npu.npu_plugin`."""
+
+    set_device_sat_mode = staticmethod(set_device_sat_mode)
 
 
 class hccl_ops:

@@ -30,6 +30,8 @@ class State:
     no_effect: dict[str, None] = field(default_factory=dict)
     not_shown: dict[str, None] = field(default_factory=dict)
     """What this run does not show, one sentence each."""
+    saturates: bool | None = None
+    """What `set_device_sat_mode` asked for."""
     is_watched: bool = False
     """Whether a process that the program started watches itself."""
     tunes: str = ""

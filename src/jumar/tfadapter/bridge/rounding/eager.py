@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from jumar.tfadapter.bridge.rounding.modes import is_kept
 from jumar.tfadapter.bridge.rounding.rounding import Rounding
 
 _EAGER = (
@@ -50,6 +51,8 @@ class EagerRounding:
     def _rounded(self, original: Any) -> Any:
         @functools.wraps(original)
         def call(*arguments: Any, **named: Any) -> Any:
+            if is_kept():
+                return original(*arguments, **named)
             found = original(*map(self._one, arguments), **{name: self._one(value) for name, value in named.items()})
             return self._one(found) if self.rounding.outputs else found
 

@@ -7,6 +7,7 @@ from weakref import WeakKeyDictionary
 
 import tensorflow as tf
 
+from jumar.tfadapter.bridge.rounding.modes import KEEPS
 from jumar.tfadapter.bridge.rounding.rounding import MATRIX, Rounding
 from jumar.tfadapter.bridge.state import STATE
 
@@ -49,6 +50,8 @@ class RoundedGraph:
                 operation._update_input(place, rounded)
 
     def _operator(self, operation: Any) -> None:
+        if KEEPS in operation.node_def.attr:
+            return
         if operation._get_control_flow_context() is not None:
             STATE.not_shown["rounding of matrix operators inside loops and conditions of a graph"] = None
             return

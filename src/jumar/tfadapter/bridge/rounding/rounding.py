@@ -37,8 +37,13 @@ class Rounding:
     dtype: Any
     """tf.float16 or tf.bfloat16."""
     outputs: bool = True
-    saturates: bool = False
-    """Whether a value that is too large becomes the largest one, as on the first chips (Ascend 910A)."""
+
+    @property
+    def saturates(self) -> bool:
+        """Whether a value that is too large becomes the largest one: as was set, else as on the first chips."""
+        if self.dtype != tf.float16:
+            return False
+        return family_of(STATE.soc or "") == "A1" if STATE.saturates is None else STATE.saturates
 
     def round(self, tensor: Any) -> Any:
         """Return a float32 tensor with the values that the smaller type has."""
@@ -63,9 +68,8 @@ def _half(array: np.ndarray | None) -> np.ndarray | None:
 def rounding_of(options: Mapping[str, Any]) -> Rounding | None:
     """Return what `precision_mode` or `precision_mode_v2` asks for; None where all keeps its type."""
     values = {_text(options.get(name)) for name in ("precision_mode", "precision_mode_v2")}
-    saturates = family_of(STATE.soc or "") == "A1"
     if values & _HALF:
-        found = Rounding(tf.float16, "cube_fp16in_fp32out" not in values, saturates)
+        found = Rounding(tf.float16, "cube_fp16in_fp32out" not in values)
     elif values & _BFLOAT:
         found = Rounding(tf.bfloat16)
     else:

@@ -1,0 +1,3 @@
+"""Stands for a part of the adapter."""
+
+from jumar.tfadapter.bridge.rounding import set_device_sat_mode

@@ -1,0 +1,3 @@
+"""Stands for a part of the adapter."""
+
+from npu_bridge.npu_init import *
