@@ -143,6 +143,8 @@ def test_a_dump_has_the_operators_of_the_steps_that_are_asked_for(
     if mode == "all":
         (taken,) = (path for path in files if ".input.0." in path.name)
         assert np.array_equal(np.load(taken), np.ones((2, 4), "f"))
+        (parameter,) = (graph / "0").glob("MatMul.fc.*.input.1.npy")
+        assert np.array_equal(np.load(parameter), np.ones((4, 1), "f")), "as the step read it, not as it left it"
 
 
 def test_a_precision_mode_of_an_estimator_rounds(tensorflow: Path, tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ def _become_v1() -> None:
     import tensorflow
 
     v1 = tensorflow.compat.v1
-    v1.disable_v2_behavior()
+    _behave_as_v1(v1)
     _take_keras_1()
     tensorflow.__path__ = [*v1.__path__, *tensorflow.__path__]
     tensorflow.__dict__.update({name: getattr(v1, name) for name in dir(v1) if not name.startswith("_")})
@@ -115,10 +115,19 @@ class _TensorFlow1(types.ModuleType):
 def _as_v1() -> types.ModuleType:
     import tensorflow
 
-    tensorflow.compat.v1.disable_v2_behavior()
+    _behave_as_v1(tensorflow.compat.v1)
     STATE.tell("`import tensorflow` gives TensorFlow 1's names (tensorflow.compat.v1), as npu_bridge takes them")
     _take_keras_1()
     return _TensorFlow1(tensorflow)
+
+
+def _behave_as_v1(v1: Any) -> None:
+    """Take TensorFlow 1's behaviour, but for its variables.
+
+    NOTE: what was read from one of those and fetched beside the training operator is its value after the step.
+    """
+    v1.disable_v2_behavior()
+    v1.enable_resource_variables()
 
 
 def _take_keras_1() -> None:
