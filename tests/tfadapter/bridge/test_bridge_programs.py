@@ -172,3 +172,67 @@ def test_loops_that_a_program_writes_itself_have_steps(
     assert "stopped after 3 steps" in done.stderr
     assert done.stdout.splitlines() == ["step 0", "step 1"]
     assert ("overflow in step 0 of graph_1: Exp" in done.stderr) == ("dump" in words)
+
+
+COMPAT = """
+import tensorflow.compat.v1 as tf
+tf.disable_v2_behavior()
+from npu_bridge.npu_init import *
+
+x = tf.placeholder(tf.float32, [2, 2])
+y = tf.matmul(x, x)
+config = tf.ConfigProto()
+custom_op = config.graph_options.rewrite_options.custom_optimizers.add()
+custom_op.name = "NpuOptimizer"
+custom_op.parameter_map["precision_mode"].s = b"force_fp16"
+with tf.Session(config=config) as session:
+    print(session.run(y, {x: [[300.0, 0.0], [0.0, 1.0]]}).tolist())
+"""
+
+
+@pytest.mark.parametrize("name", ["tensorflow", "new_tensorflow"])
+def test_sessions_run_under_both_tensorflows(name: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    done = run(request.getfixturevalue(name), tmp_path, COMPAT)
+    assert (done.returncode, done.stdout) == (0, "[[inf, 0.0], [0.0, 1.0]]\n"), done.stderr[-2000:]
+
+
+ESTIMATOR = """
+import numpy as np
+import tensorflow as tf
+from npu_bridge.estimator.npu.npu_config import NPURunConfig, ProfilingConfig
+from npu_bridge.estimator.npu.npu_estimator import NPUEstimator, NPUEstimatorSpec
+from npu_bridge.npu_init import *
+
+def data():
+    return tf.data.Dataset.from_tensors((np.ones((8, 4), "f"), np.ones((8, 1), "f"))).repeat(20)
+
+def model(features, labels, mode, params):
+    out = tf.layers.dense(features, params["width"])
+    if mode == tf.estimator.ModeKeys.PREDICT:
+        return NPUEstimatorSpec(mode, predictions={"out": out})
+    loss = tf.losses.mean_squared_error(labels, out)
+    if mode == tf.estimator.ModeKeys.EVAL:
+        return NPUEstimatorSpec(mode, loss=loss)
+    optimizer = npu_distributed_optimizer_wrapper(tf.train.AdamOptimizer(0.01))
+    train = optimizer.minimize(loss, tf.train.get_global_step())
+    return NPUEstimatorSpec(mode, loss=loss, train_op=train, host_call=(lambda x: x, [loss]))
+
+config = NPURunConfig(
+    hcom_parallel=True, iterations_per_loop=10, precision_mode="allow_mix_precision", model_dir="model",
+    profiling_config=ProfilingConfig(enable_profiling=False),
+)
+estimator = NPUEstimator(model_fn=model, config=config, params={"width": 1}, job_start_file="")
+tf.estimator.train_and_evaluate(
+    estimator, tf.estimator.TrainSpec(data, max_steps=20), tf.estimator.EvalSpec(data, steps=2, throttle_secs=0)
+)
+print("steps", estimator.evaluate(data, steps=2)["global_step"], next(estimator.predict(data))["out"].shape)
+"""
+
+
+def test_an_estimator_trains_evaluates_and_predicts(tensorflow: Path, tmp_path: Path) -> None:
+    done = run(tensorflow, tmp_path, ESTIMATOR)
+    assert done.stdout == "steps 20 (1,)\n", done.stderr[-2000:]
+    assert (
+        "without effect here: enable_profiling=False, hcom_parallel=True, NPUEstimatorSpec(host_call=…)\n"
+        in done.stderr
+    )

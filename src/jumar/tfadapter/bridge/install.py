@@ -132,5 +132,5 @@ def _behave_as_v1(v1: Any) -> None:
 
 def _take_keras_1() -> None:
     """Let `import tensorflow.keras` give the names of TensorFlow 1, where Keras has them: Keras 3 has not."""
-    if find_spec("keras") is not None and find_spec("keras.api._v1") is not None:
+    if all(find_spec(name) is not None for name in ("keras", "keras.api", "keras.api._v1")):
         sys.modules["tensorflow.keras"] = importlib.import_module("keras.api._v1.keras")

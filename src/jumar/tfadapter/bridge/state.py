@@ -59,7 +59,8 @@ class State:
             if setting.name.rpartition(".")[2] == "work_path" and setting.value:
                 self.work_path = text_of(setting.value)
             option = options_of(setting.style).get(setting.name)
-            if option is not None and option.effect == "none" and setting.value is not None:
+            is_object = type(setting.value).__repr__ is object.__repr__  # such a one has been checked for itself
+            if option is not None and option.effect == "none" and setting.value is not None and not is_object:
                 self.no_effect[shown(setting)] = None
 
     def take_environment(self) -> None:
