@@ -95,13 +95,15 @@ def test_options_ask_for_tuning_too_and_the_tuner_gets_the_graph(tensorflow: Pat
     tuner.write_text('#!/bin/sh\necho "tuner $* mode=$AOE_MODE: $(cat $2)"\n')
     tuner.chmod(0o755)
     option = 'custom_op.parameter_map["aoe_mode"].s = b"2"; custom_op.parameter_map["work_path"].s = b"work"'
+    option += '; custom_op.parameter_map["aoe_config_file"].s = b"work/aoe.json"'
+    (script / "work" / "aoe.json").write_text('{"tune_ops_type": ["MatMul"]}')
     words = ("-m", "jumar", "run", "train.py", option)
     done = run(tensorflow, script, *words, JUMAR_TUNER=str(tuner), PYTHONPATH=str(script / "modules"))
     assert done.returncode == 0, done.stderr[-2000:]
     begin, last = done.stdout.splitlines()[-2:]
     assert begin == "Aoe tuning graph."
     assert last.startswith("tuner tune work/jumar_graph_pid")
-    assert ".onnx --job-type 2 mode=: " in last
+    assert ".onnx --job-type 2 --aoe-config-file work/aoe.json mode=: " in last
     assert set(last.split()[-2].split(",")) == {"IteratorGetNext:0", "x:0"}
     assert last.endswith(" cost:0")
     assert "and ended; it measured ONNX Runtime" in done.stderr

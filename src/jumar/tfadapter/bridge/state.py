@@ -38,6 +38,8 @@ class State:
     """The mode of tuning that an option asked for."""
     work_path: str = ""
     """Where an option wants files of tuning."""
+    aoe_config_file: str = ""
+    """The file with the operators that an option wants tuned."""
     loops: dict[str, int] = field(default_factory=dict)
     """Operator of a training step -> steps that one run of a session makes."""
 
@@ -56,8 +58,9 @@ class State:
         for setting in settings:
             if setting.name in TUNING and setting.value:
                 self.tunes = text_of(setting.value)
-            if setting.name.rpartition(".")[2] == "work_path" and setting.value:
-                self.work_path = text_of(setting.value)
+            last = setting.name.rpartition(".")[2]
+            if last in ("work_path", "aoe_config_file") and setting.value:
+                setattr(self, last, text_of(setting.value))
             option = options_of(setting.style).get(setting.name)
             is_object = type(setting.value).__repr__ is object.__repr__  # such a one has been checked for itself
             if option is not None and option.effect == "none" and setting.value is not None and not is_object:

@@ -63,7 +63,7 @@ def run_tensorflow(
 
     def first_step(*step: Any) -> None:
         if mode := tuning_mode(STATE.tunes):
-            tuning.append(Tuning(mode, tuning_folder(STATE.work_path)))
+            tuning.append(Tuning(mode, tuning_folder(STATE.work_path), STATE.aoe_config_file))
             tuning[0].take(*step)
 
     watch = Watch(stop_after, on_step, first_step)

@@ -45,6 +45,8 @@ class Tuning:
 
     mode: str
     folder: Path
+    config: str = ""
+    """The `aoe_config_file` of the program's options."""
     path: Path | None = None
     inputs: list[str] = field(default_factory=list)
     outputs: list[str] = field(default_factory=list)
@@ -81,6 +83,7 @@ class Tuning:
             return f"{self._nothing()}: {self.reason}"
         onnx = self.path.with_suffix(".onnx")
         tune = ["tune", str(onnx), "--job-type", self.mode]
+        tune += ["--aoe-config-file", self.config] if self.config else []
         later = f"Where PyTorch is: jumar {shlex.join(tune)}"
         if lacking := self._convert(onnx):
             return f"{self._nothing()}: {lacking}. {later}"
@@ -92,10 +95,11 @@ class Tuning:
             )
         _print(TUNES)
         code = subprocess.run([*tuner, *tune], check=False, env=_environment()).returncode
-        end = "ended" if code == 0 else f"ended with exit code {code}"
+        if code > 1:  # 1: it has findings
+            return f"tuning (AOE mode {self.mode}): the tuner took {onnx} and ended with exit code {code}; see above"
         return (
             f"tuning (AOE mode {self.mode}) of the backward part: the tuner took the forward part of the first step "
-            f"({onnx}) and {end}; it measured ONNX Runtime, OpenVINO and PyTorch, not TensorFlow"
+            f"({onnx}) and ended; it measured ONNX Runtime, OpenVINO and PyTorch, not TensorFlow"
         )
 
     def _convert(self, onnx: Path) -> str:
