@@ -72,7 +72,9 @@ def test_the_losses_stay(before: dict[str, Any], after: dict[str, Any], name: st
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_losses_stay_under_jumar_run(before: dict[str, Any], by_jumar: dict[str, Any], name: str) -> None:
-    assert numbers(by_jumar[name]) == pytest.approx(numbers(before[name]), rel=1e-6)
+    """The conversion of mixed precision asks for a precision mode: matrix operators then round to float16."""
+    tolerance = 5e-3 if name == "mixed_precision.py" else 1e-6
+    assert numbers(by_jumar[name]) == pytest.approx(numbers(before[name]), rel=tolerance)
 
 
 @pytest.mark.parametrize("name", OF_GRAPHS)
