@@ -218,7 +218,7 @@ def test_a_script_that_raises_keeps_its_own_traceback(mindspore: Path, tmp_path:
 def test_a_fault_of_the_observer_does_not_reach_the_program(mindspore: Path, tmp_path: Path) -> None:
     body = (
         """
-import jumar.capture.frameworks.mindspore.tensors as own
+import jumar.capture.frameworks.notebook as own
 def broken(array):
     raise ZeroDivisionError("planted")
 own.statistics = broken

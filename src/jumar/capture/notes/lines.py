@@ -77,6 +77,10 @@ def _folders_of(name: str) -> tuple[str, ...]:
     return tuple(map(_prefix, spec.submodule_search_locations or ())) if spec is not None else ()
 
 
-_NOT_USER_CODE = (*_folders_of("torch"), *_folders_of("mindspore"), _prefix(Path(jumar.__file__).parent))
+_FRAMEWORKS = ("torch", "mindspore", "tensorflow", "keras", "tf_keras", "tensorflow_estimator")
+_NOT_USER_CODE = (
+    *(folder for name in _FRAMEWORKS for folder in _folders_of(name)),
+    _prefix(Path(jumar.__file__).parent),
+)
 _PACKAGES = tuple({_prefix(sysconfig.get_paths()[key]) for key in ("purelib", "platlib")})
 _STANDARD_LIBRARY = _prefix(sysconfig.get_paths()["stdlib"])

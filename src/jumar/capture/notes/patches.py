@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-Around = Callable[..., AbstractContextManager[None]]
+if TYPE_CHECKING:  # Python 3.7, where the collector of TensorFlow programs runs, cannot subscript these
+    Around = Callable[..., AbstractContextManager[None]]
 
 
 class Patches:

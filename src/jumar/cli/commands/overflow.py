@@ -178,10 +178,17 @@ def _record(
     check_entries(program)
     chosen = parse_steps(steps)
     recording = RecordPlan(out=str(out), values=values, steps=chosen, force=force, command=(str(script), *arguments))
-    from jumar.capture.frameworks.choice import framework_of, must_be_torch
+    from jumar.capture.frameworks.choice import framework_of
 
     if framework_of(program) == "tensorflow":
-        must_be_torch(program, "jumar overflow")
+        from jumar.cli.commands.run import record_tensorflow_script
+
+        click.echo(f"jumar: recording {program.title} under TensorFlow", err=True)
+        stop_after = chosen[1] if chosen is not None else None
+        with contextlib.redirect_stdout(sys.stderr):
+            end = record_tensorflow_script(program, plan=recording, stop_after=stop_after, soc=plan.soc or None)
+        _tell_raised(program, end)
+        return
     if framework_of(program) == "mindspore":
         from jumar.cli.commands.run import rounds, run_mindspore_script
 

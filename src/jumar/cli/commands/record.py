@@ -171,12 +171,23 @@ def command(
     )
     program = parse_program([str(script), *arguments])
     check_entries(program)
-    from jumar.capture.frameworks.choice import framework_of, must_be_torch
+    from jumar.capture.frameworks.choice import framework_of
     from jumar.show.pages.runs import StepProgress, tell_cuda, tell_launcher, tell_recorded
 
     stop_after = chosen[1] if chosen is not None and not go_on else None
     if framework_of(program) == "tensorflow":
-        must_be_torch(program, "jumar record")
+        from jumar.cli.commands.run import record_tensorflow_script
+
+        click.echo(f"jumar: recording {program.title} under TensorFlow into {out}", err=True)
+        end = record_tensorflow_script(
+            program,
+            plan=plan,
+            stop_after=stop_after,
+            soc=npu.plan_for(device).soc or None,
+            on_step=StepProgress(chosen).on_step,
+        )
+        tell_recorded(out, program.title, end, for_tuning=False)
+        return _exit_code(end)
     if framework_of(program) == "mindspore":
         from jumar.cli.commands.run import rounds, run_mindspore_script
 

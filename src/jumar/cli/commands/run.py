@@ -16,6 +16,7 @@ from jumar.cli.main import Command
 from jumar.cli.options import Npu, npu_options
 
 if TYPE_CHECKING:
+    from jumar.capture.frameworks.tensorflow.run import TensorFlowEnd
     from jumar.capture.plans.plan import RecordPlan
     from jumar.capture.process.program import Program
     from jumar.device import DevicePlan
@@ -137,13 +138,34 @@ def _run_tensorflow(program: Program, steps: int | None, soc: str | None) -> int
     from jumar.capture.frameworks.tensorflow.run import run_tensorflow
 
     end = run_tensorflow(program, stop_after=steps, soc=soc)
+    _tell_tensorflow(end)
+    if end.status == "stopped":
+        click.echo(f"jumar: stopped after {end.num_steps} steps under TensorFlow.", err=True)
+    return end.exit_code
+
+
+def _tell_tensorflow(end: TensorFlowEnd) -> None:
     if end.no_effect:
         click.echo(f"jumar: without effect here: {', '.join(end.no_effect)}", err=True)
     for sentence in end.not_shown:
         click.echo(f"jumar: not shown: {sentence}", err=True)
-    if end.status == "stopped":
-        click.echo(f"jumar: stopped after {end.num_steps} steps under TensorFlow.", err=True)
-    return end.exit_code
+
+
+def record_tensorflow_script(
+    program: Program,
+    *,
+    plan: RecordPlan,
+    stop_after: int | None,
+    soc: str | None = None,
+    on_step: Callable[[int], None] | None = None,
+) -> RunEnd:
+    """Record a TensorFlow script, print what it asked of an NPU in vain, and return how it ended."""
+    from jumar.capture.frameworks.tensorflow.run import run_tensorflow
+
+    end = run_tensorflow(program, plan=plan, stop_after=stop_after, soc=soc, on_step=on_step)
+    _tell_tensorflow(end)
+    assert end.recorded is not None
+    return end.recorded
 
 
 def run_mindspore_script(

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from jumar.capture.frameworks.mindspore.names import CellNames
-from jumar.capture.frameworks.mindspore.notebook import Draft, Named, Notebook
+from jumar.capture.frameworks.notebook import Draft, Named, Notebook
 from jumar.capture.notes.lines import UserLines
 from jumar.capture.notes.nested import named_values
 from jumar.recording import Phase

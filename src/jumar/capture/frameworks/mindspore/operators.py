@@ -7,8 +7,8 @@ from typing import Any
 
 from jumar.capture.frameworks.mindspore.cells import CellWatch
 from jumar.capture.frameworks.mindspore.names import plain_values
-from jumar.capture.frameworks.mindspore.notebook import Draft, Named, Notebook
 from jumar.capture.frameworks.mindspore.rounding import Call
+from jumar.capture.frameworks.notebook import Draft, Named, Notebook
 from jumar.capture.notes.lines import UserLines
 from jumar.capture.notes.nested import named_values
 from jumar.operators.names import MINDSPORE

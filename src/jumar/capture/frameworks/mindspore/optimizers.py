@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jumar.capture.frameworks.mindspore.names import CellNames
-from jumar.capture.frameworks.mindspore.notebook import Draft, Notebook
+from jumar.capture.frameworks.notebook import Draft, Notebook
 
 
 def parameters_of(optimizer: Any) -> Sequence[Any]:

@@ -9,7 +9,8 @@ from dataclasses import replace
 
 from jumar.base.errors import ScriptError
 from jumar.capture.frameworks.mindspore.context import Contexts
-from jumar.capture.frameworks.mindspore.session import MindSporeSession, StopRun
+from jumar.capture.frameworks.mindspore.session import MindSporeSession
+from jumar.capture.frameworks.session import StopRun
 from jumar.capture.plans.plan import RecordPlan
 from jumar.capture.process.program import Program
 from jumar.capture.process.script import EXIT_INTERRUPTED, EXIT_RAISED, as_python_would, entry_of, exit_code_of

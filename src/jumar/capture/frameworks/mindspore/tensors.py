@@ -8,14 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from jumar.capture.frameworks.notebook import Array, described
 from jumar.recording import TensorRow, Values
-from jumar.recording.foreign.values import plain_row, statistics
-from jumar.recording.hashing import digest, sum_of
-from jumar.recording.sketch import project
-
-Array = npt.NDArray[Any]
+from jumar.recording.foreign.values import plain_row
 
 _BITS = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uint8, "hifloat8": np.uint8}
 """Dtypes that NumPy lacks, and the integers that hold their bits."""
@@ -24,12 +20,6 @@ _BITS = {"bfloat16": np.uint16, "float8_e4m3fn": np.uint8, "float8_e5m2": np.uin
 def dtype_name(tensor: Any) -> str:
     """Return PyTorch's name of a tensor's dtype: `float32` of `Float32`, `bool` of `Bool`."""
     return str(tensor.dtype).rpartition(".")[2].lower()
-
-
-def array_of(tensor: Any) -> Array:
-    """Return the elements as numbers; bfloat16 and float8 as float32. This waits for the tensor."""
-    array: Array = tensor.asnumpy()
-    return array.astype(np.float32) if dtype_name(tensor) in _BITS else array
 
 
 def stored_array(tensor: Any) -> Array:
@@ -74,19 +64,18 @@ class Describer:
                 self._number(_address(tensor), is_new=True)
 
     def _described(self, name: str, tensor: Any) -> TensorRow:
-        dtype, values = dtype_name(tensor), self.values
-        shape = tuple(map(int, tensor.shape))
-        figures: dict[str, Any] = {}
-        if values != "none":
-            array = array_of(tensor)
-            if values == "hash":
-                figures["hash"] = digest(dtype, shape, sum_of(_octets(tensor)))
-            elif array.dtype.kind in "fcbiu":
-                figures |= statistics(array)
-                if values == "sketch":
-                    figures["sketch"] = project(array).astype("<f4").tobytes()
-        row = plain_row(name, shape, dtype, **figures)
+        dtype = dtype_name(tensor)
+        if self.values == "none":
+            row = plain_row(name, tuple(map(int, tensor.shape)), dtype)
+        else:
+            array = tensor.asnumpy()
+            numbers = array.astype(np.float32) if dtype in _BITS else array
+            row = described(name, dtype, numbers, array, self.values)
         return replace(row, device=_device(tensor), storage=self._storage(tensor))
+
+    def stored(self, tensor: Any) -> Array:
+        """Return a copy of the elements as recordings store them: bfloat16 and float8 as raw unsigned integers."""
+        return stored_array(tensor)
 
     def _storage(self, tensor: Any) -> int:
         """Return a number that tensors share which are one object, or lie at one address."""
@@ -109,10 +98,6 @@ def _parameter() -> type:
 
     kind: type = mindspore.Parameter
     return kind
-
-
-def _octets(tensor: Any) -> npt.NDArray[np.uint8]:
-    return np.frombuffer(np.ascontiguousarray(tensor.asnumpy()).tobytes(), np.uint8)
 
 
 def _address(tensor: Any) -> int:

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from jumar.capture.frameworks.mindspore.cells import CellWatch
-from jumar.capture.frameworks.mindspore.notebook import Draft, Notebook
 from jumar.capture.frameworks.mindspore.optimizers import OptimizerRows, parameters_of
+from jumar.capture.frameworks.notebook import Draft, Notebook
 from jumar.capture.notes.nested import named_values
 from jumar.capture.notes.patches import Patches
 from jumar.capture.notes.rounds import FirstRound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,11 @@ from jumar.base.errors import OutputError, ScriptError
 from jumar.capture.frameworks.choice import imports_of
 from jumar.capture.process.program import Program
 from jumar.capture.process.script import EXIT_INTERRUPTED, EXIT_RAISED, as_python_would, entry_of, exit_code_of
+from jumar.capture.frameworks.session import StopRun as StopRecording
+from jumar.capture.plans.plan import RecordPlan
+from jumar.capture.session.ending import Status
 from jumar.capture.session.tracebacks import user_frames, user_traceback
+from jumar.recording import RunEnd
 
 NOT_SHOWN = (
     "a chip's own numerics, fusion, private formats and memory: operators ran on the CPU in the dtypes of the program"
@@ -31,18 +35,26 @@ class TensorFlowEnd:
     not_shown: list[str] = field(default_factory=list)
     is_real: bool = False
     """Whether the vendor's own adapter is installed here, and was used."""
+    recorded: RunEnd | None = None
+    """How the recording ended, where there is one."""
     ended_at: str = field(default_factory=lambda: datetime.now(timezone.utc).isoformat())
 
 
 def run_tensorflow(
-    program: Program, *, stop_after: int | None, soc: str | None, on_step: Callable[[int], None] | None = None
+    program: Program,
+    *,
+    stop_after: int | None,
+    soc: str | None,
+    plan: RecordPlan | None = None,
+    on_step: Callable[[int], None] | None = None,
 ) -> TensorFlowEnd:
     """Run a script or module, and return how it ended and what of the NPU it asked in vain.
 
     A step is a run of a session that applies gradients, a batch of Keras' `fit`, or the call of a function or of an
-    optimizer that applies gradients. Raises ScriptError when the script
+    optimizer that applies gradients. With a plan the run is recorded. Raises ScriptError when the script
     is not there or does not parse, when a launcher is to start it, or where TensorFlow is not installed;
-    OptionError, with the line, where the script sets an option that the adapter does not take.
+    OptionError, with the line, where the script sets an option that the adapter does not take; OutputError when the
+    recording cannot be written there.
     """
     if program.launcher or program.kind == "shell":
         raise ScriptError(f"{program.title}: TensorFlow scripts are run as one process. Name the Python script itself.")
@@ -66,10 +78,17 @@ def run_tensorflow(
             tuning.append(Tuning(mode, tuning_folder(STATE.work_path), STATE.aoe_config_file))
             tuning[0].take(*step)
 
-    watch = Watch(stop_after, on_step, first_step)
+    session: TensorFlowSession | None = None
+    if plan is not None:
+        from jumar.capture.frameworks.tensorflow.session import TensorFlowSession
+
+        told = plan if plan.command else replace(plan, command=program.words)
+        session = TensorFlowSession(told, stop_after=stop_after, folder=entry.folder, on_step=on_step)
+    watch = Watch(None if session else stop_after, None if session else on_step, None if session else first_step)
     # `import tensorflow` is to mean TensorFlow 1 where a file of the program imports npu_bridge.
     tops = {name.partition(".")[0] for _, names in imports_of(program) for name in names}
-    status, code = "finished", 0
+    status: Status = "finished"
+    code, text, recorded = 0, "", None
     with (
         installed(as_v1="npu_bridge" in tops, soc=soc) as is_real,
         as_python_would(entry, program.arguments, None, stop_after) as module,
@@ -77,13 +96,17 @@ def run_tensorflow(
         if not is_real:
             if {"npu_bridge", "npu_device"} & tops:
                 STATE.take_environment()
-            watch.start()
+            if session is None:
+                watch.start()
+        if session is not None:
+            session.start()
         try:
             exec(entry.code, module.__dict__)
-        except StopRun:
+        except (StopRun, StopRecording):
             status = "stopped"
         except SystemExit as stop:
-            status, code = ("stopped", 0) if watch.was_stopped else ("exited", exit_code_of(stop))
+            was_stopped = watch.was_stopped or (session is not None and session.was_stopped)
+            status, code = ("stopped", 0) if was_stopped else ("exited", exit_code_of(stop))
         except KeyboardInterrupt:
             status, code = "interrupted", EXIT_INTERRUPTED
         except OptionError as error:
@@ -91,17 +114,22 @@ def run_tensorflow(
         except OutputError:
             raise
         except BaseException as error:  # noqa: BLE001 - whatever the script raises is reported as its own
-            sys.stderr.write(user_traceback(error))
+            text = user_traceback(error)
+            sys.stderr.write(text)
             status, code = "raised", EXIT_RAISED
         finally:
-            watch.stop()
+            if session is None:
+                watch.stop()
+            else:
+                recorded = session.end(status, exit_code=code, error=text)
     device = sys.modules.get("jumar.tfadapter.bridge.device")
     say_overflow([*watch.dumpers, *getattr(device, "DUMPERS", ())])
     uses_npu = bool(is_real or watch.used_npu or {"npu_bridge", "npu_device"} & set(sys.modules))
     shown = [NOT_SHOWN, *STATE.not_shown] if uses_npu and not is_real else []
     if not is_real and (mode := tuning_mode(STATE.tunes)):
         shown.append((tuning or [Tuning(mode, Path())])[0].finish())
-    return TensorFlowEnd(status, code, watch.num_steps, list(STATE.no_effect), shown, is_real)
+    num_steps = session.step if session is not None else watch.num_steps
+    return TensorFlowEnd(status, code, num_steps, list(STATE.no_effect), shown, is_real, recorded)
 
 
 def _place(error: BaseException) -> str:

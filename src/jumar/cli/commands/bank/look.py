@@ -115,7 +115,7 @@ def _works(source: str, input_shape: str) -> list[tuple[str, Work]]:
     from jumar.tune.model.process import temporary_folder
     from jumar.tune.search.tasks.source import open_source
 
-    if not Path(source).is_dir() and is_graph_source(source):
+    if is_graph_source(source):
         with TemporaryDirectory(prefix="jumar-why-miss-", dir=temporary_folder()) as folder:
             graphs = captured_apart(source, folder=Path(folder), input_shape=input_shape)
         return [(one.name, one.graph) for one in graphs]

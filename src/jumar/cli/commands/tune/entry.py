@@ -56,7 +56,8 @@ INTERRUPTED = {"Ctrl-C": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}
 def command(**given: Any) -> int:
     """Find faster ways to compute a model on this machine, and prove each.
 
-    MODEL is an .onnx file, a torch.export .pt2 file, or module:callable, which returns a model, or (model, inputs).
+    MODEL is an .onnx file, a torch.export .pt2 file, module:callable, which returns a model, or (model, inputs), or a
+    model of TensorFlow: a frozen .pb file, a SavedModel folder, a .keras or .h5 file, which tf2onnx converts.
     Job type 1 gives its whole graph to the engine, or the engines, that compute it fastest, with the best number of
     threads, pieces of the batch and memory; job type 2 tunes each distinct operator call. A policy counts only if
     its outputs agree and a paired measurement shows it faster beyond doubt; it then goes into the knowledge bank,
@@ -200,14 +201,14 @@ def _opened(
 
     `left_s` says how much of the time budget is left for that; None: there is no budget.
     """
-    path, arguments = request.path(), request.arguments
-    if path.is_dir() and not (request.input_shape or arguments):
-        yield path
-        return
     from jumar.tune.graph.capture.source import is_graph_source
     from jumar.tune.job.script import ScriptRun, is_script, script_source
 
-    is_model = is_graph_source(str(path)) and not path.is_dir()
+    path, arguments = request.path(), request.arguments
+    is_model = is_graph_source(str(path))
+    if path.is_dir() and not (is_model or request.input_shape or arguments):
+        yield path
+        return
     if request.rank is not None and (is_model or is_script(str(path))):
         raise UsageError(f"--rank is for a recording of several processes, and {path} is not one. Leave it out.")
     if request.input_shape and not is_model:

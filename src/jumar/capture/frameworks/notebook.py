@@ -4,18 +4,56 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
-from jumar.capture.frameworks.mindspore.tensors import Array, Describer, stored_array
+import numpy as np
+import numpy.typing as npt
+
 from jumar.capture.notes.clock import RunClock
 from jumar.capture.plans.selection import Selection
-from jumar.recording import CallRow, Kind, Phase, StepInfo, TensorRow
+from jumar.recording import CallRow, Kind, Phase, StepInfo, TensorRow, Values
+from jumar.recording.foreign.values import plain_row, statistics
+from jumar.recording.hashing import digest, sum_of
 from jumar.recording.schema import row_key
+from jumar.recording.sketch import project
 
+Array = npt.NDArray[Any]
 Named = list[tuple[str, Any]]
 """Names and tensors: `input.0`, `grad_output.0`."""
+
+
+class Describer(Protocol):
+    """Makes rows of a framework's tensors."""
+
+    values: Values
+    """What is taken of each tensor. May be lowered while the run goes on."""
+
+    def begin_step(self) -> None:
+        """Forget the tensors of the step before."""
+
+    def row(self, name: str, tensor: Any) -> TensorRow:
+        """Return the row of a tensor as it is now."""
+
+    def was_made(self, tensors: Sequence[Any], of: Sequence[Any]) -> None:
+        """Take in the results of an operator: memory that none of its arguments has is new."""
+
+    def stored(self, tensor: Any) -> Array:
+        """Return a copy of the elements as recordings store them: bfloat16 and float8 as raw unsigned integers."""
+
+
+def described(name: str, dtype: str, array: Array, raw: Array, values: Values) -> TensorRow:
+    """Return the row of a tensor: `array` holds its elements as numbers, `raw` as they are stored."""
+    figures: dict[str, Any] = {}
+    if values == "hash":
+        octets = np.frombuffer(np.ascontiguousarray(raw).tobytes(), np.uint8)
+        figures["hash"] = digest(dtype, raw.shape, sum_of(octets))
+    elif values != "none" and array.dtype.kind in "fcbiu":
+        figures |= statistics(array)
+        if values == "sketch":
+            figures["sketch"] = project(array).astype("<f4").tobytes()
+    return plain_row(name, raw.shape, dtype, **figures)
 
 
 @dataclass(slots=True)
@@ -113,7 +151,7 @@ class Notebook:
         for name, tensor in named:
             side.append(self.describer.row(name, tensor))
             if draft.is_wanted:
-                self.arrays.setdefault(draft.key, {})[name] = stored_array(tensor)
+                self.arrays.setdefault(draft.key, {})[name] = self.describer.stored(tensor)
 
     def finish(self, draft: Draft) -> None:
         """Take a row in."""
