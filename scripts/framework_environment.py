@@ -15,10 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 FRAMEWORKS = {
     "mindspore": ("mindspore", "mindspore"),
-    "tensorflow": ("tensorflow", "estimator"),
-    "tensorflow-2.21": ("tensorflow", "tensorflow"),
+    "tensorflow": ("tensorflow", "estimator,tf2onnx"),
+    "tensorflow-2.21": ("tensorflow", "tensorflow,tf2onnx"),
 }
-"""Name of the environment -> the module that is tried, the extra of Jumar that brings it."""
+"""Name of the environment -> the module that is tried, the extras of Jumar that bring it."""
 
 
 def main() -> int:
@@ -27,12 +27,12 @@ def main() -> int:
     parser.add_argument("name", choices=FRAMEWORKS, help="which framework")
     parser.add_argument("--path", type=Path, help="where to make it; .NAME in the project's folder without it")
     options = parser.parse_args()
-    module, extra = FRAMEWORKS[options.name]
+    module, extras = FRAMEWORKS[options.name]
     folder = options.path or ROOT / f".{options.name}"
     python = folder / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    subprocess.run([str(python), "-m", "pip", "install", "-q", "-e", f"{ROOT}[{extra}]"], check=True)
+    subprocess.run([str(python), "-m", "pip", "install", "-q", "-e", f"{ROOT}[{extras}]"], check=True)
     asked = f"import {module}, jumar; print({module}.__version__)"
     done = subprocess.run([str(python), "-c", asked], check=True, capture_output=True, text=True)
     sys.stdout.write(f"{module} {done.stdout.split()[-1]}: {python}\n")

@@ -13,7 +13,8 @@ import pytest
 from jumar.comparison import compare
 from jumar.comparison.model.frameworks.backward import complete_backward
 from jumar.comparison.model.frameworks.layers import in_torch_words, layer_differences
-from jumar.comparison.model.frameworks.words import torch_settings
+from jumar.comparison.model.frameworks.tables import words_of
+from jumar.comparison.model.frameworks.words import torch_optimizer
 from jumar.operators import canonical_name
 from jumar.recording import RunInfo
 from jumar.recording.foreign.values import bare_row, plain_row
@@ -34,7 +35,7 @@ SIDES = Path(__file__).parents[2] / "benchmarks" / "mindspore"
     ],
 )
 def test_layers_are_put_in_pytorchs_words(given, wanted) -> None:
-    assert in_torch_words(given) == wanted
+    assert in_torch_words(given, "mindspore") == wanted
 
 
 @pytest.mark.parametrize(
@@ -57,7 +58,7 @@ def test_padding_modes(mode, kernel, stride, padding, wanted) -> None:
         "pad_mode": mode,
         "padding": padding,
     }
-    assert in_torch_words(settings)["padding"] == wanted
+    assert in_torch_words(settings, "mindspore")["padding"] == wanted
 
 
 def test_only_what_both_sides_list_is_compared() -> None:
@@ -75,7 +76,8 @@ def test_only_what_both_sides_list_is_compared() -> None:
 
 def test_optimizers_settings_are_put_in_pytorchs_words() -> None:
     given = {"learning_rate": [0.1], "beta1": [0.9], "beta2": [0.99], "use_nesterov": [False], "loss_scale": [1.0]}
-    assert torch_settings(given) == {"lr": [0.1], "betas": [[0.9, 0.99]], "nesterov": [False]}
+    wanted = {"lr": [0.1], "betas": [[0.9, 0.99]], "nesterov": [False]}
+    assert torch_optimizer("FusedAdam", given, words_of("mindspore")) == ("Adam", wanted)
 
 
 def test_operators_have_one_name() -> None:

@@ -31,6 +31,8 @@ ALLOWED = {
     ("capture/process/processes.py", STARTS): "with children.command",
     ("base/process/pool.py", STARTS): "with children.command",
     ("tune/graph/capture/apart.py", STARTS): "with children.command; the model that the user named runs there",
+    ("tune/graph/from_tensorflow/interpreter.py", STARTS): "the interpreter that the user named, without the working "
+    "folder",
     ("tune/measure/worker/client.py", STARTS): "with children.command",
     ("tune/search/precision/examiner.py", STARTS): "with children.command",
     ("tune/measure/worker/nursery.py", FORKS): "it imports nothing of the user's, and has imported its own before",

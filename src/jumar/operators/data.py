@@ -1,4 +1,7 @@
-"""The packaged data: `computed.json` and `schemas.txt`, made from PyTorch; `judged.json`, `mindspore.json`, by hand."""
+"""The packaged data: `computed.json` and `schemas.txt`, made from PyTorch.
+
+`judged.json`, `mindspore.json` and `tensorflow.json` are made by hand.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,9 @@ def judged() -> Mapping[str, Any]:
 
 
 @cache
-def mindspore() -> Mapping[str, str]:
-    """Return PyTorch's base name of each operator of MindSpore 2.10 that has one: `mm` of `MatMul`."""
-    return {name: torch for torch, names in _read("mindspore.json").items() for name in names.split()}
+def torch_names(framework: str) -> Mapping[str, str]:
+    """Return PyTorch's base name of each operator of `mindspore` or `tensorflow` that has one: `mm` of `MatMul`."""
+    return {name: torch for torch, names in _read(f"{framework}.json").items() for name in names.split()}
 
 
 @cache

@@ -12,10 +12,14 @@ import re
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from jumar.operators.data import judged, mindspore
+from jumar.operators.data import judged, torch_names
 
 MINDSPORE = "ms::"
 """In front of the names of MindSpore's operators in recordings: `ms::MatMul`."""
+TENSORFLOW = "tf::"
+"""In front of the names of TensorFlow's operators in recordings: `tf::BatchMatMulV2`."""
+FRAMEWORKS = {MINDSPORE: "mindspore", TENSORFLOW: "tensorflow"}
+"""The framework whose operators have a prefix, other than PyTorch."""
 
 _IN_PLACE_DUNDER = re.compile(r"__i(and|or|xor|lshift|rshift|add|sub|mul|div)__")
 _FUSED = ("_foreach_", "_fused_adam", "_fused_sgd", "_fused_adagrad")
@@ -31,12 +35,18 @@ class Name(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def parse(name: str) -> Name:
-    """Return the parts of `name`; of MindSpore's `ms::MatMul` PyTorch's base name, `mm`."""
-    if name.startswith(MINDSPORE):
-        name = mindspore().get(name.removeprefix(MINDSPORE), name)
+    """Return the parts of `name`; of another framework's (`ms::MatMul`, `tf::MatMul`) PyTorch's base name, `mm`."""
+    framework = framework_of(name)
+    if framework:
+        name = torch_names(framework).get(name.partition("::")[2], name)
     namespace, _, rest = name.rpartition("::")
     base, _, overload = rest.partition(".")
     return Name(namespace, base, overload)
+
+
+def framework_of(name: str) -> str:
+    """Return `mindspore` of `ms::MatMul`, `tensorflow` of `tf::MatMul`; empty for operators of PyTorch and others."""
+    return FRAMEWORKS.get(name[:4], "") if name[2:4] == "::" else ""
 
 
 def base_name(name: str) -> str:

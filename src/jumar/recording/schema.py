@@ -145,7 +145,7 @@ class RunInfo:
 
     schema_version: int = SCHEMA_VERSION
     framework: str = "torch"
-    """`torch`, `mindspore`: whose names its modules, parameters and operators have."""
+    """`torch`, `mindspore`, `tensorflow`: whose names its modules, parameters and operators have."""
     jumar_version: str = ""
     created: str = ""
     """UTC, ISO 8601."""

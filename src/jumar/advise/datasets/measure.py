@@ -13,13 +13,8 @@ from typing import Any, Literal
 
 from jumar.advise.datasets.report import Pipeline
 from jumar.base.errors import InputError
+from jumar.base.process import children
 
-_WITHOUT_WORKING_FOLDER = (
-    "import sys\n"
-    "sys.path[:] = [one for one in sys.path if one]\n"
-    "exec(compile({script!r}, 'timing_script.py', 'exec'))\n"
-)
-"""A `json.py` that lies in the working folder is not imported."""
 ROUNDS = 7
 """By chance all of them go one way in one case of 64."""
 SECONDS = 5.0
@@ -122,10 +117,9 @@ def unmeasurable(pipeline: Pipeline) -> str:
 
 
 def _lines(python: Path, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    script = Path(__file__).with_name("timing_script.py").read_text("utf-8")
     try:
         done = subprocess.run(
-            [str(python), "-c", _WITHOUT_WORKING_FOLDER.format(script=script)],
+            children.of_another(python, Path(__file__).with_name("timing_script.py")),
             input=json.dumps(asked),
             capture_output=True,
             text=True,

@@ -9,6 +9,8 @@ from typing import Literal
 
 Framework = Literal["torch", "mindspore", "tensorflow"]
 TITLES: Mapping[Framework, str] = {"torch": "PyTorch", "mindspore": "MindSpore", "tensorflow": "TensorFlow"}
+TENSORFLOW_PYTHON = "JUMAR_TENSORFLOW"
+"""The variable that names the Python with TensorFlow and tf2onnx."""
 _MODULES: Mapping[str, Framework] = {
     "mindspore": "mindspore",
     **dict.fromkeys(("tensorflow", "keras", "tf_keras", "npu_bridge", "npu_device"), "tensorflow"),

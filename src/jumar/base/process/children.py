@@ -25,6 +25,9 @@ _FIRST = (
     "    sys.path.append({home!r})\n"
 )
 """Comes before all imports but those that the interpreter does itself, which never look in the working folder."""
+_WITHOUT_WORKING_FOLDER = (
+    "import sys\nsys.path[:] = [one for one in sys.path if one]\nexec(compile({script!r}, {name!r}, 'exec'))\n"
+)
 _HOME = str(Path(__file__).absolute().parents[3])
 """The folder that Jumar lies in."""
 _MODULE = "del sys.argv[0]\nimport runpy\nrunpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)\n"
@@ -38,6 +41,11 @@ def command(*, module: str = "", code: str = "", arguments: Sequence[str] = ()) 
     first = _FIRST.format(library=sysconfig.get_path("stdlib"), home=_HOME)
     run = [first + _MODULE, module] if module else [first + code]
     return [sys.executable, "-c", *run, *arguments]
+
+
+def of_another(python: str | Path, script: Path) -> list[str]:
+    """Return the command by which another interpreter, which need not have Jumar, runs a script of Jumar's."""
+    return [str(python), "-c", _WITHOUT_WORKING_FOLDER.format(script=script.read_text("utf-8"), name=script.name)]
 
 
 def of_the_user(words: Sequence[str]) -> list[str]:

@@ -192,10 +192,9 @@ class FrameworkSession(ABC):
 
     def _restart(self) -> None:
         """Forget the steps so far: calls of a model before there is an optimizer are none."""
-        if not self.step:
-            return
+        had_steps = bool(self.step)
         self.step = self._num_written = 0
-        if self._writer is not None:
+        if had_steps and self._writer is not None:
             with suppress(OSError):
                 self._writer.discard_steps()
         if self._history is not None:

@@ -28,11 +28,12 @@ from jumar.comparison.align.turns import (
 )
 from jumar.comparison.model.calls import Call, Names, calls_of, loss_scale
 from jumar.comparison.model.correspondence import StructuralDiff
-from jumar.operators.names import MINDSPORE, canonical_name
+from jumar.operators.names import FRAMEWORKS, canonical_name
 from jumar.recording.schema import CallRow
 
 if TYPE_CHECKING:
     from jumar.comparison.align.regions import Exit, Region
+    from jumar.comparison.model.frameworks.foreign import Foreign
 
 __all__ = ["AlignedStep", "Pair", "align", "align_step"]
 
@@ -54,12 +55,18 @@ class AlignedStep:
     """The runs cut the step's batch into others: only what the optimizer reads and writes can be compared."""
     foreign_operators: bool = False
     """Both runs have operators and share no name of one, as those of two frameworks: modules are compared."""
+    apart: tuple[str, ...] = ()
+    """What two frameworks hold in another form each, so that it is not compared; one sentence each."""
 
 
 def align_step(
-    reference: Sequence[CallRow], target: Sequence[CallRow], names: tuple[Names | None, Names | None] = (None, None)
+    reference: Sequence[CallRow],
+    target: Sequence[CallRow],
+    names: tuple[Names | None, Names | None] = (None, None),
+    frameworks: Foreign | None = None,
 ) -> AlignedStep:
-    """Align the rows of one step and rank. `names` says how each side's names are read.
+    """Align the rows of one step and rank. `names` says how each side's names are read, `frameworks` what the layers of
+    two frameworks are.
 
     Where the runs cut a step's batch into micro-batches of other sizes, only its parameters can be compared.
     """
@@ -70,6 +77,10 @@ def align_step(
         return AlignedStep(kind, [], [], [])
     of_reference = calls_of([row for row in reference if row.kind in {kind, "parameter"}], names[0])
     of_target = calls_of([row for row in target if row.kind in {kind, "parameter"}], names[1])
+    apart: tuple[str, ...] = ()
+    if frameworks is not None and kind == "module":
+        joined = frameworks.prepare(of_reference, of_target)
+        (of_reference, of_target), apart = joined.sides, joined.sentences
     repeated = repeated_modules(reference, target, names)
     if repeated:
         set_turns(of_reference, reference, names[0], repeated)
@@ -83,15 +94,24 @@ def align_step(
     matching, regions = _matched(of_reference, of_target)
     is_equal = not (regions or repeated or matching.moved or matching.left(0) or matching.left(1))
     if is_equal:
-        return AlignedStep(kind, of_reference, of_target, _merge(matching, regions), foreign_operators=foreign)
+        pairs = _merge(matching, regions)
+        return AlignedStep(kind, of_reference, of_target, pairs, foreign_operators=foreign, apart=apart)
     # These are imported late: most steps make the same calls.
     from jumar.comparison.align.explained import explanations
     from jumar.comparison.align.structure import differences
 
     explained = explanations(matching, regions, (loss_scale(reference), loss_scale(target)))
+    if frameworks is not None:
+        from jumar.comparison.model.frameworks.unpaired import reasons_of, sentences_of
+
+        losses = all(any(row.kind == "loss" for row in rows) for rows in (reference, target))
+        explained |= reasons_of(frameworks, matching.calls, matching.partners, losses=losses)
+        apart = (*apart, *sentences_of((*of_reference, *of_target), explained))
     structure = differences(matching, regions, repeated, explained)
     pairs = _merge(matching, regions)
-    return AlignedStep(kind, of_reference, of_target, pairs, structure, explained, foreign_operators=foreign)
+    return AlignedStep(
+        kind, of_reference, of_target, pairs, structure, explained, foreign_operators=foreign, apart=apart
+    )
 
 
 def _common_kind(reference: Sequence[CallRow], target: Sequence[CallRow]) -> Literal["op", "module", "none"]:
@@ -104,7 +124,7 @@ def _are_foreign(
 ) -> bool:
     """Tell whether the operators of two runs are of two frameworks, or share no name while both have modules."""
     one, other = ({row.name for row in rows if row.kind == "op"} for rows in (reference, target))
-    if _of_mindspore(one) != _of_mindspore(other):
+    if _frameworks(one) != _frameworks(other):
         return True
     if one & other or not all(any(row.kind == "module" for row in rows) for rows in (reference, target)):
         return False
@@ -115,8 +135,9 @@ def _are_foreign(
     return known[0].isdisjoint(known[1])
 
 
-def _of_mindspore(names: Iterable[str]) -> bool:
-    return any(name.startswith(MINDSPORE) for name in names)
+def _frameworks(names: Iterable[str]) -> set[str]:
+    """Return the prefixes of other frameworks than PyTorch whose operators these are."""
+    return {f"{name.partition('::')[0]}::" for name in names} & FRAMEWORKS.keys()
 
 
 def align(reference: Sequence[Call], target: Sequence[Call]) -> list[Pair]:

@@ -1,7 +1,7 @@
 """Which operator inside a module parts first, where the two runs' operators are of two frameworks: `first_inside`.
 
-Operators are paired by what they calculate: `ms::MatMul` with `aten::mm`, `ms::ReLU` with `aten::relu`. What MindSpore
-does in two calls and PyTorch in one (a product, then its bias) counts as one.
+Operators are paired by what they calculate: `ms::MatMul` or `tf::MatMul` with `aten::mm`. What another
+framework does in two calls and PyTorch in one (a product, then its bias) counts as one.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ SAME = 1e-4
 """Relative difference up to which results of one calculation agree."""
 _MEANINGS = {"addmm": "mm", "baddbmm": "mm", "bmm": "mm", "linear": "mm", "clone": "", "rsub": "sub"}
 """Further names of one calculation; empty for none."""
+_ADDS_BIAS = frozenset({"ms::BiasAdd", "tf::BiasAdd", "tf::BiasAddV1"})
 _BIASED = frozenset({"mm", "convolution"})
 _SILENT = TRANSPORT | QUERIES | {"ones", "zeros", "full", "empty", "arange"}
 
@@ -81,7 +82,7 @@ def _steps(rows: Sequence[CallRow], module: CallRow) -> list[_Step]:
         if row.kind != "op" or (row.module_path, row.module_type, row.phase) != place or not row.outputs:
             continue
         name = canonical_name(row.name)
-        if row.name == "ms::BiasAdd" and found and found[-1].meaning in _BIASED:
+        if row.name in _ADDS_BIAS and found and found[-1].meaning in _BIASED:
             found[-1] = replace(found[-1], row=replace(row, name=found[-1].row.name))
             continue
         meaning = _MEANINGS.get(name, name)

@@ -12,13 +12,14 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from jumar.comparison.align.sequences import common
-from jumar.comparison.align.trees import Node, tree_of
+from jumar.comparison.align.trees import Node, layer_tree, tree_of
 from jumar.comparison.model.correspondence import RenamedModules
 from jumar.comparison.model.renames import Renames
 from jumar.recording.schema import CallRow
 
 if TYPE_CHECKING:
     from jumar.comparison.align.modules import ModuleMap
+    from jumar.comparison.model.frameworks.foreign import Foreign
 
 ALIKE = 0.5
 """Share of common operators from which modules with different names may be one."""
@@ -27,9 +28,14 @@ VALUES_COUNT = 10.0
 """Weight of equal parameters against equal structure."""
 
 
-def match_trees(found: ModuleMap, reference: Sequence[CallRow], target: Sequence[CallRow]) -> None:
+def match_trees(
+    found: ModuleMap, reference: Sequence[CallRow], target: Sequence[CallRow], frameworks: Foreign | None = None
+) -> None:
     """Enter into `found` which modules belong together, from the rows of one step of each run."""
-    of_reference, of_target = tree_of(reference), tree_of(target)
+    if frameworks is None:
+        of_reference, of_target = tree_of(reference), tree_of(target)
+    else:
+        of_reference, of_target = layer_tree(reference, frameworks, 0), layer_tree(target, frameworks, 1)
     if found.renames.modules:
         of_reference = _renamed(of_reference, found.renames)
     _match(found, of_reference, of_target)
@@ -58,13 +64,14 @@ def _match(found: ModuleMap, of_reference: Node, of_target: Node) -> None:
     found.same(of_reference, of_target)
     first, second = dict(of_reference.children), dict(of_target.children)
     pairs: list[tuple[Node, Node]] = []
-    if first.keys() != second.keys():
+    is_layer = of_reference.is_layer and of_target.is_layer  # each framework cuts it up in its own way
+    if first.keys() != second.keys() and not is_layer:
         if _numbered(first) and _numbered(second):
             pairs = _match_layers(found, first, second)
         else:
             _unwrap(found, (of_reference, of_target), (first, second))
     pairs += [(first.pop(name), second.pop(name)) for name in list(first) if name in second]
-    for one, other in _by_structure(list(first.values()), list(second.values())):
+    for one, other in () if is_layer else _by_structure(list(first.values()), list(second.values())):
         found.renamed.append(RenamedModules(reference=one.path, target=other.path, num_modules=one.size))
         pairs.append((first.pop(one.name), second.pop(other.name)))
     for one, other in pairs:

@@ -12,6 +12,7 @@ from jumar.recording.schema import CallRow
 
 if TYPE_CHECKING:
     from jumar.comparison.align.trees import Node
+    from jumar.comparison.model.frameworks.foreign import Foreign
 
 ALONE = " (target only)"
 """Marks the place of a module that only the target has, so that it does not take the place of another."""
@@ -68,12 +69,20 @@ class SideNames:
         return PARAMETERS.get(name, name)
 
 
-def match_modules(reference: Sequence[CallRow], target: Sequence[CallRow], renames: Renames | None = None) -> ModuleMap:
-    """Return the map of the modules of two runs, from the rows of one step of each."""
+def match_modules(
+    reference: Sequence[CallRow],
+    target: Sequence[CallRow],
+    renames: Renames | None = None,
+    frameworks: Foreign | None = None,
+) -> ModuleMap:
+    """Return the map of the modules of two runs, from the rows of one step of each.
+
+    `frameworks` is given for runs of two: their modules are told by the classes of layers, not by operators.
+    """
     found = ModuleMap(renames=renames or Renames())
     if not found.renames.modules and {row.module_path for row in reference} == {row.module_path for row in target}:
         return found
     from jumar.comparison.align.module_trees import match_trees  # most runs name their modules alike
 
-    match_trees(found, reference, target)
+    match_trees(found, reference, target, frameworks)
     return found

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from jumar.comparison.model.calls import plain_path
+from jumar.comparison.model.frameworks.foreign import STATELESS, Foreign
+from jumar.comparison.model.frameworks.layers import plain_class
 from jumar.comparison.model.kinds import QUERIES, TRANSPORT
 from jumar.operators import canonical_name
 from jumar.recording.schema import CallRow, TensorRow
@@ -34,11 +36,16 @@ class Node:
     own: list[tuple[object, ...]] = field(default_factory=list)
     """Operators and shapes of its own calls in the forward pass."""
     parameters: list[Figures] = field(default_factory=list)
+    is_layer: bool = False
+    """Of two frameworks' modules: one calculation, whatever it holds inside."""
+    is_passing: bool = False
+    """Of two frameworks' modules: without parameters, so that a function may stand for it on the other side."""
 
     @cached_property
     def signature(self) -> tuple[object, ...]:
         """What it calculates, with shapes and without the names of modules."""
-        return tuple(self.own), tuple(child.signature for child in self.children.values())
+        inside = () if self.is_layer else self.children.values()
+        return tuple(self.own), tuple(child.signature for child in inside if not child.is_passing)
 
     @cached_property
     def operators(self) -> Counter[object]:
@@ -108,6 +115,25 @@ def tree_of(rows: Sequence[CallRow]) -> Node:
             if operator not in TRANSPORT and operator not in QUERIES:
                 node.own.append((operator, row.outputs[0].shape if row.outputs else ()))
             node.parameters.extend(leaves.read(row, in_module=bool(node.path)))
+    return root
+
+
+def layer_tree(rows: Sequence[CallRow], frameworks: Foreign, side: int) -> Node:
+    """Return the root of the modules of a side (0 reference, 1 target) of two frameworks' runs.
+
+    What a module calculates is told by its class in PyTorch's words and the shape of its result: operators are others.
+    """
+    root = Node("", "")
+    nodes: dict[str, Node] = {"": root}
+    for row in rows:
+        node = nodes.get(row.module_path) or _node(nodes, row.module_path)
+        node.type = node.type or row.module_type
+        if row.kind != "module" or row.phase != "forward" or node.own or not row.outputs:
+            continue
+        kind = frameworks.layer_of(row, side)
+        if kind:
+            node.own.append((plain_class(kind), row.outputs[0].shape))
+            node.is_layer, node.is_passing = True, kind in STATELESS
     return root
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from jumar.comparison.judge.loss_scaling import LossScaling
 from jumar.comparison.measure.tolerance import FLOAT32_EPSILON, NoiseFloor, epsilon
 from jumar.comparison.model.calls import Call, plain_path
+from jumar.comparison.model.renames import EPSILON_FORM, PARAMETERS
 from jumar.comparison.model.results import ArgumentDiff, OperatorDiff
 from jumar.recording.schema import CallRow
 
@@ -38,6 +39,8 @@ class Group:
     rate: float | None = None
     """Greater learning rate of both sides; None when it was not recorded."""
     differences: tuple[ArgumentDiff, ...] = ()
+    epsilon_reach: float = 0.0
+    """Size of a gradient's element up to which two frameworks' forms of adding eps make other steps of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +203,7 @@ def updated_by(rows: Iterable[CallRow]) -> dict[tuple[str, int], frozenset[tuple
         occurrences = told.get("occurrences")
         for occurrence in occurrences if isinstance(occurrences, list) else ():
             found.setdefault((str(told.get("optimizer")), occurrence), set()).add(
-                (plain_path(row.module_path), row.name)
+                (plain_path(row.module_path), PARAMETERS.get(row.name, row.name))
             )
     return {call: frozenset(parameters) for call, parameters in found.items()}
 
@@ -218,7 +221,15 @@ def _pair(one: CallRow, other: CallRow) -> OptimizerPair:
 
 def _group(one: Mapping[str, Any], other: Mapping[str, Any]) -> Group:
     rates = [float(side["lr"]) for side in (one, other) if isinstance(side.get("lr"), int | float)]
-    return Group(max(rates, default=None), tuple(_differences(one, other)))
+    return Group(max(rates, default=None), tuple(_differences(one, other)), _epsilon_reach(one, other))
+
+
+def _epsilon_reach(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
+    if EPSILON_FORM not in one.keys() | other.keys():
+        return 0.0
+    from jumar.comparison.model.frameworks.form import epsilon_reach
+
+    return epsilon_reach(one, other)
 
 
 def _together(groups: Sequence[Group]) -> Group:
@@ -226,7 +237,8 @@ def _together(groups: Sequence[Group]) -> Group:
     for group in groups:
         for diff in group.differences:
             differences.setdefault(diff.name, diff)
-    return Group(max((g.rate for g in groups if g.rate is not None), default=None), tuple(differences.values()))
+    rate = max((g.rate for g in groups if g.rate is not None), default=None)
+    return Group(rate, tuple(differences.values()), max((g.epsilon_reach for g in groups), default=0.0))
 
 
 def groups_of(row: CallRow) -> list[dict[str, Any]]:

@@ -206,6 +206,10 @@ class ParameterJudge:
             return None
         noise = inputs.noise if gradient is not None and gradient.known else OPPOSITE
         noise = self._memory.add_gradient_noise((reference.path, reference.row.name), noise)
+        if group.epsilon_reach and gradient is not None and gradient.known and gradient.rms > 0:
+            noise += (
+                group.epsilon_reach / gradient.rms
+            )  # elements so small make a step of another size, as noisy ones do
         before *= root
         rounding = (epsilon(value.reference.dtype, value.target.dtype) + FLOAT32_EPSILON) * value.l2
         if optimizer.names[0] in LINEAR and gradient is not None and gradient.known:

@@ -15,7 +15,7 @@ from typing import Any, Literal, Protocol
 
 from jumar import operators
 from jumar.comparison.model.kinds import QUERIES, TRANSPORT
-from jumar.comparison.model.renames import CLASSES
+from jumar.comparison.model.renames import CLASSES, PARAMETERS, PARAMETERS_OF
 from jumar.comparison.model.results import ArgumentDiff
 from jumar.operators import canonical_name, dtypes, is_foreach
 from jumar.recording.schema import CallRow, TensorRow
@@ -126,7 +126,7 @@ def calls_of(rows: Iterable[CallRow], names: Names | None = None) -> list[Call]:
         else:
             is_list = False
             name = CLASSES.get(row.name, row.name) if row.kind == "module" else row.name
-            operator = names.parameter(row.module_path, row.name) if row.kind == "parameter" else name
+            operator = _parameter(row, names) if row.kind == "parameter" else name
         if is_list:
             calls.extend(_items(row, operator, *where))
         else:
@@ -134,6 +134,13 @@ def calls_of(rows: Iterable[CallRow], names: Names | None = None) -> list[Call]:
             outputs = {tensor.name: tensor for tensor in row.outputs}
             calls.append(Call(row, operator, where[0], inputs, outputs, None, where[1]))
     return calls
+
+
+def _parameter(row: CallRow, names: Names) -> str:
+    """Return the name by which a parameter is known; of some classes a framework's name stands for another one."""
+    found = names.parameter(row.module_path, row.name)
+    is_renamed = found not in (row.name, PARAMETERS.get(row.name))
+    return found if is_renamed else PARAMETERS_OF.get(row.module_type, {}).get(row.name, found)
 
 
 def draws(row: CallRow) -> bool:

@@ -6,19 +6,24 @@ One rename a line, the reference's name first (what follows `#` is a comment):
     . -> network                        the root: the target has all in a module `network`
     /h\\.(\\d+)\\.attn/ -> layers.\\1.attention   a regular expression for the whole path, matched at its start
     operator aten::gelu -> npu::fast_gelu
-    parameter gamma -> weight           names within a module; in MindSpore's style many are known already
+    parameter gamma -> weight           names within a module; other frameworks' are known (`frameworks`)
 
 or the same as TOML, tables `modules`, `operators` and `parameters` with `"reference" = "target"`.
+
+Names of frameworks are known without a file (`frameworks/names.json`): `CLASSES` and `PARAMETERS` of all of them, which
+are asked for every call.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 from jumar.base.errors import UsageError
 
@@ -27,36 +32,32 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-PARAMETERS = {
-    "gamma": "weight",
-    "beta": "bias",
-    "moving_mean": "running_mean",
-    "moving_variance": "running_var",
-    "embedding_table": "weight",
-    "kernel": "weight",
-}
-"""Names of parameters in MindSpore and Keras, and PyTorch's."""
 
-CLASSES = {
-    "Dense": "Linear",
-    "Conv1dTranspose": "ConvTranspose1d",
-    "Conv2dTranspose": "ConvTranspose2d",
-    "Conv3dTranspose": "ConvTranspose3d",
-    "SequentialCell": "Sequential",
-    "CellList": "ModuleList",
-    "HSwish": "Hardswish",
-    "HSigmoid": "Hardsigmoid",
-    "SoftmaxCrossEntropyWithLogits": "CrossEntropyLoss",
-    "Conv1D": "Conv1d",
-    "Conv2D": "Conv2d",
-    "Conv3D": "Conv3d",
-    "Conv2DTranspose": "ConvTranspose2d",
-    "BatchNormalization": "BatchNorm2d",
-    "LayerNormalization": "LayerNorm",
-    "MaxPooling2D": "MaxPool2d",
-    "AveragePooling2D": "AvgPool2d",
+def names_of(framework: str) -> dict[str, dict[str, Any]]:
+    """Return the names of `mindspore` or `tensorflow` that differ from PyTorch's for the same calculation: `classes` of
+    modules, `parameters`, and `parameters_of` by class where a name means another one there."""
+    found: dict[str, dict[str, Any]] = _NAMES[framework]
+    return found
+
+
+_NAMES = json.loads((Path(__file__).parent / "frameworks" / "names.json").read_bytes())
+CLASSES: dict[str, str] = {name: torch for one in _NAMES.values() for name, torch in one["classes"].items()}
+"""Classes of modules in other frameworks, and PyTorch's, where they differ. No name means two classes."""
+PARAMETERS: dict[str, str] = {name: torch for one in _NAMES.values() for name, torch in one["parameters"].items()}
+"""Names of parameters in other frameworks, and PyTorch's. No name means two parameters."""
+PARAMETERS_OF: dict[str, dict[str, str]] = {
+    kind: names for one in _NAMES.values() for kind, names in one["parameters_of"].items()
 }
-"""Classes of modules in MindSpore and Keras, and PyTorch's, where they differ."""
+"""By class, names of parameters that are others there. (A recurrent layer's bias is one in Keras, two in PyTorch.)"""
+EPSILON_FORM = "form of eps"
+"""Under this name the settings of an optimizer say where it adds eps, see `frameworks.form`; PyTorch's have no such
+name."""
+
+
+def torch_parameter(module_type: str, name: str) -> str:
+    """Return PyTorch's name of a parameter of a module of a class."""
+    return PARAMETERS_OF.get(module_type, PARAMETERS).get(name, PARAMETERS.get(name, name))
+
 
 KINDS = ("module", "operator", "parameter")
 _ARROW = re.compile(r"\s+->\s+|\s*→\s*")

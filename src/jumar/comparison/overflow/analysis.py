@@ -11,7 +11,7 @@ from jumar.base.errors import RecordingError
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.comparison.measure.scales import is_known
-from jumar.comparison.model.frameworks.backward import complete_backward
+from jumar.comparison.model.frameworks.backward import complete_backward, lacks_operators
 from jumar.comparison.overflow.options import OverflowOptions, check_mode, saturates
 from jumar.comparison.overflow.results import Found, Origin, OverflowReport, Saturation, sighting
 from jumar.comparison.overflow.rules import (
@@ -79,7 +79,7 @@ def _chosen(steps: Sequence[int], options: OverflowOptions) -> list[int]:
 def _look(run: RecordingLike, step: int, rank: int, found: Found, options: OverflowOptions) -> None:
     """Look at one step of one rank."""
     rows = run.rows(step, rank)
-    if run.info.framework == "mindspore":
+    if lacks_operators(run.info.framework, rows):
         rows = complete_backward(rows)
     roles = roles_of(rows)
     walked = [row for row in rows if row.kind == roles.level]

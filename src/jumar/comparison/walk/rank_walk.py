@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from jumar.comparison.align.align import AlignedStep, align_step
 from jumar.comparison.align.modules import ModuleMap, match_modules
@@ -27,6 +27,9 @@ from jumar.comparison.walk.step_walk import StepOutcome, compare_step
 from jumar.comparison.walk.tally import LeftOut
 from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow, StepInfo
+
+if TYPE_CHECKING:
+    from jumar.comparison.model.frameworks.foreign import Foreign
 
 OF_THE_HOST = frozenset({"python", "numpy"})
 """Generators that every process seeds otherwise. Their states mean something only where the program draws from them."""
@@ -56,6 +59,7 @@ class RankWalk:
         self._load = tensor_loader(reference, target)
         self._memory = Memory(floor=floor, reduced=reduced_products(reference.info, target.info))
         self._modules: ModuleMap | None = None
+        self._frameworks = _of_two_frameworks(reference, target)
 
     def take_into(self, found: Evidenced, step: int, other: int, *, is_first: bool) -> None:
         """Compare a pair of steps and take what it shows into `found`."""
@@ -79,6 +83,7 @@ class RankWalk:
         if is_first:
             self._note_first(known, step, other, rows)
             known.transposed = known.transposed or transposed_parameters(aligned)
+            found.notes.extend(sentence for sentence in aligned.apart if sentence not in found.notes)
         if skipped is not None and not before:
             found.skipped.append(skipped)
         if not before and (found.leaves or found.random):
@@ -98,9 +103,9 @@ class RankWalk:
 
     def _compare(self, reference: list[CallRow], target: list[CallRow]) -> tuple[StepOutcome, AlignedStep]:
         if self._modules is None:
-            self._modules = match_modules(reference, target, self._options.renames)
+            self._modules = match_modules(reference, target, self._options.renames, self._frameworks)
         self._memory.begin_step(reference, target)
-        aligned = align_step(reference, target, (self._modules.names(0), self._modules.names(1)))
+        aligned = align_step(reference, target, (self._modules.names(0), self._modules.names(1)), self._frameworks)
         scale = self._options.tolerance_scale
         return compare_step(aligned, self._load, tolerance_scale=scale, memory=self._memory), aligned
 
@@ -197,6 +202,14 @@ def _told_inside(first: OperatorDiff, reference: Sequence[CallRow], target: Sequ
 
     words = first_inside(first, reference, target) if first.kind == "module" and not first.note else ""
     return replace(first, note=words) if words else first
+
+
+def _of_two_frameworks(reference: RecordingLike, target: RecordingLike) -> Foreign | None:
+    if reference.info.framework == target.info.framework:
+        return None
+    from jumar.comparison.model.frameworks.foreign import foreign
+
+    return foreign(reference.info, target.info)
 
 
 def _generators(recording: RecordingLike, step: int, rank: int) -> dict[str, str]:

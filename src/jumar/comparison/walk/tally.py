@@ -93,7 +93,7 @@ class Tally:
                 continue
             calls = pair.reference, pair.target
             if (pair.reference or pair.target).row.kind == "parameter":  # type: ignore[union-attr]  # one is there
-                self._add_parameter(calls, left_out)
+                self._add_parameter(calls, aligned.explained, left_out)
             elif all(calls):
                 self._cover(calls)
                 self._see_values(calls)
@@ -159,7 +159,12 @@ class Tally:
         else:
             self.extra[side].append(call)
 
-    def _add_parameter(self, calls: tuple[Call | None, Call | None], left_out: Callable[[], LeftOut]) -> None:
+    def _add_parameter(
+        self,
+        calls: tuple[Call | None, Call | None],
+        explained: dict[int, str],
+        left_out: Callable[[], LeftOut],
+    ) -> None:
         for name, counts in ((GRADIENT, self.gradients), (VALUE, self.parameters)):
             tensors = [_named(call, name) for call in calls]
             for side, tensor in enumerate(tensors):
@@ -169,7 +174,7 @@ class Tally:
             side = 0 if calls[0] is not None else 1
             call = calls[side]
             assert call is not None
-            if not left_out().lacks(call.row, 1 - side):
+            if id(call) not in explained and not left_out().lacks(call.row, 1 - side):
                 self.extra[side].append(call)
 
     def _add_values(self, outcome: StepOutcome) -> None:

@@ -18,7 +18,7 @@ from jumar.tfadapter.bridge.watch import Watch, say_overflow
 
 SHIM = Path(__file__).parent / "import_shim"
 PACKAGES = ("npu_bridge", "npu_device", "hccl")
-ENVIRONMENT = "JUMAR_TENSORFLOW"
+ENVIRONMENT = "JUMAR_TENSORFLOW_PROGRAM"
 """`PID SOC` for processes that the program starts: which one is the first, and the chip, if one was named."""
 
 

@@ -7,17 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jumar.base.errors import OutputError, ScriptError
 from jumar.capture.frameworks.choice import imports_of
-from jumar.capture.process.program import Program
-from jumar.capture.process.script import EXIT_INTERRUPTED, EXIT_RAISED, as_python_would, entry_of, exit_code_of
 from jumar.capture.frameworks.session import StopRun as StopRecording
 from jumar.capture.plans.plan import RecordPlan
+from jumar.capture.process.program import Program
+from jumar.capture.process.script import EXIT_INTERRUPTED, EXIT_RAISED, as_python_would, entry_of, exit_code_of
 from jumar.capture.session.ending import Status
 from jumar.capture.session.tracebacks import user_frames, user_traceback
 from jumar.recording import RunEnd
+
+if TYPE_CHECKING:
+    from jumar.capture.frameworks.tensorflow.session import TensorFlowSession
 
 NOT_SHOWN = (
     "a chip's own numerics, fusion, private formats and memory: operators ran on the CPU in the dtypes of the program"
@@ -68,8 +71,8 @@ def run_tensorflow(
         ) from error
     from jumar.capture.frameworks.tensorflow.tuning import Tuning, tuning_folder, tuning_mode
     from jumar.tfadapter.bridge.install import installed
-    from jumar.tfadapter.bridge.state import STATE, OptionError
-    from jumar.tfadapter.bridge.watch import StopRun, Watch, say_overflow
+    from jumar.tfadapter.bridge.state import STATE
+    from jumar.tfadapter.bridge.watch import Watch, say_overflow
 
     tuning: list[Tuning] = []
 
@@ -78,58 +81,85 @@ def run_tensorflow(
             tuning.append(Tuning(mode, tuning_folder(STATE.work_path), STATE.aoe_config_file))
             tuning[0].take(*step)
 
-    session: TensorFlowSession | None = None
-    if plan is not None:
-        from jumar.capture.frameworks.tensorflow.session import TensorFlowSession
-
-        told = plan if plan.command else replace(plan, command=program.words)
-        session = TensorFlowSession(told, stop_after=stop_after, folder=entry.folder, on_step=on_step)
-    watch = Watch(None if session else stop_after, None if session else on_step, None if session else first_step)
+    session = _session(program, plan, stop_after, entry.folder, on_step)
+    watch = Watch(stop_after, on_step, first_step)
     # `import tensorflow` is to mean TensorFlow 1 where a file of the program imports npu_bridge.
     tops = {name.partition(".")[0] for _, names in imports_of(program) for name in names}
-    status: Status = "finished"
-    code, text, recorded = 0, "", None
+    outcome, recorded = _Outcome(), None
     with (
         installed(as_v1="npu_bridge" in tops, soc=soc) as is_real,
         as_python_would(entry, program.arguments, None, stop_after) as module,
     ):
-        if not is_real:
-            if {"npu_bridge", "npu_device"} & tops:
-                STATE.take_environment()
-            if session is None:
-                watch.start()
+        if not is_real and {"npu_bridge", "npu_device"} & tops:
+            STATE.take_environment()
         if session is not None:
             session.start()
+        elif not is_real:
+            watch.start()
         try:
-            exec(entry.code, module.__dict__)
-        except (StopRun, StopRecording):
-            status = "stopped"
-        except SystemExit as stop:
-            was_stopped = watch.was_stopped or (session is not None and session.was_stopped)
-            status, code = ("stopped", 0) if was_stopped else ("exited", exit_code_of(stop))
-        except KeyboardInterrupt:
-            status, code = "interrupted", EXIT_INTERRUPTED
-        except OptionError as error:
-            raise OptionError(f"{_place(error)}{error}") from error
-        except OutputError:
-            raise
-        except BaseException as error:  # noqa: BLE001 - whatever the script raises is reported as its own
-            text = user_traceback(error)
-            sys.stderr.write(text)
-            status, code = "raised", EXIT_RAISED
+            outcome = _executed(entry.code, module, lambda: (session or watch).was_stopped)
         finally:
-            if session is None:
-                watch.stop()
-            else:
-                recorded = session.end(status, exit_code=code, error=text)
+            watch.stop()
+            if session is not None:
+                recorded = session.end(outcome.status, exit_code=outcome.code, error=outcome.error)
     device = sys.modules.get("jumar.tfadapter.bridge.device")
     say_overflow([*watch.dumpers, *getattr(device, "DUMPERS", ())])
     uses_npu = bool(is_real or watch.used_npu or {"npu_bridge", "npu_device"} & set(sys.modules))
     shown = [NOT_SHOWN, *STATE.not_shown] if uses_npu and not is_real else []
-    if not is_real and (mode := tuning_mode(STATE.tunes)):
+    if not is_real and session is None and (mode := tuning_mode(STATE.tunes)):
         shown.append((tuning or [Tuning(mode, Path())])[0].finish())
     num_steps = session.step if session is not None else watch.num_steps
-    return TensorFlowEnd(status, code, num_steps, list(STATE.no_effect), shown, is_real, recorded)
+    no_effect = list(STATE.no_effect)
+    return TensorFlowEnd(outcome.status, outcome.code, num_steps, no_effect, shown, is_real, recorded)
+
+
+def _session(
+    program: Program,
+    plan: RecordPlan | None,
+    stop_after: int | None,
+    folder: Path | None,
+    on_step: Callable[[int], None] | None,
+) -> TensorFlowSession | None:
+    """Return what records the run; None without a plan."""
+    if plan is None:
+        return None
+    from jumar.capture.frameworks.tensorflow.session import TensorFlowSession
+
+    told = plan if plan.command else replace(plan, command=program.words)
+    return TensorFlowSession(told, stop_after=stop_after, folder=folder, on_step=on_step)
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """How a program ended."""
+
+    status: Status = "raised"
+    code: int = EXIT_RAISED
+    error: str = ""
+
+
+def _executed(code: Any, module: Any, was_stopped: Callable[[], bool]) -> _Outcome:
+    """Run a program and return how it ended. Raises OptionError, with its line, and OutputError."""
+    from jumar.tfadapter.bridge.state import OptionError
+    from jumar.tfadapter.bridge.watch import StopRun
+
+    try:
+        exec(code, module.__dict__)
+    except (StopRun, StopRecording):
+        return _Outcome("stopped", 0)
+    except SystemExit as stop:
+        return _Outcome("stopped", 0) if was_stopped() else _Outcome("exited", exit_code_of(stop))
+    except KeyboardInterrupt:
+        return _Outcome("interrupted", EXIT_INTERRUPTED)
+    except OptionError as error:
+        raise OptionError(f"{_place(error)}{error}") from error
+    except OutputError:
+        raise
+    except BaseException as error:  # noqa: BLE001 - whatever the script raises is reported as its own
+        text = user_traceback(error)
+        sys.stderr.write(text)
+        return _Outcome("raised", EXIT_RAISED, text)
+    return _Outcome("stopped" if was_stopped() else "finished", 0)
 
 
 def _place(error: BaseException) -> str:

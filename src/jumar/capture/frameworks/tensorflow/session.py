@@ -29,9 +29,7 @@ class TensorFlowSession(FrameworkSession):
         on_step: Callable[[int], None] | None = None,
     ) -> None:
         layouts = Layouts()
-        super().__init__(
-            plan, TensorFlowDescriber(plan.values, layouts), stop_after=stop_after, on_step=on_step
-        )
+        super().__init__(plan, TensorFlowDescriber(plan.values, layouts), stop_after=stop_after, on_step=on_step)
         lines = UserLines(folder)
         self._observer = Observer(
             self.notebook, folder, self._end_step, plan.levels, self._restart, lines.find, layouts, lines.show

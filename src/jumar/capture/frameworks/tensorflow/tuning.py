@@ -1,8 +1,8 @@
 """`Tuning`: what becomes of a TensorFlow program that is to be tuned.
 
 The document on AOE: with `AOE_MODE`, or with `aoe_mode` in its options, a training's graph goes to the tuner in its
-first step. Jumar's tuner takes ONNX models and measures under PyTorch. So the forward part of the graph is written,
-with the values of its variables and the shapes of that step, and handed on as far as tf2onnx and PyTorch are there.
+first step. Jumar's tuner measures under PyTorch. So the forward part of the graph is written, with the values of its
+variables and the shapes of that step, and `jumar tune` gets it, which converts it by this Python's tf2onnx.
 The tuner writes the result file; without it there is none, because nothing was measured.
 """
 
@@ -20,6 +20,7 @@ from typing import Any
 
 from jumar.base.errors import OutputError
 from jumar.base.files import write_bytes
+from jumar.base.outside.frameworks import TENSORFLOW_PYTHON
 from jumar.base.process import children
 from jumar.capture.frameworks.tensorflow.graph import of_model, of_session
 
@@ -81,45 +82,31 @@ class Tuning:
             return f"{self._nothing()}: modes 1 (subgraphs) and 2 (operators) tune a TensorFlow program's graph"
         if self.path is None:
             return f"{self._nothing()}: {self.reason}"
-        onnx = self.path.with_suffix(".onnx")
-        tune = ["tune", str(onnx), "--job-type", self.mode]
+        tune = ["tune", str(self.path), "--job-type", self.mode]
         tune += ["--aoe-config-file", self.config] if self.config else []
-        later = f"Where PyTorch is: jumar {shlex.join(tune)}"
-        if lacking := self._convert(onnx):
-            return f"{self._nothing()}: {lacking}. {later}"
+        written = f"The forward part of the first step is in {self.path}"
+        later = f"Where PyTorch is: {TENSORFLOW_PYTHON}={shlex.quote(_python())} jumar {shlex.join(tune)}"
+        if find_spec("tf2onnx") is None:
+            return (
+                f"{self._nothing()}: tf2onnx, which converts the graph for Jumar's tuner, is not installed here: "
+                f"pip install 'jumar[tf2onnx]'. {written}. {later}"
+            )
         tuner = _tuner()
         if not tuner:
             return (
-                f"{self._nothing()}: Jumar's tuner measures under PyTorch, which is not installed here. The first step "
-                f"is in {onnx}. {later}; or name that jumar by {TUNER}"
+                f"{self._nothing()}: Jumar's tuner measures under PyTorch, which is not installed here. {written}. "
+                f"{later}; or name that jumar by {TUNER}"
             )
         _print(TUNES)
         code = subprocess.run([*tuner, *tune], check=False, env=_environment()).returncode
         if code > 1:  # 1: it has findings
-            return f"tuning (AOE mode {self.mode}): the tuner took {onnx} and ended with exit code {code}; see above"
+            return (
+                f"tuning (AOE mode {self.mode}): the tuner took {self.path} and ended with exit code {code}; see above"
+            )
         return (
             f"tuning (AOE mode {self.mode}) of the backward part: the tuner took the forward part of the first step "
-            f"({onnx}) and ended; it measured ONNX Runtime, OpenVINO and PyTorch, not TensorFlow"
+            f"({self.path}) and ended; it measured ONNX Runtime, OpenVINO and PyTorch, not TensorFlow"
         )
-
-    def _convert(self, onnx: Path) -> str:
-        """Write the graph as ONNX. Returns why that could not be done; empty where it was."""
-        written = f"The forward part of the first step is in {self.path}"
-        words = [
-            "--graphdef", str(self.path), "--inputs", ",".join(self.inputs), "--outputs", ",".join(self.outputs),
-            "--output", str(onnx),
-        ]  # fmt: skip
-        if find_spec("tf2onnx") is None:
-            return (
-                f"Jumar's tuner takes ONNX models, and tf2onnx is not installed here. {written}. "
-                f"Where it is: python -m tf2onnx.convert {shlex.join(words)}"
-            )
-        done = subprocess.run(
-            children.command(module="tf2onnx.convert", arguments=words), check=False, capture_output=True, text=True,
-            env=children.environment(),
-        )  # fmt: skip
-        last = done.stderr.strip().rpartition("\n")[2]
-        return f"tf2onnx could not convert the graph ({last}). {written}" if done.returncode else ""
 
     def _nothing(self) -> str:
         return f"tuning (AOE mode {self.mode}): nothing was tuned, and no result file is written"
@@ -134,8 +121,13 @@ def _tuner() -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Return the environment for the tuner, which is told its mode by an option."""
-    return {name: value for name, value in os.environ.items() if name != "AOE_MODE"}
+    """Return the environment for the tuner: its mode is an option, and this Python converts the graph."""
+    return {name: value for name, value in os.environ.items() if name != "AOE_MODE"} | {TENSORFLOW_PYTHON: _python()}
+
+
+def _python() -> str:
+    """Return this interpreter, which has TensorFlow."""
+    return children.of_the_user([])[0]
 
 
 def _print(line: str) -> None:

@@ -1,33 +1,25 @@
 """Reads a recording of another framework in PyTorch's words: `in_common_words`.
 
-Put in PyTorch's words are the classes of optimizers and their settings; modules and parameters have their own table
-(`renames`). Optimizers of two frameworks group parameters each in its own way: both sides are read as if each
-parameter had a group of its own.
+Put in PyTorch's words are the classes of optimizers and their settings, by the framework's table (`tables`). Modules,
+layers and parameters keep their names; the same tables tell which belong together. Optimizers of two frameworks group
+parameters each in its own way: both sides are read as if each parameter had a group of its own.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from jumar.comparison.model.calls import plain_path
-from jumar.comparison.model.renames import PARAMETERS
-from jumar.recording.history.model import HistoryStep
+from jumar.comparison.model.frameworks.form import Words
+from jumar.comparison.model.frameworks.tables import words_of
+from jumar.comparison.model.renames import torch_parameter
+from jumar.recording.history.model import HistoryStep, Settings
+from jumar.recording.history.reader import History
 from jumar.recording.reader import RecordingLike
 from jumar.recording.schema import CallRow
-
-OPTIMIZERS = {
-    "Momentum": "SGD", "AdamWeightDecay": "AdamW", "FusedAdamW": "AdamW", "FusedAdam": "Adam", "RMSProp": "RMSprop",
-    "AdaMax": "Adamax", "Ftrl": "FTRL", "LazyAdam": "Adam",
-}  # fmt: skip
-"""Optimizers of MindSpore, and PyTorch's for the same update."""
-
-SETTINGS = {
-    "learning_rate": "lr", "epsilon": "eps", "use_nesterov": "nesterov", "use_amsgrad": "amsgrad", "decay": "alpha",
-}  # fmt: skip
-"""Settings of MindSpore's optimizers, and PyTorch's names for them."""
 
 
 def in_common_words(recording: RecordingLike, other: RecordingLike) -> RecordingLike:
@@ -42,6 +34,7 @@ class InWords:
 
     def __init__(self, recording: RecordingLike) -> None:
         self._recording = recording
+        self._words = words_of(recording.info.framework)
 
     def __getattr__(self, name: str) -> Any:
         """Return what the recording has."""
@@ -49,34 +42,68 @@ class InWords:
 
     def rows(self, step: int, rank: int = 0) -> list[CallRow]:
         """Return the rows of a step, each parameter in a group of its own."""
-        return _by_parameter([_renamed(row) for row in self._recording.rows(step, rank)])
+        return _by_parameter(_renamed(self._recording.rows(step, rank), self._words))
 
     def history(self, rank: int = 0) -> Any:
         """Return the numbers of every step, settings that are the same for all parameters only."""
         found = getattr(self._recording, "history", lambda _: None)(rank)
-        return None if found is None else [_common(step) for step in found]
+        return None if found is None else HistoryInWords(found, self._words)
 
 
-def _renamed(row: CallRow) -> CallRow:
-    if row.kind == "optimizer":
-        settings = torch_settings(_parsed(row.arguments))
-        return replace(row, name=OPTIMIZERS.get(row.name, row.name), arguments=json.dumps(settings))
-    if row.kind == "parameter" and row.arguments:
-        told = _parsed(row.arguments)
-        told["optimizer"] = OPTIMIZERS.get(str(told.get("optimizer")), told.get("optimizer"))
-        return replace(row, arguments=json.dumps(told))
-    return row
+class HistoryInWords:
+    """A history with optimizers in PyTorch's words; everything else is the history's own."""
+
+    def __init__(self, history: History, words: Words) -> None:
+        self._history, self._words = history, words
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the history has."""
+        return getattr(self._history, name)
+
+    def read(self, step: int) -> HistoryStep:
+        """Return one step, see `History.read`."""
+        return _common(self._history.read(step), self._words)
+
+    def __iter__(self) -> Iterator[HistoryStep]:
+        """Yield the steps in order."""
+        return (_common(step, self._words) for step in self._history)
+
+    def settings(self, step: int) -> Settings:
+        """Return the settings of a step without reading its values."""
+        return _common_settings(self._history.settings(step), self._words)
 
 
-def torch_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of an optimizer, a list with one item a group each, by PyTorch's names."""
-    found = {SETTINGS.get(name, name): values for name, values in settings.items()}
+def _renamed(rows: Sequence[CallRow], words: Words) -> list[CallRow]:
+    """Return the rows with optimizers and their settings in PyTorch's words."""
+    classes: dict[str, str] = {}
+    found: dict[int, CallRow] = {}
+    for row in (row for row in rows if row.kind == "optimizer"):
+        classes[row.name], settings = torch_optimizer(row.name, _parsed(row.arguments), words)
+        found[id(row)] = replace(row, name=classes[row.name], arguments=json.dumps(settings))
+    known = {**words.optimizers, **classes}
+    return [_of_optimizer(found.get(id(row), row), known) for row in rows]
+
+
+def _of_optimizer(row: CallRow, classes: Mapping[str, str]) -> CallRow:
+    """Return the row of a parameter with its optimizer's name in PyTorch's words."""
+    if row.kind != "parameter" or not row.arguments:
+        return row
+    told = _parsed(row.arguments)
+    name = str(told.get("optimizer"))
+    if name not in classes:
+        return row
+    return replace(row, arguments=json.dumps({**told, "optimizer": classes[name]}))
+
+
+def torch_optimizer(name: str, settings: Mapping[str, Any], words: Words) -> tuple[str, dict[str, Any]]:
+    """Return class and settings of an optimizer, a list with one item a group each, by PyTorch's names."""
+    found = {words.optimizer_settings.get(one, one): values for one, values in settings.items()}
     first, second = found.pop("beta1", None), found.pop("beta2", None)
     if isinstance(first, list) and isinstance(second, list):
         found["betas"] = [list(pair) for pair in zip(first, second, strict=False)]
     if all(scale == 1.0 for scale in _list(found.get("loss_scale"))):
         found.pop("loss_scale", None)
-    return found
+    return words.judge_optimizer(words.optimizers.get(name, name), found)
 
 
 def _by_parameter(rows: Sequence[CallRow]) -> list[CallRow]:
@@ -104,20 +131,25 @@ def _by_parameter(rows: Sequence[CallRow]) -> list[CallRow]:
 
 
 def _parameter_key(row: CallRow) -> tuple[str, str]:
-    return plain_path(row.module_path), PARAMETERS.get(row.name, row.name)
+    return plain_path(row.module_path), torch_parameter(row.module_type, row.name)
 
 
-def _common(step: HistoryStep) -> HistoryStep:
-    settings = {
-        OPTIMIZERS.get(owner, owner): {
-            name: values[:1]
-            for name, values in torch_settings(of_owner).items()
+def _common(step: HistoryStep, words: Words) -> HistoryStep:
+    names = {owner: torch_optimizer(owner, of_owner, words)[0] for owner, of_owner in step.settings.items()}
+    calls = {names.get(owner, words.optimizers.get(owner, owner)): num for owner, num in step.calls.items()}
+    return replace(step, settings=_common_settings(step.settings, words), calls=calls)
+
+
+def _common_settings(settings: Settings, words: Words) -> Settings:
+    """Return the settings of optimizers in PyTorch's words, those that are the same for all groups."""
+    return {
+        name: {
+            one: values[:1]
+            for one, values in known.items()
             if isinstance(values, list) and all(value == values[0] for value in values)
         }
-        for owner, of_owner in step.settings.items()
+        for name, known in (torch_optimizer(owner, of_owner, words) for owner, of_owner in settings.items())
     }
-    calls = {OPTIMIZERS.get(owner, owner): number for owner, number in step.calls.items()}
-    return replace(step, settings=settings, calls=calls)
 
 
 def _item(values: Any, group: Any) -> Any:

@@ -114,6 +114,14 @@ def _root(row: CallRow, output: TensorRow) -> Cause | None:
     return Cause(f"{operator} of 0", _EPSILON)
 
 
+@of(_MAKERS, "SqrtGrad")
+def _derivative_of_root(row: CallRow, output: TensorRow) -> Cause | None:
+    """Find the cause in TensorFlow's operator for it: half of the gradient, divided by the root."""
+    del output
+    lowest = row.inputs[0].minimum if row.inputs else None
+    return Cause("the derivative of sqrt at 0", _EPSILON) if lowest == 0 else None
+
+
 @of(_MAKERS, "div", "true_divide", "reciprocal", "addcdiv", "remainder", "fmod")
 def _division(row: CallRow, output: TensorRow) -> Cause | None:
     operator = semantics.operator_of(row.name)
@@ -136,6 +144,8 @@ def _division(row: CallRow, output: TensorRow) -> Cause | None:
 def _power(row: CallRow, output: TensorRow) -> Cause | None:
     base = row.inputs[0] if row.inputs else None
     exponent = next(iter(semantics.literals(row)), None)
+    if exponent is None and len(row.inputs) > 1:  # other frameworks give a tensor
+        exponent = row.inputs[1].minimum if row.inputs[1].minimum == row.inputs[1].maximum else None
     if base is None or base.minimum is None or exponent is None:
         return None
     if output.num_nan and base.minimum < 0 and exponent != int(exponent):

@@ -14,6 +14,9 @@ from jumar.recording.schema import CallRow, Kind, TensorRow
 SHAPE_ONLY = named("shape_only")
 """These read the shape of an input and none of its values."""
 
+_TRAINING = ("training", "is_training")
+"""Arguments of batch norm in PyTorch, and in MindSpore and TensorFlow."""
+
 
 def identity(tensor: TensorRow) -> Hashable:
     """Return the identity of a tensor's memory: its storage number, or shape and values in dumps without numbers."""
@@ -32,7 +35,7 @@ def reads(row: CallRow, operator: str, tensor: TensorRow) -> bool:
     if tensor.name.startswith("input.out") and row.name.endswith("out"):
         return False
     is_running = operator == "native_batch_norm" and tensor.name in {"input.3", "input.4"}
-    return not (is_running and '"training": true' in row.arguments)
+    return not (is_running and any(f'"{name}": true' in row.arguments for name in _TRAINING))
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Where graphs come from: an exported program, a function that makes a model, or an ONNX file."""
+"""Where graphs come from: an exported program, a function that makes a model, an ONNX file, a model of TensorFlow."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from pathlib import Path
 
 from jumar.base.errors import InputError
 from jumar.tune.graph.capture.captured import Captured, Gear, parse_shapes
+from jumar.tune.graph.from_tensorflow.kinds import SUFFIXES as OF_TENSORFLOW
+from jumar.tune.graph.from_tensorflow.kinds import is_tensorflow
 
 SUFFIXES = (".pt2", ".onnx")
 
 
 def is_graph_source(where: str) -> bool:
-    """Tell whether `where` names a model rather than a recording: `net.pt2`, `net.onnx`, `package.module:callable`."""
-    return Path(where).suffix.lower() in SUFFIXES or bool(_factory_of(where))
+    """Tell whether `where` names a model rather than a recording or a script.
+
+    It is `net.pt2`, `net.onnx`, a model of TensorFlow, also a folder with saved_model.pb, or
+    `package.module:callable`.
+    """
+    path = Path(where)
+    if path.is_dir():
+        return is_tensorflow(path)
+    return path.suffix.lower() in SUFFIXES or bool(_factory_of(where)) or is_tensorflow(path)
 
 
 def load_graphs(where: str, *, folder: Path, input_shape: str = "") -> list[Captured]:
@@ -29,17 +38,24 @@ def load_graphs(where: str, *, folder: Path, input_shape: str = "") -> list[Capt
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{folder} cannot be made: {error.strerror}. Name another folder.") from error
-    suffix = Path(where).suffix.lower()
-    if suffix in SUFFIXES and not Path(where).is_file():
+    path = Path(where)
+    suffix = path.suffix.lower()
+    if suffix in {*SUFFIXES, *OF_TENSORFLOW} and not path.exists():
         raise InputError(f"{where} must be a file; there is none. Check the name.")
+    if suffix in SUFFIXES and not path.is_file():
+        raise InputError(f"{where} must be a file, and it is a folder. Check the name.")
     if suffix == ".pt2":
         from jumar.tune.graph.capture.programs import load_program
 
-        return load_program(Path(where), gears, folder)
+        return load_program(path, gears, folder)
     if suffix == ".onnx":
         from jumar.tune.graph.from_onnx.load import load_onnx
 
-        return load_onnx(Path(where), gears, folder)
+        return load_onnx(path, gears, folder)
+    if is_tensorflow(path):
+        from jumar.tune.graph.from_tensorflow.load import load_tensorflow
+
+        return load_tensorflow(path, gears, folder)
     return _from_factory(where, gears, folder)
 
 
@@ -49,7 +65,8 @@ def _from_factory(where: str, gears: Sequence[Gear], folder: Path) -> list[Captu
     factory = _factory_of(where)
     if factory is None:
         raise InputError(
-            f'"{where}" must be a model: an .onnx or .pt2 file, or module:callable (models:resnet50, net.py:make).'
+            f'"{where}" must be a model: an .onnx or .pt2 file, a model of TensorFlow (.pb, SavedModel folder, .keras, '
+            ".h5), or module:callable (models:resnet50, net.py:make)."
         )
     return load_factory(*factory, where, gears, folder)
 

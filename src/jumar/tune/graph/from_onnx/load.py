@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from jumar.base.errors import InputError, UsageError
 from jumar.tune.graph.capture.captured import Captured, Gear, InputShape
+from jumar.tune.graph.from_onnx.sizes import changing_sizes, chosen_shapes
 from jumar.tune.model.errors import TuneError
 
 if TYPE_CHECKING:
@@ -37,48 +38,17 @@ def load_onnx(path: Path, gears: Sequence[Gear], folder: Path) -> list[Captured]
         reason = str(error).strip().splitlines()[0].rstrip(".") if str(error).strip() else type(error).__name__
         raise InputError(f"{path} must be an ONNX model ({reason}); export it again.") from error
     module = OnnxModule(model)
-    changing = _changing(module.inputs)
+    known = [(one.name, _sizes(one)) for one in module.inputs]
+    changing = changing_sizes(known)
     found = []
     for gear in gears or [[]]:
-        shapes = _shapes(path, module.inputs, gear)
+        shapes = chosen_shapes(path, known, gear)
         label = ", ".join(map(str, shapes))
         name = f"{path.stem} {label}" if gears else path.stem
         captured = graph_of_module(module, _examples(module.inputs, shapes), folder=folder, name=name, origin=str(path))
         notes = tuple(dynamic_shape.find(Observed(name=path.name, changing=changing, gear=label)))
         found.append(replace(captured, findings=(*captured.findings, *notes)))
     return found
-
-
-def _shapes(path: Path, inputs: Sequence[onnx.ValueInfoProto], gear: Gear) -> list[InputShape]:
-    """Return the shape of each input: that of the gear, else the model's own."""
-    names = [one.name for one in inputs]
-    given = {shape.name or names[0]: shape for shape in gear}
-    strange = sorted(set(given) - set(names))
-    if strange:
-        raise UsageError(f"--input-shape names {', '.join(strange)}, and the inputs of {path} are {', '.join(names)}.")
-    found = []
-    for one in inputs:
-        sizes = _sizes(one)
-        if one.name in given:
-            _check(path, one.name, given[one.name], sizes)
-            found.append(given[one.name])
-        elif None in sizes:
-            raise TuneError(
-                f"{path} takes changing sizes ({'; '.join(_changing(inputs))}), and sizes are tuned one by one; name "
-                f'them: --input-shape "{one.name}:{",".join("1" if size is None else str(size) for size in sizes)}".'
-            )
-        else:
-            found.append(InputShape(name=one.name, shape=tuple(size for size in sizes if size is not None)))
-    return found
-
-
-def _check(path: Path, name: str, shape: InputShape, sizes: Sequence[int | None]) -> None:
-    fits = len(sizes) == len(shape.shape) and all(
-        known in {None, size} for known, size in zip(sizes, shape.shape, strict=True)
-    )
-    if sizes and not fits:
-        must = ",".join("?" if size is None else str(size) for size in sizes)
-        raise UsageError(f'--input-shape gives {name} the sizes {shape}, and {path} takes "{must}" (? is any size).')
 
 
 def _examples(inputs: Sequence[onnx.ValueInfoProto], shapes: Sequence[InputShape]) -> list[torch.Tensor]:
@@ -101,13 +71,3 @@ def _sizes(value: onnx.ValueInfoProto) -> list[int | None]:
         one.dim_value if one.HasField("dim_value") and one.dim_value >= 0 else None
         for one in value.type.tensor_type.shape.dim
     ]
-
-
-def _changing(inputs: Sequence[onnx.ValueInfoProto]) -> list[str]:
-    """Return the dimensions that have no fixed size: `x: dimension 0`."""
-    found = []
-    for one in inputs:
-        places = [str(place) for place, size in enumerate(_sizes(one)) if size is None]
-        if places:
-            found.append(f"{one.name}: dimension {', '.join(places)}")
-    return found

@@ -1,9 +1,10 @@
-"""What a run of a graph of TensorFlow 1 calculates: `RunPlan`, and the gradients that the graph was given: `Gradients`."""
+"""What a run of a graph of TensorFlow 1 calculates (`RunPlan`), and the gradients that it was given (`Gradients`)."""
 
 from __future__ import annotations
 
 import weakref
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from jumar.capture.frameworks.tensorflow.observe.layouts import DENSE, FLAT, Layouts
 
@@ -11,8 +12,10 @@ APPLIES = ("Apply", "ResourceApply", "SparseApply", "ResourceSparseApply")
 READS = frozenset({"ReadVariableOp", "ResourceGather"})
 NOT_ROWS = frozenset({
     "Const", "VariableV2", "Variable", "VarHandleOp", "ReadVariableOp", "Placeholder", "PlaceholderWithDefault", "NoOp",
-    "Assign", "AssignVariableOp", "IteratorGetNext", "Shape", "VarIsInitializedOp", "IsVariableInitialized", "IteratorV2",
-    "OneShotIterator", "ScalarSummary", "HistogramSummary", "MergeSummary", "Assert", "ShapeN", "RandomStandardNormalSeed",
+    "Assign", "AssignVariableOp", "IteratorGetNext", "Shape", "VarIsInitializedOp", "IsVariableInitialized",
+    "IteratorV2",
+    "OneShotIterator", "ScalarSummary", "HistogramSummary", "MergeSummary", "Assert", "ShapeN",
+    "RandomStandardNormalSeed",
 })  # fmt: skip
 """Operators that bring values and calculate none."""
 
@@ -23,7 +26,7 @@ class Gradients:
     def __init__(self) -> None:
         self._of: Any = weakref.WeakKeyDictionary()
 
-    def of(self, graph: Any) -> "GraphGradients":
+    def of(self, graph: Any) -> GraphGradients:
         """Return what is known of a graph."""
         found = self._of.get(graph)
         if found is None:
@@ -45,9 +48,9 @@ class Gradients:
         result = list(original(targets, wanted + extra, *args, **kwargs))
         known.losses += [one for one in targets if one.dtype.is_floating]
         known.backward.update(one.name for one in graph.get_operations()[before:])
-        known.of_tensors.update({
-            one.name: gradient for one, gradient in zip(extra, result[len(wanted) :]) if hasattr(gradient, "op")
-        })
+        known.of_tensors.update(
+            {one.name: gradient for one, gradient in zip(extra, result[len(wanted) :]) if hasattr(gradient, "op")}
+        )
         return result[: len(wanted)]
 
 
@@ -55,15 +58,15 @@ class GraphGradients:
     """The gradients of one graph."""
 
     def __init__(self) -> None:
-        self.losses: List[Any] = []
-        self.backward: Set[str] = set()
+        self.losses: list[Any] = []
+        self.backward: set[str] = set()
         """Names of the operators that calculate gradients."""
-        self.of_tensors: Dict[str, Any] = {}
+        self.of_tensors: dict[str, Any] = {}
 
 
-def _between(targets: Sequence[Any], wanted: Sequence[Any]) -> List[Any]:
+def _between(targets: Sequence[Any], wanted: Sequence[Any]) -> list[Any]:
     """Return the floating-point tensors before `targets` that one scope gives and another one takes."""
-    found: Dict[str, Any] = {}
+    found: dict[str, Any] = {}
     given = {getattr(one, "name", "") for one in wanted}
     for operation in before([one.op for one in targets]):
         for tensor in operation.inputs:
@@ -75,9 +78,9 @@ def _between(targets: Sequence[Any], wanted: Sequence[Any]) -> List[Any]:
     return list(found.values())
 
 
-def before(operations: Sequence[Any]) -> List[Any]:
+def before(operations: Sequence[Any]) -> list[Any]:
     """Return operators and all that is behind them, in the order in which the graph got them."""
-    seen: Dict[str, Any] = {}
+    seen: dict[str, Any] = {}
     waiting = list(operations)
     while waiting:
         one = waiting.pop()
@@ -133,11 +136,13 @@ class RunPlan:
         names = {one.name for one in operations}
         self.losses = [one for one in gradients.losses if one.op.name in names]
         self.variables = _variables(graph)
-        self.of_variables: Dict[str, str] = {}
+        self.of_variables: dict[str, str] = {}
         """Layouts of variables, by the name of their operator."""
         self._learn(layouts)
         self.gradients = {
-            name: one for name, one in gradients.of_tensors.items() if name.partition(":")[0] in names and is_plain(one.op)
+            name: one
+            for name, one in gradients.of_tensors.items()
+            if name.partition(":")[0] in names and is_plain(one.op)
         }
         for name, gradient in self.gradients.items():
             layouts.tag(gradient, layouts.of(graph.get_tensor_by_name(name)))
@@ -153,9 +158,9 @@ class RunPlan:
             return "backward"
         return "optimizer" if operation.name in self.optimizer else "forward"
 
-    def tensors(self, everything: bool) -> List[Any]:
+    def tensors(self, everything: bool) -> list[Any]:
         """Return the tensors to fetch beside the program's: all, or losses and optimizers' settings alone."""
-        found: Dict[str, Any] = {one.name: one for one in self.losses}
+        found: dict[str, Any] = {one.name: one for one in self.losses}
         for operation in self.applies:
             for tensor in operation.inputs:
                 if tensor.shape.rank == 0 and _can_fetch(tensor):
@@ -184,9 +189,9 @@ class RunPlan:
                     self.of_variables[variable] = layout
 
 
-def _after(operations: Sequence[Any], backward: Set[str]) -> Set[str]:
+def _after(operations: Sequence[Any], backward: set[str]) -> set[str]:
     """Return the operators behind gradients that are no part of the backward pass: they update, clip or count."""
-    found: Set[str] = set()
+    found: set[str] = set()
     for one in operations:
         if one.name in backward:
             continue
@@ -196,7 +201,7 @@ def _after(operations: Sequence[Any], backward: Set[str]) -> Set[str]:
     return found
 
 
-def _variables(graph: Any) -> Dict[str, Any]:
+def _variables(graph: Any) -> dict[str, Any]:
     """Return the variables of a graph by the name of their operator."""
     found = {}
     for variable in graph.get_collection("variables") + graph.get_collection("trainable_variables"):
@@ -214,9 +219,9 @@ def _can_fetch(tensor: Any) -> bool:
     return bool(dtype.is_floating or dtype.is_integer or dtype.is_bool or dtype.is_complex)
 
 
-def operations_of(graph: Any, fetches: Any) -> List[Any]:
+def operations_of(graph: Any, fetches: Any) -> list[Any]:
     """Return the operators of what a session is asked to fetch."""
-    found: List[Any] = []
+    found: list[Any] = []
     for one in _flat(fetches):
         element = _element(graph, one)
         if element is not None:
@@ -224,7 +229,7 @@ def operations_of(graph: Any, fetches: Any) -> List[Any]:
     return found
 
 
-def _flat(fetches: Any) -> List[Any]:
+def _flat(fetches: Any) -> list[Any]:
     if isinstance(fetches, dict):
         return [item for value in fetches.values() for item in _flat(value)]
     if isinstance(fetches, (list, tuple)):
@@ -232,12 +237,10 @@ def _flat(fetches: Any) -> List[Any]:
     return [fetches]
 
 
-def _element(graph: Any, one: Any) -> Optional[Any]:
+def _element(graph: Any, one: Any) -> Any | None:
     for candidate in (one, getattr(one, "values", None)):
         try:
             return graph.as_graph_element(candidate, allow_tensor=True, allow_operation=True)
         except (TypeError, ValueError, KeyError):
             continue
     return None
-
-

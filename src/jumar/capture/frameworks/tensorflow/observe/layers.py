@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, List, Optional, Tuple
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 
 from jumar.capture.frameworks.tensorflow.observe.layouts import Layouts
 from jumar.capture.frameworks.tensorflow.observe.names import LayerNames
@@ -20,7 +23,7 @@ class Frame:
 class Pending:
     """A forward call whose gradients are still to come."""
 
-    def __init__(self, path: str, type_name: str, named: List[Tuple[str, Any]]) -> None:
+    def __init__(self, path: str, type_name: str, named: list[tuple[str, Any]]) -> None:
         self.path, self.type_name, self.named = path, type_name, named
 
 
@@ -34,17 +37,18 @@ class LayerWatch:
         from tensorflow.python.framework import ops
 
         self._tf, self._tensor = tf, ops.EagerTensor
+        self._value: Any = (ops.EagerTensor, np.ndarray)
         self._notebook, self._names, self._layouts, self._find_line = notebook, names, layouts, find_line
         self._notes_modules = notes_modules
-        self.stack: List[Frame] = []
-        self.pending: List[Pending] = []
+        self.stack: list[Frame] = []
+        self.pending: list[Pending] = []
         self.is_training_only = False
         """Whether only calls under a GradientTape are the training's: the program has an optimizer."""
         self.on_outermost: Callable[[Any], None] = lambda _: None
         """Told of an outermost layer that is about to be called."""
 
     @property
-    def top(self) -> Optional[Frame]:
+    def top(self) -> Frame | None:
         """The innermost layer."""
         return self.stack[-1] if self.stack else None
 
@@ -52,19 +56,18 @@ class LayerWatch:
         """Forget the step before."""
         self.pending = []
 
-    def call(self, original: Callable[..., Any], layer: Any, args: Tuple[Any, ...], kwargs: Any) -> Any:
+    def call(self, original: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """Call a layer, and note it."""
         if not self._tf.executing_eagerly():
             return original(layer, *args, **kwargs)
         notebook = self._notebook
-        inputs: List[Tuple[str, Any]] = []
+        inputs: list[tuple[str, Any]] = []
         path = None
         with notebook.own_work():
-            inputs = list(named_values("input", args, self._tensor)) + list(
-                named_values("input", {key: value for key, value in kwargs.items() if key != "mask"}, self._tensor)
-            )
-        if not inputs:
-            return original(layer, *args, **kwargs)
+            named = {key: value for key, value in kwargs.items() if key != "mask"}
+            inputs = [*named_values("input", args, self._value), *named_values("input", named, self._value)]
+        if not inputs and any(hasattr(one, "shape") for one in self._tf.nest.flatten((args, kwargs))):
+            return original(layer, *args, **kwargs)  # symbolic: Keras builds a model
         if not self.stack:
             if self.is_training_only and not is_recording():
                 return self._unseen(original, layer, args, kwargs)
@@ -90,7 +93,7 @@ class LayerWatch:
             self._leave(layer, draft, inputs, output)
         return output
 
-    def _unseen(self, original: Callable[..., Any], layer: Any, args: Tuple[Any, ...], kwargs: Any) -> Any:
+    def _unseen(self, original: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """Call a model outside of training: evaluation, or Keras' call that builds it."""
         was_open, self._notebook.is_open = self._notebook.is_open, False
         try:
@@ -98,7 +101,7 @@ class LayerWatch:
         finally:
             self._notebook.is_open = was_open
 
-    def _leave(self, layer: Any, draft: Any, inputs: List[Tuple[str, Any]], output: Any) -> None:
+    def _leave(self, layer: Any, draft: Any, inputs: list[tuple[str, Any]], output: Any) -> None:
         notebook = self._notebook
         whole = output if isinstance(output, (tuple, list, dict)) else (output,)
         outputs = list(named_values("output", whole, self._tensor))
@@ -110,14 +113,14 @@ class LayerWatch:
         notebook.see(draft, outputs, outputs=True)
         notebook.finish(draft)
         if is_recording():
-            gradients = [("grad_" + name, one) for name, one in outputs + inputs if one.dtype.is_floating]
+            gradients = [("grad_" + name, one) for name, one in outputs + inputs if _has_gradient(one)]
             self.pending.append(Pending(draft.path, draft.type_name, gradients))
 
-    def sources(self) -> List[Any]:
+    def sources(self) -> list[Any]:
         """Return the tensors of which gradients are wanted, each once."""
         return list({id(one): one for pending in self.pending for _, one in pending.named}.values())
 
-    def note_gradients(self, sources: List[Any], gradients: List[Any]) -> None:
+    def note_gradients(self, sources: list[Any], gradients: list[Any]) -> None:
         """Add a row for each call that a gradient has arrived for, the last call first."""
         by_id = {id(one): gradient for one, gradient in zip(sources, gradients) if gradient is not None}
         left = []
@@ -135,10 +138,14 @@ class LayerWatch:
         self.pending = left[::-1]
 
 
+def _has_gradient(tensor: Any) -> bool:
+    return bool(getattr(tensor.dtype, "is_floating", False)) and not isinstance(tensor, np.ndarray)
+
+
 def is_recording() -> bool:
     """Tell whether a GradientTape records."""
     try:
         from tensorflow.python.eager import record as tape
     except ImportError:  # before 2.11
-        from tensorflow.python.eager import tape  # type: ignore[no-redef]
+        from tensorflow.python.eager import tape
     return bool(tape.could_possibly_record())

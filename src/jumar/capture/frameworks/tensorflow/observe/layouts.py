@@ -7,7 +7,8 @@ Images N, H, W, C are read as N, C, H, W; kernels of convolutions H, W, I, O as 
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Sequence, Tuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,25 +17,30 @@ IMAGES = {3: "NWC", 4: "NHWC", 5: "NDHWC"}
 KERNEL, DEPTHWISE, DENSE, FLAT, GRU = "HWIO", "HWIM", "IO", "FLAT", "ZRH"
 
 _IMAGE_LAYERS = (
-    "Conv", "DepthwiseConv", "SeparableConv", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool", "UpSampling",
+    "Conv", "DepthwiseConv", "SeparableConv", "MaxPool", "AveragePool", "GlobalMaxPool", "GlobalAveragePool",
+    "UpSampling",
     "ZeroPadding", "Cropping", "SpatialDropout",
 )  # fmt: skip
 """How classes of Keras begin that take images and have a `data_format`."""
 
 _IMAGE_OPERATORS = frozenset({
-    "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "MaxPoolV2", "MaxPool3D", "AvgPool", "AvgPool3D", "FusedBatchNorm",
+    "Conv2D", "Conv3D", "DepthwiseConv2dNative", "MaxPool", "MaxPoolV2", "MaxPool3D", "AvgPool", "AvgPool3D",
+    "FusedBatchNorm",
     "FusedBatchNormV2", "FusedBatchNormV3", "DepthToSpace", "SpaceToDepth", "LRN", "ResizeBilinear",
-    "ResizeNearestNeighbor", "ResizeBicubic", "Conv2DBackpropInput", "Conv2DBackpropFilter", "MaxPoolGrad", "AvgPoolGrad",
+    "ResizeNearestNeighbor", "ResizeBicubic", "Conv2DBackpropInput", "Conv2DBackpropFilter", "MaxPoolGrad",
+    "AvgPoolGrad",
     "FusedBatchNormGradV3", "DepthwiseConv2dNativeBackpropInput", "DepthwiseConv2dNativeBackpropFilter",
 })  # fmt: skip
-"""Operators whose inputs and outputs of rank 4 or 5 are images, where their data format says so; of kernels see below."""
+"""Operators whose inputs and outputs of rank 4 or 5 are images, where their data format says so, but for kernels."""
 _KERNEL_PLACES = {
-    "Conv2D": (1, KERNEL), "Conv3D": (1, KERNEL), "DepthwiseConv2dNative": (1, DEPTHWISE), "Conv2DBackpropInput": (1, KERNEL),
+    "Conv2D": (1, KERNEL), "Conv3D": (1, KERNEL), "DepthwiseConv2dNative": (1, DEPTHWISE), "Conv2DBackpropInput": (1,
+    KERNEL),
     "DepthwiseConv2dNativeBackpropInput": (1, DEPTHWISE),
 }  # fmt: skip
 _KERNEL_RESULTS = {"Conv2DBackpropFilter": KERNEL, "DepthwiseConv2dNativeBackpropFilter": DEPTHWISE}
 _OTHER_ORDER = frozenset({
-    "Transpose", "Reshape", "MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "ExpandDims", "Squeeze",
+    "Transpose", "Reshape", "MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Einsum", "ExpandDims",
+    "Squeeze",
     "GatherV2", "GatherNd", "Pack", "Unpack", "Shape", "SpaceToBatchND", "BatchToSpaceND",
 })  # fmt: skip
 """Operators whose result need not lie as their arguments do."""
@@ -59,7 +65,7 @@ class Layouts:
     """Remembers the layout of tensors, and reads them."""
 
     def __init__(self) -> None:
-        self._known: Dict[int, Tuple[Any, str]] = {}
+        self._known: dict[int, tuple[Any, str]] = {}
 
     def begin_step(self) -> None:
         """Forget the tensors that are gone."""
@@ -79,7 +85,7 @@ class Layouts:
         known = self._known.get(id(one))
         return known[1] if known is not None and known[0]() is one else ""
 
-    def array(self, tensor: Any) -> Tuple[Any, str]:
+    def array(self, tensor: Any) -> tuple[Any, str]:
         """Return the elements as an array in PyTorch's order, and the layout that the tensor has (empty: the same)."""
         one = raw_variable(tensor)
         array = one if isinstance(one, np.ndarray) else np.asarray(one.numpy())
@@ -101,7 +107,9 @@ class Layouts:
             self._pass_on(inputs, outputs)
         self._learn_weights(layer, kind, inputs)
 
-    def learn_operator(self, kind: str, attributes: Dict[str, Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def learn_operator(
+        self, kind: str, attributes: dict[str, Any], inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> None:
         """Take in what an operator says of its tensors."""
         if kind in _IMAGE_OPERATORS:
             given = attributes.get("data_format", b"NHWC")
@@ -174,10 +182,10 @@ def ordered(array: Any, layout: str) -> Any:
     if name in IMAGES.values() and rank == len(name):
         return np.moveaxis(array, -1, 1)
     if name == KERNEL and rank >= 3:
-        return np.transpose(array, (rank - 1, rank - 2) + tuple(range(rank - 2)))
+        return np.transpose(array, (rank - 1, rank - 2, *tuple(range(rank - 2))))
     if name == DEPTHWISE and rank >= 3:
-        moved = np.transpose(array, (rank - 2, rank - 1) + tuple(range(rank - 2)))
-        return moved.reshape((-1, 1) + moved.shape[2:])
+        moved = np.transpose(array, (rank - 2, rank - 1, *tuple(range(rank - 2))))
+        return moved.reshape((-1, 1, *moved.shape[2:]))
     if name in (DENSE, FLAT) and rank == 2:
         return _dense(array, name, sizes)
     if name == GRU:
@@ -193,9 +201,9 @@ def _dense(array: Any, name: str, sizes: str) -> Any:
         side = 0 if name == DENSE else 1
         if int(np.prod(dims)) == array.shape[side]:
             if side == 0:
-                array = np.moveaxis(array.reshape(dims + [array.shape[1]]), len(dims) - 1, 0).reshape(array.shape)
+                array = np.moveaxis(array.reshape([*dims, array.shape[1]]), len(dims) - 1, 0).reshape(array.shape)
             else:
-                array = np.moveaxis(array.reshape([array.shape[0]] + dims), -1, 1).reshape(array.shape)
+                array = np.moveaxis(array.reshape([array.shape[0], *dims]), -1, 1).reshape(array.shape)
     return array.T if name == DENSE else array
 
 
@@ -210,7 +218,8 @@ def _is_last(layer: Any, inputs: Sequence[Any]) -> bool:
 
 
 _PASSES = frozenset({
-    "Activation", "ReLU", "LeakyReLU", "ELU", "PReLU", "Dropout", "GaussianNoise", "Add", "Subtract", "Multiply", "Average",
+    "Activation", "ReLU", "LeakyReLU", "ELU", "PReLU", "Dropout", "GaussianNoise", "Add", "Subtract", "Multiply",
+    "Average",
     "Maximum", "Minimum", "Concatenate", "Softmax", "LayerNormalization", "GroupNormalization", "Rescaling", "Identity",
 })  # fmt: skip
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from collections.abc import Iterator
+from typing import Any
 
 from jumar.capture.frameworks.tensorflow.observe.layouts import raw_variable
 
@@ -18,17 +19,17 @@ class LayerNames:
     name, another model after its class, the second of a class `Generator#2`.
     """
 
-    def __init__(self, layer_class: type, model_class: type) -> None:
+    def __init__(self, layer_class: Any, model_class: Any) -> None:
         self._layer, self._model = layer_class, model_class
-        self._paths: Dict[int, Tuple[Any, Optional[str]]] = {}
-        self._owners: Dict[int, Tuple[str, str, str]] = {}
-        self._roots: List[Tuple[Any, str]] = []
-        self._num_of_class: Counter = Counter()
-        self.layers: Dict[str, Dict[str, Any]] = {}
+        self._paths: dict[int, tuple[Any, str | None]] = {}
+        self._owners: dict[int, tuple[str, str, str]] = {}
+        self._roots: list[tuple[Any, str]] = []
+        self._num_of_class: Counter[str] = Counter()
+        self.layers: dict[str, dict[str, Any]] = {}
         """By path of each of Keras' own layers that was met: its class as `type`, and its settings."""
 
-    def path(self, layer: Any, outermost: bool, parent: str) -> Optional[str]:
-        """Return the path of a layer, None for an inner part of another one; `parent` is that of the layer around it."""
+    def path(self, layer: Any, outermost: bool, parent: str) -> str | None:
+        """Return the path of a layer, None for a part of another one; `parent` is that of the layer around it."""
         known = self._paths.get(id(layer))
         if known is None or known[0]() is not layer:
             self._walk_again()  # built since the model was met
@@ -41,7 +42,7 @@ class LayerNames:
             known = self._paths[id(layer)]
         return known[1]
 
-    def of_variable(self, variable: Any) -> Tuple[str, str, str]:
+    def of_variable(self, variable: Any) -> tuple[str, str, str]:
         """Return path and class of the layer that owns a variable, and its name there (`kernel`)."""
         found = self._owners.get(id(raw_variable(variable)))
         if found is None:
@@ -61,10 +62,10 @@ class LayerNames:
                 return ""
             kind = type(layer).__name__
             self._num_of_class[kind] += 1
-            return kind if self._num_of_class[kind] == 1 else "%s#%d" % (kind, self._num_of_class[kind])
+            return kind if self._num_of_class[kind] == 1 else f"{kind}#{self._num_of_class[kind]}"
         return str(layer.name)
 
-    def _adopt(self, layer: Any, path: str, done: set) -> None:
+    def _adopt(self, layer: Any, path: str, done: set[int]) -> None:
         if id(layer) in done:
             return
         done.add(id(layer))
@@ -76,7 +77,7 @@ class LayerNames:
             self.layers[path] = dict({"type": type(layer).__name__}, **settings_of(layer))
         self._own(layer, path, type(layer).__name__)
         for name, child in self._children(layer):
-            if _is_inner(name, child):
+            if _is_inner(child):
                 self._paths[id(child)] = weakref.ref(child), None
                 self._own(child, path, type(layer).__name__)
                 continue
@@ -89,7 +90,7 @@ class LayerNames:
             name = by_attribute.get(id(one), "").lstrip("_") or of_name(str(variable.name))[2]
             self._owners.setdefault(id(one), (path, kind, name))
 
-    def _children(self, layer: Any) -> Iterator[Tuple[str, Any]]:
+    def _children(self, layer: Any) -> Iterator[tuple[str, Any]]:
         """Yield the layers directly below one, by attribute in a program's own classes, else by their names."""
         seen = set()
         if not _is_own(layer):
@@ -104,19 +105,19 @@ class LayerNames:
                 seen.add(id(child))
                 yield str(child.name), child
 
-    def _layers_in(self, name: str, value: Any, depth: int) -> Iterator[Tuple[str, Any]]:
+    def _layers_in(self, name: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
         if isinstance(value, self._layer):
             if not _is_metric(value):
                 yield name, value
         elif depth and isinstance(value, (list, tuple)):
             for number, item in enumerate(value):
-                yield from self._layers_in("%s.%d" % (name, number), item, depth - 1)
+                yield from self._layers_in(f"{name}.{number}", item, depth - 1)
         elif depth and isinstance(value, dict):
             for key, item in value.items():
-                yield from self._layers_in("%s.%s" % (name, key), item, depth - 1)
+                yield from self._layers_in(f"{name}.{key}", item, depth - 1)
 
 
-def direct_layers(layer: Any) -> List[Any]:
+def direct_layers(layer: Any) -> list[Any]:
     """Return the layers that Keras tracks directly below one."""
     flatten = getattr(layer, "_flatten_layers", None)
     if flatten is None:
@@ -124,7 +125,7 @@ def direct_layers(layer: Any) -> List[Any]:
     return [child for child in flatten(recursive=False, include_self=False) if not _is_metric(child)]
 
 
-def own_variables(layer: Any) -> List[Any]:
+def own_variables(layer: Any) -> list[Any]:
     """Return the variables that a layer holds itself."""
     found = []
     for name in ("_trainable_weights", "_non_trainable_weights", "_trainable_variables", "_non_trainable_variables"):
@@ -132,13 +133,13 @@ def own_variables(layer: Any) -> List[Any]:
     return found
 
 
-def of_name(name: str) -> Tuple[str, str, str]:
+def of_name(name: str) -> tuple[str, str, str]:
     """Return path, class (unknown) and name of a variable by its name alone: `conv1/kernel:0`."""
     path, _, last = name.partition(":")[0].replace("/", ".").rpartition(".")
     return path, "", last
 
 
-def settings_of(layer: Any) -> Dict[str, Any]:
+def settings_of(layer: Any) -> dict[str, Any]:
     """Return the settings of one of Keras' own layers: the plain values of its configuration."""
     try:
         config = dict(layer.get_config())
@@ -152,9 +153,9 @@ def settings_of(layer: Any) -> Dict[str, Any]:
     return found
 
 
-def plain_values(values: Dict[str, Any]) -> Dict[str, Any]:
+def plain_values(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values that are numbers, texts, truth values or lists of these."""
-    found = {}
+    found: dict[str, Any] = {}
     for name, value in values.items():
         if isinstance(value, PLAIN):
             found[name] = value
@@ -171,7 +172,7 @@ def _is_own(layer: Any) -> bool:
     return type(layer).__module__.startswith(("keras", "tf_keras", "tensorflow."))
 
 
-def _is_inner(name: str, layer: Any) -> bool:
+def _is_inner(layer: Any) -> bool:
     """Tell whether a layer is a part of another one of Keras': the cell of an RNN."""
     return _is_own(layer) and type(layer).__name__.endswith("Cell")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Dict, List, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from jumar.capture.frameworks.tensorflow.observe.layers import LayerWatch
 from jumar.capture.frameworks.tensorflow.observe.layouts import Layouts
@@ -88,30 +89,30 @@ class Observer:
         return self._training.has_optimizer or self._sessions.num_steps > 0
 
     @property
-    def losses(self) -> List[float]:
+    def losses(self) -> list[float]:
         """The losses of the step under way."""
         return self._training.losses + self._sessions.losses
 
     @property
-    def layers(self) -> Dict[str, Dict[str, Any]]:
+    def layers(self) -> dict[str, dict[str, Any]]:
         """By path of each of Keras' own layers that was met: its class as `type`, and its settings."""
         return dict(self.names.layers, **self._sessions.layers)
 
     @property
-    def settings(self) -> Dict[str, Dict[str, List[Any]]]:
+    def settings(self) -> dict[str, dict[str, list[Any]]]:
         """Of the step under way, by optimizer: its settings, one item a parameter group."""
         return dict(self._optimizers.settings, **self._sessions.settings)
 
     @property
-    def calls(self) -> Dict[str, int]:
+    def calls(self) -> dict[str, int]:
         """Of the step under way, by optimizer: how often it applied gradients."""
         return dict(self._optimizers.calls, **self._sessions.calls)
 
-    def sentences(self) -> List[str]:
+    def sentences(self) -> list[str]:
         """Return what is not covered."""
         found = [AS_EAGER] if self._training.num_functions else []
         if self._training.has_optimizer and not self._sessions.num_steps:
             found.append(OUTSIDE)
         if self._sessions.num_unseen:
-            found.append("%d operators within branches and loops of TensorFlow 1" % self._sessions.num_unseen)
+            found.append(f"{self._sessions.num_unseen} operators within branches and loops of TensorFlow 1")
         return found

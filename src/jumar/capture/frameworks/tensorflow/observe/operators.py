@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, Callable, Dict, Sequence, Tuple
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any
 
 from jumar.capture.frameworks.tensorflow.observe.layers import LayerWatch
 from jumar.capture.frameworks.tensorflow.observe.layouts import Layouts
@@ -11,7 +13,8 @@ from jumar.capture.frameworks.tensorflow.observe.names import plain_values
 
 PREFIX = "tf::"
 NO_OPERATORS = frozenset({
-    "ReadVariableOp", "VarHandleOp", "VarIsInitializedOp", "DestroyResourceOp", "NoOp", "IteratorGetNext", "Shape", "Const",
+    "ReadVariableOp", "VarHandleOp", "VarIsInitializedOp", "DestroyResourceOp", "NoOp", "IteratorGetNext", "Shape",
+    "Const",
     "OptionalHasValue", "OptionalGetValue", "IteratorGetNextAsOptional", "MakeIterator", "AnonymousIteratorV3",
     "AssignVariableOp", "DeleteIterator", "DeleteMemoryCache", "StringFormat", "PrintV2", "Placeholder", "IteratorV2",
 })  # fmt: skip
@@ -40,10 +43,10 @@ class OperatorWatch:
         """Listen no more."""
         from tensorflow.python.framework import op_callbacks
 
-        if self._called in op_callbacks.op_callbacks_context() if hasattr(op_callbacks, "op_callbacks_context") else True:
+        with suppress(ValueError, KeyError):  # another thread began
             op_callbacks.remove_op_callback(self._called)
 
-    def muted(self) -> "_Muted":
+    def muted(self) -> _Muted:
         """Do the observer's own calculations."""
         return _Muted(self)
 
@@ -58,7 +61,7 @@ class OperatorWatch:
         with self.muted(), self._notebook.own_work():
             self._note(kind, _attributes(attrs), inputs, outputs)
 
-    def _note(self, kind: str, attributes: Dict[str, Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    def _note(self, kind: str, attributes: dict[str, Any], inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
         given = [(place, one) for place, one in enumerate(inputs) if _is_number(one)]
         results = [(place, one) for place, one in enumerate(outputs) if _is_number(one)]
         self._layouts.learn_operator(kind, attributes, [one for _, one in given], [one for _, one in results])
@@ -70,11 +73,14 @@ class OperatorWatch:
         path, layer = (top.path, top.type_name) if top is not None and phase == "forward" else ("", "")
         draft = notebook.draft("op", phase, path, layer, PREFIX + kind)
         draft.source = self._find_line(sys._getframe(3))
-        draft.arguments = plain_values({
-            key: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for key, value in attributes.items()
-        })
-        notebook.see(draft, [("input.%d" % place, one) for place, one in given])
-        notebook.see(draft, [("output.%d" % place, one) for place, one in results], outputs=True)
+        draft.arguments = plain_values(
+            {
+                key: value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+                for key, value in attributes.items()
+            }
+        )
+        notebook.see(draft, [(f"input.{place}", one) for place, one in given])
+        notebook.see(draft, [(f"output.{place}", one) for place, one in results], outputs=True)
         notebook.finish(draft)
 
 
@@ -89,10 +95,12 @@ class _Muted:
         self._watch._is_inside = self._was
 
 
-def _attributes(attrs: Any) -> Dict[str, Any]:
-    flat: Tuple[Any, ...] = tuple(attrs or ())
+def _attributes(attrs: Any) -> dict[str, Any]:
+    flat: tuple[Any, ...] = tuple(attrs or ())
     return {
-        str(name): value for name, value in zip(flat[::2], flat[1::2]) if name not in ("T", "dtype", "_class", "container")
+        str(name): value
+        for name, value in zip(flat[::2], flat[1::2])
+        if name not in ("T", "dtype", "_class", "container")
     }
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Tuple
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ _NOT_SETTINGS = frozenset({
 })  # fmt: skip
 
 
-def optimizer_methods() -> Iterator[Tuple[Any, str]]:
+def optimizer_methods() -> Iterator[tuple[Any, str]]:
     """Yield each class of optimizers with the name of the method that applies gradients."""
     import tensorflow as tf
 
@@ -34,7 +35,7 @@ class Trained:
         self.variable = variable
         self.gradient: Any = None
         self.updated_by = ""
-        self.occurrences: List[int] = []
+        self.occurrences: list[int] = []
         self.group = 0
 
 
@@ -43,16 +44,16 @@ class OptimizerRows:
 
     def __init__(self, notebook: Any, names: LayerNames, layouts: Layouts) -> None:
         self._notebook, self._names, self._layouts = notebook, names, layouts
-        self._trained: Dict[int, Trained] = {}
-        self.settings: Dict[str, Dict[str, List[Any]]] = {}
+        self._trained: dict[int, Trained] = {}
+        self.settings: dict[str, dict[str, list[Any]]] = {}
         """Of the step under way, by optimizer: its settings, one item a parameter group."""
-        self.calls: Dict[str, int] = {}
+        self.calls: dict[str, int] = {}
 
     def begin_step(self) -> None:
         """Forget the step before."""
         self._trained, self.settings, self.calls = {}, {}, {}
 
-    def before(self, optimizer: Any, pairs: Sequence[Tuple[Any, Any]]) -> Any:
+    def before(self, optimizer: Any, pairs: Sequence[tuple[Any, Any]]) -> Any:
         """Note an optimizer that is about to update variables (gradient, variable); return its row."""
         name = type(optimizer).__name__
         self.calls[name] = self.calls.get(name, 0) + 1
@@ -67,7 +68,7 @@ class OptimizerRows:
             self._trained[id(raw_variable(variable))].group = group
         return draft
 
-    def note_gradients(self, pairs: Sequence[Tuple[Any, Any]], draft: Any = None) -> None:
+    def note_gradients(self, pairs: Sequence[tuple[Any, Any]], draft: Any = None) -> None:
         """Note the gradients of variables, and the call that reads them; None where the update was left out."""
         import tensorflow as tf
 
@@ -98,7 +99,7 @@ class OptimizerRows:
             self._notebook.finish(draft)
 
 
-def hyperparameters(optimizer: Any, variables: Sequence[Any]) -> Tuple[Dict[str, List[Any]], List[int]]:
+def hyperparameters(optimizer: Any, variables: Sequence[Any]) -> tuple[dict[str, list[Any]], list[int]]:
     """Return the settings of an optimizer by its own names, a list with one item a group, and each variable's group.
 
     A group is what shares a weight decay: Keras leaves variables out by name.
@@ -106,7 +107,7 @@ def hyperparameters(optimizer: Any, variables: Sequence[Any]) -> Tuple[Dict[str,
     decay = number_of(getattr(optimizer, "weight_decay", None))
     decays = [decay if decay and _decays(optimizer, one) else None for one in variables]
     kinds = sorted(set(decays), key=lambda one: (one is None, one)) or [None]
-    settings: Dict[str, List[Any]] = {
+    settings: dict[str, list[Any]] = {
         name: [value] * len(kinds) for name, value in _configuration(optimizer) if value is not None
     }
     settings["learning_rate"] = [learning_rate(optimizer)] * len(kinds)
@@ -115,7 +116,7 @@ def hyperparameters(optimizer: Any, variables: Sequence[Any]) -> Tuple[Dict[str,
     return settings, [kinds.index(one) for one in decays]
 
 
-def _configuration(optimizer: Any) -> Iterator[Tuple[str, Any]]:
+def _configuration(optimizer: Any) -> Iterator[tuple[str, Any]]:
     try:
         config = dict(optimizer.get_config())
     except (AttributeError, NotImplementedError):  # TensorFlow 1: attributes `_beta1`, or tensors of them
@@ -130,7 +131,7 @@ def _configuration(optimizer: Any) -> Iterator[Tuple[str, Any]]:
 _V1 = ("_momentum", "_use_nesterov", "_beta1", "_beta2", "_epsilon", "_decay", "_rho", "_initial_accumulator_value")
 
 
-def learning_rate(optimizer: Any) -> Optional[float]:
+def learning_rate(optimizer: Any) -> float | None:
     """Return the learning rate of this step."""
     compute = getattr(optimizer, "_compute_current_learning_rate", None)
     if compute is not None:  # Keras 2: a schedule is asked before the update

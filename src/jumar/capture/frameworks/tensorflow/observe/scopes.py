@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,10 +23,10 @@ class Scope:
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.operations: List[Any] = []
+        self.operations: list[Any] = []
         self.kind = ""
-        self.inputs: List[Any] = []
-        self.outputs: List[Any] = []
+        self.inputs: list[Any] = []
+        self.outputs: list[Any] = []
 
     @property
     def last(self) -> Any:
@@ -33,9 +34,9 @@ class Scope:
         return self.operations[-1]
 
 
-def scopes_of(plan: RunPlan) -> List[Scope]:
+def scopes_of(plan: RunPlan) -> list[Scope]:
     """Return the scopes of the forward pass, inner ones before those around them."""
-    found: Dict[str, Scope] = {}
+    found: dict[str, Scope] = {}
     forward = [one for one in plan.operations if plan.phase(one) == "forward"]
     calculating = [one for one in forward if one.type not in NOT_ROWS and not is_read(one)]
     for operation in calculating:
@@ -47,32 +48,32 @@ def scopes_of(plan: RunPlan) -> List[Scope]:
     taken = _taken(forward)
     for scope in found.values():
         _complete(scope, taken, {one.name for one in plan.losses})
-    whole = [scope for scope in found.values() if scope.inputs and scope.outputs]
+    whole = [one for one in found.values() if one.inputs and any(each.dtype.is_floating for each in one.outputs)]
     return sorted(whole, key=lambda scope: (scope.last._id, -scope.path.count(".")))
 
 
-def _taken(forward: Sequence[Any]) -> Dict[str, List[str]]:
+def _taken(forward: Sequence[Any]) -> dict[str, list[str]]:
     """Return the scopes of the forward operators that take each tensor."""
-    found: Dict[str, List[str]] = {}
+    found: dict[str, list[str]] = {}
     for operation in forward:
         for tensor in operation.inputs:
             found.setdefault(tensor.name, []).append(scope_of(operation))
     return found
 
 
-def _complete(scope: Scope, taken: Dict[str, List[str]], losses: Any) -> None:
+def _complete(scope: Scope, taken: dict[str, list[str]], losses: Any) -> None:
     inside = {one.name for one in scope.operations}
-    inputs: Dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
     for operation in scope.operations:
         for tensor in operation.inputs:
             brings = tensor.op.type in ("Placeholder", "PlaceholderWithDefault", "IteratorGetNext")
             calculates = tensor.op.type not in NOT_ROWS and not is_read(tensor.op)
             if tensor.op.name not in inside and (brings or calculates) and _is_below(scope, tensor) is False:
                 inputs[tensor.name] = tensor
-        for tensor in operation.outputs:
+        for place, tensor in enumerate(operation.outputs):
             readers = taken.get(tensor.name, [])
             leaves = any(path != scope.path and not path.startswith(scope.path + ".") for path in readers)
-            if leaves or tensor.name in losses or (not readers and operation is scope.last):
+            if leaves or tensor.name in losses or (not readers and not place and operation is scope.last):
                 scope.outputs.append(tensor)
     scope.inputs = list(inputs.values())
     direct = {one.type for one in scope.operations if scope_of(one) == scope.path}
@@ -84,9 +85,9 @@ def _is_below(scope: Scope, tensor: Any) -> bool:
     return path == scope.path or path.startswith(scope.path + ".")
 
 
-def settings_of(scope: Scope) -> Dict[str, Any]:
+def settings_of(scope: Scope) -> dict[str, Any]:
     """Return the settings of the layer that a scope is, by Keras' names."""
-    found: Dict[str, Any] = {"type": scope.kind}
+    found: dict[str, Any] = {"type": scope.kind}
     for operation in scope.operations:
         if scope_of(operation) != scope.path:
             continue
@@ -100,7 +101,9 @@ def settings_of(scope: Scope) -> Dict[str, Any]:
         if operation.type == "Conv2D":
             shape = operation.inputs[1].shape.as_list()
             found["kernel_size"], found["filters"] = shape[:2], shape[-1]
-            found["dilation_rate"] = list(operation.get_attr("dilations"))[places] if "dilations" in attributes else [1, 1]
+            found["dilation_rate"] = (
+                list(operation.get_attr("dilations"))[places] if "dilations" in attributes else [1, 1]
+            )
         if operation.type in ("MaxPool", "AvgPool"):
             found["pool_size"] = list(operation.get_attr("ksize"))[places]
         if operation.type.startswith("FusedBatchNorm"):

@@ -1,13 +1,15 @@
 """Records runs of `tf.Session`: `SessionWatch`. What a run calculates is fetched together with what the program asks.
 
-A step is a run that updates parameters; in a program that updates none, each run that calculates. Modules are name scopes.
+A step is a run that updates parameters; in a program that updates none, each run that calculates. Modules are name
+scopes.
 """
 
 from __future__ import annotations
 
 import re
 import weakref
-from typing import Any, Callable, Dict, List, Tuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +50,12 @@ class SessionWatch:
     """Stands around `BaseSession.run`."""
 
     def __init__(
-        self, notebook: Any, layouts: Layouts, show_file: Callable[[str], str], levels: Any, on_step_end: Callable[[], None]
+        self,
+        notebook: Any,
+        layouts: Layouts,
+        show_file: Callable[[str], str],
+        levels: Any,
+        on_step_end: Callable[[], None],
     ) -> None:
         self._notebook, self._layouts, self._show_file = notebook, layouts, show_file
         self._notes_modules, self.notes_operators = "module" in levels, "op" in levels
@@ -57,10 +64,10 @@ class SessionWatch:
         self._patches = Patches()
         self._plans: Any = weakref.WeakKeyDictionary()
         self._is_inside = False
-        self.layers: Dict[str, Dict[str, Any]] = {}
-        self.settings: Dict[str, Dict[str, List[Any]]] = {}
-        self.calls: Dict[str, int] = {}
-        self.losses: List[float] = []
+        self.layers: dict[str, dict[str, Any]] = {}
+        self.settings: dict[str, dict[str, list[Any]]] = {}
+        self.calls: dict[str, int] = {}
+        self.losses: list[float] = []
         self.num_unseen = 0
         self.num_steps = 0
 
@@ -71,6 +78,7 @@ class SessionWatch:
 
         self._replace(session.BaseSession, "run", self._run)
         self._replace(gradients_util, "_GradientsHelper", self._gradients.helper)
+        watch_keras(self._patches)
 
     def stop(self) -> None:
         """Watch no more."""
@@ -123,11 +131,12 @@ class SessionWatch:
             return plan
         trains = any(one.type.startswith(("Apply", "ResourceApply")) for one in graph.get_operations())
         calculates = any(
-            one.type in ("MatMul", "Conv2D", "Conv3D", "BatchMatMulV2", "DepthwiseConv2dNative") for one in plan.operations
+            one.type in ("MatMul", "Conv2D", "Conv3D", "BatchMatMulV2", "DepthwiseConv2dNative")
+            for one in plan.operations
         )
         return plan if calculates and not trains else None
 
-    def _fetched(self, tensors: List[Any], values: List[Any]) -> Dict[str, Fetched]:
+    def _fetched(self, tensors: list[Any], values: list[Any]) -> dict[str, Fetched]:
         found = {}
         for tensor, value in zip(tensors, values):
             one = found[tensor.name] = Fetched(value, tensor.dtype)
@@ -136,7 +145,7 @@ class SessionWatch:
                 self._layouts.tag(one, layout)
         return found
 
-    def _note(self, plan: RunPlan, found: Dict[str, Fetched], original: Any, session: Any, began: float) -> None:
+    def _note(self, plan: RunPlan, found: dict[str, Fetched], original: Any, session: Any, began: float) -> None:
         self.losses = [float(np.mean(found[one.name].value.astype(float))) for one in plan.losses]
         updates = self._updates(plan, found)
         self.num_unseen = max(self.num_unseen, plan.num_unseen)
@@ -146,7 +155,7 @@ class SessionWatch:
         for scope in scopes:
             if scope.kind != "Scope":
                 self.layers[scope.path] = settings_of(scope)
-        ending: Dict[str, List[Scope]] = {}
+        ending: dict[str, list[Scope]] = {}
         for scope in scopes:
             ending.setdefault(scope.last.name, []).append(scope)
         waiting = list(reversed(scopes))
@@ -156,7 +165,12 @@ class SessionWatch:
                 self._note_losses(plan, found)
                 self._note_backward(plan, waiting, found)
                 waiting = []
-            if self.notes_operators and operation.type not in NOT_ROWS and not is_read(operation) and phase != "optimizer":
+            if (
+                self.notes_operators
+                and operation.type not in NOT_ROWS
+                and not is_read(operation)
+                and phase != "optimizer"
+            ):
                 self._note_operator(plan, operation, phase, found)
             for scope in ending.get(operation.name, ()):
                 self._note_scope(scope, found)
@@ -164,11 +178,11 @@ class SessionWatch:
             self._note_losses(plan, found)
         self._note_updates(plan, updates, found, original, session)
 
-    def _see(self, draft: Any, prefix: str, tensors: Any, found: Dict[str, Fetched], outputs: bool) -> None:
-        named = [("%s.%d" % (prefix, place), found[one.name]) for place, one in enumerate(tensors) if one.name in found]
+    def _see(self, draft: Any, prefix: str, tensors: Any, found: dict[str, Fetched], outputs: bool) -> None:
+        named = [(f"{prefix}.{place}", found[one.name]) for place, one in enumerate(tensors) if one.name in found]
         self._notebook.see(draft, named, outputs=outputs)
 
-    def _note_operator(self, plan: RunPlan, operation: Any, phase: str, found: Dict[str, Fetched]) -> None:
+    def _note_operator(self, plan: RunPlan, operation: Any, phase: str, found: dict[str, Fetched]) -> None:
         path = scope_of(operation) if phase == "forward" else ""
         draft = self._notebook.draft("op", phase, path, "", PREFIX + operation.type)
         draft.source = self._line(operation)
@@ -178,26 +192,26 @@ class SessionWatch:
         if draft.inputs or draft.outputs:
             self._notebook.finish(draft)
 
-    def _note_scope(self, scope: Scope, found: Dict[str, Fetched]) -> None:
+    def _note_scope(self, scope: Scope, found: dict[str, Fetched]) -> None:
         draft = self._notebook.draft("module", "forward", scope.path, scope.kind, scope.kind)
         draft.source = self._line(scope.operations[0])
         self._see(draft, "input", scope.inputs, found, False)
         self._see(draft, "output", scope.outputs, found, True)
         self._notebook.finish(draft)
 
-    def _note_losses(self, plan: RunPlan, found: Dict[str, Fetched]) -> None:
+    def _note_losses(self, plan: RunPlan, found: dict[str, Fetched]) -> None:
         for loss in plan.losses:
             draft = self._notebook.draft("loss", "forward", "", "", "loss")
             self._see(draft, "output", [loss], found, True)
             self._notebook.finish(draft)
 
-    def _note_backward(self, plan: RunPlan, scopes: List[Scope], found: Dict[str, Fetched]) -> None:
+    def _note_backward(self, plan: RunPlan, scopes: list[Scope], found: dict[str, Fetched]) -> None:
         for scope in scopes:
             draft = self._notebook.draft("module", "backward", scope.path, scope.kind, scope.kind)
             for tensors, prefix in ((scope.outputs, "grad_output"), (scope.inputs, "grad_input")):
                 gradients = [plan.gradients.get(one.name) for one in tensors]
                 named = [
-                    ("%s.%d" % (prefix, place), found[one.name])
+                    (f"{prefix}.{place}", found[one.name])
                     for place, one in enumerate(gradients)
                     if one is not None and one.name in found
                 ]
@@ -205,7 +219,7 @@ class SessionWatch:
             if draft.inputs:
                 self._notebook.finish(draft)
 
-    def _updates(self, plan: RunPlan, found: Dict[str, Fetched]) -> List[Tuple[Any, str, Dict[str, Any]]]:
+    def _updates(self, plan: RunPlan, found: dict[str, Fetched]) -> list[tuple[Any, str, dict[str, Any]]]:
         """Return the operators that update, each with the name of its optimizer and its settings."""
         updates = []
         for operation in plan.applies:
@@ -226,7 +240,9 @@ class SessionWatch:
             self.calls[name] = 1
         return updates
 
-    def _note_updates(self, plan: RunPlan, updates: Any, found: Dict[str, Fetched], original: Any, session: Any) -> None:
+    def _note_updates(
+        self, plan: RunPlan, updates: Any, found: dict[str, Fetched], original: Any, session: Any
+    ) -> None:
         for name, settings in self.settings.items():
             draft = self._notebook.draft("optimizer", "optimizer", "", "", name)
             draft.arguments = settings
@@ -259,21 +275,21 @@ class SessionWatch:
             name, line = (frame.filename, frame.lineno) if hasattr(frame, "filename") else (frame[0], frame[1])
             shown = self._show_file(str(name))
             if shown:
-                return "%s:%s" % (shown, line)
+                return f"{shown}:{line}"
         return ""
 
 
-def _groups(updates: Any, name: str) -> List[Dict[str, Any]]:
+def _groups(updates: Any, name: str) -> list[dict[str, Any]]:
     """Return the different settings with which an optimizer updates."""
-    found: List[Dict[str, Any]] = []
+    found: list[dict[str, Any]] = []
     for _, other, settings in updates:
         if other == name and settings not in found:
             found.append(settings)
     return found
 
 
-def _gradient_of(operation: Any, found: Dict[str, Fetched], like: Any) -> Any:
-    """Return the gradient that an operator updates with, whole also where it is sparse; None where it was not fetched."""
+def _gradient_of(operation: Any, found: dict[str, Fetched], like: Any) -> Any:
+    """Return the gradient that an operator updates with, whole where it is sparse; None where it was not fetched."""
     by_name = {argument.name: tensor for argument, tensor in zip(operation.op_def.input_arg, operation.inputs)}
     tensor = by_name.get("grad", by_name.get("delta"))
     value = found.get(tensor.name) if tensor is not None else None
@@ -285,7 +301,7 @@ def _gradient_of(operation: Any, found: Dict[str, Fetched], like: Any) -> Any:
     return Fetched(whole, value.dtype)
 
 
-def _arguments(operation: Any) -> Dict[str, Any]:
+def _arguments(operation: Any) -> dict[str, Any]:
     found = {}
     for name in operation.node_def.attr:
         if not name.startswith("_") and name not in ("T", "dtype", "shape", "value"):
@@ -295,6 +311,33 @@ def _arguments(operation: Any) -> Dict[str, Any]:
                 continue
             found[str(name)] = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     return plain_values(found)
+
+
+def watch_keras(patches: Patches) -> None:
+    """Let the functions that Keras makes of a graph run as `Session.run`: they have a way of their own to a session."""
+    try:
+        from keras.src import backend  # type: ignore[import-not-found]
+    except ImportError:
+        return
+    kind = getattr(backend, "GraphExecutionFunction", None)
+    if kind is None:
+        return
+
+    def call(function: Any, inputs: Any) -> Any:
+        import tensorflow as tf
+
+        given = tf.nest.flatten(inputs, expand_composites=True)
+        session = backend.get_session(given)
+        feed = {key: value for key, value in zip(function.inputs, given) if value is not None}
+        feed.update(function.feed_dict or {})
+        fetches = [list(function.outputs), function.updates_op, list(function.fetches)]
+        outputs, _, fetched = session.run(fetches, feed)
+        for tensor, value in zip(function.fetches, fetched):
+            if tensor in function.fetch_callbacks:
+                function.fetch_callbacks[tensor](value)
+        return tf.nest.pack_sequence_as(function._outputs_structure, outputs, expand_composites=True)
+
+    patches.replace(kind, "__call__", call)
 
 
 def plain_file(name: str) -> str:

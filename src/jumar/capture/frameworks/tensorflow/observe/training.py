@@ -7,7 +7,8 @@ round ends each step. Without any optimizer a step is one call of an outermost m
 
 from __future__ import annotations
 
-from typing import Any, Callable, Dict, List, Tuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -38,15 +39,15 @@ class TrainingWatch:
         self._inner = 0
         """Optimizers that are applying: a wrapper calls the one that it wraps."""
         self._num_applied = 0
-        self._known: List[Any] = []
-        self._stepped: List[Any] = []
+        self._known: list[Any] = []
+        self._stepped: list[Any] = []
         self._leader: Any = None
-        self._unscaled: Dict[int, Tuple[Any, Any]] = {}
+        self._unscaled: dict[int, tuple[Any, Any]] = {}
         self.in_backward = self.has_gradients = False
         self.has_optimizer = self.is_open = False
         self.num_functions = 0
         """Calls of functions that would have been graphs."""
-        self.losses: List[float] = []
+        self.losses: list[float] = []
 
     def start(self) -> None:
         """Begin to watch."""
@@ -57,11 +58,13 @@ class TrainingWatch:
         self._was_eager = tf.config.functions_run_eagerly()
         tf.config.run_functions_eagerly(True)
         layer = owner_of(tf.keras.layers.Layer, "__call__")
-        self._around(layer, "__call__", lambda original, one, *args, **kwargs: self._layers.call(original, one, args, kwargs))
+        self._around(
+            layer, "__call__", lambda original, one, *args, **kwargs: self._layers.call(original, one, args, kwargs)
+        )
         self._around(tf.GradientTape, "gradient", self._gradient)
         self._around(owner_of(tf.keras.Model, "make_train_function"), "make_train_function", self._make_train_function)
         self._around(polymorphic_function.Function, "__call__", self._function)
-        done = set()
+        done: set[Any] = set()
         for kind, method in optimizer_methods():
             self._watch_optimizer(kind, method, done)
         scaler = tf.keras.mixed_precision.LossScaleOptimizer
@@ -73,6 +76,8 @@ class TrainingWatch:
             for method in ("get_scaled_loss", "scale_loss"):
                 if method in vars(kind):
                     self._around(kind, method, self._scale)
+        for name in ("disable_eager_execution", "disable_v2_behavior"):
+            self._around(tf.compat.v1, name, self._leave_eager)
         self._layers.on_outermost = self._outermost
         self._operators.phase_of = self._phase
 
@@ -80,6 +85,11 @@ class TrainingWatch:
         """Take all wrappers away."""
         self._patches.restore()
         self._tf.config.run_functions_eagerly(self._was_eager)
+
+    def _leave_eager(self, original: Any) -> None:
+        """Let a program be graphs: Keras asks whether functions run eagerly."""
+        self._tf.config.run_functions_eagerly(False)
+        original()
 
     def begin_step(self) -> None:
         """Forget the step before."""
@@ -99,7 +109,7 @@ class TrainingWatch:
                 continue
         self._patches.replace(owner, name, wrapper)
 
-    def _watch_optimizer(self, kind: Any, method: str, done: set) -> None:
+    def _watch_optimizer(self, kind: Any, method: str, done: set[Any]) -> None:
         owner = owner_of(kind, method)
         if (owner, method) not in done:
             done.add((owner, method))
@@ -145,9 +155,9 @@ class TrainingWatch:
 
     def _function(self, original: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         self.num_functions += 1
-        return self._counted(original, (function,) + args, kwargs)
+        return self._counted(original, (function, *args), kwargs)
 
-    def _counted(self, function: Any, args: Tuple[Any, ...], kwargs: Any) -> Any:
+    def _counted(self, function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         self._depth += 1
         try:
             result = function(*args, **kwargs)
@@ -161,7 +171,7 @@ class TrainingWatch:
         notebook = self._notebook
         if not self._tf.executing_eagerly() or self.in_backward:
             return original(tape, target, sources, *args, **kwargs)
-        extra: List[Any] = []
+        extra: list[Any] = []
         with notebook.own_work(), self._operators.muted():
             self._note_loss(target)
             extra = self._layers.sources() if notebook.is_open else []
@@ -216,10 +226,9 @@ class TrainingWatch:
         if not self._tf.executing_eagerly():
             return original(optimizer, grads, *args, **kwargs)
         grads, before = list(grads), self._num_applied
-        pairs: List[Tuple[Any, Any]] = []
+        pairs: list[tuple[Any, Any]] = []
         with self._notebook.own_work(), self._operators.muted():
-            scale = number_of(getattr(optimizer, "loss_scale", None))
-            scale = number_of(getattr(optimizer, "dynamic_scale", None)) if scale is None else scale
+            scale = _scale_of(optimizer)
             if scale is not None:
                 self._notebook.info["loss_scale"] = float(scale)
             pairs = pairs_of(optimizer, grads, args, kwargs)
@@ -254,12 +263,22 @@ class TrainingWatch:
 
     def _is_last(self, optimizer: Any) -> bool:
         """Tell whether all optimizers of the program have stepped once with this one."""
-        waiting = [one for one in self._known if one is not optimizer and not any(one is done for done in self._stepped)]
+        waiting = [
+            one for one in self._known if one is not optimizer and not any(one is done for done in self._stepped)
+        ]
         inside = [getattr(one, "inner_optimizer", None) for one in self._known]
         return not [one for one in waiting if getattr(one, "inner_optimizer", None) is None and not _is_in(one, inside)]
 
 
-def pairs_of(optimizer: Any, grads: List[Any], args: Tuple[Any, ...], kwargs: Any) -> List[Tuple[Any, Any]]:
+def _scale_of(optimizer: Any) -> Any:
+    """Return the loss scale of this step: of Keras 2; of Keras 3, where it is a variable once the optimizer is built."""
+    scale = number_of(getattr(optimizer, "loss_scale", None))
+    if scale is None and getattr(optimizer, "built", False):
+        scale = number_of(getattr(optimizer, "dynamic_scale", None))
+    return number_of(getattr(optimizer, "initial_scale", None)) if scale is None else scale
+
+
+def pairs_of(optimizer: Any, grads: list[Any], args: tuple[Any, ...], kwargs: Any) -> list[tuple[Any, Any]]:
     """Return (gradient, variable) pairs of a call of `apply_gradients` or `apply`."""
     if grads and isinstance(grads[0], (tuple, list)) and len(grads[0]) == 2:
         return [(gradient, variable) for gradient, variable in grads]
@@ -273,5 +292,5 @@ def owner_of(kind: Any, name: str) -> Any:
     return next(one for one in kind.__mro__ if name in vars(one))
 
 
-def _is_in(one: Any, many: List[Any]) -> bool:
+def _is_in(one: Any, many: list[Any]) -> bool:
     return any(one is other for other in many)
