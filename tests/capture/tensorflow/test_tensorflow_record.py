@@ -191,12 +191,11 @@ def test_flattened_images_are_in_the_order_of_channels_first(tensorflow: Path, t
     recording, _ = recorded(tensorflow, tmp_path, body, "--values", "tensors")
     kept = np.load(tmp_path / "after.npz")
     row = rows_of(recording, "parameter", "optimizer", step=2)["fc:kernel"]
-    kernel = recording.tensor(2, 0, row.key, "output.0")
+    kernel = recording.tensors(row)["output.0"]
     assert np.array_equal(kernel, kept["kernel"].reshape(6, 6, 4, 3).transpose(3, 2, 0, 1).reshape(3, 144))
     modules = rows_of(recording, "module")
-    image = recording.tensor(0, 0, modules["flat:Flatten"].key, "input.0")
-    flat = recording.tensor(0, 0, modules["flat:Flatten"].key, "output.0")
-    assert np.array_equal(image.reshape(4, -1), flat)
+    kept_of = recording.tensors(modules["flat:Flatten"])
+    assert np.array_equal(kept_of["input.0"].reshape(4, -1), kept_of["output.0"])
 
 
 def test_loss_scales_and_skipped_updates_are_recorded(python: Path, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from jumar.capture.process.program import Program
 _MOST_FILES = 200
 TAKEN: Mapping[Framework, str] = {
     "mindspore": "`jumar record`, `jumar run` and `jumar overflow`",
-    "tensorflow": "`jumar assess`, `jumar convert` and `jumar run`",
+    "tensorflow": "`jumar assess`, `jumar convert`, `jumar run`, `jumar record` and `jumar overflow`",
 }
 """The commands that take programs of other frameworks."""
 _INSTEAD = {

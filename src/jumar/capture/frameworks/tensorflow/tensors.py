@@ -26,11 +26,13 @@ class TensorFlowDescriber:
         self._layouts = layouts
         self._known: dict[tuple[int, str], tuple[weakref.ref[Any], TensorRow]] = {}
         self._storages: dict[int, tuple[weakref.ref[Any], int]] = {}
+        self._num_storages = 0
 
     def begin_step(self) -> None:
         """Forget the tensors of the step before."""
         self._known.clear()
         self._storages.clear()
+        self._num_storages = 0
 
     def row(self, name: str, tensor: Any) -> TensorRow:
         """Return the row of a tensor as it is now."""
@@ -59,5 +61,6 @@ class TensorFlowDescriber:
     def _storage(self, tensor: Any) -> int:
         known = self._storages.get(id(tensor))
         if known is None or known[0]() is not tensor:
-            known = self._storages[id(tensor)] = weakref.ref(tensor), len(self._storages) + 1
+            self._num_storages += 1
+            known = self._storages[id(tensor)] = weakref.ref(tensor), self._num_storages
         return known[1]

@@ -13,6 +13,9 @@ from jumar.capture.frameworks.tensorflow.observe.names import LayerNames
 from jumar.capture.notes.nested import named_values
 
 
+_NUM_IMAGES = 200
+
+
 class Frame:
     """A layer that is being called."""
 
@@ -42,6 +45,8 @@ class LayerWatch:
         self._notes_modules = notes_modules
         self.stack: list[Frame] = []
         self.pending: list[Pending] = []
+        self._images: list[Any] = []
+        """The last tensors that lie in another order than PyTorch's."""
         self.is_training_only = False
         """Whether only calls under a GradientTape are the training's: the program has an optimizer."""
         self.on_outermost: Callable[[Any], None] = lambda _: None
@@ -54,7 +59,7 @@ class LayerWatch:
 
     def begin_step(self) -> None:
         """Forget the step before."""
-        self.pending = []
+        self.pending, self._images = [], []
 
     def call(self, original: Callable[..., Any], layer: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         """Call a layer, and note it."""
@@ -106,6 +111,7 @@ class LayerWatch:
         whole = output if isinstance(output, (tuple, list, dict)) else (output,)
         outputs = list(named_values("output", whole, self._tensor))
         self._layouts.learn_layer(layer, [one for _, one in inputs], [one for _, one in outputs])
+        self._learn_arrays(inputs)
         if draft is None or not notebook.is_open:
             return
         draft.duration_us = notebook.now_us() - draft.start_us
@@ -115,6 +121,16 @@ class LayerWatch:
         if is_recording():
             gradients = [("grad_" + name, one) for name, one in outputs + inputs if _has_gradient(one)]
             self.pending.append(Pending(draft.path, draft.type_name, gradients))
+
+    def _learn_arrays(self, inputs: list[tuple[str, Any]]) -> None:
+        """Give an array the layout of the tensor that the first layer inside was given in its place."""
+        for _, one in inputs:
+            if isinstance(one, np.ndarray) and not self._layouts.of(one):
+                same = [kept for kept in self._images if kept.shape == one.shape]
+                if same:
+                    self._layouts.tag(one, self._layouts.of(same[0]))
+            elif self._layouts.of(one) and not isinstance(one, np.ndarray):
+                self._images = [*self._images[-_NUM_IMAGES:], one]
 
     def sources(self) -> list[Any]:
         """Return the tensors of which gradients are wanted, each once."""
