@@ -154,3 +154,27 @@ def recording(folder: Path, values: str = "tensors") -> Recording:
         model(torch.randn(3, 4)).sum().backward()
         optimizer.step()
     return Recording.open(folder)
+
+
+SIGNED = np.array([[1.5, -2.0], [0.0, 3.0]], np.float32)
+POSITIVE = np.maximum(SIGNED, 0)
+
+
+def collected(folder: Path, *, steps: int = 1, keeps_tensors: bool = True) -> Path:
+    """Write a folder as the collector does, through its own notes."""
+    from jumar.capture.frameworks.tensorflow.collector.notes import END, RUN, STEPS, VERSION, Notes, write_json
+    from jumar.capture.frameworks.tensorflow.observe.layouts import Layouts
+
+    (folder / STEPS).mkdir(parents=True)
+    run = {"version": VERSION, "framework": "tensorflow", "command": ["train.py"], "layers": {"act": {"type": "ReLU"}}}
+    write_json(folder / RUN, run)
+    notes = Notes(str(folder), keeps_tensors, Layouts())
+    for step in range(steps):
+        notes.begin_step()
+        draft = notes.draft("op", "forward", "act", "ReLU", "tf::Relu")
+        notes.see(draft, [("input.0", SIGNED + step)])
+        notes.see(draft, [("output.0", np.maximum(SIGNED + step, 0))], outputs=True)
+        notes.finish(draft)
+        notes.write(step)
+    write_json(folder / END, {"status": "finished", "exit_code": 0, "num_steps": steps, "error": "", "not_covered": []})
+    return folder

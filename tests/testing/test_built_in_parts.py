@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "recording"))
 
 import foreign_samples as samples
 
-NAMES = ("hdf5", "msprobe", "troubleshooter", "mindspore_dump", "mindspore_ir", "npy", "checkpoints")
+NAMES = ("hdf5", "msprobe", "troubleshooter", "mindspore_dump", "mindspore_ir", "collected", "npy", "checkpoints")
 FORMATS = dict(zip(NAMES, built_in_formats(), strict=True))
 MINDSPORE = Path(__file__).parents[1] / "recording" / "assets" / "mindspore"
 
@@ -84,6 +84,7 @@ DUMPS: dict[str, tuple[Callable[[Path], Path], Tensors]] = {
         {"ms::ReLU": {"output.0": np.array(RELU, np.float32)}},
     ),
     "mindspore_ir": (lambda folder: next(unpacked(folder, "validate.ir").rglob("*.ir")), {"ms::MatMul": {}}),
+    "collected": (samples.collected, {"tf::Relu": {"input.0": samples.SIGNED, "output.0": samples.POSITIVE}}),
     "npy": (samples.npy, {"Conv2D": {"input.0": ONES, "output.0": TWOS}}),
     "checkpoints": (
         lambda folder: samples.checkpoint(folder / "x.pth"),

@@ -29,7 +29,32 @@ if TYPE_CHECKING:
     from jumar.recording import RunEnd
 
 
+def _write_collector(context: click.Context, _: click.Parameter, folder: Path | None) -> None:
+    """Write the collector of TensorFlow programs, and say how it is used."""
+    if folder is None or context.resilient_parsing:
+        return
+    from jumar.capture.frameworks.tensorflow.pack import write_collector
+
+    path = write_collector(folder)
+    click.echo(
+        f"Wrote {path}: copy it to the machine that trains (TensorFlow 1.15 or 2.x, Python 3.7 or later, NumPy).\n"
+        f"  there:  python {path.name} -o collected train.py\n"
+        "  here:   jumar compare REFERENCE collected"
+    )
+    context.exit()
+
+
 @click.command(cls=Command, context_settings=SCRIPT_SETTINGS)
+@click.option(
+    "--collector",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    is_eager=True,
+    expose_value=False,
+    callback=_write_collector,
+    help="Write jumar_collector.pyz into DIR and do nothing else: it records TensorFlow programs where Jumar "
+    "cannot be installed.",
+)
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Folder for the recording."
 )

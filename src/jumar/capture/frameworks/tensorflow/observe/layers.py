@@ -12,7 +12,6 @@ from jumar.capture.frameworks.tensorflow.observe.layouts import Layouts
 from jumar.capture.frameworks.tensorflow.observe.names import LayerNames
 from jumar.capture.notes.nested import named_values
 
-
 _NUM_IMAGES = 200
 
 

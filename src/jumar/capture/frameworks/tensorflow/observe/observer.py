@@ -38,6 +38,8 @@ class Observer:
     ) -> None:
         import tensorflow as tf
 
+        self._is_eager = not str(tf.__version__).startswith("1.")
+        """TensorFlow 1 runs graphs, and lacks what eager programs are watched by."""
         self.layouts: Layouts = layouts if layouts is not None else Layouts()
         self.names = LayerNames(tf.keras.layers.Layer, tf.keras.Model)
         self._layers = LayerWatch(notebook, self.names, self.layouts, find_line, "module" in levels)
@@ -51,15 +53,17 @@ class Observer:
 
     def start(self) -> None:
         """Begin to watch."""
-        self._training.start()
-        self._operators.start()
+        if self._is_eager:
+            self._training.start()
+            self._operators.start()
         self._sessions.start()
 
     def stop(self) -> None:
         """Watch no more."""
         self._sessions.stop()
-        self._operators.stop()
-        self._training.stop()
+        if self._is_eager:
+            self._operators.stop()
+            self._training.stop()
 
     def begin_step(self) -> None:
         """Forget the step before."""

@@ -52,8 +52,11 @@ class TrainingWatch:
     def start(self) -> None:
         """Begin to watch."""
         import tensorflow as tf
-        from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
+        try:
+            from tensorflow.python.eager.polymorphic_function.polymorphic_function import Function
+        except ImportError:  # before 2.11
+            from tensorflow.python.eager.def_function import Function
         self._tf = tf
         self._was_eager = tf.config.functions_run_eagerly()
         tf.config.run_functions_eagerly(True)
@@ -63,7 +66,7 @@ class TrainingWatch:
         )
         self._around(tf.GradientTape, "gradient", self._gradient)
         self._around(owner_of(tf.keras.Model, "make_train_function"), "make_train_function", self._make_train_function)
-        self._around(polymorphic_function.Function, "__call__", self._function)
+        self._around(Function, "__call__", self._function)
         done: set[Any] = set()
         for kind, method in optimizer_methods():
             self._watch_optimizer(kind, method, done)
@@ -271,7 +274,7 @@ class TrainingWatch:
 
 
 def _scale_of(optimizer: Any) -> Any:
-    """Return the loss scale of this step: of Keras 2; of Keras 3, where it is a variable once the optimizer is built."""
+    """Return the loss scale of this step. That of Keras 3 is a variable once the optimizer is built."""
     scale = number_of(getattr(optimizer, "loss_scale", None))
     if scale is None and getattr(optimizer, "built", False):
         scale = number_of(getattr(optimizer, "dynamic_scale", None))
