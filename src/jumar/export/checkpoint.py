@@ -18,7 +18,7 @@ from jumar.export.load import load_checkpoint
 from jumar.export.names import Renaming, to_mindspore, to_pytorch
 from jumar.export.options import DTYPES, CheckpointOptions
 from jumar.export.rules import OVERFLOWING_DTYPE
-from jumar.recording.foreign.formats.mindspore_checkpoint import is_mindspore
+from jumar.recording.foreign.formats.mindspore.checkpoint import is_mindspore
 from jumar.recording.foreign.safe import is_far_larger
 
 

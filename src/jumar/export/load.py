@@ -17,7 +17,7 @@ import torch
 from jumar.base.errors import InputError
 from jumar.base.outside.archives import check_size
 from jumar.export.mindspore import read_mindspore
-from jumar.recording.foreign.formats.mindspore_checkpoint import is_mindspore
+from jumar.recording.foreign.formats.mindspore.checkpoint import is_mindspore
 
 _GLOBAL = re.compile(r"GLOBAL\s+([\w.]+)|(?:global|type)\s*:?\s+`?([\w]+(?:\.[\w]+)+)")
 Allowed = type | Callable[..., Any] | tuple[Callable[..., Any], str]

@@ -1,6 +1,6 @@
 """MindSpore's `.ckpt` as an export format: `MINDSPORE`. Neither MindSpore nor protobuf is needed.
 
-The message is described in `jumar.recording.foreign.formats.mindspore_checkpoint`.
+The message is described in `jumar.recording.foreign.formats.mindspore.checkpoint`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 import torch
 
 from jumar.base.errors import InputError, OutputError
-from jumar.recording.foreign.formats.mindspore_checkpoint import TEXT, Stored, load_stored
+from jumar.recording.foreign.formats.mindspore.checkpoint import TEXT, Stored, load_stored
 
 SLICE_BYTES = 512 << 20
 """A greater tensor is written as several values of its name, as MindSpore does (`SLICE_SIZE` in its serialization)."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from jumar.base.errors import InputError
 from jumar.recording.foreign.formats.checkpoints import WITHOUT_COUNTERPART
-from jumar.recording.foreign.formats.mindspore_checkpoint import training_state
+from jumar.recording.foreign.formats.mindspore.checkpoint import training_state
 
 NORM = {"weight": "gamma", "bias": "beta"}
 STATISTICS = {"running_mean": "moving_mean", "running_var": "moving_variance"}

@@ -16,7 +16,7 @@ from jumar.recording.schema import RUN_FILE
 if TYPE_CHECKING:
     from jumar.recording.foreign.dump import Dump, DumpFormat
 
-_BUILT_IN = ("hdf5", "msprobe", "troubleshooter", "mindspore_dump", "mindspore_ir", "collected", "npy", "checkpoints")
+_BUILT_IN = ("hdf5", "msprobe", "troubleshooter", "mindspore.dump", "mindspore.ir", "collected", "npy", "checkpoints")
 """Modules of `formats`, in the order in which they are asked."""
 
 

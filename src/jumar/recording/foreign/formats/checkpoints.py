@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from jumar.base.errors import RecordingError
 from jumar.recording.foreign.dump import Dump, DumpFormat, Part
-from jumar.recording.foreign.formats.mindspore_checkpoint import is_mindspore, load_mindspore, training_state
+from jumar.recording.foreign.formats.mindspore.checkpoint import is_mindspore, load_mindspore, training_state
 from jumar.recording.foreign.safe import array_of, load_safetensors, load_torch
 from jumar.recording.foreign.values import bare_row, tensor_row
 from jumar.recording.schema import CallRow

@@ -10,7 +10,6 @@ FOLDER/
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -148,8 +147,6 @@ class Notes:
             part = place / f"step-{step:06d}.part"
             with part.open("wb") as file:
                 np.savez(file, **arrays)
-                file.flush()
-                os.fsync(file.fileno())
             part.replace(place / f"step-{step:06d}.npz")
         rows = [row.record() for row in self.rows]
         write_json(place / f"step-{step:06d}.json", {"step": step, "info": self.info, "rows": rows})
@@ -179,6 +176,4 @@ def write_json(path: Path, content: Any) -> None:
     part = path.with_suffix(".part")
     with part.open("w", encoding="utf-8") as file:
         json.dump(content, file, default=str)
-        file.flush()
-        os.fsync(file.fileno())
     part.replace(path)

@@ -13,7 +13,7 @@ from pathlib import Path
 from jumar.base.errors import RecordingError
 from jumar.operators.names import MINDSPORE
 from jumar.recording.foreign.dump import Dump, DumpFormat, Part
-from jumar.recording.foreign.formats.mindspore_updates import DumpedCall
+from jumar.recording.foreign.formats.mindspore.updates import DumpedCall
 from jumar.recording.foreign.values import bare_row, plain_row
 from jumar.recording.schema import CallRow, TensorRow
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from jumar.operators.names import MINDSPORE
 from jumar.recording.foreign.dump import Dump, DumpFormat, Part
-from jumar.recording.foreign.formats.mindspore_updates import DumpedCall, natural, updates
+from jumar.recording.foreign.formats.mindspore.updates import DumpedCall, natural, updates
 from jumar.recording.foreign.formats.npy_names import NpyName, parse
 from jumar.recording.foreign.safe import load_npy
 from jumar.recording.foreign.values import call_row

@@ -1,0 +1,1 @@
+"""What MindSpore writes: checkpoints, dumps, graphs as text."""
