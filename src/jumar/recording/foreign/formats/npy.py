@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jumar.base.errors import RecordingError
+from jumar.operators.names import TENSORFLOW
 from jumar.recording.foreign.dump import Dump, DumpFormat, Part
+from jumar.recording.foreign.formats.graph_names import NamedOperator, graph_operators
 from jumar.recording.foreign.formats.npy_names import NpyName, is_raw_dump, parse
 from jumar.recording.foreign.safe import load_npy
 from jumar.recording.foreign.values import call_row
@@ -45,15 +47,20 @@ def open_npy_folder(folder: Path) -> Dump:
     if not named:
         return _plain(folder, files)
     warnings = [f"{len(files) - len(named)} files have other names and are left out"] if len(named) < len(files) else []
+    graph = graph_operators(folder)
+    unknown = sorted({name.name for name in named.values()} - set(graph)) if graph else []
+    if unknown:
+        warnings.append(f"{len(unknown)} operators are in no graph file and have no scope (first: {unknown[0]})")
     parts: dict[tuple[int, int], list[Path]] = defaultdict(list)
     for path, place in _places(folder, named).items():
         parts[place].append(path)
     return Dump(
         folder,
         ".npy files of msaccucmp.py",
-        {place: _calls({path: named[path] for path in paths}) for place, paths in sorted(parts.items())},
+        {place: _calls({path: named[path] for path in paths}, graph) for place, paths in sorted(parts.items())},
         warnings=warnings,
         device="npu" if any(name.operator for name in named.values()) else "",
+        framework="tensorflow" if graph else "torch",
     )
 
 
@@ -95,7 +102,7 @@ def _places(folder: Path, paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
     }
 
 
-def _calls(named: dict[Path, NpyName]) -> Part:
+def _calls(named: dict[Path, NpyName], graph: Mapping[str, NamedOperator]) -> Part:
     calls: dict[tuple[int, int, int, str, str], dict[str, Path]] = defaultdict(dict)
     for path, name in named.items():
         calls[name.call][f"{name.side}.{name.index}"] = path
@@ -106,6 +113,10 @@ def _calls(named: dict[Path, NpyName]) -> Part:
         _, _, _, name, operator = call
         inputs = {key: array for key, array in arrays.items() if key.startswith("input.")}
         outputs = {key: array for key, array in arrays.items() if key.startswith("output.")}
+        known = graph.get(name)
+        if known is not None:
+            kind = f"{TENSORFLOW}{known.kind}"
+            return call_row(kind, inputs, outputs, module_path=known.scope, phase=known.phase)
         is_numbered = re.fullmatch(rf"{re.escape(operator)}_\d+", name) is not None
         return call_row(operator or name, inputs, outputs, module_path="" if is_numbered or not operator else name)
 
