@@ -1,6 +1,7 @@
-"""The five networks in PyTorch: `jumar record -o DIR --device cpu torch_side.py NETWORK SEED WEIGHTS.npz`.
+"""The five networks in PyTorch: `jumar record -o DIR --device cpu torch_side.py NETWORK SEED WEIGHTS.npz [DECAY]`.
 
-Weights and batches are written to WEIGHTS.npz before the training, for the MindSpore side.
+Weights and batches are written to WEIGHTS.npz before the training, for the MindSpore and the TensorFlow side. DECAY is the
+transformer's weight decay (default 0.1).
 """
 
 import sys
@@ -128,18 +129,18 @@ LOSSES = {
 }  # fmt: skip
 
 
-def optimizer_of(network, model):
+def optimizer_of(network, model, decay):
     if network in {"cnn", "unet"}:
         return torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
     if network == "transformer":
         decayed = [one for name, one in model.named_parameters() if "norm" not in name]
         others = [one for name, one in model.named_parameters() if "norm" in name]
-        groups = [{"params": decayed, "weight_decay": 0.1}, {"params": others, "weight_decay": 0.0}]
+        groups = [{"params": decayed, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
         return torch.optim.SGD(groups, lr=0.05)
     return torch.optim.Adam(model.parameters(), lr=0.01, eps=1e-8)
 
 
-def main(network, seed, weights):
+def main(network, seed, weights, decay="0.1"):
     torch.manual_seed(int(seed))
     model, loss_of = NETWORKS[network](), LOSSES[network]()
     data = list(batches(network, np.random.default_rng(int(seed))))
@@ -147,7 +148,7 @@ def main(network, seed, weights):
     for step, (inputs, target) in enumerate(data):
         arrays |= {f"input:{step}:{place}": value for place, value in enumerate(inputs)} | {f"target:{step}": target}
     np.savez(weights, **arrays)
-    optimizer = optimizer_of(network, model)
+    optimizer = optimizer_of(network, model, float(decay))
     for inputs, target in data:
         optimizer.zero_grad()
         loss = loss_of(model(*map(torch.from_numpy, inputs)), torch.from_numpy(target))

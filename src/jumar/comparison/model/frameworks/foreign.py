@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from jumar.comparison.model.calls import Call, plain_path
 from jumar.comparison.model.frameworks.built_in import Joined, join
 from jumar.comparison.model.frameworks.layers import alike, in_torch_words
+from jumar.comparison.model.frameworks.padded import without_padded
 from jumar.comparison.model.frameworks.tables import words_of
 from jumar.comparison.model.kinds import LOSSES, SINGLE_LAYERS
 from jumar.comparison.model.renames import CLASSES
@@ -57,7 +58,9 @@ class Foreign:
         """Return the calls of both sides in the form in which modules of two frameworks can be compared."""
         first = [self._named(call, 0) for call in reference]
         second = _of_one_place(first, [self._named(call, 1) for call in target])
-        return join((first, second), self.activations)
+        sides, padded = without_padded((first, second))
+        joined = join(sides, self.activations)
+        return replace(joined, sentences=(*padded, *joined.sentences))
 
     def _named(self, call: Call, side: int) -> Call:
         if call.row.kind != "module":
