@@ -1,7 +1,7 @@
 """The five networks in PyTorch: `jumar record -o DIR --device cpu torch_side.py NETWORK SEED WEIGHTS.npz [DECAY]`.
 
-Weights and batches are written to WEIGHTS.npz before the training, for the MindSpore and the TensorFlow side. DECAY is the
-transformer's weight decay (default 0.1).
+Weights and batches are written to WEIGHTS.npz before the training, for the MindSpore and the TensorFlow side. DECAY is
+the transformer's weight decay (default 0.1).
 """
 
 import sys

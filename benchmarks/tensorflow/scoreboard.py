@@ -22,7 +22,7 @@ from jumar.comparison.verdict.compare import compare
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "mindspore"))
 
-from scoreboard import DATA, OPTIMIZER, named, outcome
+from scoreboard import DATA, OPTIMIZER, named, outcome  # noqa: E402 - of the folder that is named above
 
 NETWORKS = ("cnn", "transformer", "unet", "wide")
 FORMS = ("loop", "function", "fit")
@@ -31,7 +31,8 @@ LOSS = "the loss"
 EXPECTED = {
     "cnn": {
         "batch norm eps": "bn1", "batch norm momentum": "bn1", "gelu form": "act", "padding mode": "conv1",
-        "same padding of a stride": "conv2", "ceil mode": "pool", "evaluated batch norm": "bn2", "missing bias": "conv1",
+        "same padding of a stride": "conv2", "ceil mode": "pool", "evaluated batch norm": "bn2",
+        "missing bias": "conv1",
         "transposed weight": "fc", "default initialiser": "conv2", "learning rate": OPTIMIZER, "momentum": OPTIMIZER,
         "clipped activation": "", "other data": DATA, "sum for mean": LOSS,
     },

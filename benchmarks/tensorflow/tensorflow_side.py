@@ -1,7 +1,7 @@
 """Four networks in TensorFlow: `jumar record -o DIR tensorflow_side.py NETWORK WEIGHTS FORM [FAULT]`.
 
-FORM is how it is trained: `loop` (GradientTape), `function` (tf.function) or `fit` (Keras). FAULT is one of `EXPECTED` in
-scoreboard.py, by network.
+FORM is how it is trained: `loop` (GradientTape), `function` (tf.function) or `fit` (Keras). FAULT is one of `EXPECTED`
+in scoreboard.py, by network.
 """
 
 import sys
@@ -227,7 +227,7 @@ def main(network, weights, form):
         with tf.GradientTape() as tape:
             loss = loss_fn(y, model(x, training=True))
         gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
         return loss
 
     step = tf.function(step) if form == "function" else step
