@@ -1,7 +1,7 @@
 """Layers whose input one program pads itself and the other lets the layer pad: `without_padded`.
 
 PyTorch's `Conv2d(padding=1)` is in TensorFlow `tf.pad` and a convolution with `padding="valid"`: "same" would pad at
-one end only where the stride is 2. The results are the same; the inputs, and the gradients of the inputs, are of two sizes.
+one end only where the stride is 2. The results are the same; the inputs, and their gradients, are of two sizes.
 """
 
 from __future__ import annotations
