@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from jumar.comparison.model.calls import calls_of
 from jumar.comparison.model.frameworks.padded import without_padded
-from jumar.recording.foreign.values import plain_row
+from jumar.recording.foreign.values import plain_row, tensor_row
 from jumar.recording.schema import CallRow, Phase
 
 Shape = tuple[int, ...]
@@ -35,6 +36,20 @@ def test_padding_outside_a_layer_leaves_its_input_out_and_says_so() -> None:
     assert left(other, one) == (["output.0"], ["output.0"], 1)
     backward = [row("Conv2d", (8, 16, 3, 3), size, "backward") for size in ((8, 8, 6, 6), (8, 8, 8, 8))]
     assert left(*backward) == (["grad_output.0"], ["grad_output.0"], 1)
+
+
+def test_an_input_with_figures_is_compared_without_its_zeros() -> None:
+    image = np.random.default_rng(0).normal(size=(2, 3, 4, 4)).astype(np.float32)
+    padded = np.pad(image, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    one, other = (
+        replace(row("Conv2d", array.shape, (2, 8, 4, 4)), inputs=(tensor_row("input.0", array),))
+        for array in (image, padded)
+    )
+    (first, second), told = without_padded((calls_of([one], None), calls_of([other], None)))
+    a, b = first[0].inputs["input.0"], second[0].inputs["input.0"]
+    assert len(told) == 1
+    assert a.shape == b.shape == (2, 3, 4, 4)
+    assert (a.l2, a.mean, a.minimum, a.maximum) == pytest.approx((b.l2, b.mean, b.minimum, b.maximum))
 
 
 @pytest.mark.parametrize("given", [(8, 8, 6, 6), (4, 8, 8, 8), (8, 9, 8, 8), (8, 8, 8, 5), (8, 8)])

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from jumar.capture.frameworks.tensorflow.observe.layouts import raw_variable
 
 PLAIN = (bool, int, float, str)
@@ -154,14 +156,23 @@ def settings_of(layer: Any) -> dict[str, Any]:
 
 
 def plain_values(values: dict[str, Any]) -> dict[str, Any]:
-    """Return the values that are numbers, texts, truth values or lists of these."""
+    """Return the values that are numbers, texts, truth values or lists of these; NumPy's numbers as Python's."""
     found: dict[str, Any] = {}
-    for name, value in values.items():
+    for name, given in values.items():
+        value = plain_number(given)
         if isinstance(value, PLAIN):
             found[name] = value
         elif isinstance(value, (tuple, list)) and all(isinstance(item, PLAIN) for item in value):
             found[name] = list(value)
     return found
+
+
+def plain_number(value: Any) -> Any:
+    """Return NumPy's number as the one that was meant: 0.1, not float32's 0.10000000149; anything else as it is."""
+    if isinstance(value, (np.generic, np.ndarray)) and np.size(value) == 1:
+        array = np.asarray(value).reshape(-1)
+        return float(str(array[0])) if array.dtype.kind == "f" else array[0].item()
+    return value
 
 
 _NOT_SETTINGS = frozenset({"name", "trainable", "dtype", "batch_input_shape", "build_config", "autocast"})

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jumar.capture.frameworks.tensorflow.observe.layouts import Layouts, raw_variable
-from jumar.capture.frameworks.tensorflow.observe.names import PLAIN, LayerNames
+from jumar.capture.frameworks.tensorflow.observe.names import PLAIN, LayerNames, plain_number
 
 _NOT_SETTINGS = frozenset({
     "name", "jit_compile", "is_legacy_optimizer", "weight_decay", "learning_rate", "use_ema", "ema_momentum",
@@ -151,8 +151,7 @@ def learning_rate(optimizer: Any) -> float | None:
 
 def number_of(value: Any) -> Any:
     """Return a tensor or variable of one element as the number that was meant: 0.1, not float32's 0.10000000149."""
-    if isinstance(value, np.generic):
-        value = value.item()
+    value = plain_number(value)
     if value is None or isinstance(value, PLAIN):
         return value
     read = getattr(value, "numpy", None)
@@ -162,9 +161,7 @@ def number_of(value: Any) -> Any:
         array = np.asarray(read())
     except Exception:  # noqa: BLE001 - a tensor of a graph has no value yet
         return None
-    if array.size != 1:
-        return None
-    return float(str(array.reshape(-1)[0])) if array.dtype.kind == "f" else array.reshape(-1)[0].item()
+    return plain_number(array) if array.size == 1 else None
 
 
 def _decays(optimizer: Any, variable: Any) -> bool:
