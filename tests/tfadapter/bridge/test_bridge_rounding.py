@@ -19,8 +19,10 @@ import tensorflow as tf
 from npu_bridge.npu_init import *
 
 r = np.random.RandomState(0)
+# Products and sums of these are exact in float32, in any order; float16 rounds the last bit away.
+exact = lambda *shape: (r.randint(1, 64, shape) * r.choice([-1, 1], shape) / 64 * (1 + 2.0**-13)).astype("f")
 x, y = tf.placeholder(tf.float32, [None, 64]), tf.placeholder(tf.float32, [None, 1])
-first, second = r.randn(64, 64).astype("f"), r.randn(64, 1).astype("f")
+first, second = exact(64, 64), exact(64, 1)
 w, v = tf.get_variable("w", initializer=first), tf.get_variable("v", initializer=second)
 middle = tf.matmul(x, w, name="fc1")
 out = tf.matmul(tf.nn.relu(middle), v, name="fc2")
@@ -35,10 +37,10 @@ custom_op.parameter_map["enable_dump_debug"].b = True
 half = lambda a: a.astype(np.float16).astype(np.float32)
 with tf.Session(config=config) as sess:
     sess.run(tf.global_variables_initializer())
-    value = r.randn(8, 64).astype("f")
+    value = exact(8, 64)
     fetched = sess.run({"named": "fc1:0", "list": [out, gradient]}, {x: value, y: np.ones((8, 1))})
     later = sess.run(tf.matmul(middle, w), {x: value})
-    huge = sess.run(middle, {x: value * 3000})
+    huge = sess.run(middle, {x: value * 30000})
 m = half(half(value) @ half(first))
 o = half(half(np.maximum(m, 0)) @ half(second))
 g = half(half(half((o - 1) / 4) @ half(second).T) * (m > 0))
@@ -100,8 +102,10 @@ if len(sys.argv) > 2:
     npu.global_options().dump_config.dump_path = sys.argv[2]
 npu.open().as_default()
 r = np.random.RandomState(0)
+# Products and sums of these are exact in float32, in any order; float16 rounds the last bit away.
+exact = lambda *shape: (r.randint(1, 64, shape) * r.choice([-1, 1], shape) / 64 * (1 + 2.0**-13)).astype("f")
 half = lambda a: a.astype(np.float16).astype(np.float32)
-value, first = r.randn(8, 64).astype("f"), r.randn(64, 64).astype("f")
+value, first = exact(8, 64), exact(64, 64)
 w = tf.Variable(first)
 expected = half(half(value) @ half(first))
 product = lambda x: tf.matmul(x, w)

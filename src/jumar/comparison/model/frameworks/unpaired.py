@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from jumar.base.text import counted, listing
-from jumar.comparison.model.calls import Call
+from jumar.comparison.model.calls import Call, plain_path
 from jumar.comparison.model.frameworks.foreign import LAYERS, STATELESS, Foreign
 from jumar.comparison.model.kinds import LOSSES
 from jumar.comparison.model.renames import CLASSES
@@ -55,11 +55,19 @@ def reasons_of(
     ]
     for side in (0, 1):
         paired = _Paired([call for call, other in zip(sides[side], partners[side], strict=True) if other >= 0])
+        modules = [call for call in left[1 - side] if call.row.kind == "module"]
+        others = {_at(call): kind for call in modules if (kind := foreign.layer_of(call.row, 1 - side))}
         for call in left[side]:
-            if call.row.kind == "module" and (reason := _of_module(call, side, foreign, paired, losses=losses)):
+            if call.row.kind != "module" or others.get(_at(call), "") not in ("", foreign.class_of(call.row, side)):
+                continue  # where the other run has another layer, none of both is a function
+            if reason := _of_module(call, side, foreign, paired, losses=losses):
                 found[id(call)] = reason
     found.update(_of_parameters(foreign, left))
     return found
+
+
+def _at(call: Call) -> tuple[str, str]:
+    return call.row.phase, plain_path(call.row.module_path)
 
 
 class _Paired:
