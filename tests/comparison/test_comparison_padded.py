@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jumar.comparison.model.calls import calls_of
-from jumar.comparison.model.frameworks.padded import without_padded
+from jumar.comparison.model.frameworks.partners.padded import without_padded
 from jumar.recording.foreign.values import plain_row, tensor_row
 from jumar.recording.schema import CallRow, Phase
 

@@ -154,12 +154,17 @@ def test_modules_gradients_parameters_and_losses_are_recorded(python: Path, tmp_
     assert recording.info.layers["blocks.0.conv"]["padding"] == "same"
 
 
-def test_the_losses_of_a_program_stay_bit_by_bit(python: Path, tmp_path: Path) -> None:
-    for number, body in enumerate((NET + LOOP.format(decorated=""), SESSION)):
-        _, out = recorded(python, tmp_path, body, name=f"out{number}")
-        (tmp_path / "plain.py").write_text(body)
-        plain = subprocess.run([python, "plain.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
-        assert out.split() == plain.stdout.split()
+@pytest.mark.parametrize(
+    ("name", "body"), [("tensorflow", SESSION), ("new_tensorflow", NET + LOOP.format(decorated=""))]
+)
+def test_the_losses_of_a_program_stay_bit_by_bit(
+    name: str, body: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    python = request.getfixturevalue(name)
+    _, out = recorded(python, tmp_path, body)
+    (tmp_path / "plain.py").write_text(body)
+    plain = subprocess.run([python, "plain.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert out.split() == plain.stdout.split()
 
 
 def test_a_session_is_recorded_by_name_scopes(python: Path, tmp_path: Path) -> None:

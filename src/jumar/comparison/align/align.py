@@ -102,7 +102,7 @@ def align_step(
 
     explained = explanations(matching, regions, (loss_scale(reference), loss_scale(target)))
     if frameworks is not None:
-        from jumar.comparison.model.frameworks.unpaired import reasons_of, sentences_of
+        from jumar.comparison.model.frameworks.partners.unpaired import reasons_of, sentences_of
 
         losses = all(any(row.kind == "loss" for row in rows) for rows in (reference, target))
         explained |= reasons_of(frameworks, matching.calls, matching.partners, losses=losses)

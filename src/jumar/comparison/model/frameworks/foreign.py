@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from jumar.comparison.model.calls import Call, plain_path
-from jumar.comparison.model.frameworks.built_in import Joined, join
 from jumar.comparison.model.frameworks.layers import alike, in_torch_words
-from jumar.comparison.model.frameworks.padded import without_padded
+from jumar.comparison.model.frameworks.partners.built_in import Joined, join
+from jumar.comparison.model.frameworks.partners.padded import without_padded
 from jumar.comparison.model.frameworks.tables import words_of
 from jumar.comparison.model.kinds import LOSSES, SINGLE_LAYERS
 from jumar.comparison.model.renames import CLASSES

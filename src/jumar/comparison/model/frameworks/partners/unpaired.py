@@ -33,6 +33,8 @@ TWICE = (
     "PyTorch trains two biases of a recurrent layer where Keras trains their sum: with one learning rate the sum moves "
     "up to twice as far in PyTorch"
 )
+_ANY = frozenset({"", "Activation", "Lambda", "TFOpLambda"})
+"""Classes whose name does not say what they calculate."""
 GRADIENT_ROW = "input.grad"
 SHOWN = 4
 
@@ -56,9 +58,10 @@ def reasons_of(
     for side in (0, 1):
         paired = _Paired([call for call, other in zip(sides[side], partners[side], strict=True) if other >= 0])
         modules = [call for call in left[1 - side] if call.row.kind == "module"]
-        others = {_at(call): kind for call in modules if (kind := foreign.layer_of(call.row, 1 - side))}
+        others = {_at(call): kind for call in modules if (kind := foreign.layer_of(call.row, 1 - side)) not in _ANY}
         for call in left[side]:
-            if call.row.kind != "module" or others.get(_at(call), "") not in ("", foreign.class_of(call.row, side)):
+            kind = foreign.class_of(call.row, side)
+            if call.row.kind != "module" or (kind not in _ANY and others.get(_at(call), kind) != kind):
                 continue  # where the other run has another layer, none of both is a function
             if reason := _of_module(call, side, foreign, paired, losses=losses):
                 found[id(call)] = reason
