@@ -1,32 +1,18 @@
-"""`jumar export`: weights of a checkpoint, or a model as ONNX, in a form that loads anywhere."""
+"""`jumar export checkpoint`: the weights of a checkpoint in a form that loads anywhere."""
 
 from __future__ import annotations
 
-from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from jumar.cli.answer import print_document
-from jumar.cli.main import Group
+from jumar.cli.commands.export.show import FORCE, show
+from jumar.cli.main import Command
 from jumar.cli.options import exit_code, fail_on_option, json_option
 
-if TYPE_CHECKING:
-    from jumar.export import CheckpointReport, OnnxReport
 
-FORCE = click.option("--force", is_flag=True, help="Replace an existing file.")
-
-
-@click.group(cls=Group)
-def command() -> None:
-    """Export weights or a model for use elsewhere.
-
-    Example: jumar export checkpoint last.pth model.pt
-    """
-
-
-@command.command()
+@click.command(cls=Command)
 @click.argument("source", type=click.Path(path_type=Path), metavar="IN")
 @click.argument("output", type=click.Path(path_type=Path), metavar="OUT")
 @click.option(
@@ -75,38 +61,5 @@ def checkpoint(
         raise UsageError("--keep-prefix and --strip-prefix exclude each other; leave one out.")
     chosen = () if keep_prefix else (prefixes or PREFIXES)
     report = export_checkpoint(source, output, CheckpointOptions(prefixes=chosen, **given))
-    _show(report, as_json)
+    show(report, as_json)
     return exit_code(report.findings, fail_on)
-
-
-@command.command()
-@click.argument("factory", metavar="MODULE:CALLABLE")
-@click.argument("output", type=click.Path(path_type=Path), metavar="OUT")
-@click.option("--opset", type=int, metavar="N", help="Version of ONNX's operator set.  [default: the exporter's]")
-@click.option("--dynamic-batch", is_flag=True, help="Leave the first dimension of every input open.")
-@click.option("--rtol", "relative_tolerance", default=1e-3, show_default=True, help="Relative tolerance of the check.")
-@click.option("--atol", "absolute_tolerance", default=1e-4, show_default=True, help="Absolute tolerance of the check.")
-@FORCE
-@json_option
-@fail_on_option
-def onnx(*, factory: str, output: Path, as_json: bool, fail_on: str, **given: Any) -> int:
-    """Export a model to the ONNX file OUT and compare it with PyTorch.
-
-    MODULE:CALLABLE returns (model, example_inputs). Needs: pip install 'jumar[export]'.
-
-    Example: jumar export onnx models:build model.onnx --dynamic-batch
-    """
-    from jumar.export import OnnxOptions, export_onnx
-
-    report = export_onnx(factory, output, OnnxOptions(**given))
-    _show(report, as_json)
-    return exit_code(report.findings, fail_on)
-
-
-def _show(report: CheckpointReport | OnnxReport, as_json: bool) -> None:
-    if as_json:
-        print_document(**{item.name: getattr(report, item.name) for item in fields(report)})
-    else:
-        from jumar.show.pages.export import print_export
-
-        print_export(report)

@@ -1,31 +1,17 @@
-"""Exports in the terminal: what was written, and what the check of it found."""
+"""The report of an exported checkpoint as lines."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import click
-
 from jumar.base.text import counted, size_text
 
 if TYPE_CHECKING:
-    from jumar.export import CheckpointReport, OnnxReport
-
-
-def print_export(report: CheckpointReport | OnnxReport) -> None:
-    """Print what was written, then the findings."""
     from jumar.export import CheckpointReport
-    from jumar.show import print_findings
-
-    lines = _checkpoint_lines(report) if isinstance(report, CheckpointReport) else _onnx_lines(report)
-    click.secho(lines[0], bold=True)
-    for line in lines[1:]:
-        click.echo(f"  {line}")
-    if report.findings:
-        print_findings(report.findings)
 
 
-def _checkpoint_lines(report: CheckpointReport) -> list[str]:
+def checkpoint_lines(report: CheckpointReport) -> list[str]:
+    """Return the lines that tell what was written, the headline first."""
     dtypes = ", ".join(f"{number} {name}" for name, number in report.num_by_dtype.items())
     lines = [
         f"Wrote {report.output}: {counted(report.num_tensors, 'tensor')}, "
@@ -48,16 +34,4 @@ def _checkpoint_lines(report: CheckpointReport) -> list[str]:
         lines.append(f"other weights in the file, not taken: {', '.join(report.others)} (--only KEY)")
     if report.left_behind:
         lines.append(f"left behind: {', '.join(report.left_behind)}")
-    return lines
-
-
-def _onnx_lines(report: OnnxReport) -> list[str]:
-    lines = [f"Wrote {report.output}: {size_text(report.size_bytes)}, operator set {report.opset}."]
-    if report.differences is None:
-        return [*lines, "Not compared with PyTorch: ONNX Runtime is not installed (pip install 'jumar[export]')."]
-    lines += [
-        f"output {item.output} {item.shape}: greatest difference from PyTorch {item.greatest_absolute:.3g} "
-        f"(relative {item.greatest_relative:.3g})"
-        for item in report.differences
-    ]
     return lines
