@@ -3,8 +3,9 @@
 ## What it does
 Compares the settings that layers were made with: eps and momentum of norms, the form of GELU, probabilities of
 dropout, padding, stride, dilation and groups, the axis of softmax, the reduction of losses, and the class.
-MindSpore's are put in PyTorch's words first: `epsilon` is `eps`, `pad_mode="pad", padding=1` is `padding=1`, the
-`momentum` of batch norm is compared as PyTorch defines it (MindSpore's argument is 1 minus that).
+Those of MindSpore and Keras are put in PyTorch's words first: `epsilon` is `eps`, `pad_mode="pad", padding=1` and
+`padding="same"` are the padding that they come to, the `momentum` of batch norm is compared as PyTorch defines it
+(the argument of MindSpore and of Keras is 1 minus that).
 
 ## Why it matters
 A layer with another setting is the cheapest explanation of a difference. Some do not show in the first steps at
@@ -22,7 +23,8 @@ Give the layer the same setting in both programs. Defaults differ between framew
 No edit is made.
 
 ## References
-MindSpore documentation, "Differences with PyTorch"; PyTorch documentation, `torch.nn`.
+MindSpore documentation, "Differences with PyTorch"; Keras documentation, "Layers API"; PyTorch documentation,
+`torch.nn`.
 """
 
 from __future__ import annotations
