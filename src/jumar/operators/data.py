@@ -1,6 +1,6 @@
 """The packaged data: `computed.json` and `schemas.txt`, made from PyTorch.
 
-`judged.json`, `mindspore.json` and `tensorflow.json` are made by hand.
+`judged.json`, `mindspore.json`, `tensorflow.json` and `layers.json` are made by hand.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from jumar.comparison.model.correspondence import RenamedModules
-from jumar.comparison.model.renames import PARAMETERS, Renames
+from jumar.comparison.model.renames import Renames
+from jumar.operators.layers import PARAMETERS
 from jumar.recording.schema import CallRow
 
 if TYPE_CHECKING:

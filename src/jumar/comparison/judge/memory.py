@@ -11,8 +11,9 @@ from typing import Any
 from jumar.comparison.judge.loss_scaling import LossScaling
 from jumar.comparison.measure.tolerance import FLOAT32_EPSILON, NoiseFloor, epsilon
 from jumar.comparison.model.calls import Call, plain_path
-from jumar.comparison.model.renames import EPSILON_FORM, PARAMETERS
+from jumar.comparison.model.renames import EPSILON_FORM
 from jumar.comparison.model.results import ArgumentDiff, OperatorDiff
+from jumar.operators.layers import PARAMETERS
 from jumar.recording.schema import CallRow
 
 OF_IMPLEMENTATION = frozenset({"foreach", "fused", "capturable", "differentiable", "params"})

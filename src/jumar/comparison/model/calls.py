@@ -15,9 +15,9 @@ from typing import Any, Literal, Protocol
 
 from jumar import operators
 from jumar.comparison.model.kinds import QUERIES, TRANSPORT
-from jumar.comparison.model.renames import CLASSES, PARAMETERS, PARAMETERS_OF
 from jumar.comparison.model.results import ArgumentDiff
 from jumar.operators import canonical_name, dtypes, is_foreach
+from jumar.operators.layers import CLASSES, PARAMETERS, PARAMETERS_OF
 from jumar.recording.schema import CallRow, TensorRow
 
 

@@ -10,22 +10,21 @@ One rename a line, the reference's name first (what follows `#` is a comment):
 
 or the same as TOML, tables `modules`, `operators` and `parameters` with `"reference" = "target"`.
 
-Names of frameworks are known without a file (`frameworks/names.json`): `CLASSES` and `PARAMETERS` of all of them, which
+Names of frameworks are known without a file (`operators.layers`): `CLASSES` and `PARAMETERS` of all of them, which
 are asked for every call.
 """
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from jumar.base.errors import UsageError
+from jumar.operators.layers import PARAMETERS, PARAMETERS_OF
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -33,22 +32,6 @@ else:
     import tomli as tomllib
 
 
-def names_of(framework: str) -> dict[str, dict[str, Any]]:
-    """Return the names of `mindspore` or `tensorflow` that differ from PyTorch's for the same calculation: `classes` of
-    modules, `parameters`, and `parameters_of` by class where a name means another one there."""
-    found: dict[str, dict[str, Any]] = _NAMES[framework]
-    return found
-
-
-_NAMES = json.loads((Path(__file__).parent / "frameworks" / "names.json").read_bytes())
-CLASSES: dict[str, str] = {name: torch for one in _NAMES.values() for name, torch in one["classes"].items()}
-"""Classes of modules in other frameworks, and PyTorch's, where they differ. No name means two classes."""
-PARAMETERS: dict[str, str] = {name: torch for one in _NAMES.values() for name, torch in one["parameters"].items()}
-"""Names of parameters in other frameworks, and PyTorch's. No name means two parameters."""
-PARAMETERS_OF: dict[str, dict[str, str]] = {
-    kind: names for one in _NAMES.values() for kind, names in one["parameters_of"].items()
-}
-"""By class, names of parameters that are others there. (A recurrent layer's bias is one in Keras, two in PyTorch.)"""
 EPSILON_FORM = "form of eps"
 """Under this name the settings of an optimizer say where it adds eps, see `frameworks.form`; PyTorch's have no such
 name."""

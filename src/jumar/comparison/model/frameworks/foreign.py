@@ -16,7 +16,7 @@ from jumar.comparison.model.frameworks.partners.built_in import Joined, join
 from jumar.comparison.model.frameworks.partners.padded import without_padded
 from jumar.comparison.model.frameworks.tables import words_of
 from jumar.comparison.model.kinds import LOSSES, SINGLE_LAYERS
-from jumar.comparison.model.renames import CLASSES
+from jumar.operators.layers import CLASSES
 from jumar.recording import RunInfo
 from jumar.recording.schema import CallRow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jumar.comparison.model.frameworks.form import Settings, Words, same_padding, single
-from jumar.comparison.model.renames import CLASSES
+from jumar.operators.layers import CLASSES
 
 _OPTIMIZERS = {
     "Momentum": "SGD", "AdamWeightDecay": "AdamW", "FusedAdamW": "AdamW", "FusedAdam": "Adam", "RMSProp": "RMSprop",

@@ -1,4 +1,4 @@
-"""The tables of all frameworks: `words_of`. Names of classes and parameters are in `names.json`."""
+"""The tables of all frameworks: `words_of`. Names of classes and parameters are in `operators.layers`."""
 
 from __future__ import annotations
 

@@ -18,7 +18,8 @@ from jumar.comparison.model.frameworks.form import (
     Words,
     same_padding,
 )
-from jumar.comparison.model.renames import CLASSES, EPSILON_FORM
+from jumar.comparison.model.renames import EPSILON_FORM
+from jumar.operators.layers import CLASSES
 
 _SAME_CLASSES = frozenset({"Embedding", "Dropout", "Flatten", "Softmax", "ReLU", "LeakyReLU", "ELU", "LSTM", "GRU"})
 

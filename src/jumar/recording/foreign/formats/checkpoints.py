@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jumar.base.errors import RecordingError
+from jumar.operators.layers import names_of
 from jumar.recording.foreign.dump import Dump, DumpFormat, Part
 from jumar.recording.foreign.formats.mindspore.checkpoint import is_mindspore, load_mindspore, training_state
 from jumar.recording.foreign.safe import array_of, load_safetensors, load_torch
@@ -20,13 +21,7 @@ if TYPE_CHECKING:
 
 SUFFIXES = {".pth", ".pt", ".bin", ".ckpt", ".tar", ".safetensors"}
 
-RENAMED = {
-    "gamma": "weight",
-    "beta": "bias",
-    "moving_mean": "running_mean",
-    "moving_variance": "running_var",
-    "embedding_table": "weight",
-}
+RENAMED = names_of("mindspore")["parameters"]
 """MindSpore's name of a parameter to PyTorch's (MindSpore's guide of differences)."""
 
 WITHOUT_COUNTERPART = frozenset({"num_batches_tracked"})

@@ -14,7 +14,7 @@ from jumar.base.text import counted, listing
 from jumar.comparison.model.calls import Call, plain_path
 from jumar.comparison.model.frameworks.foreign import LAYERS, STATELESS, Foreign
 from jumar.comparison.model.kinds import LOSSES
-from jumar.comparison.model.renames import CLASSES
+from jumar.operators.layers import CLASSES
 
 FUNCTION = (
     "has no parameters, so that the other program may call a function in its stead, and calls after it are compared"
