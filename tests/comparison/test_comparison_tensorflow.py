@@ -13,12 +13,8 @@ from jumar.comparison.model.frameworks.form import epsilon_reach
 from jumar.comparison.model.frameworks.layers import alike, in_torch_words
 from jumar.comparison.model.frameworks.tables import words_of
 from jumar.comparison.model.frameworks.words import in_common_words, torch_optimizer
-from jumar.comparison.model.renames import (
-    CLASSES,
-    EPSILON_FORM,
-    names_of,
-    torch_parameter,
-)
+from jumar.comparison.model.renames import EPSILON_FORM, torch_parameter
+from jumar.operators.layers import CLASSES, names_of
 from jumar.recording.history.model import HistoryStep
 
 
