@@ -283,6 +283,14 @@ def test_an_option_that_is_set_twice_is_named() -> None:
     assert codes(session(line.format(1), line.format(1))) == []
 
 
+@pytest.mark.parametrize(("mode", "found"), [("1", ["JM610"]), ("2", [])])
+def test_another_tuning_mode_in_the_environment_is_named(mode: str, found: list[str]) -> None:
+    settings_ = settings_of('custom_op.parameter_map["aoe_mode"].s = tf.compat.as_bytes("2")')
+    made = check_settings(settings_, environment={"AOE_MODE": mode}, paths=False)
+    assert [one.code for one in made] == found
+    assert all("AOE_MODE=1" in one.message for one in made)
+
+
 # --- how scripts write them
 
 FORMS = {

@@ -64,12 +64,12 @@ class Given:
         """Tell whether tuning is on in the runs that make a setting; "maybe" where each has its own condition."""
         if self.environment.get("AOE_MODE"):
             return "on"
-        beside = [one for one in self.settings if _turns_on(one) and self._are_of_one_run(one, setting)]
+        beside = [one for one in self.settings if _turns_on(one) and self.are_of_one_run(one, setting)]
         if any(one.is_certain_with(setting) for one in beside):
             return "on"
         return "maybe" if any(not one.excludes(setting) for one in beside) else ""
 
-    def _are_of_one_run(self, tuning: Setting, setting: Setting) -> bool:
+    def are_of_one_run(self, tuning: Setting, setting: Setting) -> bool:
         """Tell whether both are of one file, or a shell script turns tuning on and starts the other's file."""
         if tuning.path == setting.path:
             return True
