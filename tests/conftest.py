@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -38,8 +39,41 @@ SLOW = frozenset(Path(__file__).with_name("slow.txt").read_text("utf-8").splitli
 `scripts/list_slow_tests.py` writes it. A test that must be slow by its nature has the mark in its file."""
 
 
+SAMPLED = {
+    name: int(every)
+    for name, every in (
+        line.split() for line in Path(__file__).with_name("sampled.txt").read_text("utf-8").splitlines()
+    )
+}
+"""`test_file.py::test_name` to N: every Nth of its cases runs, the others with `--full` only. 0: none of them runs
+without it. `scripts/list_slow_tests.py` writes the numbers above 0."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run every case of the tests in tests/sampled.txt")
+
+
+def _sample(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out cases of tests that have many slow ones, unless the command line names a test."""
+    if config.getoption("--full") or any("::" in one for one in config.args):
+        return
+    seen: Counter[str] = Counter()
+    left_out = []
+    for item in items:
+        name = f"{item.path.name}::{item.nodeid.partition('::')[2].partition('[')[0]}"
+        every = SAMPLED.get(name, 1)
+        if every == 0 or seen[name] % every:
+            left_out.append(item)
+        seen[name] += 1
+    if left_out:
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=left_out)
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _sample(config, items)
     for item in items:
         if f"{item.path.name}::{item.nodeid.partition('::')[2]}" in SLOW:
             item.add_marker(pytest.mark.slow)
