@@ -1,4 +1,4 @@
-"""What `jumar record` costs a TensorFlow training step: `python benchmarks/tensorflow/recording.py --tensorflow PYTHON`.
+"""What `jumar record` costs a TensorFlow step: `python benchmarks/tensorflow/recording.py --tensorflow PYTHON`.
 
 A transformer (4 blocks of width 128, batch 8, 64 tokens) and a stack of convolutions (batch 4, 16x16 pictures) train
 in an eager loop and by Keras' `fit`, plain and recorded, in turns. The recorder runs functions eagerly, so `fit` is
