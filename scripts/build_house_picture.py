@@ -41,6 +41,7 @@ PLACES: dict[str, tuple[int, int, int]] = {
     "tfadapter": (5, 710, WIDTH),
     "npu": (6, LEFT, RIGHT),
     "soc": (7, LEFT, RIGHT),
+    "amp": (7, 710, WIDTH),
     "recording": (8, LEFT, RIGHT),
     "operators": (9, LEFT, RIGHT),
     "base": (10, LEFT, RIGHT),

@@ -5,11 +5,13 @@ The names below are loaded when first used, so that `import jumar` stays fast an
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
+    from jumar import amp
     from jumar.capture import HuggingFaceProfiler, HuggingFaceRecorder, LightningProfiler, LightningRecorder, record
     from jumar.capture.frameworks.profile import profile
     from jumar.comparison import compare
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = ["HuggingFaceProfiler", "HuggingFaceRecorder", "LightningProfiler", "LightningRecorder", "__version__"]
-__all__ += ["compare", "emulate", "load", "profile", "record"]
+__all__ += ["amp", "compare", "emulate", "load", "profile", "record"]
 
 _HOME = {
     "compare": "jumar.comparison",
@@ -32,5 +34,12 @@ _HOME = {
     "record": "jumar.capture",
 }
 
-__getattr__ = loader(__name__, __all__, _HOME)
+_load = loader(__name__, __all__, _HOME)
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used; `amp` is a package."""
+    return importlib.import_module("jumar.amp") if name == "amp" else _load(name)
+
+
 __dir__ = directory(__name__, __all__)

@@ -33,6 +33,7 @@ def test_every_option_that_takes_a_size_says_what_gb_are() -> None:
     found = dict(options(cli))
     assert sorted(found) == [
         "jumar accuracy bisect --npu-memory",
+        "jumar export onnx --external-above",
         "jumar overflow --npu-memory",
         "jumar profile --growth-limit",
         "jumar profile --npu-memory",

@@ -97,7 +97,7 @@ def test_an_update_left_out_without_a_scaler_is_silent_skipping() -> None:
     run.call("aten::mm", [np.ones(2, np.float32)], [gradient], phase="backward", path="fc", dtype="bfloat16")
     update(run, gradient, 0)
     report = find_overflow(run)
-    assert report.skips == (Skip(step=0, rank=0, loss_scale=None, silent=True),)
+    assert report.skips == (Skip(step=0, rank=0, loss_scale=None, silent=True, operator="aten::mm", module_path="fc"),)
     assert set(codes(report)) >= {"JM330", "JM332"}
 
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from jumar.base.errors import InputError, OutputError, RecordingError, UsageError
 from jumar.export.checkpoint import export_checkpoint
-from jumar.export.mindspore import DTYPES, read_mindspore, write_mindspore
+from jumar.export.formats.mindspore import DTYPES, read_mindspore, write_mindspore
 from jumar.export.options import CheckpointOptions
 
 READS = """

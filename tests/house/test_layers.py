@@ -13,13 +13,14 @@ from house_sources import SOURCE, arrows
 
 ALLOWED: dict[str, set[str]] = {
     "base": set(),
+    "amp": {"base"},
     "operators": {"base"},
     "recording": {"base", "operators"},
     "soc": {"base", "operators", "recording"},
     "timeline": {"base", "operators", "recording", "soc"},
     "tfadapter": {"base", "operators", "recording", "soc"},
-    "npu": {"base", "operators", "recording", "soc"},
-    "device": {"base", "operators", "recording", "soc", "npu"},
+    "npu": {"base", "operators", "recording", "soc", "amp"},
+    "device": {"base", "operators", "recording", "soc", "npu", "amp"},
 }
 MACHINES = set(ALLOWED) - {"timeline", "tfadapter"}
 ALLOWED |= {
@@ -43,6 +44,7 @@ TORCH_FREE = [
     "jumar",
     "jumar.advise.bottlenecks",
     "jumar.advise.doctor",
+    "jumar.amp",
     "jumar.base",
     "jumar.cli.main",
     "jumar.comparison",

@@ -78,7 +78,7 @@ def test_a_run_of_aoe_and_a_script_are_compared(tmp_path: Path) -> None:
     train = write(tmp_path / "train.py", session(option("precision_mode", "force_fp32"), option("insert_op_file", "b")))
     found = found_in(aoe, training=train)
     assert [(one.evidence["option"], one.severity) for one in found] == [
-        ("precision_mode", Severity.ERROR), ("insert_op_conf", Severity.ERROR)
+        ("precision_mode", Severity.ERROR), ("insert_op_conf", Severity.WARNING)
     ]  # fmt: skip
     write(train, session(option("precision_mode", "force_fp16")))
     (finding,) = found_in(aoe, training=train)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jumar.base.lazy import directory, loader
-from jumar.export.options import DTYPES, CheckpointOptions, OnnxOptions
+from jumar.export.onnx.options import OnnxOptions
+from jumar.export.options import DTYPES, CheckpointOptions
 
 if TYPE_CHECKING:
     from jumar.export.checkpoint import CheckpointReport, export_checkpoint
-    from jumar.export.onnx import OnnxReport, export_onnx
+    from jumar.export.onnx.export import export_onnx
+    from jumar.export.onnx.report import OnnxReport
 
 __all__ = [
     "DTYPES",
@@ -24,8 +26,8 @@ __all__ = [
 _HOME = {
     "CheckpointReport": "jumar.export.checkpoint",
     "export_checkpoint": "jumar.export.checkpoint",
-    "OnnxReport": "jumar.export.onnx",
-    "export_onnx": "jumar.export.onnx",
+    "OnnxReport": "jumar.export.onnx.report",
+    "export_onnx": "jumar.export.onnx.export",
 }
 
 __getattr__ = loader(__name__, __all__, _HOME)

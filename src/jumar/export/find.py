@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from jumar.base.errors import InputError
+from jumar.export.tensors import is_tensor
 
 USUAL_KEYS = ("state_dict", "model_state_dict", "model", "net", "network", "module", "weights")
 """Keys under which training scripts keep the weights, the most explicit first."""
 StateDict = dict[str, Any]
 _DEEPEST = 3
+_MOST_VALUES = 1_000_000
+"""So many values are looked at. A table that holds one table many times is a small file, and many values."""
 
 
 def is_state_dict(value: object) -> bool:
     """Return whether `value` maps names to tensors (and perhaps a little extra state)."""
     if not isinstance(value, Mapping) or not value or not all(isinstance(key, str) for key in value):
         return False
-    num_tensors = sum(isinstance(item, torch.Tensor) for item in value.values())
+    num_tensors = sum(is_tensor(item) for item in value.values())
     return num_tensors > 0 and num_tensors >= len(value) - sum(key.endswith("_extra_state") for key in value)
 
 
@@ -29,7 +31,7 @@ def find_state_dict(loaded: Any, only: str | None, path: Path) -> tuple[str, Sta
 
     Raises InputError when there are none, when `only` is none, or when several are and none has a usual name.
     """
-    candidates = dict(_candidates(loaded, "", 0))
+    candidates = dict(_candidates(loaded, "", 0, count()))
     if only is not None:
         if only not in candidates:
             raise InputError(f"{path} has no weights under {only!r}; {_choices(candidates)}.")
@@ -42,13 +44,15 @@ def find_state_dict(loaded: Any, only: str | None, path: Path) -> tuple[str, Sta
     return chosen, dict(candidates[chosen]), others
 
 
-def _candidates(value: Any, name: str, depth: int) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _candidates(value: Any, name: str, depth: int, seen: Iterator[int]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    if next(seen) > _MOST_VALUES:
+        return
     if is_state_dict(value):
         yield name, value
     elif isinstance(value, Mapping) and depth < _DEEPEST:
         for key, item in value.items():
             if isinstance(key, str):
-                yield from _candidates(item, f"{name}.{key}" if name else key, depth + 1)
+                yield from _candidates(item, f"{name}.{key}" if name else key, depth + 1, seen)
 
 
 def _usual(names: Sequence[str], path: Path) -> str:

@@ -1,4 +1,4 @@
-"""`CheckpointOptions` and `OnnxOptions`, checked when they are built."""
+"""`CheckpointOptions`, checked when they are built."""
 
 from __future__ import annotations
 
@@ -24,6 +24,8 @@ class CheckpointOptions:
     """Dotted path of the state dict in the checkpoint (`model`, `models.generator`); None looks for it."""
     embeddings: tuple[str, ...] = ()
     """Patterns of paths of Embedding modules, whose weight MindSpore names `embedding_table`."""
+    with_state: bool = False
+    """Keep what is beside the weights, too: optimizer, scheduler, scaler, `amp`, counters."""
     force: bool = False
     """Replace an existing file."""
 
@@ -32,21 +34,3 @@ class CheckpointOptions:
             raise UsageError(f"the dtype must be one of {', '.join(DTYPES)}; got {self.dtype!r}.")
         if "" in self.prefixes:
             raise UsageError("a prefix to strip must not be empty; leave it out to strip none.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OnnxOptions:
-    """How a model is exported to ONNX. Raises UsageError when a field breaks its rule."""
-
-    opset: int | None = None
-    """Version of the operator set; None takes the exporter's default."""
-    dynamic_batch: bool = False
-    """Leave the first dimension of every input open."""
-    relative_tolerance: float = 1e-3
-    absolute_tolerance: float = 1e-4
-    """An output of ONNX Runtime must be within `absolute + relative * |output of PyTorch|`."""
-    force: bool = False
-
-    def __post_init__(self) -> None:
-        if self.relative_tolerance < 0 or self.absolute_tolerance < 0:
-            raise UsageError("a tolerance must not be negative; try --rtol 1e-3 --atol 1e-4.")

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from jumar.amp.cast.weights import weight_of
 from jumar.capture.notes.calls import Call, Seen
 from jumar.capture.watch.naming import ModuleNames
 from jumar.capture.watch.notebook import Notebook
@@ -139,6 +140,8 @@ class OptimizerRows:
                 trained.gradient = self._notebook.see(parameter.grad)
 
     def _owner(self, parameter: Tensor, known_as: str) -> tuple[str, str, str]:
+        weight = weight_of(parameter)  # a float32 master has the place of the model's weight
+        parameter = parameter if weight is None else weight
         path, type_name = self._names.of_parameter(parameter)
         name = self._names.parameter_name(parameter)
         if not name:

@@ -15,7 +15,7 @@ import functools
 import gc
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol
 
 import torch
@@ -25,6 +25,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from jumar.amp.hooks import ScaledStep, watch
 from jumar.capture.notes.patches import Patches
 from jumar.capture.notes.rounds import FirstRound
 
@@ -39,7 +40,28 @@ class OptimizerListener(Protocol):
         """It has."""
 
     def after_scaled_step(self, scaler: Any, optimizer: Any, *, was_called: bool) -> None:
-        """A `GradScaler` has called the optimizer, or has left that out."""
+        """A `GradScaler` has called the optimizer, or has left that out.
+
+        For an optimizer of `jumar.amp` (`apex.amp`) the scaler is an `AmpScaler`, and the call is still to come.
+        """
+
+
+class AmpScaler:
+    """One step of `jumar.amp` in the words of `torch.amp.GradScaler`."""
+
+    def __init__(self, step: ScaledStep) -> None:
+        self._scale = torch.tensor(step.loss_scale)
+        self._per_optimizer_states = {
+            id(step.optimizer): {"found_inf_per_device": {"cpu": torch.tensor(float(step.skipped))}}
+        }
+
+    def is_enabled(self) -> bool:
+        """Return True: the loss was scaled."""
+        return True
+
+    def get_scale(self) -> float:
+        """Return the scale that the loss was multiplied with."""
+        return float(self._scale)
 
 
 class StepWatch:
@@ -63,6 +85,7 @@ class StepWatch:
         self._was_called = False
         self._handles: list[Any] = []
         self._patches = Patches()
+        self._unwatch_amp: Callable[[], None] = lambda: None
         self.depth = 0
 
     def start(self) -> None:
@@ -80,12 +103,15 @@ class StepWatch:
         self._patches.around(torch.amp.GradScaler, "step", self._around_scaler_step)
         for name in ("unscale_", "update"):
             self._patches.around(torch.amp.GradScaler, name, self._around_scaler)
+        self._unwatch_amp = watch(self)
 
     def stop(self) -> None:
         """Take all hooks away again."""
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        self._unwatch_amp()
+        self._unwatch_amp = lambda: None
         self._patches.restore()
 
     def expect_optimizer(self) -> None:
@@ -142,6 +168,16 @@ class StepWatch:
             self._scaler_depth -= 1
         self._listener.after_scaled_step(scaler, optimizer, was_called=self._was_called)
         self._complete(optimizer)
+
+    def before_amp_step(self, step: ScaledStep) -> None:
+        """See `jumar.amp.hooks.Watcher`; the update itself, where it is made, is seen as any optimizer's."""
+        self._listener.after_scaled_step(AmpScaler(step), step.optimizer, was_called=not step.skipped)
+        if step.skipped:
+            self._complete(step.optimizer)
+
+    def amp_at_work(self) -> AbstractContextManager[None]:
+        """See `jumar.amp.hooks.Watcher`: unscaling counts as the optimizer's, as that of `GradScaler`."""
+        return self._around_scaler()
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> tuple[Any, Any]:
         self._was_called = True

@@ -22,7 +22,7 @@ from jumar.comparison.overflow.rules import (
     persistent_skipping,
     saturated_values,
 )
-from jumar.comparison.overflow.skips import skip_of, step_info_of
+from jumar.comparison.overflow.skips import Skip, skip_of, step_info_of
 from jumar.comparison.overflow.trace import semantics
 from jumar.comparison.overflow.trace.causes import saturation_cause
 from jumar.comparison.overflow.trace.explain import Load
@@ -175,11 +175,19 @@ def _report(
         benign=tuple(_distinct(benign)[:MAX_BENIGN]),
         num_benign=len(benign),
         saturations=tuple(saturations),
-        skips=tuple(skip for item in found.values() for skip in item.skips),
+        skips=tuple(_with_operator(skip, origins) for item in found.values() for skip in item.skips),
         frames=tuple(found[leading].frames) if leading is not None else (),
         notes=tuple(notes),
         num_calls=sum(item.num_calls for item in found.values()),
     )
+
+
+def _with_operator(skip: Skip, origins: Sequence[Origin]) -> Skip:
+    """Return the skip with the operator where its NaN or Inf begin; what is taken up or never read is not meant."""
+    for origin in origins:
+        if (origin.step, origin.rank) == (skip.step, skip.rank) and origin.fate not in {"absorbed", "unread"}:
+            return replace(skip, operator=origin.operator, module_path=origin.module_path)
+    return skip
 
 
 def _order(origin: Origin) -> tuple[int, bool, int, int]:

@@ -28,6 +28,9 @@ class Skip:
     """None when there is no scaler, or it is not known."""
     silent: bool
     """No scaler skipped the step: the gradients were not finite and the parameters did not change."""
+    operator: str = ""
+    """The first operator of the step that made NaN or Inf of its own; empty where none is recorded."""
+    module_path: str = ""
 
 
 def step_info_of(recording: RecordingLike, step: int, rank: int) -> StepInfo:

@@ -9,6 +9,7 @@ import torch
 from jumar.base.errors import DeviceError
 from jumar.npu import dump, formats, numerics
 from jumar.npu.amp import autocast_kernels as autocast
+from jumar.npu.amp import hooks as amp_hooks
 from jumar.npu.api import npu
 from jumar.npu.api.npu import profiling
 from jumar.npu.api.pytorch import accelerator, backward, compile_, modules
@@ -77,4 +78,5 @@ def bring_up() -> None:
         part.install()
     STATE.on_multiple.append(multiple.install)
     STATE.on_settings.append(plans.reset)
+    amp_hooks.register()
     STATE.active = True

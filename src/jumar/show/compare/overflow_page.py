@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from jumar.base.findings import Severity
 from jumar.base.text.digits import Cell
-from jumar.comparison.overflow import Frame, Origin, OverflowReport, Saturation, Skip
+from jumar.comparison.overflow import Frame, Origin, OverflowReport, Saturation
 from jumar.comparison.overflow.skips import step_info_of
 from jumar.recording.reader import RecordingLike
 from jumar.show.blocks.findings import finding_list, status_of
@@ -50,7 +50,7 @@ def overflow_page(report: OverflowReport, recording: RecordingLike | None = None
         _frames(report.frames),
         _listed("Origins that are used", report.origins[1:]),
         _saturations(report),
-        _skips(report, recording),
+        _skips(report, recording) or _scale_section(report, recording),
         _findings(report),
         _listed("Harmless: masks, values never read, the loss scale", report.benign, collapsed=True),
         _left_out(report),
@@ -216,28 +216,54 @@ def _skips(report: OverflowReport, recording: RecordingLike | None) -> Section |
         Column(title="rank", number=True),
         Column(title="loss scale", number=True),
         Column(title="said by"),
+        Column(title="first operator", code=True),
+        Column(title="module", code=True),
     ]
     rows: list[list[Cell]] = [
-        [skip.step, skip.rank, skip.loss_scale, "no scaler: the parameters stayed" if skip.silent else "the scaler"]
+        [
+            skip.step,
+            skip.rank,
+            skip.loss_scale,
+            "no scaler: the parameters stayed" if skip.silent else "the scaler",
+            skip.operator or None,
+            skip.module_path or None,
+        ]
         for skip in report.skips[:MAX_ROWS]
     ]
     blocks: list[Block] = [Table(columns=columns, rows=rows)]
-    history = _scales(report.skips[0], recording)
+    rank = report.skips[0].rank
+    history = _scales(rank, [skip.step for skip in report.skips if skip.rank == rank], recording)
     if history is not None:
         blocks.insert(0, history)
     return Section(title="Updates that were skipped", blocks=blocks)
 
 
-def _scales(skip: Skip, recording: RecordingLike | None) -> LineChart | None:
-    """Return the loss scale of each step of the first rank that skipped; None where it was not recorded."""
+def _scale_section(report: OverflowReport, recording: RecordingLike | None) -> Section | None:
+    """Return the history of a loss scale that changed although no step was skipped."""
+    history = _scales(report.ranks[0], [], recording) if report.ranks else None
+    if history is None or len(set(history.series[0].y)) < 2:
+        return None
+    return Section(title="The loss scale", blocks=[history])
+
+
+def _scales(rank: int, skipped: Sequence[int], recording: RecordingLike | None) -> LineChart | None:
+    """Return the loss scale of each step of a rank, skipped steps marked; None where it was not recorded."""
     if recording is None:
         return None
-    scales = [(step, step_info_of(recording, step, skip.rank).loss_scale) for step in recording.steps(skip.rank)]
+    scales = [(step, step_info_of(recording, step, rank).loss_scale) for step in recording.steps(rank)]
     known = [(step, scale) for step, scale in scales if scale is not None]
     if len(known) < 2:
         return None
-    line = Series(name=f"rank {skip.rank}", x=[float(step) for step, _ in known], y=[scale for _, scale in known])
-    return LineChart(title="Loss scale", x_label="step", y_label="scale", series=[line], log_y=True)
+    steps = [float(step) for step, _ in known]
+    left_out = set(skipped)
+    lines = [
+        Series(name="loss scale", x=steps, y=[scale for _, scale in known]),
+        Series(name="skipped", x=steps, y=[scale if step in left_out else None for step, scale in known]),
+    ]
+    title = f"Loss scale and skipped steps, rank {rank}"
+    return LineChart(
+        title=title, x_label="step", y_label="loss scale", series=lines if left_out else lines[:1], log_y=True
+    )
 
 
 def _findings(report: OverflowReport) -> Section:

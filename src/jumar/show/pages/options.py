@@ -5,10 +5,22 @@ from __future__ import annotations
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.show.blocks.findings import finding_list
-from jumar.show.blocks.page import Action, Column, Page, Section, Status, Table, Verdict
-from jumar.tfadapter.checks.report import OptionReport
+from jumar.show.blocks.page import (
+    Action,
+    Block,
+    Column,
+    Listing,
+    Page,
+    Section,
+    Status,
+    Table,
+    Text,
+    Verdict,
+)
+from jumar.tfadapter.checks.report import Agreement, OptionReport
+from jumar.tfadapter.checks.rules.tuned_otherwise import shown_values
 from jumar.tfadapter.checks.subject import text_of
-from jumar.tfadapter.options import UNKNOWN, Setting, options_of
+from jumar.tfadapter.options import UNKNOWN, Setting, must_agree, options_of
 
 MAX_ACTIONS = 8
 WIDEST = 60
@@ -21,6 +33,7 @@ def options_page(report: OptionReport) -> Page:
     worse = [one for one in report.findings if one.severity > Severity.INFO]
     sections = [
         Section(title="Findings", blocks=[finding_list(report.findings, empty="None.")]),
+        _agreement(report.agreement),
         _untold(report),
         _settings(report),
     ]
@@ -58,6 +71,29 @@ def _verdict(report: OptionReport, worse: list[Finding]) -> Verdict:
     status: Status = "attention" if gaps else "fine"
     but = " in what could be read" if gaps else ""
     return Verdict(status=status, headline=f"Nothing wrong was found{but} in {options} of {files}.", details=details)
+
+
+def _agreement(found: Agreement | None) -> Section | None:
+    """Return the options of document 000 that the two sides have apart, how many were compared, and what to write."""
+    if found is None:
+        return None
+    columns = [Column(title="option", code=True), Column(title="changes"), Column(title="tuning", code=True),
+               Column(title="use", code=True)]  # fmt: skip
+    rows: list[list[str | float | None]] = [
+        [one.name, one.changes, _short(shown_values(one.tuning)), _short(shown_values(one.training))]
+        for one in found.apart
+    ]
+    unset = len(must_agree()) - len({*found.compared, *found.untold} & set(must_agree()))
+    counts = [f"{counted(len(found.compared), 'option')} that must agree compared, {len(found.apart)} apart"]
+    counts += [f"not told by the source: {', '.join(found.untold)}"] if found.untold else []
+    counts.append(f"{unset} of the document's {len(must_agree())} set on neither side")
+    blocks: list[Block] = [Text(text="; ".join(counts) + ".")]
+    if rows:
+        blocks.append(Table(columns=columns, rows=rows))
+    if found.corrected:
+        title = "Corrected command of the use" if found.is_use else "Corrected command of the tuning; tune again"
+        blocks.append(Listing(title=title, text="\n".join(found.corrected)))
+    return Section(title="Options that must agree", blocks=blocks)
 
 
 def _untold(report: OptionReport) -> Section | None:

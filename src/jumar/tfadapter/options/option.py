@@ -29,6 +29,12 @@ Effect = Literal["runs", "checked", "none"]
 """On the CPU: it does what it says; its value is checked and used by something else; nothing."""
 
 
+Form = Literal["word", "list;", "set,", "set;", "shapes", "switches", "path"]
+"""How two values of an option are compared: as a word in any case, as a list or a set of words between those marks, as
+shapes by name, as `true` or `false` for each node, as files.
+"""
+
+
 class Unknown:
     """The value of a setting that cannot be told from the source. `UNKNOWN` is its one instance."""
 
@@ -71,6 +77,9 @@ class Option:
     path: Literal["", "must exist", "is written"] = ""
     values_by_chip: tuple[tuple[str, tuple[str, ...]], ...] = ()
     other_kinds: tuple[Kind, ...] = ()
+    changes: str = ""
+    """What of the network it changes, of options that must be the same (document 000, case 02)."""
+    form: Form = "word"
 
 
 @dataclass(frozen=True)

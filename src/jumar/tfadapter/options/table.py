@@ -18,9 +18,20 @@ def options_of(style: Style) -> Mapping[str, Option]:
 
 
 @cache
+def others_of_the_tuner() -> frozenset[str]:
+    """Return the names of the other options that `aoe` and `atc` take, of which nothing is checked."""
+    return frozenset(_document()["others_of_the_tuner"]["names"])
+
+
+@cache
 def _all() -> tuple[Option, ...]:
-    text = files("jumar.tfadapter.options").joinpath("options.json").read_text("utf-8")
-    return tuple(option for entry in json.loads(text)["options"] for option in _options(entry))
+    return tuple(option for entry in _document()["options"] for option in _options(entry))
+
+
+@cache
+def _document() -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(files("jumar.tfadapter.options").joinpath("options.json").read_text("utf-8"))
+    return document
 
 
 def _options(entry: dict[str, Any]) -> Iterator[Option]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jumar.tfadapter.options import Setting
+from jumar.tfadapter.source.commands import CommandLine
 
 
 @dataclass
@@ -37,5 +38,7 @@ class ScriptOptions:
     """Line, and what is set there under a name that the source does not tell."""
     completed: bool = False
     """Whether `npu_config_proto` or a like function completes the sessions' options."""
+    commands: list[CommandLine] = field(default_factory=list)
+    """The calls of `aoe`, `atc` and `jumar tune` in a shell's text."""
     runs: frozenset[str] = frozenset()
     """The names of the Python files that a shell script starts."""

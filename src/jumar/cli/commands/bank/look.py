@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -15,7 +16,9 @@ from jumar.cli.options import bank_option, json_option, open_bank, open_layers
 from jumar.show.tuning.bank import described, known_table, make_table, measured, print_table
 
 if TYPE_CHECKING:
+    from jumar.tfadapter.checks.report import OptionReport
     from jumar.tune.bank.precisions import Known
+    from jumar.tune.bank.presence import Lookup
     from jumar.tune.bank.store import Bank
     from jumar.tune.graph.graph import Work
 
@@ -70,21 +73,26 @@ def show(*, key: str, bank: str | None, as_json: bool) -> int:
 @click.argument("operator", required=False)
 @click.option("--input-shape", default="", metavar="SHAPES", help="Sizes of a model's inputs, as for jumar tune.")
 @click.option("--device", default="cpu", show_default=True, help="The device to look for.")
+@click.option("--tuned-with", metavar="COMMAND", help="The command of the tuning, in quotes, or a file with it.")
+@click.option("--used-with", metavar="COMMAND", help="The command of the use: options that disagree are named.")
 @bank_option
 @json_option
 def why_miss(
-    *, source: str, operator: str | None, input_shape: str, device: str, bank: str | None, as_json: bool
-) -> int:
+    *, source: str, operator: str | None, input_shape: str, device: str, tuned_with: str | None, used_with: str | None,
+    bank: str | None, as_json: bool,
+) -> int:  # fmt: skip
     """Say for each operator of a recording, or graph of a model, whether the bank has it.
 
     Where the bank has none, name the property that differs from the nearest entry: a shape, a stride, an
-    argument, an operator, the machine, or the version of an engine. With OPERATOR, those with OPERATOR in the name.
+    argument, an operator, the machine, or the version of an engine; and the options of aoe and atc that change it,
+    which tuning and use must give one value. With OPERATOR, those with OPERATOR in the name.
     The source may also be a folder that torch.npu.set_aoe filled; a model is an .onnx or .pt2 file, or
     module:callable.
     """
     from jumar.tune import this_machine
     from jumar.tune.bank.presence import look_up
 
+    options = _options_apart(tuned_with, used_with)
     opened = open_layers(bank)
     entries, machine = opened.answers(), this_machine(device)
     found = [(name, work) for name, work in _works(source, input_shape) if operator is None or operator in name]
@@ -96,7 +104,9 @@ def why_miss(
                  "differences": [{"name": one.name, "asked": one.asked, "in_bank": one.in_bank}
                                  for one in found.differences]}
                 for name, found in lookups
-            ]
+            ],
+            must_agree=_must_agree(found for _, found in lookups),
+            options=options.to_json()["agreement"] if options is not None else None,
         )  # fmt: skip
         return 0
     num_hits = sum(found.status != "miss" for _, found in lookups)
@@ -105,7 +115,35 @@ def why_miss(
         f"{opened.name} knows {num_hits} of {len(lookups)} {what} of {source} on {machine}.",
         make_table(["Operator", "Bank", "Why"], [[name, found.status, found.reason] for name, found in lookups]),
     )
+    for kind, names in _must_agree(found for _, found in lookups).items():
+        click.echo(f"Another {kind}: these options must be the same in tuning and use: {', '.join(names)}.")
+    if options is not None:
+        from jumar.show import print_page
+        from jumar.show.pages.options import options_page
+
+        print_page(options_page(options))
     return 0
+
+
+def _must_agree(lookups: Iterable[Lookup]) -> dict[str, list[str]]:
+    """Return the kinds of property in which misses differ, each with the options that change it."""
+    from jumar.tfadapter.options import names_that_change
+    from jumar.tune.bank.agreement import kinds_of
+
+    found = {kind for one in lookups if one.status == "miss" for kind in kinds_of(one.differences)}
+    return {kind: names_that_change(kind) for kind in sorted(found)}
+
+
+def _options_apart(tuned_with: str | None, used_with: str | None) -> OptionReport | None:
+    """Compare two commands. Raises UsageError where only one is given, and InputError for what is none."""
+    from jumar.base.errors import UsageError
+    from jumar.tfadapter.checks.report import examine_options
+
+    if tuned_with is None and used_with is None:
+        return None
+    if tuned_with is None or used_with is None:
+        raise UsageError("--tuned-with and --used-with compare two commands; give both, or neither.")
+    return examine_options([tuned_with], training=[used_with], look_for_paths=False)
 
 
 def _works(source: str, input_shape: str) -> list[tuple[str, Work]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jumar.cli.commands.export import checkpoint, onnx
+from jumar.cli.commands.export import checkpoint, mapping, onnx
 from jumar.cli.main import Group
 
 
@@ -16,5 +16,5 @@ def command() -> None:
     """
 
 
-for _one in (checkpoint.checkpoint, onnx.onnx):
+for _one in (checkpoint.checkpoint, mapping.mapping, onnx.onnx):
     command.add_command(_one)

@@ -32,6 +32,11 @@ from jumar.cli.options import exit_code, fail_on_option, json_option
     metavar="PATTERN",
     help="Into a .ckpt: path of an Embedding, whose weight MindSpore names embedding_table (may be repeated).",
 )
+@click.option(
+    "--with-state",
+    is_flag=True,
+    help="Keep what is beside the weights, too: optimizer, scheduler, scaler, amp, counters.",
+)
 @FORCE
 @json_option
 @fail_on_option
@@ -47,9 +52,10 @@ def checkpoint(
 ) -> int:
     """Write the model's weights in the checkpoint IN to OUT, as CPU tensors under bare keys.
 
-    Nothing in IN is run. OUT is read back and compared bit by bit. The suffix of OUT names the format: `.pt`,
-    `.safetensors`, `.ckpt` (MindSpore's, under its names), or that of an installed export format. IN may be
-    MindSpore's .ckpt, too.
+    IN may be a file of PyTorch, safetensors (also shards beside an index), MindSpore, Keras (.h5, .keras), a
+    checkpoint of TensorFlow, or a folder of torch.distributed.checkpoint; its content says which. Nothing in it is
+    run. OUT is read back and compared bit by bit. The suffix of OUT names the format: `.pt`, `.safetensors`, `.ckpt`
+    (MindSpore's, under its names), `.h5` (Keras'), or that of an installed export format.
 
     Example: jumar export checkpoint last.pth model.pt --dtype fp16
     """

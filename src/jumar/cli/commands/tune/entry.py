@@ -30,7 +30,8 @@ from jumar.cli.commands.tune.setting import (
     setting_options,
     write_report,
 )
-from jumar.cli.main import EXIT_INTERRUPTED, Command
+from jumar.cli.commands.tune.vendor import AoeCommand
+from jumar.cli.main import EXIT_INTERRUPTED
 from jumar.cli.options import bank_option, exit_code, fail_on_option, json_option, open_bank
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 INTERRUPTED = {"Ctrl-C": EXIT_INTERRUPTED, "SIGTERM": EXIT_TERMINATED}
 
 
-@click.command(cls=Command)
+@click.command(cls=AoeCommand)
 @click.argument("recording", type=click.Path(path_type=Path), required=False, metavar="[MODEL|SCRIPT|RECORDING]")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARGS]...")
 @search_options
@@ -70,7 +71,11 @@ def command(**given: Any) -> int:
 
     Example: jumar tune models:resnet50 --job-type 1 --time-budget 10m --output resnet50.jumar
 
+    Options may be written as those of the vendor's aoe, with underscores; those without an effect here are named.
+
     Example: jumar tune recording --time-budget 2m
+
+    Example: jumar tune --job_type=2 --model_path=./dump_path
 
     Example: jumar tune train.py --job-type 1 -- --epochs 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from jumar.npu.api.apex.cuda_only import stand_ins
+from jumar.amp.apex.stand_ins import stand_ins
 
 _LAYER, _RMS = "torch.nn.LayerNorm", "torch.nn.RMSNorm or torch_npu.npu_rms_norm"
 _FOUND = stand_ins(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from jumar.amp.apex.stand_ins import stand_ins
 from jumar.npu.api import optim
-from jumar.npu.api.apex.cuda_only import stand_ins
 
 _INSTEAD = {
     "FusedAdam": "apex.optimizers.NpuFusedAdamW (adam_w_mode=True) or NpuFusedAdam",

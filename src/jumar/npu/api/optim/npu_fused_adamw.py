@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jumar.npu.api.optim.npu_fused_adam import NpuFusedAdam, adam_update
-from jumar.npu.api.optim.npu_fused_optim_base import Group, Part
+from jumar.amp.flat.formulas.adam import AdamFormula
+from jumar.npu.api.optim.npu_fused_adam import NpuFusedAdam
 
 __all__ = ["NpuFusedAdamW"]
 
@@ -27,6 +27,5 @@ class NpuFusedAdamW(NpuFusedAdam):
     ) -> None:
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad)
 
-    def _update(self, part: Part, group: Group) -> None:
-        part.parameter.mul_(1 - group["lr"] * group["weight_decay"])
-        adam_update(part, part.gradient, group)
+    def _formula(self) -> AdamFormula:
+        return AdamFormula(is_decoupled=True)

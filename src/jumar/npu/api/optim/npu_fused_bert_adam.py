@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch.optim.optimizer import required
 
-from jumar.npu.api.optim.checks import check_epsilon, check_learning_rate
-from jumar.npu.api.optim.npu_fused_adam import adam_moments
-from jumar.npu.api.optim.npu_fused_optim_base import Group, NpuFusedOptimizerBase, Part
+from jumar.amp.flat.formulas.bert_adam import AFTER_WARMUP, BertAdamFormula
+from jumar.amp.flat.optimizers.arguments import bert_adam_defaults
+from jumar.npu.api.optim.npu_fused_optim_base import Group, NpuFusedOptimizerBase
 
 Tensor = torch.Tensor
 
@@ -24,13 +24,13 @@ def _warmup_cosine(progress: float) -> Any:
     return 0.5 * (1.0 + torch.cos(math.pi * progress))  # type: ignore[arg-type]
 
 
-_AFTER_WARMUP: dict[str, Callable[[float, float], Any]] = {
-    "warmup_cosine": lambda progress, _: _warmup_cosine(progress),
-    "warmup_constant": lambda *_: 1.0,
-    "warmup_linear": lambda progress, warmup: max((progress - 1.0) / (warmup - 1.0), 0.0),
-    "warmup_poly": lambda progress, _: (1.0 - progress) ** 0.5,
-}
-"""Factor of the learning rate after the warm-up, by schedule: of the part of `t_total` done and of the warm-up."""
+class _VendorsFormula(BertAdamFormula):
+    """BertAdam's formula with the vendor's schedules."""
+
+    schedules: ClassVar[Mapping[str, Callable[[float, float], Any]]] = {
+        **AFTER_WARMUP,
+        "warmup_cosine": lambda progress, _: _warmup_cosine(progress),
+    }
 
 
 class NpuFusedBertAdam(NpuFusedOptimizerBase):
@@ -44,7 +44,6 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
     """
 
     _counts_steps = False
-    _state_names = ("exp_avg", "exp_avg_sq")
 
     def __init__(
         self,
@@ -59,27 +58,8 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         weight_decay: float = 0.01,
         max_grad_norm: float = 1.0,
     ) -> None:
-        if lr is not required:
-            check_learning_rate(lr)
-        if (warmup < 0.0 and warmup != -1) or warmup >= 1.0:
-            raise ValueError(f"Invalid warmup: {warmup}")
-        if schedule not in _AFTER_WARMUP:
-            raise ValueError(f"Invalid schedule parameter: {schedule}")
-        for name, value in (("b1", b1), ("b2", b2)):
-            if not 0.0 <= value < 1.0:
-                raise ValueError(f"Invalid {name} parameter: {value}")
-        check_epsilon(e)
-        defaults = {
-            "lr": lr,
-            "schedule": schedule,
-            "warmup": warmup,
-            "t_total": t_total,
-            "b1": b1,
-            "b2": b2,
-            "e": e,
-            "weight_decay": weight_decay,
-            "max_grad_norm": max_grad_norm,
-        }
+        rates = (lr, warmup, t_total, schedule, b1, b2, e, weight_decay, max_grad_norm)
+        defaults = bert_adam_defaults(*rates, list(AFTER_WARMUP))
         self.max_grad_norm = max_grad_norm
         super().__init__(params, defaults)
 
@@ -94,23 +74,5 @@ class NpuFusedBertAdam(NpuFusedOptimizerBase):
         state.setdefault("step", 0)
         return super()._init_state(parameter, group)
 
-    def _update(self, part: Part, group: Group) -> None:
-        gradient = part.gradient
-        if self.max_grad_norm > 0:
-            scale = self.max_grad_norm / (gradient.float().norm() + 1e-6)
-            if scale < 1.0:
-                gradient.mul_(scale)
-        first, second = adam_moments(part, gradient, (group["b1"], group["b2"]))
-        update = first / (second.sqrt() + group["e"])
-        if group["weight_decay"] > 0.0:
-            update += group["weight_decay"] * part.parameter
-        part.parameter.sub_(self._learning_rate(part, group) * update)
-
-    def _learning_rate(self, part: Part, group: Group) -> Any:
-        """Return the rate of this step; progress counts the steps done before it."""
-        if group["t_total"] == -1:
-            return group["lr"]
-        progress, warmup = (part.num_steps - 1) / group["t_total"], group["warmup"]
-        if progress < warmup:
-            return group["lr"] * (progress / warmup)
-        return group["lr"] * _AFTER_WARMUP[group["schedule"]](progress, warmup)
+    def _formula(self) -> BertAdamFormula:
+        return _VendorsFormula(self.max_grad_norm)

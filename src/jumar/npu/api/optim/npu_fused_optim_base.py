@@ -23,6 +23,8 @@ from typing import Any, ClassVar
 import torch
 from torch.optim import Optimizer
 
+from jumar.amp.flat.formulas.formula import Formula
+from jumar.amp.flat.run import Piece, Run
 from jumar.npu.api.utils.combine_tensors import get_part_combined_tensor, npu_combine_tensors
 from jumar.npu.formats import format_of
 
@@ -48,43 +50,40 @@ class Part:
     """Where each gradient lies, by parameter."""
     state: dict[str, Tensor] = field(default_factory=dict)
     """The optimizer's buffers, flat, by name."""
-    work: dict[str, Tensor] = field(default_factory=dict)
-    """Buffers of one step, flat, by name; not part of the state."""
+    kept: dict[str, Tensor] = field(default_factory=dict)
+    """What a formula keeps from step to step; not part of the state."""
     num_steps: int = 0
     has_state: bool = False
 
-    def decayed(self, weight_decay: float) -> Tensor:
-        """Return the gradient with L2 weight decay; the gradient itself where there is none."""
-        return self.gradient if weight_decay == 0 else self.gradient.add(self.parameter, alpha=weight_decay)
-
-    def split(self, flat: Tensor) -> list[Tensor]:
-        """Return the piece of a flat tensor that belongs to each parameter, in the parameter's shape."""
-        pieces = torch.split(flat, [parameter.numel() for parameter in self.parameters])
-        return [piece.view(parameter.shape) for piece, parameter in zip(pieces, self.parameters, strict=True)]
+    def run(self, num_steps: int) -> Run:
+        """Return the part as formulas take it, in its `num_steps`-th update."""
+        pieces, start = [], 0
+        for parameter in self.parameters:
+            pieces.append(Piece(start, parameter.numel(), tuple(parameter.shape)))
+            start += parameter.numel()
+        steps = torch.tensor(float(num_steps))
+        return Run(self.parameter, self.gradient, self.state, steps, pieces, kept=self.kept)
 
 
 class NpuFusedOptimizerBase(Optimizer):
     """Base of the fused optimizers.
 
     Parameters must be contiguous npu tensors of dtype float32 or float16, checked when they are combined:
-    RuntimeError for another device or layout, TypeError for another dtype. A subclass says which buffers
-    it keeps (`_state_names`, or `_new_state`) and how one part is updated (`_update`).
+    RuntimeError for another device or layout, TypeError for another dtype. A subclass gives a formula of
+    `jumar.amp.flat` (`_formula`), or says which buffers it keeps (`_new_state`) and how a part is updated (`_update`).
     """
 
     _counts_steps: ClassVar[bool] = True
     """Whether `state[parameter]["step"]` counts the steps of each parameter."""
-    _state_names: ClassVar[tuple[str, ...] | None] = None
-    """Buffers that a parameter with a gradient starts with, all zero."""
     _late_options: ClassVar[Mapping[str, Any]] = {}
     """Options that came in later versions, with the values that groups of older checkpoints get."""
     _combines_first: ClassVar[bool] = False
     """Whether `step` combines the gradients before its closure runs, which then records gradients."""
-    _work_names: ClassVar[tuple[str, ...]] = ()
-    """Buffers of a parameter's size that are kept from step to step but hold nothing between them."""
 
     def __init__(self, params: Any, default: dict[str, Any]) -> None:
         super().__init__(params, default)
         self.is_fused_optimizer = True
+        self.is_npu_fused_optimizer = True  # the name that older scripts ask for
         self.is_params_grads_combined = False
         self.is_states_combined = False
         self.is_grads_masks_combined = False
@@ -96,18 +95,21 @@ class NpuFusedOptimizerBase(Optimizer):
 
     # What a subclass gives ------------------------------------------------------------------------------
 
+    def _formula(self) -> Formula:
+        """Return the formula of this optimizer."""
+        raise NotImplementedError(
+            f"{type(self).__name__} must give a formula in _formula, or what a parameter starts with in _new_state and "
+            "how parameters are updated in _update"
+        )
+
     def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
         """Return the buffers that a parameter with a gradient starts with, each of its shape and dtype."""
-        if self._state_names is None:
-            name = type(self).__name__
-            raise NotImplementedError(
-                f"{name} must say what state a parameter starts with in _state_names or _new_state"
-            )
-        return {name: torch.zeros_like(parameter) for name in self._state_names}
+        formula = self._formula()
+        return {name: torch.full_like(parameter, formula.initial(name)) for name in formula.state_names(group)}
 
     def _update(self, part: Part, group: Group) -> None:
         """Update the flat parameter of a part from its flat gradient and state, in place."""
-        raise NotImplementedError(f"{type(self).__name__} must say how parameters are updated in _update")
+        self._formula().update([part.run(part.num_steps)], group)
 
     # What a script calls --------------------------------------------------------------------------------
 
@@ -263,8 +265,6 @@ class NpuFusedOptimizerBase(Optimizer):
             combined = npu_combine_tensors([of_parameter[name] for of_parameter in buffers])
             if combined is not None:
                 part.state[name] = combined
-        for name in self._work_names:
-            part.work[name] = torch.zeros_like(part.parameter)
         part.has_state = True
 
     def _maybe_init_combined_grads_masks(self) -> None:

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
-
-from jumar.npu.api.optim.npu_fused_optim_base import Group, NpuFusedOptimizerBase, Part
-from jumar.npu.api.optim.npu_fused_rmsprop import RMSPROP_LATE_OPTIONS, rmsprop_defaults, rmsprop_extras
-
-Tensor = torch.Tensor
+from jumar.amp.flat.formulas.rmsprop import RMSpropTFFormula
+from jumar.amp.flat.optimizers.arguments import RMSPROP_LATE_OPTIONS, rmsprop_defaults
+from jumar.npu.api.optim.npu_fused_optim_base import NpuFusedOptimizerBase
 
 __all__ = ["NpuFusedRMSpropTF"]
 
@@ -39,32 +36,5 @@ class NpuFusedRMSpropTF(NpuFusedOptimizerBase):
         more = {"decoupled_decay": decoupled_decay, "lr_in_momentum": lr_in_momentum}
         super().__init__(params, rmsprop_defaults(lr, alpha, eps, weight_decay, momentum, centered) | more)
 
-    def _new_state(self, parameter: Tensor, group: Group) -> dict[str, Tensor]:
-        return {"square_avg": torch.ones_like(parameter), **rmsprop_extras(parameter, group)}
-
-    def _update(self, part: Part, group: Group) -> None:
-        rate = 1.0 - group["alpha"]
-        gradient, squares = self._decayed(part, group), part.state["square_avg"]
-        squares.add_(gradient.pow(2) - squares, alpha=rate)
-        variance = squares
-        if group["centered"]:
-            mean = part.state["grad_avg"]
-            mean.add_(gradient - mean, alpha=rate)
-            variance = squares.addcmul(mean, mean, value=-1)
-        self._move(part, gradient, variance.add(group["eps"]).sqrt_(), group)
-
-    def _decayed(self, part: Part, group: Group) -> Tensor:
-        """Apply the weight decay; return the gradient to use."""
-        if group["weight_decay"] != 0 and group.get("decoupled_decay"):
-            part.parameter.add_(part.parameter, alpha=-group["weight_decay"])
-            return part.gradient
-        return part.decayed(group["weight_decay"])
-
-    def _move(self, part: Part, gradient: Tensor, deviation: Tensor, group: Group) -> None:
-        if group["momentum"] <= 0:
-            part.parameter.addcdiv_(gradient, deviation, value=-group["lr"])
-            return
-        inside = bool(group.get("lr_in_momentum"))
-        buffer = part.state["momentum_buffer"]
-        buffer.mul_(group["momentum"]).addcdiv_(gradient, deviation, value=group["lr"] if inside else 1)
-        part.parameter.add_(buffer, alpha=-1 if inside else -group["lr"])
+    def _formula(self) -> RMSpropTFFormula:
+        return RMSpropTFFormula()

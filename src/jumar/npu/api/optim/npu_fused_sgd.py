@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 import torch
 from torch.optim.optimizer import required
 
-from jumar.npu.api.optim.checks import check_learning_rate, check_not_negative
+from jumar.amp.flat.formulas.sgd import SGDFormula
+from jumar.amp.flat.optimizers.arguments import check_learning_rate, check_not_negative
 from jumar.npu.api.optim.npu_fused_optim_base import Group, NpuFusedOptimizerBase, Part
 
 Tensor = torch.Tensor
@@ -72,10 +73,7 @@ class NpuFusedSGD(NpuFusedOptimizerBase):
         return {"momentum_buffer": gradient.detach().clone()}
 
     def _update(self, part: Part, group: Group) -> None:
-        gradient = part.decayed(group["weight_decay"])
-        if group["momentum"] != 0:
-            buffer = part.state["momentum_buffer"]
-            if self._has_momentum:
-                buffer.mul_(group["momentum"]).add_(gradient, alpha=1 - group["dampening"])
-            gradient = gradient.add(buffer, alpha=group["momentum"]) if group["nesterov"] else buffer
-        part.parameter.add_(gradient, alpha=-group["lr"])
+        self._formula().update([part.run(2 if self._has_momentum else 1)], group)
+
+    def _formula(self) -> SGDFormula:
+        return SGDFormula()

@@ -15,7 +15,8 @@ def checkpoint_lines(report: CheckpointReport) -> list[str]:
     dtypes = ", ".join(f"{number} {name}" for name, number in report.num_by_dtype.items())
     lines = [
         f"Wrote {report.output}: {counted(report.num_tensors, 'tensor')}, "
-        f"{counted(report.num_values, 'value')}, {size_text(report.size_bytes)}; read back and equal bit by bit.",
+        f"{counted(report.num_values, 'value')}, {size_text(report.size_bytes)}; "
+        "read back and equal bit by bit (SHA-256).",
         f"dtypes: {dtypes}; on the CPU",
         f"weights found under: {report.found_under or 'the whole file'}",
     ]
@@ -32,6 +33,11 @@ def checkpoint_lines(report: CheckpointReport) -> list[str]:
         lines.append(f"kept, because the file does not name the module's class: {names} (--embedding PATTERN)")
     if report.others:
         lines.append(f"other weights in the file, not taken: {', '.join(report.others)} (--only KEY)")
+    if report.state_kept:
+        where = f" in {report.state_file}" if report.state_file else ""
+        lines.append(f"kept with the weights{where}: {', '.join(report.state_kept)}")
+    if report.state_reason:
+        lines.append(f"not kept: {report.state_reason}")
     if report.left_behind:
         lines.append(f"left behind: {', '.join(report.left_behind)}")
     return lines

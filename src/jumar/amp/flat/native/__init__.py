@@ -1,0 +1,1 @@
+"""Kernels of our own: C++, compiled where it runs, and its caller."""

@@ -1,0 +1,1 @@
+"""The scale of a loss from step to step, and where a skipped step comes from."""

@@ -1,0 +1,1 @@
+"""Checkpoints of TensorFlow, read without TensorFlow."""

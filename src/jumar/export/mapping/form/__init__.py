@@ -1,0 +1,1 @@
+"""Tensors of one side in PyTorch's form, and the words of their names."""

@@ -1,0 +1,1 @@
+"""Which modules of two programs belong together."""

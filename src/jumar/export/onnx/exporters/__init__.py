@@ -1,0 +1,1 @@
+"""PyTorch's two exporters of ONNX, and the choice between them."""

@@ -1,0 +1,1 @@
+"""What a checkpoint holds beside the weights: optimizer, scheduler, scaler, counters."""
