@@ -50,7 +50,7 @@ def read_text(text: str, path: Path) -> ScriptOptions:
         if any(word in text for word in _WORDS):
             _read(tree, found)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        line = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        line = f", line {error.lineno}" if isinstance(error, SyntaxError) and error.lineno else ""
         told = error.msg if isinstance(error, SyntaxError) else str(error) or "too deep"
         raise ScriptError(
             f"{path}{line}: the file must be valid Python 3 ({told}). Correct it, and run again."
