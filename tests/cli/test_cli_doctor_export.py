@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import jumar.advise.doctor
-from jumar.advise.doctor.host import Host, Package, Python
+from jumar.advise.doctor.machine.host import Host, Package, Python
 from jumar.base.findings import Finding
 from jumar.cli import main as cli
 

@@ -102,7 +102,7 @@ import torch
 from torch import nn
 from jumar.advise.bottlenecks import advise
 from jumar.advise.doctor import examine
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.capture import record
 from jumar.comparison import compare
 from jumar.convert.assess import assess_source

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 
-from jumar.advise.doctor.logs import known_errors
+from jumar.advise.doctor.entries import known_errors
 from jumar.advise.doctor.logs.tracebacks import HEAD, Streams
 
 LAST_LINES = 40

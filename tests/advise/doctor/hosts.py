@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from jumar.advise.checks import NotChecked, finders
-from jumar.advise.doctor.examination import RULES
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.examination import RULES
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Finding
 from jumar.testing.contracts.hosts import CANN, LAPTOP
 from jumar.testing.contracts.hosts import HEALTHY as NPU_SERVER

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from jumar.advise.checks import NotChecked, finders
 from jumar.advise.doctor import examine
-from jumar.advise.doctor.examination import RULES, facts_of
-from jumar.advise.doctor.host import Host, Npu, Package, Volume
+from jumar.advise.doctor.machine.examination import RULES, facts_of
+from jumar.advise.doctor.machine.host import Host, Npu, Package, Volume
 from jumar.advise.doctor.rules.visible_devices import VARIABLE
 from jumar.base.findings import Finding, Severity
 from jumar.base.host import Cores, Memory, cores, memory

@@ -8,8 +8,8 @@ import pytest
 from hosts import LAPTOP, NPU_SERVER, with_environ
 
 from jumar.advise.checks import finders
-from jumar.advise.doctor.examination import RULES
-from jumar.advise.doctor.host import Host, Npu, Package, Volume
+from jumar.advise.doctor.machine.examination import RULES
+from jumar.advise.doctor.machine.host import Host, Npu, Package, Volume
 from jumar.base.host import Cores, Memory
 from jumar.base.text.sizes import GIB, MIB
 from jumar.testing import DoctorCheckContract

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from jumar.advise.doctor import survey
-from jumar.advise.doctor.host import Package
-from jumar.advise.doctor.interpreter import ask_interpreter
-from jumar.advise.doctor.machine import survey_governors, survey_npu, survey_volumes
+from jumar.advise.doctor.machine.host import Package
+from jumar.advise.doctor.machine.interpreter import ask_interpreter
+from jumar.advise.doctor.machine.survey import survey_governors, survey_npu, survey_volumes
 
 
 def lay_out(root: Path, **files: str) -> Path:

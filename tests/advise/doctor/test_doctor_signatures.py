@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import copy
-import json
-from importlib import resources
 
 import pytest
 
-from jumar.advise.doctor.logs import known_errors, parse_table
-from jumar.advise.doctor.logs.signatures import CODE, Match, codes_in
+from jumar.advise.doctor.entries import documents, known_errors, parse_table
+from jumar.advise.doctor.entries.table import CODE, Match, codes_in
 
-DOCUMENT = json.loads((resources.files("jumar.advise.doctor") / "data" / "errors.json").read_text("utf-8"))
+DOCUMENTS = list(documents())
+DOCUMENT = next(one for one in DOCUMENTS if any(entry["kind"] == "message" for entry in one["errors"]))
 TABLE = known_errors()
 
 
@@ -31,13 +30,19 @@ def test_every_entry_says_cause_action_and_source_in_sentences(signature):
     assert not signature.title.endswith(".")
     assert signature.cause.endswith(".")
     assert len(signature.action) > 5
-    assert signature.source in DOCUMENT["sources"].values()
+    assert any(signature.source in document["sources"].values() for document in DOCUMENTS)
 
 
 def test_names_are_unique_and_sources_are_used():
-    names = [entry["name"] for entry in DOCUMENT["errors"]]
+    names = [entry["name"] for document in DOCUMENTS for entry in document["errors"]]
     assert len(names) == len(set(names))
-    assert {entry["source"] for entry in DOCUMENT["errors"]} == set(DOCUMENT["sources"])
+    for document in DOCUMENTS:
+        assert {entry["source"] for entry in document["errors"]} == set(document["sources"])
+
+
+def test_an_entry_leads_only_over_entries_that_are_there():
+    names = {entry.name for entry in TABLE.signatures}
+    assert {name for entry in TABLE.signatures for name in entry.over} <= names
 
 
 @pytest.mark.parametrize(

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from jumar.advise.doctor.examination import Examination, examine
-from jumar.advise.doctor.host import Host
 from jumar.advise.doctor.logs import Incident, LogDiagnosis, diagnose_logs, log_files
-from jumar.advise.doctor.machine import survey
+from jumar.advise.doctor.machine import Examination, Host, examine, survey
 
 __all__ = ["Examination", "Host", "Incident", "LogDiagnosis", "diagnose_logs", "examine", "log_files", "survey"]

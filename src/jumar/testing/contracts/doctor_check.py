@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jumar.advise.checks import NotChecked
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Finding
 from jumar.base.rules import RuleModule
 from jumar.testing.contracts.hosts import HEALTHY, LAPTOP, UNKNOWN

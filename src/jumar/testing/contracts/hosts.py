@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jumar.advise.doctor.host import Host, Npu, Package, Python, Volume
+from jumar.advise.doctor.machine.host import Host, Npu, Package, Python, Volume
 from jumar.base.host import Cores, Memory
 from jumar.base.text.sizes import GIB
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+from jumar.advise.doctor.entries import Role, Signature, Table, known_errors
 from jumar.advise.doctor.logs.scan import FileReport, Hit, OnProgress, scan_file
-from jumar.advise.doctor.logs.signatures import Role, Signature, Table, known_errors
 from jumar.advise.doctor.rules.error_word import RULE as ERROR_WORD
 from jumar.advise.doctor.rules.known_error import RULE as KNOWN_ERROR
 from jumar.advise.doctor.rules.python_traceback import RULE as PYTHON_TRACEBACK

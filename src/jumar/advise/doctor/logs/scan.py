@@ -10,8 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, cast
 
+from jumar.advise.doctor.entries import Match, Role, Searcher, Signature, Table
 from jumar.advise.doctor.logs.clock import PREFIX, first_time, last_time, rank_in, rank_of_path
-from jumar.advise.doctor.logs.signatures import Match, Role, Searcher, Signature, Table
 from jumar.advise.doctor.logs.tracebacks import HEAD, Streams, Traceback
 from jumar.advise.doctor.logs.words import may_name_error, names_error
 from jumar.advise.doctor.logs.wrappings import as_utf_8, lines_of, unwrapped

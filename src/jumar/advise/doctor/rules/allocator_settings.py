@@ -32,7 +32,7 @@ import difflib
 import re
 
 from jumar.advise.checks import Outcomes
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 

@@ -32,7 +32,7 @@ from __future__ import annotations
 from pathlib import PurePosixPath
 
 from jumar.advise.checks import Outcomes, not_checked
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 

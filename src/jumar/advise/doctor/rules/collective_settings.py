@@ -30,7 +30,7 @@ HCCL_EXEC_TIMEOUT); the vendor's advisor reports the other three when they are s
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 

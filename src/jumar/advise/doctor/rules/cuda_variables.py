@@ -28,7 +28,7 @@ Environment variable list of github.com/Ascend/pytorch; HCCL_SOCKET_IFNAME and H
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 

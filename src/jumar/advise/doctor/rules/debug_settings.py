@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from jumar.advise.checks import Outcomes
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 

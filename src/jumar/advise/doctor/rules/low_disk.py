@@ -28,7 +28,7 @@ The vendor's guides to subgraph and operator tuning (20 GB) and to overflow data
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes, not_checked
-from jumar.advise.doctor.host import Host, Volume
+from jumar.advise.doctor.machine.host import Host, Volume
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 from jumar.base.text import GIB, size_text

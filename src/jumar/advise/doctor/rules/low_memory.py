@@ -27,7 +27,7 @@ The vendor's article on typical AOE tuning problems (a process ended without a m
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes, not_checked
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.base.text import GIB, size_text

@@ -28,7 +28,7 @@ PyTorch, torch.multiprocessing, "Sharing strategies" (file_descriptor).
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes, not_checked
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 

@@ -29,7 +29,7 @@ INF_NAN_MODE_ENABLE and INF_NAN_MODE_FORCE_DISABLE, environment variables of git
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 

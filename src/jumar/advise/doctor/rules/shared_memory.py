@@ -27,7 +27,7 @@ PyTorch, "Multiprocessing best practices" and the README of the PyTorch image (`
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes, not_checked
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 from jumar.base.text import GIB, MIB, size_text

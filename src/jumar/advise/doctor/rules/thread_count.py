@@ -28,7 +28,7 @@ OpenMP 5.2, OMP_NUM_THREADS; torchrun's warning about the default of 1.
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes, not_checked
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 

@@ -29,7 +29,7 @@ Installation FAQ of github.com/Ascend/pytorch (libhccl.so; a crash after buildin
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Finding, Severity
 from jumar.base.rules import Rule
 

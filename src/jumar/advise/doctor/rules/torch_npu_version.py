@@ -27,7 +27,7 @@ Version table of COMPATIBILITY, github.com/Ascend/pytorch: torch_npu carries the
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes, not_checked
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 

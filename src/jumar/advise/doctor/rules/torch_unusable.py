@@ -26,7 +26,7 @@ No edit is made: replacing torch can break the torch_npu beside it.
 from __future__ import annotations
 
 from jumar.advise.checks import Outcomes
-from jumar.advise.doctor.host import Host
+from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
 

@@ -1,4 +1,4 @@
-"""The table of known errors (`data/errors.json`) and the search for them in one line.
+"""`Table`: all known errors, and the search for them in one line.
 
 Three kinds of entries: a *message* (a regular expression anywhere in the line), a *code* of the vendor in
 front of a colon or after the device bracket (`EI0002:`, `ERR00100 PTA`), and an AscendCL *return code* after
@@ -7,20 +7,11 @@ words such as `error code is`.
 
 from __future__ import annotations
 
-import functools
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import resources
-from typing import Any, Literal, get_args
 
-from jumar.base.findings import Severity
-
-Kind = Literal["message", "code", "return-code"]
-Role = Literal["cause", "symptom", "wrapper", "consequence", "harmless"]
-"""Meaning of a line: the cause itself; what the cause led to; that a call failed (another line gives the reason);
-that another rank or process failed; harmless."""
+from jumar.advise.doctor.entries.signature import Kind, Signature
 
 CODE = re.compile(r"\b(?:(E[A-Z0-9]\d{4}):\s|(ERR\d{5})\s)")
 RETURN_CODE = re.compile(
@@ -29,24 +20,6 @@ RETURN_CODE = re.compile(
 # Whether a block can hold a code at all. NOTE: the expressions above take 30 to 50 ms a MiB, these 2 ms (measured).
 _CODE_BYTES = re.compile(rb"E[A-Z0-9]\d{4}:\s")
 _RETURN_CODE_WORDS = (b"error code", b"errcode", b"retcode", b"runtime result", b"ret[", b"ret:", b"ret=", b"ret ")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signature:
-    """One known error: how to recognise it, what it means, what to do, and where that is written."""
-
-    name: str
-    kind: Kind
-    pattern: str
-    title: str
-    cause: str
-    action: str
-    source: str
-    example: str
-    severity: Severity = Severity.ERROR
-    role: Role = "cause"
-    needle: str = ""
-    """Text that every matching line contains: a fast test before the expression (messages only)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,30 +101,3 @@ class Searcher:
 def codes_in(line: str) -> list[str]:
     """Return the vendor codes that `line` reports, each once."""
     return list(dict.fromkeys(first or second for first, second in CODE.findall(line)))
-
-
-@functools.cache
-def known_errors() -> Table:
-    """Return the table that comes with Jumar."""
-    text = (resources.files("jumar.advise.doctor") / "data" / "errors.json").read_text("utf-8")
-    return parse_table(json.loads(text))
-
-
-def parse_table(document: Mapping[str, object]) -> Table:
-    """Return the table in `document`. Raises ValueError when an entry breaks a rule of the format."""
-    sources, errors = document["sources"], document["errors"]
-    if not isinstance(sources, dict) or not isinstance(errors, list):
-        raise ValueError("a table of errors must have an object `sources` and a list `errors`")
-    return Table(tuple(_signature(entry, sources) for entry in errors))
-
-
-def _signature(entry: Mapping[str, Any], sources: Mapping[str, str]) -> Signature:
-    fields = dict(entry)
-    name = fields.get("name", "?")
-    if fields.get("kind") not in get_args(Kind) or fields.get("role") not in get_args(Role):
-        raise ValueError(f"the entry {name!r} must have one of the known kinds and roles")
-    if (fields["kind"] == "message") != bool(fields.get("needle")):
-        raise ValueError(f"the entry {name!r} must have a needle if it is a message, and only then")
-    fields["severity"] = Severity.parse(fields["severity"])
-    fields["source"] = sources[fields["source"]]
-    return Signature(**fields)

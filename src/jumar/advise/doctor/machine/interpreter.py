@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jumar.advise.doctor.host import Package, Python
+from jumar.advise.doctor.machine.host import Package, Python
 from jumar.base.process import children
 
 TIMEOUT_S = 180

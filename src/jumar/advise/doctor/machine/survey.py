@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from jumar.advise.doctor.host import Host, Npu, Volume
-from jumar.advise.doctor.interpreter import ask_interpreter
+from jumar.advise.doctor.machine.host import Host, Npu, Volume
+from jumar.advise.doctor.machine.interpreter import ask_interpreter
 from jumar.base.host import Disk, cores, disk, disks, memory
 
 CANN_VARIABLES = ("ASCEND_HOME_PATH", "ASCEND_TOOLKIT_HOME", "ASCEND_OPP_PATH", "ASCEND_AICPU_PATH")

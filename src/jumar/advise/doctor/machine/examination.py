@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from jumar.advise.checks import NotChecked, codes_checked, finders, split
-from jumar.advise.doctor.host import Host, Package
+from jumar.advise.doctor.machine.host import Host, Package
 from jumar.base.findings import Finding
 from jumar.base.lazy import Shown
 from jumar.base.text import size_text

@@ -1,0 +1,52 @@
+"""`jumar doctor LOG...`: the first error in the logs of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jumar.cli.answer import print_document
+from jumar.cli.options import exit_code
+
+if TYPE_CHECKING:
+    from jumar.advise.doctor import LogDiagnosis
+
+
+def tell_logs(logs: Sequence[str], *, entries: Sequence[Path], as_json: bool, fail_on: str) -> int:
+    """Print what the logs say; `entries` are folders with the user's own entries."""
+    diagnosis = _read([Path(log) for log in logs])
+    if as_json:
+        _print_json(diagnosis)
+    else:
+        from jumar.show import print_page
+        from jumar.show.pages.doctor import logs_page
+
+        print_page(logs_page(diagnosis))
+    return exit_code(diagnosis.findings, fail_on)
+
+
+def _read(logs: Sequence[Path]) -> LogDiagnosis:
+    from jumar.advise.doctor import diagnose_logs, log_files
+    from jumar.show import progress
+
+    files = log_files(logs)
+    with progress() as bars:
+        task = bars.add_task("Read logs", total=sum(file.stat().st_size for file in files))
+        return diagnose_logs(files, on_progress=lambda size: bars.update(task, advance=size))
+
+
+def _print_json(diagnosis: LogDiagnosis) -> None:
+    files = [
+        {
+            "path": str(report.path),
+            "rank": report.rank,
+            "num_lines": report.num_lines,
+            "size_bytes": report.size_bytes,
+            "first_time": report.first_time.isoformat() if report.first_time else None,
+            "last_time": report.last_time.isoformat() if report.last_time else None,
+        }
+        for report in diagnosis.files
+    ]
+    first = diagnosis.first.finding.to_json() if diagnosis.first else None
+    print_document(diagnosis.findings, first=first, files=files, notes=diagnosis.notes)

@@ -1,0 +1,39 @@
+"""`jumar doctor`: what is wrong with this machine."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jumar.cli.answer import print_document
+from jumar.cli.options import exit_code
+
+if TYPE_CHECKING:
+    from jumar.advise.doctor import Examination
+
+
+def tell_machine(*, as_json: bool, fail_on: str) -> int:
+    """Print what is wrong with this machine, and what could not be checked."""
+    examination = _examine()
+    if as_json:
+        print_document(
+            examination.findings,
+            device=examination.device,
+            facts=dict(examination.facts),
+            not_checked=[gap.to_json() for gap in examination.not_checked],
+            num_checked=examination.num_checked,
+        )
+    else:
+        from jumar.show import print_page
+        from jumar.show.pages.doctor import environment_page
+
+        print_page(environment_page(examination))
+    return exit_code(examination.findings, fail_on)
+
+
+def _examine() -> Examination:
+    from jumar.advise.doctor import examine, survey
+    from jumar.show import progress
+
+    with progress() as bars:
+        bars.add_task("Look at this machine", total=None)
+        return examine(survey())
