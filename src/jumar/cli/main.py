@@ -15,6 +15,7 @@ import click
 
 from jumar import __version__
 from jumar.base.errors import JumarError, UsageError
+from jumar.cli.help import has_more, help_all_option, short_text, shows_all, write_options
 
 COMMANDS = {
     "port": "Take a CUDA training script to the NPU: assess, convert, run, compare, advise.",
@@ -43,7 +44,28 @@ EXIT_INTERRUPTED = 130
 
 
 class Command(click.Command):
-    """Refuses an option that is given twice, unless it collects values: click takes the last one without a word."""
+    """Refuses an option that is given twice, unless it collects values: click takes the last one without a word.
+
+    Its help has two lengths (`jumar.cli.help`).
+    """
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """Return the parameters, with `--help-all` where it would show more than `--help`."""
+        found = super().get_params(ctx)
+        return [*found[:-1], help_all_option(), *found[-1:]] if has_more(self) and self.add_help_option else found
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the command does: all of it, or the first paragraph and the examples."""
+        whole = self.help
+        try:
+            self.help = whole if whole is None or shows_all(ctx) else short_text(whole)
+            super().format_help_text(ctx, formatter)
+        finally:
+            self.help = whole
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the usual options, or all."""
+        write_options(self, ctx, formatter)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the words of the command line. Raises UsageError for an option that is given twice."""

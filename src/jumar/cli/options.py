@@ -15,6 +15,7 @@ import click
 from jumar.base.errors import UsageError
 from jumar.base.findings import Finding, Severity, worst
 from jumar.base.text import SIZE_HELP, parse_size
+from jumar.cli.help import more_option
 from jumar.soc import DEFAULT_SOC
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ TORCH_VERSION_HELP = (
     "Release of PyTorch and torch_npu to work for.  [default: that of the torch_npu or torch installed here, else the "
     "newest known]"
 )
-torch_version_option = click.option("--torch-version", default=None, metavar="VERSION", help=TORCH_VERSION_HELP)
+torch_version_option = more_option("--torch-version", default=None, metavar="VERSION", help=TORCH_VERSION_HELP)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout instead of text.")
-bank_option = click.option(
+bank_option = more_option(
     "--bank",
     metavar="PLACE",
     help="Folder of the knowledge bank, or the URL of a database that a team shares.  [default: TUNE_BANK_PATH, "
@@ -42,7 +43,7 @@ force_option = click.option("--force", is_flag=True, help="Replace an existing o
 report_option = click.option(
     "--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.html", help="Also write an HTML page."
 )
-fail_on_option = click.option(
+fail_on_option = more_option(
     "--fail-on",
     type=click.Choice(["advice", "warning", "error", "never"]),
     default="error",
@@ -98,14 +99,14 @@ class Npu:
 
 _NPU_OPTIONS = (
     soc_option,
-    click.option(
+    more_option(
         "--numerics",
         type=click.Choice(["strict", "exact"]),
         default="strict",
         show_default=True,
         help="Emulated NPU only. strict: round, saturate and refuse dtypes as the SoC does; exact: the CPU's bits.",
     ),
-    click.option(
+    more_option(
         "--unsupported",
         type=click.Choice(["warn", "error", "fallback"]),
         default="warn",
@@ -113,13 +114,13 @@ _NPU_OPTIONS = (
         help="Emulated NPU only: what an operator without an NPU kernel does. warn: as the vendor's build, on the "
         "host with one warning, or an error; error: always an error; fallback: on the host, silently.",
     ),
-    click.option(
+    more_option(
         "--npu-memory",
         "memory",
         metavar="SIZE",
         help="Emulated NPU only: memory of one device, e.g. 32GB or 512MiB. " + SIZE_HELP + "  [default: the SoC's]",
     ),
-    click.option(
+    more_option(
         "--single-device",
         is_flag=True,
         help="Emulated NPU only: a thread may use one device, as in the first releases of torch_npu.",

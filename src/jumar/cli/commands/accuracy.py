@@ -12,6 +12,7 @@ import click
 from jumar.base.errors import UsageError
 from jumar.cli.answer import print_answer
 from jumar.cli.commands.run import SCRIPT_SETTINGS
+from jumar.cli.help import more_option
 from jumar.cli.main import Group
 from jumar.cli.options import Npu, exit_code, fail_on_option, force_option, json_option, npu_options
 
@@ -43,7 +44,7 @@ def command() -> None:
 @click.option(
     "--reference", type=click.Path(path_type=Path), metavar="RECORDING", help="Take these losses from a recording."
 )
-@click.option(
+@more_option(
     "--in",
     "how",
     type=click.Choice(["float32", "cpu", "float64"]),
@@ -52,7 +53,7 @@ def command() -> None:
     help="How the CPU calculates the operators instead: with halves widened to float32, in their own dtypes, or in "
     "float64.",
 )
-@click.option(
+@more_option(
     "--over",
     type=click.Choice(["both", "operators", "modules"]),
     default="both",
@@ -60,15 +61,15 @@ def command() -> None:
     help="What to search: operators, modules, or operators and then the modules they run in.",
 )
 @click.option("--ops", multiple=True, metavar="GLOB", help="Only these operators, e.g. 'aten::*mm'; may be repeated.")
-@click.option("--modules", multiple=True, metavar="GLOB", help="Only these modules, e.g. 'blocks.3'; may be repeated.")
+@more_option("--modules", multiple=True, metavar="GLOB", help="Only these modules, e.g. 'blocks.3'; may be repeated.")
 @click.option("--no-search", is_flag=True, help="Switch all of --ops and --modules at once and look no further.")
-@click.option(
+@more_option(
     "--check",
     metavar="COMMAND",
     help="Judge a run by the exit code of this command instead of by its losses; {recording} is the run's recording.",
 )
 @click.option("--steps", type=click.IntRange(1), default=3, show_default=True, metavar="N", help="Steps of each run.")
-@click.option(
+@more_option(
     "--max-runs", type=click.IntRange(1), default=60, show_default=True, metavar="N", help="Runs to make at most."
 )
 @click.option(

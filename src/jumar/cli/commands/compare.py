@@ -11,6 +11,7 @@ import click
 from jumar.base.errors import UsageError
 from jumar.base.files import write_text
 from jumar.cli.answer import print_document, write_page
+from jumar.cli.help import more_option
 from jumar.cli.main import Command
 from jumar.cli.options import (
     exit_code,
@@ -34,25 +35,25 @@ if TYPE_CHECKING:
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--steps", metavar="START:END", help="Steps to compare, END left out.  [default: all common ones]")
 @click.option("--all-steps", is_flag=True, help="Go on after the step with the first divergence.")
-@click.option(
+@more_option(
     "--offset",
     type=int,
     metavar="N",
     help="Step n of the reference is step n+N of the target.  [default: found by the losses]",
 )
-@click.option(
+@more_option(
     "--ranks",
     metavar="PAIRS",
     help="Ranks to compare: 0:0,1:2 is the reference's 0 and 1 with the target's 0 and 2. With one recording given "
     "twice, ranks that must agree: 0:1.  [default: equal ranks]",
 )
-@click.option(
+@more_option(
     "--rename",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Names that differ between the programs, `blocks.* -> layers.*` a line.  [default: found by structure]",
 )
-@click.option(
+@more_option(
     "--floor",
     "floors",
     type=click.Path(path_type=Path),
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     help="A further recording of the reference, made with `jumar record --vary`: measures the noise floor. May be "
     "given again.  [default: the floor is estimated from dtypes and operators]",
 )
-@click.option(
+@more_option(
     "--tolerance", type=float, default=1.0, show_default=True, metavar="FACTOR", help="Factor on every tolerance."
 )
 @click.option(
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     help="Write which calls are worth recording whole: the first divergence, what it reads, its neighbours. For "
     "`jumar record --tensors-of`.",
 )
-@click.option(
+@more_option(
     "--write-renames",
     "renames_out",
     type=click.Path(path_type=Path, dir_okay=False),

@@ -16,6 +16,7 @@ import click
 from jumar.base.errors import UsageError
 from jumar.cli.answer import print_answer, write_page
 from jumar.cli.commands.run import SCRIPT_SETTINGS
+from jumar.cli.help import more_option
 from jumar.cli.main import Command
 from jumar.cli.options import (
     Npu,
@@ -65,7 +66,7 @@ def _is_script(target: Path) -> bool:
     help="Operators that compute, atomic additions, or both; from Ascend910B1 on only all.",
 )
 @click.option("--steps", metavar="START:END", help="Steps to look at, END left out.  [default: all]")
-@click.option(
+@more_option(
     "--frames",
     type=click.IntRange(1),
     metavar="N",

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from jumar.capture.process.program import is_starter
+from jumar.cli.help import more_option
 from jumar.cli.main import EXIT_USAGE, Command
 from jumar.cli.options import (
     chosen_release,
@@ -53,21 +54,21 @@ class PortCommand(Command):
 @click.option("--steps", default=3, show_default=True, metavar="N", help="Training steps to run on each device.")
 @soc_option
 @torch_version_option
-@click.option(
+@more_option(
     "--reference",
     type=click.Choice(["auto", "cuda", "cuda-stand-in"]),
     default="auto",
     show_default=True,
     help="Device of the reference run: auto takes CUDA where it is, else CPU kernels standing in for it.",
 )
-@click.option(
+@more_option(
     "--values",
     type=click.Choice(["stats", "tensors"]),
     default="stats",
     show_default=True,
     help="What to keep of each tensor: statistics, or all of it (large).",
 )
-@click.option("--seed", default=0, show_default=True, help="Start of the random numbers of a script that seeds none.")
+@more_option("--seed", default=0, show_default=True, help="Start of the random numbers of a script that seeds none.")
 @force_option
 @json_option
 @fail_on_option

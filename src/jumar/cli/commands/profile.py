@@ -14,6 +14,7 @@ from jumar.base.errors import UsageError
 from jumar.base.text import SIZE_HELP, parse_size
 from jumar.capture.profile.plan import ACTIVE, NUM_PLAIN, SKIP, WARM_UP, ProfilePlan, schedule_of
 from jumar.cli.commands.run import SCRIPT_SETTINGS
+from jumar.cli.help import more_option
 from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, Command
 from jumar.cli.options import Npu, force_option, npu_options, parse_steps
 
@@ -39,21 +40,21 @@ if TYPE_CHECKING:
     "--steps", metavar="START:END", help="Steps in the trace, from 0, END left out; in the place of the next three."
 )
 @click.option("--skip", type=click.IntRange(0), metavar="N", help=f"Steps to pass before.  [default: {SKIP}]")
-@click.option(
+@more_option(
     "--warm-up", type=click.IntRange(0), metavar="N",
     help=f"Steps in which the profiler runs already and nothing is kept.  [default: {WARM_UP}]",
 )  # fmt: skip
-@click.option("--active", type=click.IntRange(1), metavar="N", help=f"Steps in the trace.  [default: {ACTIVE}]")
-@click.option("--stop", is_flag=True, help=f"End the script {NUM_PLAIN} steps after the last one in the trace.")
-@click.option("--ranks", metavar="R,R", help="Ranks to profile.  [default: all]")
+@more_option("--active", type=click.IntRange(1), metavar="N", help=f"Steps in the trace.  [default: {ACTIVE}]")
+@more_option("--stop", is_flag=True, help=f"End the script {NUM_PLAIN} steps after the last one in the trace.")
+@more_option("--ranks", metavar="R,R", help="Ranks to profile.  [default: all]")
 @click.option("--shapes/--no-shapes", default=True, show_default=True, help="Note shapes of operators' inputs.")
-@click.option("--stacks", is_flag=True, help="Note Python's calls: larger and slower, names source lines.")
-@click.option("--memory", "notes_memory", is_flag=True, help="Note allocations; with CUDA also a snapshot of memory.")
-@click.option(
+@more_option("--stacks", is_flag=True, help="Note Python's calls: larger and slower, names source lines.")
+@more_option("--memory", "notes_memory", is_flag=True, help="Note allocations; with CUDA also a snapshot of memory.")
+@more_option(
     "--time-limit", type=click.FloatRange(0, min_open=True), metavar="SECONDS",
     help="End the trace with the step in which it has lasted so long.  [default: none]",
 )  # fmt: skip
-@click.option(
+@more_option(
     "--growth-limit", metavar="SIZE",
     help="End the trace with the step in which the process has grown by so much. " + SIZE_HELP + "  [default: none]",
 )  # fmt: skip

@@ -21,6 +21,7 @@ from jumar.capture.plans.plan import (
     Vary,
 )
 from jumar.cli.commands.run import SCRIPT_SETTINGS, used_npu
+from jumar.cli.help import more_option
 from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, Command
 from jumar.cli.options import Npu, force_option, npu_options, parse_steps
 from jumar.recording import Level, Values
@@ -45,7 +46,7 @@ def _write_collector(context: click.Context, _: click.Parameter, folder: Path | 
 
 
 @click.command(cls=Command, context_settings=SCRIPT_SETTINGS)
-@click.option(
+@more_option(
     "--collector",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
@@ -89,14 +90,14 @@ def _write_collector(context: click.Context, _: click.Parameter, folder: Path | 
     metavar="START:END",
     help="Steps to record, from 0, END left out; the script ends after them.  [default: all]",
 )
-@click.option("--go-on", is_flag=True, help="Let the script run on after the last of --steps.")
-@click.option(
+@more_option("--go-on", is_flag=True, help="Let the script run on after the last of --steps.")
+@more_option(
     "--budget",
     metavar="SIZE,PERCENT",
     help="Greatest size of the recording, slowdown of the run, or both: 200MB,20%. The recording names what was left "
     "out. " + SIZE_HELP + "  [default: no limit]",
 )
-@click.option(
+@more_option(
     "--tensors-of",
     "suspects",
     multiple=True,
@@ -104,7 +105,7 @@ def _write_collector(context: click.Context, _: click.Parameter, folder: Path | 
     help="Keep the whole tensors of these rows only: a row's key, a pattern such as '*/blocks.1*/aten::gelu/*' "
     "('3:*/…' in step 3 alone), or the file of `jumar compare --suspects`. May be given again.",
 )
-@click.option(
+@more_option(
     "--compiled",
     type=click.Choice(get_args(Compiled)),
     default="borders",
@@ -112,14 +113,14 @@ def _write_collector(context: click.Context, _: click.Parameter, folder: Path | 
     help="Regions of torch.compile whose back end makes its own kernels: what goes in and comes out, or each "
     "operator of the graph, which then runs in place of the kernels.",
 )
-@click.option(
+@more_option(
     "--vary",
     type=click.Choice([way for way in get_args(Vary) if way]),
     default=None,
     help="Run under other conditions, to measure the noise floor for `jumar compare --floor`: another number of "
     "threads, other kernels, or inputs of operators moved by one unit in the last place.",
 )
-@click.option(
+@more_option(
     "--for-tuning",
     is_flag=True,
     help="The leanest recording that `jumar tune DIR` needs: operators with statistics, of one step unless --steps "

@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from jumar.base.errors import UsageError
+from jumar.cli.help import more_option
 from jumar.cli.main import Command
 from jumar.cli.options import Npu, npu_options
 
@@ -35,12 +36,12 @@ SCRIPT_SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": Fa
     is_flag=True,
     help="Emulated NPU only: print memory, format conversions, compiles, host operators and an estimated step time.",
 )
-@click.option(
+@more_option(
     "--tuned",
     is_flag=True,
     help="Compile the script's models with the policies of the bank, as torch.compile(model, backend='jumar') does.",
 )
-@click.option(
+@more_option(
     "--budget",
     metavar="ERROR",
     help="With --tuned: allow this error (1e-2, 1%), for which `jumar tune --precision auto --budget` chose plans.",

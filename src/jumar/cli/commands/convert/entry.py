@@ -11,9 +11,10 @@ import click
 
 from jumar.base.errors import UsageError
 from jumar.base.text import counted
-from jumar.cli.commands.convert.grouped import GroupedCommand, option
 from jumar.cli.commands.convert.selection import check_selection, distributed, rule_codes
 from jumar.cli.commands.convert.tensorflow import check_framework, tensorflow
+from jumar.cli.help import options_of
+from jumar.cli.main import Command
 from jumar.cli.options import TORCH_VERSION_HELP, chosen_release
 from jumar.show.convert.request import STDIN, Job, Request
 
@@ -21,13 +22,13 @@ if TYPE_CHECKING:
     from jumar.convert.model.options import Framework, Strategy, Target
     from jumar.convert.user_rules.model import UserRules
 
-_sources = option("Sources")
-_output = option("Output")
-_rewriting = option("Rewriting")
-_tensorflow = option("Scripts of TensorFlow")
-_proof = option("Proof")
-_checking = option("Continuous integration")
-_telling = option("Messages and speed")
+_sources = options_of("Sources")
+_output = options_of("Output")
+_rewriting = options_of("Rewriting")
+_tensorflow = options_of("Scripts of TensorFlow")
+_proof = options_of("Proof")
+_checking = options_of("Continuous integration")
+_telling = options_of("Messages and speed")
 
 _EPILOG = """\b
 Examples:
@@ -39,19 +40,24 @@ Examples:
   jumar convert -i - < train.py > train_npu.py
 
 distributed -m MAIN [-t MODEL], at the end, turns a script for one device into
-one for several. docs/guide-convert.md explains all, jumar rule CODE one rule.
+one for several. jumar rule CODE explains a rule.
 """
 
 
 @click.command(
-    cls=GroupedCommand,
+    cls=Command,
     epilog=_EPILOG,
     context_settings={"allow_interspersed_args": False},
     options_metavar="-i IN [OPTIONS]",
 )
 @_sources("-i", "--input", "source", metavar="IN", help="A script, a folder, or - for stdin to stdout.")
-@_sources("--stdin-filename", metavar="NAME", help="With -i -: file name of the source, for messages and for its kind.")
-@_sources("--exclude", multiple=True, metavar="GLOB", help="Leave these files or folders out altogether.")
+@_sources(
+    "--stdin-filename",
+    more=True,
+    metavar="NAME",
+    help="With -i -: file name of the source, for messages and for its kind.",
+)
+@_sources("--exclude", more=True, multiple=True, metavar="GLOB", help="Leave these files or folders out altogether.")
 @_output(
     "-o",
     "--output",
@@ -60,7 +66,7 @@ one for several. docs/guide-convert.md explains all, jumar rule CODE one rule.
     metavar="OUT",
     help="Write NAME_msft/ into OUT.  [default: beside IN]",
 )
-@_output("--in-place", is_flag=True, help="Change IN itself; the reports and a patch back go to NAME_msft/.")
+@_output("--in-place", more=True, is_flag=True, help="Change IN itself; the reports and a patch back go to NAME_msft/.")
 @_output("--dry-run", is_flag=True, help="Convert no file; say what would change and what would be left.")
 @_output("--diff", is_flag=True, help="Print the changes as a patch; without -o, write nothing.")
 @_output("--force", is_flag=True, help="Replace NAME_msft/ where it exists.")
@@ -73,48 +79,66 @@ one for several. docs/guide-convert.md explains all, jumar rule CODE one rule.
 )
 @_rewriting(
     "--framework",
+    more=True,
     type=click.Choice(["torch", "tensorflow"]),
     metavar="NAME",
     help="torch or tensorflow.  [default: each file's own, by its imports]",
 )
-@_rewriting("--torch-version", "torch_version", metavar="VERSION", help=TORCH_VERSION_HELP)
-@_tensorflow("-m", "--main", "main", metavar="MAIN", help="The entry script, where it has no main guard.")
+@_rewriting("--torch-version", "torch_version", more=True, metavar="VERSION", help=TORCH_VERSION_HELP)
+@_tensorflow("-m", "--main", "main", more=True, metavar="MAIN", help="The entry script, where it has no main guard.")
 @_tensorflow(
     "-d",
     "--distributed-mode",
     "strategy",
+    more=True,
     type=click.Choice(["tf_strategy", "horovod"]),
     metavar="MODE",
     help="How it trains on several devices: tf_strategy or horovod.",
 )
-@_tensorflow("-c", "--compat", "compat", is_flag=True, help="For TensorFlow 2.6 with tf.compat.v1, not 1.15.")
-@_rewriting("-s", "--specify-device", "specify", is_flag=True, help="Take the device's number from the environment.")
-@_rewriting("-sim", "--similar", "similar", is_flag=True, help="Replace APIs that the NPU lacks by similar ones.")
+@_tensorflow(
+    "-c", "--compat", "compat", more=True, is_flag=True, help="For TensorFlow 2.6 with tf.compat.v1, not 1.15."
+)
+@_rewriting(
+    "-s", "--specify-device", "specify", more=True, is_flag=True, help="Take the device's number from the environment."
+)
+@_rewriting(
+    "-sim", "--similar", "similar", more=True, is_flag=True, help="Replace APIs that the NPU lacks by similar ones."
+)
 @_rewriting(
     "-r", "--rule", "rules", type=click.Path(path_type=Path), metavar="FILE", help="Rules of your own, in JSON or TOML."
 )
-@_rewriting("--test-rules", is_flag=True, help="Run the tests in the file given with -r, and nothing else.")
+@_rewriting("--test-rules", more=True, is_flag=True, help="Run the tests in the file given with -r, and nothing else.")
 @_rewriting(
     "--enable",
+    more=True,
     multiple=True,
     metavar="RULE",
     help="Apply an optional rule, by code or name, or a recipe of them: guide, guide-amp, throughput, affinity.",
 )
-@_rewriting("--disable", multiple=True, metavar="RULE", help="Leave a rule out.")
-@_rewriting("--unsafe", is_flag=True, help="Also make edits that may change what the program does.")
+@_rewriting("--disable", more=True, multiple=True, metavar="RULE", help="Leave a rule out.")
+@_rewriting("--unsafe", more=True, is_flag=True, help="Also make edits that may change what the program does.")
 @_proof("--verify", is_flag=True, help="Prove that the result parses and names only what exists.")
 @_proof(
     "--verify-run",
+    more=True,
     metavar="COMMAND",
     help='Also run a script of IN, such as "train.py --lr 1", before and after, and compare.',
 )
-@_proof("--steps", type=click.IntRange(min=1), metavar="N", help="Training steps of --verify-run.  [default: 3]")
+@_proof(
+    "--steps", more=True, type=click.IntRange(min=1), metavar="N", help="Training steps of --verify-run.  [default: 3]"
+)
 @_checking("--check", is_flag=True, help="Convert nothing; exit with 1 on uses of CUDA that are new.")
 @_checking(
     "--baseline", type=click.Path(path_type=Path), metavar="FILE", help="With --check: the file of the known uses."
 )
-@_checking("--write-baseline", is_flag=True, help="With --check: write the present uses to the baseline.")
-@_checking("--sarif", type=click.Path(path_type=Path), metavar="FILE", help="Also write the findings as SARIF 2.1.0.")
+@_checking("--write-baseline", more=True, is_flag=True, help="With --check: write the present uses to the baseline.")
+@_checking(
+    "--sarif",
+    more=True,
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Also write the findings as SARIF 2.1.0.",
+)
 @_checking(
     "--fail-on",
     type=click.Choice(["advice", "warning", "error", "never"]),
@@ -122,10 +146,12 @@ one for several. docs/guide-convert.md explains all, jumar rule CODE one rule.
     help="Exit with 1 from advice, warning or error on, or never.  [default: error]",
 )
 @_telling("--json", "as_json", is_flag=True, help="Print one JSON document to stdout instead of text.")
-@_telling("-q", "--quiet", is_flag=True, help="Print nothing but errors.")
-@_telling("-v", "--verbose", is_flag=True, help="Print every finding.")
-@_telling("--jobs", type=click.IntRange(min=1), metavar="N", help="Processes to work with.  [default: one a core]")
-@_telling("--no-cache", is_flag=True, help="Convert unchanged files again, too.")
+@_telling("-q", "--quiet", more=True, is_flag=True, help="Print nothing but errors.")
+@_telling("-v", "--verbose", more=True, is_flag=True, help="Print every finding.")
+@_telling(
+    "--jobs", more=True, type=click.IntRange(min=1), metavar="N", help="Processes to work with.  [default: one a core]"
+)
+@_telling("--no-cache", more=True, is_flag=True, help="Convert unchanged files again, too.")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[distributed -m MAIN]")
 def command(
     *,

@@ -9,6 +9,7 @@ import click
 
 from jumar.base.errors import UsageError
 from jumar.cli.commands.doctor.options import tell_options
+from jumar.cli.help import more_option
 from jumar.cli.main import Command
 from jumar.cli.options import fail_on_option, json_option
 
@@ -18,14 +19,14 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.command(cls=Command)
 @click.argument("logs", nargs=-1, type=click.Path(), metavar="[LOG]... | options A [B] | opinfo PLOG...")
 @click.option("--follow", is_flag=True, help="Read on while the LOGs grow; print each new error. Ctrl-C ends it.")
-@click.option("--entries", multiple=True, type=_FOLDER, metavar="DIR", help="Your own entries beside Jumar's.")
+@more_option("--entries", multiple=True, type=_FOLDER, metavar="DIR", help="Your own entries beside Jumar's.")
 @click.option("--explain", default=None, metavar="CODE", help="Print what a code or an entry means, and what to do.")
-@click.option("--learn", default=None, metavar="LOG", help="Propose an entry for the first unlisted error of LOG.")
-@click.option("--test-entries", is_flag=True, help="Check every entry, yours too, against its own example.")
+@more_option("--learn", default=None, metavar="LOG", help="Propose an entry for the first unlisted error of LOG.")
+@more_option("--test-entries", is_flag=True, help="Check every entry, yours too, against its own example.")
 @click.option("--bundle", default=None, type=click.Path(path_type=Path), metavar="FILE", help="Pack a bug report.")
 @click.option("--fix", is_flag=True, help="Mend what can be undone: each change is shown first.")
-@click.option("--yes", is_flag=True, help="With --fix: make the changes without asking.")
-@click.option("--soc", default=None, metavar="SOC", help="The chip that options are checked for.")
+@more_option("--yes", is_flag=True, help="With --fix: make the changes without asking.")
+@more_option("--soc", default=None, metavar="SOC", help="The chip that options are checked for.")
 @json_option
 @fail_on_option
 def command(

@@ -9,6 +9,7 @@ import click
 
 from jumar.base.text import SIZE_HELP
 from jumar.cli.commands.export.show import FORCE, show
+from jumar.cli.help import more_option
 from jumar.cli.main import Command
 from jumar.cli.options import exit_code, fail_on_option, json_option
 
@@ -36,13 +37,13 @@ from jumar.cli.options import exit_code, fail_on_option, json_option
     metavar="INPUT:AXIS=NAME",
     help="Leave axes of an input open, e.g. x:0=batch,2=height (may be repeated).",
 )
-@click.option("--input-names", metavar="A,B", help="Names of the inputs in the file.  [default: forward's]")
-@click.option("--output-names", metavar="A,B", help="Names of the outputs in the file.  [default: the exporter's]")
-@click.option(
+@more_option("--input-names", metavar="A,B", help="Names of the inputs in the file.  [default: forward's]")
+@more_option("--output-names", metavar="A,B", help="Names of the outputs in the file.  [default: the exporter's]")
+@more_option(
     "--external-above", metavar="SIZE", help=f"Put larger weights into OUT.data. {SIZE_HELP}  [default: 2GB, the limit]"
 )
-@click.option("--rtol", "relative_tolerance", default=1e-3, show_default=True, help="Relative tolerance of the check.")
-@click.option("--atol", "absolute_tolerance", default=1e-4, show_default=True, help="Absolute tolerance of the check.")
+@more_option("--rtol", "relative_tolerance", default=1e-3, show_default=True, help="Relative tolerance of the check.")
+@more_option("--atol", "absolute_tolerance", default=1e-4, show_default=True, help="Absolute tolerance of the check.")
 @FORCE
 @json_option
 @fail_on_option

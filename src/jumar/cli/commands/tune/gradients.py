@@ -13,6 +13,7 @@ import click
 from jumar.base.errors import InputError, UsageError
 from jumar.base.text import SIZE_HELP, parse_size
 from jumar.cli.answer import print_answer
+from jumar.cli.help import more_option
 from jumar.cli.options import open_bank, with_options
 
 if TYPE_CHECKING:
@@ -21,28 +22,28 @@ if TYPE_CHECKING:
     from jumar.tune.search.gradients.outcome import GradientResult
 
 _OPTIONS = (
-    click.option(
+    more_option(
         "--nproc",
         type=click.IntRange(2),
         metavar="N",
         help="Start SCRIPT in N processes, by torchrun; of a recording measure the all-reduce between so many. "
         "Job type 4.",
     ),
-    click.option(
+    more_option(
         "--allreduce",
         metavar="TIME,RATE",
         help="What an all-reduce takes, latency and bandwidth: 200us,10GB/s. Job type 4.  [default: measured]",
     ),
-    click.option(
+    more_option(
         "--times",
         type=click.Path(path_type=Path),
         metavar="PROFILE",
         help="Take the gradients' ready times of a MindSpore RECORDING from what MindSpore's profiler wrote of the "
         "same network as a graph. Job type 4.",
     ),
-    click.option("--max-buckets", type=click.IntRange(1), metavar="N", help="At most N buckets. Job type 4."),
-    click.option("--min-bucket", metavar="SIZE", help="Least size of a bucket but the last. Job type 4. " + SIZE_HELP),
-    click.option("--max-bucket", metavar="SIZE", help="Greatest size of a bucket. Job type 4. " + SIZE_HELP),
+    more_option("--max-buckets", type=click.IntRange(1), metavar="N", help="At most N buckets. Job type 4."),
+    more_option("--min-bucket", metavar="SIZE", help="Least size of a bucket but the last. Job type 4. " + SIZE_HELP),
+    more_option("--max-bucket", metavar="SIZE", help="Greatest size of a bucket. Job type 4. " + SIZE_HELP),
 )
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.base.errors import InputError, OutputError, UsageError
+from jumar.cli.help import more_option
 from jumar.cli.options import with_options
 
 if TYPE_CHECKING:
@@ -77,11 +78,11 @@ _OPTIONS = (
         metavar="FILE.jumar",
         help="Write the tuned model, built: it loads without tuning or compiling. Job type 1.",
     ),
-    click.option(
+    more_option(
         "--Fdeeper_opat", "--deeper", "fdeeper_opat", is_flag=True,
         help="Job type 1: search more plans. Job type 2: measure three times as long.",
     ),
-    click.option(
+    more_option(
         "--Fnonhomo_split", "--uneven-splits", "fnonhomo_split", is_flag=True,
         help="Cut batches into uneven pieces, too (7 = 4+3). Job type 1.",
     ),

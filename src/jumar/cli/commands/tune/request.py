@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jumar.base.errors import UsageError
+from jumar.cli.help import more_option
 from jumar.cli.options import with_options
 
 JOB_GRADIENTS = 4
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from jumar.tune.search.tasks.extract import Selection
 
 _OPTIONS = (
-    click.option(
+    more_option(
         "--model-path",
         type=click.Path(path_type=Path, file_okay=False),
         metavar="DIR",
@@ -37,15 +38,15 @@ _OPTIONS = (
         "processes.  [default: AOE_MODE, else 2]",
     ),
     click.option("--time-budget", metavar="TIME", help="End after about this time: 90s, 2m, 1h.  [default: none]"),
-    click.option("--trials", type=int, metavar="N", help="Measure at most N candidates.  [default: all]"),
-    click.option(
+    more_option("--trials", type=int, metavar="N", help="Measure at most N candidates.  [default: all]"),
+    more_option(
         "--min-gain",
         default="2%",
         show_default=True,
         metavar="PERCENT",
         help="The least gain that counts, beyond doubt.",
     ),
-    click.option(
+    more_option(
         "--tune-ops-file",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE.json",
@@ -59,7 +60,7 @@ _OPTIONS = (
         help="cpu, cuda and npu (through torch_npu) are measured. npu:Ascend910A, and npu without torch_npu, are "
         "emulated: their times are estimated. Job type 1 is not for cuda.",
     ),
-    click.option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]"),
+    more_option("--rank", type=int, metavar="N", help="Rank of the recording.  [default: the lowest]"),
 )
 
 
@@ -186,7 +187,7 @@ _PRECISION_OPTIONS = (
         help="auto searches bf16, fp16 and int8 under --budget; FILE measures a precision file. Job type 1.",
     ),
     click.option("--budget", metavar="ERROR", help="The error that --precision may cost: 1e-2, 1%.  [default: 1e-2]"),
-    click.option(
+    more_option(
         "--metric",
         default="",
         metavar="MODULE:NAME|FILE.py:NAME",

@@ -12,6 +12,7 @@ import click
 
 from jumar.base.errors import UsageError
 from jumar.cli.commands.tune.model import check_place, is_open_page, open_footer
+from jumar.cli.help import more_option
 from jumar.cli.options import with_options
 
 if TYPE_CHECKING:
@@ -29,13 +30,13 @@ THOROUGH = 3
 """O1 and deeper_opat measure for this many times as long."""
 
 _OPTIONS = (
-    click.option(
+    more_option(
         "--aoe-config-file",
         type=click.Path(path_type=Path, dir_okay=False),
         metavar="FILE.json",
         help="The vendor's configuration file: tune_ops_name, tune_ops_type, tune_optimization_level, feature.",
     ),
-    click.option(
+    more_option(
         "--cluster",
         metavar="ADDRESS",
         help="Measure on the workers of a Ray cluster like this machine: ray://HOST:PORT, or local.  [default: here]",
