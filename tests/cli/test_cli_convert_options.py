@@ -57,7 +57,7 @@ def test_the_seeds_long_short_option_is_no_row_of_letters(word: str, folder: Pat
 
 def test_the_help_fits_a_terminal_and_is_in_groups(monkeypatch: pytest.MonkeyPatch, capsys) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.setenv("COLUMNS", "80")
-    assert convert("--help") == 0
+    assert convert("--help-all") == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if len(line) > 80] == []
     heads = [line for line in lines if line.endswith(":") and not line.startswith(" ")]

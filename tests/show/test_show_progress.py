@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import re
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -134,3 +135,26 @@ def test_forced_colours_put_no_spinner_into_a_file(tmp_path: Path, monkeypatch: 
     assert lines[0] == "Read: 0 of 3"
     assert len(lines) == 2
     assert "\x1b[" not in "".join(lines)
+
+
+def test_a_log_has_a_line_of_a_task_that_runs_and_none_once_it_has_ended() -> None:
+    console = log()
+    with progress(console=console) as bars:
+        task = bars.add_task("Reading", total=3)
+        bars.advance(task)
+        bars.tell_running()  # type: ignore[attr-defined]  # what a thread does every ten seconds
+        bars.update(task, completed=3)
+        bars.tell_running()  # type: ignore[attr-defined]
+    seen = [re.sub(r"\b\d+ s", "T s", line) for line in lines(console)]
+    assert seen == ["Reading: 0 of 3", "Reading: running, 1 of 3, T s", "Reading: done, 3 of 3, T s"]
+
+
+def test_a_task_that_runs_for_long_says_so_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("jumar.show.terminal.progress_bars.EVERY_S", 0.01)
+    console = log()
+    with progress(console=console) as bars:
+        bars.add_task("Waiting", total=None)
+        end = time.monotonic() + 10
+        while "running" not in console.file.getvalue() and time.monotonic() < end:  # type: ignore[attr-defined]
+            time.sleep(0.01)
+    assert "Waiting: running, 0 s" in lines(console)

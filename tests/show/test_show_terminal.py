@@ -14,6 +14,7 @@ from jumar.base.findings import Finding, Location, Severity
 from jumar.show import print_findings, print_page
 from jumar.show.blocks.page import Action, Page, Section, Table, Verdict
 from jumar.show.blocks.page import Column as PageColumn
+from jumar.show.terminal.page import whole_pages
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -73,7 +74,7 @@ def test_many_findings_take_one_screen_and_the_rest_is_counted(width: int) -> No
     shown = sum("JM" in line for line in lines)
     assert len(lines) <= 35
     assert f"({60 - shown} more rules)" in " ".join(" ".join(lines).split())
-    assert "--json prints all of it" in " ".join(" ".join(lines).split())
+    assert "--verbose prints all of it" in " ".join(" ".join(lines).split())
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -196,3 +197,19 @@ def _no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("NO_COLOR", "FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm-256color")
+
+
+def test_a_whole_page_shows_every_section_row_and_action(full_page: Page) -> None:
+    actions = [Action(title=f"Step {index}", detail="d", command="c") for index in range(12)]
+    rows = [(index,) for index in range(100, 300)]
+    big = Section(title="Rows", blocks=(Table(columns=(PageColumn(title="n"),), rows=rows),), collapsed=True)
+    console = pipe()
+    token = whole_pages.set(True)
+    try:
+        print_page(replace(full_page, actions=actions, sections=(*full_page.sections, big)), console=console)
+    finally:
+        whole_pages.reset(token)
+    text = printed(console)
+    assert "Not shown" not in text
+    assert all(f"  {index}" in text for index in range(100, 300))
+    assert "Step 11" in text

@@ -32,7 +32,32 @@ TORCH_VERSION_HELP = (
     "newest known]"
 )
 torch_version_option = more_option("--torch-version", default=None, metavar="VERSION", help=TORCH_VERSION_HELP)
-json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON document to stdout instead of text.")
+json_only_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON document to stdout instead of text."
+)
+
+"""For commands whose answer has one length."""
+
+
+def _print_whole(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    """Have pages printed whole until the command ends."""
+    if asked and not context.resilient_parsing:
+        from jumar.show.terminal.page import whole_pages
+
+        token = whole_pages.set(True)
+        context.call_on_close(lambda: whole_pages.reset(token))
+
+
+_VERBOSE = click.option(
+    "--verbose", is_flag=True, expose_value=False, callback=_print_whole, help="Print all of it, not one screen."
+)
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the two options of longer answers: `--verbose`, and `--json` as the argument `as_json`."""
+    return _VERBOSE(json_only_option(command))
+
+
 bank_option = more_option(
     "--bank",
     metavar="PLACE",

@@ -153,7 +153,7 @@ def command(
         else:
             print_answer(advice)
     else:
-        more = "`--json` prints all of it, `--report FILE.html` shows it."
+        more = "`--verbose` prints all of it, `--report FILE.html` shows it."
         print_page(advise_page(advice, others), more=more)
     return exit_code(findings, fail_on)
 
@@ -186,7 +186,7 @@ def _dataset(
     if as_json:
         print_document(advice.findings, **advice.to_json())
     else:
-        print_page(datasets_page(advice), more="`--json` prints all of it, `--report FILE.html` shows it.")
+        print_page(datasets_page(advice), more="`--verbose` prints all of it, `--report FILE.html` shows it.")
     return exit_code(advice.findings, "never" if fail_on.startswith("slower") else fail_on)
 
 
@@ -239,7 +239,7 @@ def _compare(
     if as_json:
         print_document(**comparison.to_json())
     else:
-        print_page(page, more="`--json` prints all of it, `--report FILE.html` shows it.")
+        print_page(page, more="`--verbose` prints all of it, `--report FILE.html` shows it.")
     return int(allowed is not None and comparison.is_slower(allowed))
 
 

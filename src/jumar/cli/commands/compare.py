@@ -105,6 +105,7 @@ def command(*, reference: Path, target: Path, report: Path | None, force: bool, 
     from jumar.comparison import compare
     from jumar.comparison.diagnosis import diagnose
     from jumar.recording.foreign.recognise import opened
+    from jumar.show.terminal.page import print_page, whole_pages
     from jumar.show.terminal.progress_bars import progress
 
     options = _options(given)
@@ -120,7 +121,8 @@ def command(*, reference: Path, target: Path, report: Path | None, force: bool, 
         diagnosis = diagnose(comparison, *recordings, options)
     comparison = replace(comparison, findings=(*comparison.findings, *diagnosis.findings))
     second = _second_pass(comparison, diagnosis, given["suspects"])
-    if report is not None:
+    page = None
+    if report is not None or whole_pages.get():
         from jumar.comparison.diagnosis.second_pass import replayed_suspects
         from jumar.show.compare.page import compare_page
 
@@ -128,7 +130,8 @@ def command(*, reference: Path, target: Path, report: Path | None, force: bool, 
         page = compare_page(
             comparison, diagnosis=diagnosis, recordings=recordings, replayed=replayed, second_pass=second
         )
-        write_page(report, page, force=force)
+        if report is not None:
+            write_page(report, page, force=force)
     table = _parameters(comparison, *recordings, given["renames_out"], force=force)
     if given["as_json"]:
         body = {name: value for name, value in comparison.to_json().items() if name != "findings"}
@@ -141,6 +144,8 @@ def command(*, reference: Path, target: Path, report: Path | None, force: bool, 
         from jumar.show.compare.checkpoints import checkpoints_text
 
         click.echo(checkpoints_text(comparison, table))
+    elif page is not None and whole_pages.get():
+        print_page(page)
     else:
         from jumar.show.compare.summary import summary_text
 

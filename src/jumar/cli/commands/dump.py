@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from jumar.cli.main import Group
-from jumar.cli.options import json_option
+from jumar.cli.options import json_only_option
 
 force = click.option("--force", is_flag=True, help="Replace files that are there.")
 operator_option = click.option(
@@ -31,7 +31,7 @@ def command() -> None:
 
 @command.command("list")
 @operator_option
-@json_option
+@json_only_option
 @source
 def list_(*, operator: str, as_json: bool, source: Path) -> int:
     """Print the calls in SOURCE, one a line: step, rank, name, shapes, ranges."""

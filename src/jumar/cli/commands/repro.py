@@ -9,7 +9,7 @@ import click
 
 from jumar.base.text import SIZE_HELP, parse_size, size_text
 from jumar.cli.main import Command
-from jumar.cli.options import force_option, json_option
+from jumar.cli.options import force_option, json_only_option
 
 
 @click.command(cls=Command)
@@ -40,7 +40,7 @@ from jumar.cli.options import force_option, json_option
     help="Greatest size of the tensors; larger ones are sliced as long as the error stays. " + SIZE_HELP,
 )
 @force_option
-@json_option
+@json_only_option
 def command(*, max_size: str, as_json: bool, **given: Any) -> int:
     """Write a folder that shows one OPERATOR of RECORDING: a script, its tensors, a pytest and a README.
 

@@ -6,6 +6,7 @@ In a pipe there are no colours and no line is wrapped; `NO_COLOR` is respected b
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextvars import ContextVar
 
 from rich.console import Console
 from rich.text import Text
@@ -19,11 +20,15 @@ from jumar.show.views.findings import group_by_code
 
 SCREEN_LINES = 35
 """About one screen."""
+whole_pages: ContextVar[bool] = ContextVar("whole_pages", default=False)
+"""Whether pages are printed with everything that is on them (`--verbose`)."""
+_EVERY_ROW = 1_000_000_000
 _ACTION_LINES = 12
 _TAIL_LINES = 3
 _BRIEFER = (5, 3, 2, 1)
 """Rows or rules of a block to try, until its section fits."""
 
+MORE = "`--verbose` prints all of it, `--json` for programs."
 _MARKS: dict[Status, tuple[str, str]] = {
     "fine": ("✓", "bold green"),
     "attention": ("!", "bold yellow"),
@@ -36,7 +41,7 @@ def print_findings(
     *,
     console: Console | None = None,
     title: str = "",
-    more: str = "`--json` prints all of it, `jumar rule CODE` explains a code.",
+    more: str = "`--verbose` prints all of it, `jumar rule CODE` explains a code.",
 ) -> None:
     """Print `findings` by rule, the most severe first, to `console` (stdout by default).
 
@@ -49,7 +54,7 @@ def print_findings(
     num_shown = 0
     for group in groups:
         lines = group_lines(group, sheet)
-        if num_shown and len(sheet.lines) + len(lines) > SCREEN_LINES - _TAIL_LINES:
+        if num_shown and len(sheet.lines) + len(lines) > SCREEN_LINES - _TAIL_LINES and not whole_pages.get():
             break
         sheet.add(lines)
         num_shown += 1
@@ -61,19 +66,20 @@ def print_findings(
     sheet.flush()
 
 
-def print_page(page: Page, *, console: Console | None = None, more: str = "`--json` prints all of it.") -> None:
+def print_page(page: Page, *, console: Console | None = None, more: str = MORE) -> None:
     """Print the verdict of `page`, what to do next, and as many sections as fit, to `console` (stdout by default).
 
-    Collapsed sections are only named. `more` is the sentence that says how to see what did not fit.
+    Collapsed sections are only named. `more` is the sentence that says how to see what did not fit. Where
+    `whole_pages` is set, everything is printed.
     """
     sheet = Sheet(console)
     _add_verdict(sheet, page.verdict)
     _add_actions(sheet, page.actions)
-    fitting = _fitting_sections(sheet, page.sections)
+    fitting = _whole_sections(sheet, page.sections) if whole_pages.get() else _fitting_sections(sheet, page.sections)
     for index in sorted(fitting):
         sheet.gap()
         sheet.add([sheet.plain(page.sections[index].title, "bold"), *fitting[index]])
-    names = [_with_size(section) for index, section in enumerate(page.sections) if index not in fitting]
+    names = [_with_size(one) for index, one in enumerate(page.sections) if index not in fitting and one.blocks]
     if names:
         sheet.gap()
         sheet.add(sheet.hang(Text(), sheet.prose(f"Not shown: {', '.join(names)}. {more}", QUIET_STYLE)))
@@ -94,7 +100,7 @@ def _add_actions(sheet: Sheet, actions: Sequence[Action]) -> None:
         return
     sheet.gap()
     sheet.add([Text("What to do next", style="bold")])
-    end = len(sheet.lines) + _ACTION_LINES
+    end = len(sheet.lines) + (_EVERY_ROW if whole_pages.get() else _ACTION_LINES)
     for number, action in enumerate(actions, start=1):
         lines = _action_lines(sheet, number, action)
         if number > 1 and len(sheet.lines) + len(lines) > end:
@@ -112,6 +118,15 @@ def _action_lines(sheet: Sheet, number: int, action: Action) -> list[Text]:
         # Each line as it is, so that it can be copied.
         lines += [Text.assemble(indent, sheet.plain(line, "cyan")) for line in action.command.splitlines()]
     return lines
+
+
+def _whole_sections(sheet: Sheet, sections: Sequence[Section]) -> dict[int, list[Text]]:
+    """Return the lines of every section with all of its rows, by index."""
+    return {
+        index: [line for block in section.blocks for line in brief(block, sheet, _EVERY_ROW)]
+        for index, section in enumerate(sections)
+        if section.blocks
+    }
 
 
 def _fitting_sections(sheet: Sheet, sections: Sequence[Section]) -> dict[int, list[Text]]:

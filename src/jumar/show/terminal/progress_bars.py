@@ -1,4 +1,4 @@
-"""Progress of long steps on stderr: bars for people, one line at the start and the end of a task for logs."""
+"""Progress of long steps on stderr: bars for people; for logs a line at a task's start, end and every ten seconds."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ def progress(*, console: Console | None = None) -> Iterator[Progress]:
     """Yield a rich `Progress` on stderr (or on `console`).
 
     In a terminal it shows spinner, description, bar, count and time; elsewhere it prints one plain
-    line when a task begins and one when it ends. A task ends when its total is reached, when it is removed or
-    stopped, or when the context is left: before its total without an error, it is done after what it counted.
+    line when a task begins, one every ten seconds while it runs, and one when it ends. A task ends when its total is
+    reached, when it is removed or stopped, or when the context is left: before its total without an error, it is done
+    after what it counted.
     """
     if console is None:
         console = Console(stderr=True, highlight=False)
@@ -49,13 +50,34 @@ def progress(*, console: Console | None = None) -> Iterator[Progress]:
         yield bars
 
 
+EVERY_S = 10.0
+"""In a pipe, a task that runs says so this often."""
+
+
 class _Lines(Progress):
-    """A Progress without a live display: it counts as its base does and prints lines when a task begins and ends."""
+    """A Progress without a live display: it counts as its base does and prints lines, also while a task runs."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(console=console, disable=True, auto_refresh=False)
         self._ended: set[TaskID] = set()
         self._ending = threading.Lock()
+        self._left = threading.Event()
+
+    def __enter__(self) -> _Lines:
+        super().__enter__()
+        threading.Thread(target=self._tell_running, name="jumar-progress", daemon=True).start()
+        return self
+
+    def _tell_running(self) -> None:
+        while not self._left.wait(EVERY_S):
+            self.tell_running()
+
+    def tell_running(self) -> None:
+        """Print a line for each task that has begun and not ended."""
+        for task in self.tasks:
+            if task.id not in self._ended and not task.finished:
+                count = f", {_count(task)}" if task.total else ""
+                self._say(f"{task.description}: running{count}, {task.elapsed or 0.0:.0f} s")
 
     def add_task(self, description: str, *args: Any, **kwargs: Any) -> TaskID:
         task_id = super().add_task(description, *args, **kwargs)
@@ -81,6 +103,7 @@ class _Lines(Progress):
         super().remove_task(task_id)
 
     def __exit__(self, error_type: Any, error: Any, traceback: Any) -> None:
+        self._left.set()
         for task in self.tasks:
             early = "done" if _is_complete(task) else "done after"  # the caller had its answer
             self._end(task.id, early if error_type is None else "stopped")

@@ -32,5 +32,5 @@ def tell_options(
     if as_json:
         print_document(report.findings, **report.to_json())
     else:
-        print_page(options_page(report), more="`--json` prints all of it.")
+        print_page(options_page(report))
     return exit_code(report.findings, fail_on)

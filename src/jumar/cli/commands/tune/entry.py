@@ -178,7 +178,7 @@ def _told(request: Request, result: TuneResult, failure: JumarError | None) -> i
     if request.as_json:
         print_answer(result)
     else:
-        print_page(tune_page(result), more="`--json` prints all of it, `jumar bank show KEY` one operator.")
+        print_page(tune_page(result), more="`--verbose` prints all of it, `jumar bank show KEY` one operator.")
     if failure is not None:
         raise failure
     if result.result_file_failure:
