@@ -7,13 +7,13 @@ security policy in the file forbids any request, should something slip through a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import count
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from jumar import __version__
@@ -72,7 +72,9 @@ _VIEWS: dict[type[Any], Callable[[Any, str], Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class _SectionView:
+class SectionView:
+    """A section as the template lays it out."""
+
     id: str
     title: str
     collapsed: bool
@@ -86,14 +88,13 @@ def render_html(page: Page) -> str:
     text can be written as UTF-8. Raises KeyError for a block that is none of the page model's.
     """
     environment = _environment()
-    numbers = count(1)
     css, js = _sources(environment, page)
     text = environment.get_template("page.html").render(
         page=page,
         policy=POLICY,
         version=__version__,
         status_word=STATUS_WORDS[page.verdict.status],
-        sections=[_section(index, section, numbers) for index, section in enumerate(page.sections, start=1)],
+        sections=section_views(page.sections),
         css=css,
         js=js,
     )
@@ -102,8 +103,13 @@ def render_html(page: Page) -> str:
 
 @lru_cache(maxsize=1)
 def _environment() -> Environment:
+    return environment_with(PackageLoader("jumar.show.html"))
+
+
+def environment_with(loader: BaseLoader) -> Environment:
+    """Return an environment for templates that use the blocks' macros (`blocks.html`), which `loader` must find."""
     environment = Environment(
-        loader=PackageLoader("jumar.show.html"),
+        loader=loader,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -111,6 +117,17 @@ def _environment() -> Environment:
     )
     environment.filters |= {"spans": spans, "cell": cell_text, "count": "{:,}".format, "script_json": _script_json}
     return environment
+
+
+def section_views(sections: Sequence[Section]) -> list[SectionView]:
+    """Return sections as the macro `all` of `blocks.html` takes their blocks."""
+    numbers = count(1)
+    return [_section(index, section, numbers) for index, section in enumerate(sections, start=1)]
+
+
+def block_views(blocks: Sequence[Block], start: int = 1) -> list[tuple[str, Any]]:
+    """Return blocks as the macro `all` of `blocks.html` takes them; their ids count from `start`."""
+    return [_view(block, number) for number, block in enumerate(blocks, start=start)]
 
 
 def _sources(environment: Environment, page: Page) -> tuple[Markup, Markup]:
@@ -139,9 +156,9 @@ def _script_json(data: Any) -> Markup:
     return Markup(text.translate(_SCRIPT_ESCAPES))
 
 
-def _section(index: int, section: Section, numbers: count[int]) -> _SectionView:
+def _section(index: int, section: Section, numbers: count[int]) -> SectionView:
     blocks = [_view(block, next(numbers)) for block in section.blocks]
-    return _SectionView(f"section-{index}", section.title, section.collapsed, blocks)
+    return SectionView(f"section-{index}", section.title, section.collapsed, blocks)
 
 
 def _view(block: Block, number: int) -> tuple[str, Any]:

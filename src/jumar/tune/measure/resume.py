@@ -107,7 +107,7 @@ class JobFile:
         key = trial_key(trial)
         end = os.lseek(self._handle, 0, os.SEEK_END)
         try:
-            append(self._handle, _line(key, outcome).encode())
+            append(self._handle, _line(key, outcome, trial).encode())
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._handle, end)
@@ -208,9 +208,12 @@ def _read(data: bytes, head: Mapping[str, Any]) -> tuple[dict[str, Outcome], int
     return known, end
 
 
-def _line(key: str, outcome: Outcome) -> str:
+def _line(key: str, outcome: Outcome, trial: Trial) -> str:
+    """Return the line of a screening. `of` and `candidate` are for who looks on while it runs; nothing is taken from
+    them, and files of older releases have none."""
     text = json.dumps(outcome.to_json(), sort_keys=True)
-    return json.dumps({"trial": key, "crc": _checksum(key, text), "outcome": text}) + "\n"
+    named = {"of": f"{trial.task.operator} {trial.task.key[:12]}", "candidate": ", ".join(map(str, trial.candidate))}
+    return json.dumps({"trial": key, "crc": _checksum(key, text), "outcome": text, **named}) + "\n"
 
 
 def _checksum(key: str, outcome: str) -> int:

@@ -219,8 +219,13 @@
     setTimeout(() => { button.textContent = before; }, 1500);
   }
 
-  document.querySelectorAll(".block.table").forEach(interactiveTable);
-  document.querySelectorAll(".chart").forEach(hoverChart);
+  function start(part) {
+    part.querySelectorAll(".block.table").forEach(interactiveTable);
+    part.querySelectorAll(".chart").forEach(hoverChart);
+  }
+  start(document);
+  // A part of a page that another script has put in says so.
+  document.addEventListener("jumar:added", (event) => start(event.target));
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (!button) return;
