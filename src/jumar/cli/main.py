@@ -10,11 +10,13 @@ import importlib
 import sys
 import traceback
 from collections import Counter
+from typing import Any
 
 import click
 
 from jumar import __version__
 from jumar.base.errors import JumarError, UsageError
+from jumar.cli.config import check_top, defaults, read_config
 from jumar.cli.help import has_more, help_all_option, short_text, shows_all, write_options
 
 COMMANDS = {
@@ -36,9 +38,13 @@ COMMANDS = {
     "doctor": "Check the environment, and name the first error of a log.",
     "export": "Make a checkpoint ready for another device or framework.",
     "rule": "Explain a rule.",
+    "config": "Show the defaults that jumar.toml or pyproject.toml set, and where each comes from.",
+    "completion": "Print the completion script of a shell.",
 }
 """Command name to its line in `jumar --help`; the command itself is `command` in `jumar.cli.commands.<name>`."""
 
+UNCONFIGURED = frozenset({"config", "completion"})
+"""Commands that no file has defaults for."""
 EXIT_FINE, EXIT_USAGE, EXIT_INTERNAL = 0, 2, 3
 EXIT_INTERRUPTED = 130
 
@@ -48,6 +54,18 @@ class Command(click.Command):
 
     Its help has two lengths (`jumar.cli.help`).
     """
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        """Return the context, with the defaults that a configuration file sets. Raises InputError for wrong ones."""
+        if parent is not None and "default_map" not in extra and info_name not in UNCONFIGURED:
+            words = [*parent.command_path.split()[1:], str(info_name)]
+            config = read_config()
+            check_top(config, [*COMMANDS])
+            config.language  # noqa: B018 - a language that Jumar does not speak is refused here
+            extra["default_map"] = defaults(config, words, self)
+        return super().make_context(info_name, args, parent, **extra)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         """Return the parameters, with `--help-all` where it would show more than `--help`."""

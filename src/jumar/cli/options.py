@@ -15,6 +15,7 @@ import click
 from jumar.base.errors import UsageError
 from jumar.base.findings import Finding, Severity, worst
 from jumar.base.text import SIZE_HELP, parse_size
+from jumar.cli.complete import socs
 from jumar.cli.help import more_option
 from jumar.soc import DEFAULT_SOC
 
@@ -25,7 +26,12 @@ if TYPE_CHECKING:
 
 
 soc_option = click.option(
-    "--soc", default=DEFAULT_SOC, show_default=True, metavar="SOC", help="The NPU's system on a chip, e.g. Ascend910A."
+    "--soc",
+    default=DEFAULT_SOC,
+    show_default=True,
+    metavar="SOC",
+    shell_complete=socs,
+    help="The NPU's system on a chip, e.g. Ascend910A.",
 )
 TORCH_VERSION_HELP = (
     "Release of PyTorch and torch_npu to work for.  [default: that of the torch_npu or torch installed here, else the "

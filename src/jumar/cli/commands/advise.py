@@ -11,6 +11,7 @@ import click
 
 from jumar.base.errors import UsageError
 from jumar.cli.answer import print_answer, print_document, write_page
+from jumar.cli.complete import recordings, socs
 from jumar.cli.main import Command
 from jumar.cli.options import exit_code, force_option, json_option, report_option
 
@@ -33,9 +34,13 @@ class _FailOn(click.ParamType[str]):
 
 
 @click.command(cls=Command)
-@click.argument("source", type=click.Path(path_type=Path))
+@click.argument("source", type=click.Path(path_type=Path), shell_complete=recordings)
 @click.option(
-    "--soc", default=None, metavar="SOC", help="The NPU to advise for.  [default: the recording's, else Ascend910B1]"
+    "--soc",
+    default=None,
+    metavar="SOC",
+    shell_complete=socs,
+    help="The NPU to advise for.  [default: the recording's, else Ascend910B1]",
 )
 @click.option(
     "--rank", type=int, default=None, metavar="N", help="Rank to look at.  [default: a recording's lowest, else all]"

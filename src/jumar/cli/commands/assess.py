@@ -9,6 +9,7 @@ import click
 
 from jumar.base.errors import UsageError
 from jumar.cli.answer import print_document
+from jumar.cli.complete import socs
 from jumar.cli.main import Command
 from jumar.cli.options import exit_code, fail_on_option, json_option, torch_version_option
 from jumar.soc import DEFAULT_SOC
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     "--soc",
     default=None,
     metavar="SOC",
+    shell_complete=socs,
     help=f"The NPU's system on a chip.  [default: the recording's, else {DEFAULT_SOC}]",
 )
 @torch_version_option

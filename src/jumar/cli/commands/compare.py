@@ -11,6 +11,7 @@ import click
 from jumar.base.errors import UsageError
 from jumar.base.files import write_text
 from jumar.cli.answer import print_document, write_page
+from jumar.cli.complete import recordings
 from jumar.cli.help import more_option
 from jumar.cli.main import Command
 from jumar.cli.options import (
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command)
-@click.argument("reference", type=click.Path(path_type=Path))
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("reference", type=click.Path(path_type=Path), shell_complete=recordings)
+@click.argument("target", type=click.Path(path_type=Path), shell_complete=recordings)
 @click.option("--steps", metavar="START:END", help="Steps to compare, END left out.  [default: all common ones]")
 @click.option("--all-steps", is_flag=True, help="Go on after the step with the first divergence.")
 @more_option(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from jumar.cli.answer import print_document, write_page
+from jumar.cli.complete import recordings, socs
 from jumar.cli.main import Command
 from jumar.cli.options import exit_code, fail_on_option, force_option, json_option, parse_steps, report_option
 
@@ -19,8 +20,8 @@ On = Literal["cpu64", "cpu", "npu", "cuda"]
 
 
 @click.command(cls=Command)
-@click.argument("recording", type=click.Path(path_type=Path))
-@click.argument("reference", type=click.Path(path_type=Path), required=False)
+@click.argument("recording", type=click.Path(path_type=Path), shell_complete=recordings)
+@click.argument("reference", type=click.Path(path_type=Path), required=False, shell_complete=recordings)
 @click.option(
     "--on",
     type=click.Choice(["cpu64", "cpu", "npu", "cuda"]),
@@ -35,7 +36,13 @@ On = Literal["cpu64", "cpu", "npu", "cuda"]
     metavar="PATTERN",
     help="Operators to replay: a name (aten::addmm), a row key, or a glob over these; may be repeated.  [default: all]",
 )
-@click.option("--soc", default="", metavar="SOC", help="Chip of the emulated NPU.  [default: the recorded one]")
+@click.option(
+    "--soc",
+    default="",
+    metavar="SOC",
+    shell_complete=socs,
+    help="Chip of the emulated NPU.  [default: the recorded one]",
+)
 @click.option("--steps", metavar="START:END", help="Steps to replay, END left out.  [default: all]")
 @click.option("--top", type=click.IntRange(1), default=8, show_default=True, metavar="N", help="Operators to list.")
 @report_option

@@ -8,12 +8,13 @@ from typing import Any
 import click
 
 from jumar.base.text import SIZE_HELP, parse_size, size_text
+from jumar.cli.complete import recordings
 from jumar.cli.main import Command
 from jumar.cli.options import force_option, json_only_option
 
 
 @click.command(cls=Command)
-@click.argument("recording", type=click.Path(path_type=Path))
+@click.argument("recording", type=click.Path(path_type=Path), shell_complete=recordings)
 @click.argument("operator")
 @click.option(
     "-o", "--out", type=click.Path(path_type=Path), default=Path("repro"), show_default=True, help="Folder to write."

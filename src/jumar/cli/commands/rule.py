@@ -5,12 +5,13 @@ from __future__ import annotations
 import click
 
 from jumar.base.rules import all_rules, rule_named
+from jumar.cli.complete import rules
 from jumar.cli.main import Command
 from jumar.cli.options import json_only_option
 
 
 @click.command(cls=Command)
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=rules)
 @json_only_option
 def command(code: str | None, as_json: bool) -> int:
     """Explain the rule CODE (a code such as JM101, or a rule's name); without CODE, list all rules.
