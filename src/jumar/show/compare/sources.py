@@ -18,15 +18,17 @@ MOST_WIDTH = 240
 PARENTS = 3
 
 
-def excerpts(diff: OperatorDiff, recordings: tuple[RecordingLike, RecordingLike]) -> list[Block]:
-    """Return the lines of both sides; one excerpt where they are the same."""
+def excerpts(
+    diff: OperatorDiff, recordings: tuple[RecordingLike, RecordingLike], within: Path | None = None
+) -> list[Block]:
+    """Return the lines of both sides, of files in the folder `within` if given; one excerpt where they are the same."""
     found: dict[tuple[Path, int], Excerpt] = {}
     for side, source, recording in (
         ("reference", diff.reference_source, recordings[0]),
         ("target", diff.source, recordings[1]),
     ):
         where = _located(source, recording)
-        if where is None:
+        if where is None or not (within is None or where[0].is_relative_to(within)):
             continue
         if (lines := _excerpt(*where, source, f"Source, {side}", recording)) is not None:
             found.setdefault(where, lines)
@@ -37,10 +39,11 @@ def excerpts(diff: OperatorDiff, recordings: tuple[RecordingLike, RecordingLike]
     return list(shown)
 
 
-def excerpt(source: str, recording: RecordingLike, title: str = "Source") -> Excerpt | None:
-    """Return the lines around a recorded place (`model.py:41`); None where the file is not at hand."""
+def excerpt(source: str, recording: RecordingLike, title: str = "Source", within: Path | None = None) -> Excerpt | None:
+    """Return the lines around a recorded place (`model.py:41`); None where the file is not at hand, or not `within`."""
     where = _located(source, recording)
-    return None if where is None else _excerpt(*where, source, title, recording)
+    is_outside = where is not None and within is not None and not where[0].is_relative_to(within)
+    return None if where is None or is_outside else _excerpt(*where, source, title, recording)
 
 
 def _located(source: str, recording: RecordingLike) -> tuple[Path, int] | None:

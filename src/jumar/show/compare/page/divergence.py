@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from jumar.base.text.digits import Cell
 from jumar.comparison import Comparison, OperatorDiff, Spot, TensorDiff
@@ -14,15 +15,21 @@ from jumar.show.compare.sources import excerpts
 
 
 def divergence(
-    comparison: Comparison, recordings: tuple[RecordingLike, RecordingLike] | None, replayed: Sequence[Replayed]
+    comparison: Comparison,
+    recordings: tuple[RecordingLike, RecordingLike] | None,
+    replayed: Sequence[Replayed],
+    within: Path | None = None,
 ) -> Section | None:
-    """Return everything about the first operator that differs; None where there is none."""
+    """Return everything about the first operator that differs; None where there is none.
+
+    Lines of sources are shown of files in the folder `within`, if one is given.
+    """
     diff = comparison.first_divergence
     if diff is None:
         return None
     blocks: list[Block] = [KeyValues(items=_facts(diff))]
     if recordings is not None:
-        blocks += excerpts(diff, recordings)
+        blocks += excerpts(diff, recordings, within)
     blocks.append(_tensors([*diff.inputs, *diff.outputs]))
     if recordings is not None:
         blocks += pictures(diff, recordings)
