@@ -57,7 +57,8 @@ def test_bash_completes_without_torch(tmp_path: Path) -> None:
         [sys.executable, "-m", "jumar", "completion", "bash"], capture_output=True, text=True, check=True
     ).stdout
     (tmp_path / "complete.sh").write_text(script)
-    program = "source complete.sh; COMP_WORDS=(jumar rule JM81); COMP_CWORD=2; _jumar_completion jumar; printf '%s\\n' ${COMPREPLY[@]}"
+    asked = "COMP_WORDS=(jumar rule JM81); COMP_CWORD=2; _jumar_completion jumar"
+    program = f"source complete.sh; {asked}; printf '%s\\n' ${{COMPREPLY[@]}}"
     (tmp_path / "jumar").write_text(f'#!/bin/sh\nexec {sys.executable} -X importtime -m jumar "$@" 2>imports\n')
     (tmp_path / "jumar").chmod(0o755)
     environment = {**os.environ, "PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
