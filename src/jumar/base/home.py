@@ -1,6 +1,6 @@
 """Where the user's own files lie: the home folder, and the folder for what can be made again.
 
-A container may run as an unknown user without HOME. Then neither folder exists, and both functions return None.
+A container may run as an unknown user without HOME. Then no folder exists, and the functions return None.
 """
 
 from __future__ import annotations
@@ -24,3 +24,12 @@ def cache_folder() -> Path | None:
         return named
     home = home_folder()
     return None if home is None else home / ".cache"
+
+
+def config_folder() -> Path | None:
+    """Return `$XDG_CONFIG_HOME` where that is a whole path (its standard), else `~/.config`; None without a home."""
+    named = Path(os.environ.get("XDG_CONFIG_HOME", ""))
+    if named.is_absolute():
+        return named
+    home = home_folder()
+    return None if home is None else home / ".config"

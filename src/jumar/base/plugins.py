@@ -1,6 +1,6 @@
 """`Group`: the parts of one kind that other installed distributions offer by their entry points.
 
-`GROUPS` names the seven kinds. The room that uses a kind holds its `Group` and asks it for the parts after its own.
+`GROUPS` names the eight kinds. The room that uses a kind holds its `Group` and asks it for the parts after its own.
 What is installed is looked up once a process, when a room first asks. A part that cannot be used is left out, and one
 sentence in the log `jumar.plugins` names its distribution; Python shows that sentence on stderr.
 """
@@ -27,6 +27,7 @@ GROUPS: Mapping[str, str] = MappingProxyType(
         "soc-profile": "jumar.soc_profiles",
         "npu-operator": "jumar.npu_operators",
         "doctor-check": "jumar.doctor_checks",
+        "doctor-entries": "jumar.doctor_entries",
         "export-format": "jumar.export_formats",
     }
 )

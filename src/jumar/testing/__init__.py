@@ -19,6 +19,7 @@ from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
     from jumar.testing.contracts.doctor_check import DoctorCheckContract
+    from jumar.testing.contracts.doctor_entries import DoctorEntriesContract
     from jumar.testing.contracts.dump_format import DumpFormatContract
     from jumar.testing.contracts.engine import EngineContract
     from jumar.testing.contracts.export_format import ExportFormatContract
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 _HOME = {
     "ConversionRuleContract": "jumar.testing.contracts.rule",
     "DoctorCheckContract": "jumar.testing.contracts.doctor_check",
+    "DoctorEntriesContract": "jumar.testing.contracts.doctor_entries",
     "DumpFormatContract": "jumar.testing.contracts.dump_format",
     "EngineContract": "jumar.testing.contracts.engine",
     "ExportFormatContract": "jumar.testing.contracts.export_format",
@@ -41,6 +43,7 @@ _HOME = {
 __all__ = [
     "ConversionRuleContract",
     "DoctorCheckContract",
+    "DoctorEntriesContract",
     "DumpFormatContract",
     "EngineContract",
     "ExportFormatContract",

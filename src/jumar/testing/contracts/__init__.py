@@ -1,1 +1,1 @@
-"""The contracts of the seven kinds of parts, one kind a file. Each is a class of tests to derive from."""
+"""The contracts of the eight kinds of parts, one kind a file. Each is a class of tests to derive from."""

@@ -21,6 +21,7 @@ TARGETS = {
     "soc-profile": "$module:PROFILE",
     "npu-operator": "$module:OPERATOR",
     "doctor-check": "$module",
+    "doctor-entries": "$module:ENTRIES",
     "export-format": "$module:FORMAT",
 }
 """Kind of part to what its entry point names."""

@@ -18,7 +18,7 @@ from jumar.testing.scaffold import TARGETS, write
 def main(kind: str, name: str, output: Path) -> None:
     """Write the distribution NAME, which adds a part to Jumar, with its tests.
 
-    KIND is engine, rule, dump-format, soc-profile, npu-operator, doctor-check or export-format.
+    KIND is engine, rule, dump-format, soc-profile, npu-operator, doctor-check, doctor-entries or export-format.
 
     Example: python -m jumar.testing.scaffold rule acme-rules
     """

@@ -1,59 +1,87 @@
-"""`known_errors`: the entries that come with Jumar, read from the files of `data/errors`."""
+"""`known_errors`: all entries as one table: the user's, those of other distributions, and those that come with Jumar."""
 
 from __future__ import annotations
 
 import functools
-import json
-from collections.abc import Iterator, Mapping
-from importlib import resources
-from typing import Any, get_args
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
-from jumar.advise.doctor.entries.signature import Kind, Role, Signature
+from jumar.advise.doctor.entries.installed import INSTALLED, built_in, documents
+from jumar.advise.doctor.entries.own import own_folders, read_folder
+from jumar.advise.doctor.entries.parse import parse_entries, parse_table
+from jumar.advise.doctor.entries.signature import Signature
 from jumar.advise.doctor.entries.table import Table
-from jumar.base.findings import Severity
+from jumar.base.text import counted, listing
 
-FIRST_FILES = ("codes.json", "messages.json")
-"""Read before the others. `ranges.json` is read last: its codes count where no entry fits."""
-LAST_FILES = ("ranges.json",)
+__all__ = ["Loaded", "built_in_errors", "documents", "known_errors", "load_entries", "parse_entries", "parse_table"]
+
+_MOST_NAMES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """All entries, and where they are from."""
+
+    table: Table
+    folders: tuple[Path, ...] = ()
+    """Folders of the user's entries."""
+    num_own: int = 0
+    """How many entries are the user's."""
+    num_installed: int = 0
+    """How many entries are of other distributions."""
+    replaced: tuple[str, ...] = ()
+    """Names of entries that one of the user's stands for."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is to be said about the user's entries; nothing where there are none."""
+        if not self.num_own:
+            return ()
+        where = listing([str(folder) for folder in self.folders], _MOST_NAMES)
+        said = f"{counted(self.num_own, 'entry', 'entries')} of your own read from {where}."
+        if self.replaced:
+            said += f" They stand for entries of the same names: {listing(list(self.replaced), _MOST_NAMES)}."
+        return (said,)
+
+
+def known_errors(folders: Sequence[Path] = ()) -> Table:
+    """Return all entries, the user's in `folders` and at the usual places first. Raises InputError for a wrong one."""
+    return load_entries(folders).table
+
+
+def load_entries(folders: Sequence[Path] = ()) -> Loaded:
+    """Return all entries and where they are from. Raises InputError for a wrong entry or a folder that is not there."""
+    return _loaded(own_folders(folders, os.environ), INSTALLED.parts())
 
 
 @functools.cache
-def known_errors() -> Table:
-    """Return the table that comes with Jumar."""
-    return Table(tuple(signature for document in documents() for signature in parse_entries(document)))
+def built_in_errors() -> Table:
+    """Return the entries that come with Jumar alone. No file of the user is read."""
+    return Table(built_in())
 
 
-def documents() -> Iterator[Mapping[str, Any]]:
-    """Yield the documents of `data/errors` in the order in which their codes are looked up."""
-    folder = resources.files("jumar.advise.doctor") / "data" / "errors"
-    files = {file.name: file for file in folder.iterdir() if file.name.endswith(".json")}
-    others = sorted(files.keys() - {*FIRST_FILES, *LAST_FILES})
-    for name in (*FIRST_FILES, *others, *LAST_FILES):
-        if name in files:
-            yield json.loads(files[name].read_text("utf-8"))
-
-
-def parse_table(document: Mapping[str, object]) -> Table:
-    """Return the table in `document`. Raises ValueError when an entry breaks a rule of the format."""
-    return Table(parse_entries(document))
-
-
-def parse_entries(document: Mapping[str, object]) -> tuple[Signature, ...]:
-    """Return the entries in `document`. Raises ValueError when one breaks a rule of the format."""
-    sources, errors = document["sources"], document["errors"]
-    if not isinstance(sources, dict) or not isinstance(errors, list):
-        raise ValueError("a table of errors must have an object `sources` and a list `errors`")
-    return tuple(_signature(entry, sources) for entry in errors)
-
-
-def _signature(entry: Mapping[str, Any], sources: Mapping[str, str]) -> Signature:
-    fields = dict(entry)
-    name = fields.get("name", "?")
-    if fields.get("kind") not in get_args(Kind) or fields.get("role") not in get_args(Role):
-        raise ValueError(f"the entry {name!r} must have one of the known kinds and roles")
-    if (fields["kind"] == "message") != bool(fields.get("needle")):
-        raise ValueError(f"the entry {name!r} must have a needle if it is a message, and only then")
-    fields["severity"] = Severity.parse(fields["severity"])
-    fields["source"] = sources[fields["source"]]
-    fields["over"] = tuple(fields.get("over", ()))
-    return Signature(**fields)
+@functools.cache
+def _loaded(folders: tuple[Path, ...], installed: tuple[tuple[Signature, ...], ...]) -> Loaded:
+    own: dict[str, Signature] = {}
+    replaced: list[str] = []
+    for folder in folders:
+        for signature in read_folder(folder):
+            if signature.name in own:
+                replaced.append(signature.name)
+            else:
+                own[signature.name] = signature
+    others = tuple(signature for part in installed for signature in part)
+    if not own and not others:
+        return Loaded(table=built_in_errors(), folders=folders)
+    theirs = (*others, *built_in())
+    replaced += [signature.name for signature in theirs if signature.name in own]
+    kept = tuple(signature for signature in theirs if signature.name not in own)
+    return Loaded(
+        table=Table((*own.values(), *kept)),
+        folders=folders,
+        num_own=len(own),
+        num_installed=len(others),
+        replaced=tuple(dict.fromkeys(replaced)),
+    )
