@@ -7,8 +7,9 @@ words such as `error code is`.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from jumar.advise.doctor.entries.signature import Kind, Signature
@@ -37,6 +38,27 @@ class Table:
     def __init__(self, signatures: tuple[Signature, ...]) -> None:
         self.signatures = signatures
         self._messages = tuple(_Message(item) for item in signatures if item.kind == "message")
+
+    def __reduce__(self) -> tuple[type[Table], tuple[tuple[Signature, ...]]]:
+        return type(self), (self.signatures,)  # expressions are compiled where they are used
+
+    @property
+    def needles(self) -> tuple[str, ...]:
+        """The needles of the messages; a message's number is the place of its needle."""
+        return tuple(message.text for message in self._messages)
+
+    @property
+    def code_marks(self) -> tuple[str, ...]:
+        """Texts in lower case of which every line with a return code holds one."""
+        return tuple(word.decode() for word in _RETURN_CODE_WORDS)
+
+    def codes_of_form(self, form: str) -> Mapping[str, bool]:
+        """Tell which codes a line can hold of which only the form is known: each of its digits is 1."""
+        return {"codes": CODE.search(form) is not None, "return_codes": RETURN_CODE.search(form) is not None}
+
+    def searcher_of(self, messages: Iterable[int], *, codes: bool, return_codes: bool) -> Searcher:
+        """Return a searcher that tries the messages with these numbers, and codes where these can be there."""
+        return Searcher(self, tuple(self._messages[number] for number in messages), codes, return_codes)
 
     def searcher(self, data: bytes) -> Searcher:
         """Return a searcher for the lines of `data` that tries only what can be in it; false when that is nothing."""
@@ -67,8 +89,12 @@ class _Message:
     def __init__(self, signature: Signature) -> None:
         self.needle = signature.needle.encode()
         self.text = signature.needle
-        self.pattern = re.compile(signature.pattern)
         self.match = Match(signature=signature)
+
+    @functools.cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Compiled when a line has the needle: few of the hundreds ever do."""
+        return re.compile(self.match.signature.pattern) if self.match.signature else re.compile("")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from jumar.advise.doctor.logs.clock import PREFIX, rank_in
 HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s+File "([^"]+)", line (\d+)(?:, in (\S+))?')
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*)(?::\s?(.*))?$")
-_CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
+CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 _INSTALLED = re.compile(r"(?:site|dist)-packages|/lib/python\d|^<frozen|^<string>$|importlib")
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\d[T -]\d\d:\d\d:\d\d(?:[.,]\d+)*(?:Z|[+-]\d\d:?\d\d)?|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|"
@@ -86,7 +86,7 @@ class TracebackReader:
         return [*self.lost, *([self._open.first_line] if self._open is not None and waits else [])]
 
     def _note_chain(self, text: str) -> None:
-        if text.startswith(_CHAINED):
+        if text.startswith(CHAINED):
             self._chained = True
         elif text.strip():
             self._chained = False

@@ -13,7 +13,7 @@ from typing import BinaryIO, cast
 
 from jumar.advise.doctor.logs.words import names_error
 
-_COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _RETURN = re.compile(rb"\r(?!\r*(?:\n|\Z))")
 _JSON = re.compile(rb'\{\s*"')
 _TEXTS = frozenset({"log", "msg", "message", "text", "event", "line", "body"})
@@ -41,7 +41,7 @@ def unwrapped(data: bytes) -> tuple[bytes, list[int] | None]:
     The indices are None where every line of `data` is one line.
     """
     if b"\x1b" in data:
-        data = _COLOURS.sub(b"", data)
+        data = COLOURS.sub(b"", data)
     if not (_RETURN.search(data) or _JSON.search(data)):
         return data, None
     pieces: list[str] = []
