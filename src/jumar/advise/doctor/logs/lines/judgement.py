@@ -1,0 +1,118 @@
+"""`judged`: whether a line names an error, by its shape, its level and its words, and how sure that is."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from jumar.advise.doctor.logs.lines.prefixes import Said
+from jumar.advise.doctor.logs.lines.shapes import CERTAIN_NEEDLES, FIRM_NEEDLES, firm_shape, is_certain
+from jumar.advise.doctor.logs.lines.counted import COUNTED_NEEDLES, counts_error, is_supposed
+from jumar.base.findings import Severity
+
+LEVEL_NEEDLES = (".cpp:", ".cc:", ".cu:", ".py:", ".h:", "alert", "emerg", "severe", "err]", "err ", "nemo e")
+"""What stands in a line that a logger calls an error, and that no other needle names."""
+NEEDLES = tuple(dict.fromkeys((*COUNTED_NEEDLES, *CERTAIN_NEEDLES, *FIRM_NEEDLES, *LEVEL_NEEDLES)))
+"""Every line that `judged` takes for an error holds one in lower case, or a letter for its level (`E0512 …`)."""
+
+_EXCEPTION = re.compile(
+    r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Expired|Fault|Timeout|NotFound|Exit)(?:\([\w.]+\))?"
+    r"(?::(?!\s*-?[\d.]+(?:e-?\d+)?%?\s*$)(?:\s|$)|$)"
+)
+"""An exception as Python, Ray, Java and JavaScript print it; not `MeanSquaredError: 0.12`."""
+_LISTING = re.compile(
+    r"^(?:\s*(?:\d{1,5}\s*[:|]?\s+|❱\s*\d+\s+|>>> |\.\.\. |│\s*)?(?:raise\s+[\w.]+\s*(?:\(|$)|raise$|except\b[^:]{0,80}:|try:|"
+    r"(?:async )?def \w+\(|class \w+|elif |if .*:$|else:$|while .*:$|with .*:$|assert\b.*[=<>(,\[]|return [\w.\"'{\[(-]|import [\w.]+(?: as \w+)?$|"
+    r"from [\w.]+ import |print\(|(?:self\.)?_?(?:log(?:ger|ging)?|LOG|LOGGER|console|warnings)\.\w+\(|throw new |\} ?catch|"
+    r"std::(?:cerr|cout)\b|f?printf\(|echo [\"'$]|\w+ = (?:[\w.]+\(|[\"'\[{])|@\w+|\"\"\"|'''|//\s|<!--)"
+    r"|\s*#+\s+[A-Za-z][a-z]|\s+\*\s+[A-Za-z]|\++ (?:echo|export|set|cd|if|\[)\b)"
+)
+"""Source code, a comment, or a command that a shell repeats."""
+_HELP = re.compile(
+    r"^\s*(?:-{1,2}[a-zA-Z][\w-]*(?:[ ,=\[]|$)|usage:|options?:$|[A-Z]\w*(?:Error|Exception)\s*:\s*(?:If|When|Raised|In case)\b(?=.*\.$)|"
+    r":?(?:Raises|raises|Throws|throws)\b|@throws\b)"
+)
+_OLD = re.compile(r"\b(?:Pending)?Deprecation(?:Warning)?\b|\bFutureWarning\b|\bdeprecated\b")
+_WARNS = re.compile(r"\b\w*Warning:|^\s*warn(?:ing)?\b|\bwarning\s*:|\bwarnings\.warn\(", re.IGNORECASE)
+_RETRIED = re.compile(
+    r"\b(?:retry(?:ing)?|retried|re-?trying|will (?:be )?(?:re-?tried|re-?try)|try(?:ing)? again|reconnect(?:ing|ed)?|"
+    r"attempt (?:#?\d+(?: ?/ ?| of )\d+|failed)|recovered|succeeded|backing off)\b",
+    re.IGNORECASE,
+)
+_WENT_ON = re.compile(
+    r"\b(?:fall(?:ing|s|en)? ?back|fallback|ignor(?:ed|ing|e)|skip(?:ped|ping|s)?|non-?fatal|not fatal|harmless|continu(?:e|ing)|"
+    r"(?:will be|is|has been|are) (?:disabled|not available|unavailable)|disabling|optional|us(?:e|ing) .{1,60} instead|"
+    r"default(?:s|ing)? to|using default|from scratch|exception ignored|if (?:so|needed|you)|may|might|can be safely)\b",
+    re.IGNORECASE,
+)
+_LAST = re.compile(
+    r"\b(?:gave up|giving up|no more|exhausted|exceeded|last attempt|too many)\b|\b(\d+) ?(?:/|of) ?\1\b", re.IGNORECASE
+)
+_HAPPENED = re.compile(
+    r"\b(?:failed|crashed|aborted|killed|panic(?:ked)?|timed out|fatal|out of memory)\b", re.IGNORECASE
+)
+_NOTHING = re.compile(
+    r"^\W*(?:rates?|counts?|total|number|num|ratio|norm|codes?)?\W*(?:0+(?:\.\d+)?%?|\d*\.\d+%?|none|null|no|n/a|off|false)\W*$",
+    re.IGNORECASE,
+)
+_VENDOR = re.compile(r"^\[[A-Z]+\]\s?[A-Z][A-Z0-9_]*\(\d")
+_AROUND = 80
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """That a line names an error."""
+
+    severity: Severity
+    """Error; warning where the program went on, or where a logger calls it a warning."""
+    weight: int = 2
+    """0: an exception; 1: what only a failure prints; 2: by level or words."""
+
+
+def may_name_error(lower: str) -> bool:
+    """Tell whether text in lower case can name an error: a fast test before `judged`."""
+    return any(needle in lower for needle in NEEDLES)
+
+
+def judged(said: Said) -> Judgement | None:
+    """Return whether a line names an error, a failure, a signal or an exit code other than 0; None where it does not."""
+    text = said.text.strip()
+    lower = text.lower()
+    if said.level != "error" and not may_name_error(lower):
+        return None
+    if _is_quoted(said):
+        return None
+    if _EXCEPTION.match(text):
+        return Judgement(Severity.ERROR, 0)
+    if is_certain(text, lower) and not _WARNS.match(text):
+        return Judgement(Severity.ERROR, 1)
+    severity = _of_level(said, text) if said.level == "error" else _of_words(said, text, lower)
+    return None if severity is None else Judgement(severity)
+
+
+def _is_quoted(said: Said) -> bool:
+    """Tell whether the line is source code, help, or news of the vendor's that no error is."""
+    if _VENDOR.match(said.text):
+        return said.level in ("info", "debug")
+    return bool(_LISTING.match(said.text) or _HELP.match(said.text) or _OLD.search(said.text))
+
+
+def _of_level(said: Said, text: str) -> Severity | None:
+    if text and _NOTHING.match(text):
+        return None
+    return Severity.WARNING if _is_retried(text) else Severity.ERROR
+
+
+def _of_words(said: Said, text: str, lower: str) -> Severity | None:
+    firm = firm_shape(text, lower)
+    is_firm = firm is not None and not is_supposed(text[max(0, firm.start() - _AROUND) : firm.start()])
+    if said.level == "debug" or not (is_firm or counts_error(text)):
+        return None
+    if said.level == "info":
+        return Severity.WARNING if is_firm or _HAPPENED.search(text) else None
+    is_soft = said.level == "warning" or _WARNS.search(text) or _WENT_ON.search(text) or _is_retried(text)
+    return Severity.WARNING if is_soft else Severity.ERROR
+
+
+def _is_retried(text: str) -> bool:
+    return _RETRIED.search(text) is not None and _LAST.search(text) is None
