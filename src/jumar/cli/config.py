@@ -18,6 +18,7 @@ from typing import Any
 import click
 
 from jumar.base.errors import InputError
+from jumar.base.language.choice import LANGUAGES, Language
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -37,7 +38,6 @@ _OPTION = {"knowledge-bank": "bank"}
 OUTRANKED_BY = {"bank": ("TUNE_BANK_PATH", "ASCEND_CACHE_PATH"), "job-type": ("AOE_MODE",)}
 """Options that these environment variables set: they count more than a file."""
 NAMES = ("jumar.toml", "pyproject.toml")
-LANGUAGES = ("en", "zh")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +55,13 @@ class Config:
         return f"{self.path}, [{table}] {key}" if table else f"{self.path}, {key}"
 
     @property
-    def language(self) -> str | None:
+    def language(self) -> Language | None:
         """The language that the file asks for. Raises InputError for one that Jumar does not speak."""
         asked = self.values.get("language")
-        if asked is not None and asked not in LANGUAGES:
+        named = next((one for one in LANGUAGES if one == asked), None)
+        if asked is not None and named is None:
             raise InputError(f"{self.place((), 'language')} must be en or zh; it is {asked!r}. Change it.")
-        return asked
+        return named
 
 
 def read_config(folder: Path | None = None) -> Config:

@@ -12,6 +12,8 @@ from typing import Any
 
 import click
 
+from jumar.base.language import translate
+
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _EXAMPLE = "Example:"
 _MOST_EXAMPLES = 2
@@ -73,6 +75,18 @@ def _short(paragraphs: list[str]) -> Iterator[str]:
     yield from examples[:_MOST_EXAMPLES]
 
 
+def told(text: str) -> str:
+    """Return a command's text in the user's language, paragraph by paragraph; examples stay."""
+    paragraphs = cleandoc(text).split("\n\n")
+    return "\n\n".join(translate(" ".join(one.split())) if "\b" not in one else one for one in paragraphs)
+
+
+def translate_help(text: str) -> str:
+    """Return an option's help in the user's language; what stands in brackets behind it is click's."""
+    said, brackets, rest = text.partition("  [")
+    return translate(said) + brackets + rest
+
+
 def write_options(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
     """Write the options of a command: the usual ones, or all by groups.
 
@@ -90,10 +104,10 @@ def write_options(command: click.Command, context: click.Context, formatter: cli
             continue
         last = next(reversed(groups), _OPTIONS)
         own = option.group if isinstance(option, Option) and shows_all(context) else last
-        groups.setdefault(own, []).append(record)
+        groups.setdefault(own, []).append((record[0], translate_help(record[1])))
     for name, records in groups.items():
-        with formatter.section(name):
+        with formatter.section(translate(name)):
             formatter.write_dl(records, col_max=26)
     if num_hidden:
         formatter.write_paragraph()
-        formatter.write_text(f"{num_hidden} more: {context.command_path} --help-all")
+        formatter.write_text(translate(f"{num_hidden} more: {context.command_path} --help-all"))

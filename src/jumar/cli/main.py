@@ -16,8 +16,9 @@ import click
 
 from jumar import __version__
 from jumar.base.errors import JumarError, UsageError
+from jumar.base.language import translate, use
 from jumar.cli.config import check_top, defaults, read_config
-from jumar.cli.help import has_more, help_all_option, short_text, shows_all, write_options
+from jumar.cli.help import has_more, help_all_option, short_text, shows_all, told, write_options
 
 COMMANDS = {
     "port": "Take a CUDA training script to the NPU: assess, convert, run, compare, advise.",
@@ -63,7 +64,7 @@ class Command(click.Command):
             words = [*parent.command_path.split()[1:], str(info_name)]
             config = read_config()
             check_top(config, [*COMMANDS])
-            config.language  # noqa: B018 - a language that Jumar does not speak is refused here
+            use(config.language)
             extra["default_map"] = defaults(config, words, self)
         return super().make_context(info_name, args, parent, **extra)
 
@@ -76,7 +77,7 @@ class Command(click.Command):
         """Write what the command does: all of it, or the first paragraph and the examples."""
         whole = self.help
         try:
-            self.help = whole if whole is None or shows_all(ctx) else short_text(whole)
+            self.help = None if whole is None else told(whole if shows_all(ctx) else short_text(whole))
             super().format_help_text(ctx, formatter)
         finally:
             self.help = whole
@@ -152,8 +153,8 @@ class LazyGroup(Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the command table from `COMMANDS`, without importing a command."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        with formatter.section(translate("Commands")):
+            formatter.write_dl([(name, translate(text)) for name, text in COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -180,7 +181,7 @@ def main(arguments: list[str] | None = None) -> int:
         click.echo("Stopped.", err=True)
         return EXIT_INTERRUPTED
     except JumarError as error:
-        click.echo(f"jumar: {error}", err=True)
+        click.echo(f"jumar: {translate(str(error))}", err=True)
         return EXIT_USAGE
     except Exception as error:  # noqa: BLE001 - the last line of defence turns a defect into exit code 3
         return _tell(error)

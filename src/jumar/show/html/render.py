@@ -17,8 +17,10 @@ from jinja2 import BaseLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from jumar import __version__
+from jumar.base.language import chosen, translate
 from jumar.base.text.digits import cell_text
 from jumar.show.blocks.documents import kind_of
+from jumar.show.blocks.localized import localized
 from jumar.show.blocks.page import (
     STATUS_WORDS,
     BarChart,
@@ -87,13 +89,15 @@ def render_html(page: Page) -> str:
     Half of a surrogate pair (from a file name that is not UTF-8) is shown as `\\udc80`, so that the
     text can be written as UTF-8. Raises KeyError for a block that is none of the page model's.
     """
+    page = localized(page)
     environment = _environment()
     css, js = _sources(environment, page)
     text = environment.get_template("page.html").render(
         page=page,
         policy=POLICY,
         version=__version__,
-        status_word=STATUS_WORDS[page.verdict.status],
+        status_word=translate(STATUS_WORDS[page.verdict.status]),
+        language="zh-CN" if chosen() == "zh" else "en",
         sections=section_views(page.sections),
         css=css,
         js=js,
@@ -116,6 +120,7 @@ def environment_with(loader: BaseLoader) -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {"spans": spans, "cell": cell_text, "count": "{:,}".format, "script_json": _script_json}
+    environment.filters["t"] = translate
     return environment
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from rich.text import Text
 
 from jumar.base.findings import Finding, Severity
+from jumar.base.language import translate
 from jumar.base.text import counted, listing
 from jumar.base.text.digits import cell_text, number_text
 from jumar.show.blocks.documents import kind_of
@@ -40,7 +41,7 @@ def brief(block: Block, sheet: Sheet, most: int) -> list[Text]:
 def counts_line(findings: Sequence[Finding]) -> str:
     """Return `1 error, 2 warnings, 4 advice`."""
     return ", ".join(
-        f"{number} {level.label}{'s' if number != 1 and level >= Severity.WARNING else ''}"
+        translate(f"{number} {level.label}{'s' if number != 1 and level >= Severity.WARNING else ''}")
         for level, number in count_severities(findings)
     )
 
@@ -193,7 +194,7 @@ def size_words(blocks: Iterable[Block]) -> str:
     for block in blocks:
         rows += len(block.rows) if isinstance(block, Table) else 0
         findings += len(block.findings) if isinstance(block, FindingList) else 0
-    words = [counted(number, noun) for number, noun in ((findings, "finding"), (rows, "row")) if number]
+    words = [translate(counted(number, noun)) for number, noun in ((findings, "finding"), (rows, "row")) if number]
     return ", ".join(words)
 
 
@@ -207,4 +208,4 @@ def _title(sheet: Sheet, title: str) -> list[Text]:
 
 
 def _more(sheet: Sheet, text: str) -> Text:
-    return sheet.plain(f"  … {text}", QUIET_STYLE)
+    return sheet.plain(f"  … {translate(text)}", QUIET_STYLE)

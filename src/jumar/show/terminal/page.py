@@ -12,7 +12,9 @@ from rich.console import Console
 from rich.text import Text
 
 from jumar.base.findings import Finding
+from jumar.base.language import translate
 from jumar.base.text import counted
+from jumar.show.blocks.localized import localized, localized_finding
 from jumar.show.blocks.page import STATUS_WORDS, Action, FindingList, Page, Section, Status, Verdict
 from jumar.show.terminal.briefs import brief, counts_line, group_lines, size_words
 from jumar.show.terminal.sheet import QUIET_STYLE, Sheet
@@ -47,9 +49,11 @@ def print_findings(
 
     `more` is the sentence that says how to see what did not fit.
     """
+    findings = [localized_finding(finding) for finding in findings]
+    title, more = translate(title), translate(more)
     sheet = Sheet(console)
     heading = f"{title}: " if title else ""
-    sheet.add(sheet.hang(Text(), sheet.prose(heading + (counts_line(findings) or "nothing found"), "bold")))
+    sheet.add(sheet.hang(Text(), sheet.prose(heading + (counts_line(findings) or translate("nothing found")), "bold")))
     groups = group_by_code(findings)
     num_shown = 0
     for group in groups:
@@ -61,7 +65,7 @@ def print_findings(
     hidden = [finding for group in groups[num_shown:] for finding in group]
     if hidden:
         rules = counted(len(groups) - num_shown, "more rule")
-        text = f"Not shown: {counts_line(hidden)} ({rules}). {more}"
+        text = f"{translate(f'Not shown: {counts_line(hidden)} ({rules}).')} {more}"
         sheet.add(sheet.hang(Text(), sheet.prose(text, QUIET_STYLE)))
     sheet.flush()
 
@@ -72,6 +76,7 @@ def print_page(page: Page, *, console: Console | None = None, more: str = MORE) 
     Collapsed sections are only named. `more` is the sentence that says how to see what did not fit. Where
     `whole_pages` is set, everything is printed.
     """
+    page, more = localized(page), translate(more)
     sheet = Sheet(console)
     _add_verdict(sheet, page.verdict)
     _add_actions(sheet, page.actions)
@@ -81,14 +86,15 @@ def print_page(page: Page, *, console: Console | None = None, more: str = MORE) 
         sheet.add([sheet.plain(page.sections[index].title, "bold"), *fitting[index]])
     names = [_with_size(one) for index, one in enumerate(page.sections) if index not in fitting and one.blocks]
     if names:
+        listed = ", ".join(names)
         sheet.gap()
-        sheet.add(sheet.hang(Text(), sheet.prose(f"Not shown: {', '.join(names)}. {more}", QUIET_STYLE)))
+        sheet.add(sheet.hang(Text(), sheet.prose(f"{translate(f'Not shown: {listed}.')} {more}", QUIET_STYLE)))
     sheet.flush()
 
 
 def _add_verdict(sheet: Sheet, verdict: Verdict) -> None:
     mark, style = _MARKS[verdict.status]
-    lead = Text.assemble((sheet.plain(mark).plain, style), " ", (f"{STATUS_WORDS[verdict.status]}: ", style))
+    lead = Text.assemble((sheet.plain(mark).plain, style), " ", (f"{translate(STATUS_WORDS[verdict.status])}: ", style))
     headline = sheet.hang(Text("  "), Text.assemble(lead, sheet.prose(verdict.headline, "bold")))
     sheet.add(headline)
     for detail in verdict.details:
@@ -99,12 +105,12 @@ def _add_actions(sheet: Sheet, actions: Sequence[Action]) -> None:
     if not actions:
         return
     sheet.gap()
-    sheet.add([Text("What to do next", style="bold")])
+    sheet.add([Text(translate("What to do next"), style="bold")])
     end = len(sheet.lines) + (_EVERY_ROW if whole_pages.get() else _ACTION_LINES)
     for number, action in enumerate(actions, start=1):
         lines = _action_lines(sheet, number, action)
         if number > 1 and len(sheet.lines) + len(lines) > end:
-            sheet.add([sheet.plain(f"  … and {len(actions) - number + 1} more", QUIET_STYLE)])
+            sheet.add([sheet.plain(translate(f"  … and {len(actions) - number + 1} more"), QUIET_STYLE)])
             return
         sheet.add(lines)
 
