@@ -8,7 +8,10 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from jumar.advise.doctor.entries import Role, Signature, Table, known_errors
-from jumar.advise.doctor.logs.scan import FileReport, Hit, OnProgress, scan_file
+from jumar.advise.doctor.logs.engine.folders import find_logs, log_files
+from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
+from jumar.advise.doctor.logs.scan import OnProgress
+from jumar.advise.doctor.logs.spread import scan_files
 from jumar.advise.doctor.rules.error_word import RULE as ERROR_WORD
 from jumar.advise.doctor.rules.known_error import RULE as KNOWN_ERROR
 from jumar.advise.doctor.rules.python_traceback import RULE as PYTHON_TRACEBACK
@@ -23,8 +26,6 @@ _NEAR_LINES = 40
 """Errors of one file so close together belong to one incident …"""
 _NEAR = timedelta(seconds=60)
 """… unless their times are farther apart."""
-LOG_NAMES = ("*.log", "*.log.gz", "*.txt", "*.out", "*.err", "stdout", "stderr", "plog-*")
-"""Files of a folder that are read."""
 _ELSEWHERE = "It is usually a consequence: look for an earlier error in the logs of the other ranks."
 _MESSAGE_CHARACTERS = 160
 
@@ -79,28 +80,13 @@ def diagnose_logs(
 ) -> LogDiagnosis:
     """Read logs, or all logs of folders, as those of one job. Raises InputError for what cannot be read."""
     table = table or known_errors()
-    files = tuple(scan_file(path, table, on_progress) for path in log_files(paths))
+    found = find_logs(paths)
+    files = tuple(scan_files(found.files, table, on_progress))
     if any(hit.severity is Severity.ERROR for report in files for hit in report.hits):
         for report in files:  # an error is known: lines that only name one add nothing
             report.hits = [hit for hit in report.hits if not hit.is_word_only]
     incidents = [incident for report in files for incident in _incidents(report)]
-    return LogDiagnosis(files=files, incidents=tuple(_in_order(incidents)), notes=tuple(_notes(files, incidents)))
-
-
-def log_files(paths: Sequence[str | Path]) -> list[Path]:
-    """Return the files to read, folders searched. Raises InputError when a path is missing or a folder has no log."""
-    files: list[Path] = []
-    for path in map(Path, paths):
-        if path.is_dir():
-            found = {file for name in LOG_NAMES for file in path.rglob(name) if file.is_file()}
-            if not found:
-                raise InputError(f"{path} must hold logs ({', '.join(LOG_NAMES)}), and has none; name the log file.")
-            files += sorted(found)
-        elif path.exists():
-            files.append(path)
-        else:
-            raise InputError(f"{path} does not exist; name a log file, or a folder of logs such as ~/ascend/log.")
-    return list(dict.fromkeys(files))
+    return LogDiagnosis(files=files, incidents=tuple(_in_order(incidents)), notes=(*found.notes, *_notes(files, incidents)))
 
 
 def _incidents(report: FileReport) -> list[Incident]:
@@ -178,7 +164,8 @@ def _time_key(incident: Incident) -> datetime:
 
 
 def _notes(files: Sequence[FileReport], incidents: Sequence[Incident]) -> list[str]:
-    notes = [f"{report.path} is empty." for report in files if report.size_bytes == 0]
+    notes = [f"{report.path} is empty." for report in files if report.size_bytes == 0 and not report.notes]
+    notes += [note for report in files for note in report.notes]
     untimed = {item.lead.path for item in incidents if item.time is None}
     if untimed and len(files) > 1:
         names = ", ".join(sorted(path.name for path in untimed))

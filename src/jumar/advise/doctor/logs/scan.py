@@ -1,172 +1,175 @@
-"""`scan_file`: the errors of one log, first occurrence and count of each, in one pass with bounded memory."""
+"""`Scan`: the errors of one log, first occurrence and count of each, in one pass with bounded memory."""
 
 from __future__ import annotations
 
-import gzip
+import functools
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, cast
 
-from jumar.advise.doctor.entries import Match, Role, Searcher, Signature, Table
+from jumar.advise.doctor.entries import Match
 from jumar.advise.doctor.logs.clock import PREFIX, first_time, last_time, rank_in, rank_of_path
+from jumar.advise.doctor.logs.engine.blocks import AROUND_LINES, Block
+from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
+from jumar.advise.doctor.logs.engine.sieve import Plan, Sieve, naughts
 from jumar.advise.doctor.logs.tracebacks import HEAD, Streams, Traceback
-from jumar.advise.doctor.logs.words import may_name_error, names_error
-from jumar.advise.doctor.logs.wrappings import as_utf_8, lines_of, unwrapped
-from jumar.base.errors import InputError
-from jumar.base.findings import Severity
+from jumar.advise.doctor.logs.words import names_error
+from jumar.advise.doctor.logs.wrappings import lines_of, unwrapped
+
+__all__ = ["FileReport", "Hit", "OnProgress", "Place", "Scan", "ScannedPart", "report_of"]
 
 OnProgress = Callable[[int], None]
-"""Called with the bytes read since the last call."""
+"""Called with the bytes of files read since the last call."""
 
-BLOCK_BYTES = 2**20
-LONGEST_LINE_BYTES = 4 * 2**20
-"""A longer line (a progress bar without line ends, a dumped tensor) is cut into pieces of this size."""
 TEXT_CHARACTERS = 300
 """Of a line that is kept as evidence."""
-_LINE_BYTES = 200
-"""Usual length of a line, to cut a block's ends without decoding all of it."""
-_NEAR_LINES = 400
-"""How far to look around a line for a time."""
 _PLOG = re.compile(r"^\[(?:ERROR|CRITICAL)\]\s?([A-Z][A-Z0-9_]*)\(\d+")
 _MOST_LINES = 20
 """Different lines of one file that name an error and that nothing else explains."""
+_MOST_KEYS = 4000
+"""Different errors of one file that are counted."""
 _NUMBER = re.compile(r"\d+")
-_BELOW_LINES = 15
-"""torch_npu prints the time of an error under its message."""
-_UNEXPLAINED = (HEAD.encode(), b"[ERROR]", b"[CRITICAL]")
-"""What makes a block worth reading line by line, apart from the table."""
+_END_BYTES = (2**12, 2**16)
+"""A time is looked for in so much of a block's end, then in all of it."""
+_WRAPPED = (b"\x1b", b"\r", b'{"', b"{ ")
+_Key = tuple[str, str]
+
+
+class _Context:
+    """The lines of a block, with those around it; decoded when the first of them is asked for."""
+
+    def __init__(self, block: Block) -> None:
+        self._block = block
+        self.num_before = block.before.count(b"\n")
+
+    @functools.cached_property
+    def lines(self) -> list[str]:
+        return lines_of(self._block.before + self._block.data + self._block.after)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a line says, and where it stands."""
+
+    line: str
+    number: int
+    index: int
+    """Of its line in `context.lines`."""
+    context: _Context
+
+    def time(self) -> datetime | None:
+        """Return the time on the line, else one just below (of the same message), else the nearest above."""
+        lines = self.context.lines
+        return first_time(lines[self.index : self.index + AROUND_LINES]) or last_time(lines[: self.index])
 
 
 @dataclass(slots=True, kw_only=True)
-class Hit:
-    """The first occurrence of one error in one file, and how many lines of the file hold it."""
-
-    path: Path
-    line: int
-    text: str
-    signature: Signature | None = None
-    code: str = ""
-    module: str = ""
-    """Module of a plog line that nothing else explains (`GE`, `RUNTIME`, `HCCL`)."""
-    traceback: Traceback | None = None
-    time: datetime | None = None
-    rank: int | None = None
-    count: int = 1
-    is_word_only: bool = False
-    """The line names an error; neither the table nor a traceback or the vendor's form says that it is one."""
-
-    @property
-    def role(self) -> Role:
-        """The signature's role; an error without a signature is a symptom."""
-        return "symptom" if self.signature is None else self.signature.role
-
-    @property
-    def rank_of_telling(self) -> int:
-        """The lowest number is the most telling. A code below an exception belongs to the exception's message."""
-        if self.signature is None:
-            return 3 if self.traceback is not None else 4
-        if self.role == "consequence":
-            return 2 if self.code else 3
-        return {"cause": 0, "symptom": 1, "wrapper": 5, "harmless": 6}[self.role]
-
-    @property
-    def severity(self) -> Severity:
-        """The signature's severity, else error; of a line that only names one a warning."""
-        if self.is_word_only:
-            return Severity.WARNING
-        return Severity.ERROR if self.signature is None else self.signature.severity
-
-
-@dataclass(slots=True, kw_only=True)
-class FileReport:
-    """What one file holds."""
+class ScannedPart:
+    """What a part of a file holds; `report_of` puts parts together."""
 
     path: Path
     rank: int | None
     num_lines: int = 0
+    """Line ends."""
+    has_open_end: bool = False
+    """The last line has no end."""
     size_bytes: int = 0
     first_time: datetime | None = None
     last_time: datetime | None = None
-    hits: list[Hit] = field(default_factory=list)
+    last_line: str = ""
+    hits: dict[_Key, Hit] = field(default_factory=dict)
+    """Their lines are counted from the part's beginning; without a time where no line of the part tells one before."""
 
 
-def scan_file(path: Path, table: Table, on_progress: OnProgress | None = None) -> FileReport:
-    """Read the log once. Raises InputError when it cannot be read."""
-    scan = _Scan(path, table)
-    for block in blocks_of(path):
-        scan.take(block)
-        if on_progress is not None:
-            on_progress(len(block.data))
-    return scan.finish()
+class Scan:
+    """State of reading one file, or a part of it at whose beginning no traceback is open."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """What a line says, and the block it is in."""
-
-    line: str
-    lines: list[str]
-    """Lines of the block as they stand in the file."""
-    index: int
-    number: int
-
-    def time(self) -> datetime | None:
-        """Return the time on the line, else one just below (of the same message), else the nearest above."""
-        below = self.lines[self.index : self.index + _BELOW_LINES]
-        above = self.lines[max(0, self.index - _NEAR_LINES) : self.index]
-        return first_time(below) or last_time(above)
-
-
-class _Scan:
-    """State of reading one file."""
-
-    def __init__(self, path: Path, table: Table) -> None:
-        self._table = table
-        self._report = FileReport(path=path, rank=rank_of_path(path))
-        self._hits: dict[tuple[str, str], Hit] = {}
+    def __init__(self, path: Path, sieve: Sieve) -> None:
+        self._sieve = sieve
+        self._part = ScannedPart(path=path, rank=rank_of_path(path))
         self._streams = Streams()
+        self._has_said = False
+
+    @property
+    def num_hits(self) -> int:
+        """How many different errors there are so far."""
+        return len(self._part.hits)
 
     def take(self, block: Block) -> None:
         """Search a block, and note the times in it."""
-        report, data = self._report, block.data
-        report.size_bytes += len(data)
-        report.num_lines = block.first_line + data.count(b"\n") - data.endswith(b"\n")
-        if report.first_time is None:
-            report.first_time = first_time(_head(data))
+        part, data = self._part, block.data
+        part.size_bytes += len(data)
+        part.num_lines += data.count(b"\n")
+        part.has_open_end = not data.endswith(b"\n")
         self._search(block)
-        report.last_time = last_time(_tail(data)) or report.last_time
+        time = _last_time(data)
+        part.last_time = time or part.last_time
+        if part.first_time is None and time is not None:
+            part.first_time = first_time(lines_of(data))
+        part.last_line = _last_line(data) or part.last_line
+
+    def part(self) -> ScannedPart:
+        """Return what was found so far; a traceback that is cut off counts."""
+        part = replace(self._part, hits=dict(self._part.hits))
+        kept, self._part = self._part, part
+        for number in self._streams.unfinished():
+            self._add_words(Place(line=HEAD, number=number, index=0, context=_Context(Block(HEAD.encode(), number))))
+        self._part = kept
+        return part
 
     def _search(self, block: Block) -> None:
-        said, indices = unwrapped(block.data)
-        searcher = self._table.searcher(said)
-        marked = self._streams.is_waiting or any(mark in said for mark in _UNEXPLAINED)
-        if not (searcher or marked or may_name_error(said.decode("latin-1").lower())):
+        found = self._sieve.find(block.data)
+        if not (found or self._streams.is_waiting):
             return
-        pieces = lines_of(said)
-        lines = pieces if indices is None else lines_of(block.data)
-        for index, piece in zip(indices or range(len(pieces)), pieces, strict=True):
-            place = _Place(line=piece, lines=lines, index=index, number=block.first_line + index)
-            self._take_line(place, searcher)
+        raw, context = block.data.split(b"\n"), _Context(block)
+        end = len(raw) - (raw[-1] == b"")
+        ahead = iter(found)
+        at, plan = next(ahead, (end, None))
+        index = 0
+        while True:
+            if not self._streams.is_waiting:
+                index = max(index, at)
+            if index >= end:
+                return
+            taken = plan if index == at else None
+            self._take_raw(raw[index], index, taken, block, context)
+            if index == at:
+                at, plan = next(ahead, (end, None))
+            index += 1
 
-    def finish(self) -> FileReport:
-        """Return the report. An error above the first time in the file gets that time, its upper bound."""
-        for number in self._streams.unfinished():
-            self._add_words(_Place(line=HEAD, lines=[HEAD], index=0, number=number))
-        for hit in self._hits.values():
-            hit.time = hit.time or self._report.first_time
-        self._report.hits = sorted(self._hits.values(), key=lambda hit: hit.line)
-        return self._report
+    def _take_raw(self, raw: bytes, index: int, plan: Plan | None, block: Block, context: _Context) -> None:
+        """Take a line as it stands in the file."""
+        number = block.first_line + index
+        self._streams.expire(number)
+        key = b""
+        if plan is not None and plan.is_words_only and not self._streams.is_waiting:
+            key = naughts(raw)
+            if plan.is_silent(key):
+                return
+        self._has_said = False
+        for piece, piece_plan in self._pieces(raw, plan):
+            place = Place(line=piece, number=number, index=context.num_before + index, context=context)
+            self._take_line(place, piece_plan)
+        if key and plan is not None and not (self._has_said or self._streams.is_waiting):
+            plan.silence(key)
 
-    def _take_line(self, place: _Place, searcher: Searcher) -> None:
+    def _pieces(self, raw: bytes, plan: Plan | None) -> Iterable[tuple[str, Plan | None]]:
+        """Return the lines that the program printed in this line, each with what it can hold."""
+        raw = raw.rstrip(b"\r")
+        if not any(mark in raw for mark in _WRAPPED):
+            return [(raw.decode("utf-8", "replace"), plan)]
+        said, indices = unwrapped(raw)
+        pieces = said.decode("utf-8", "replace").split("\n")
+        if indices is None:
+            return [(pieces[0], plan)]
+        return [(piece, self._sieve.plan(piece) if plan is not None else None) for piece in pieces]
+
+    def _take_line(self, place: Place, plan: Plan | None) -> None:
+        """Take a line that the program printed; `plan` is None where it can only belong to a traceback."""
         line = place.line
-        if not (searcher or self._streams.is_waiting or HEAD in line or line.startswith("[")):
-            if names_error(line):
-                self._add_words(place)
-            return
-        matches = list(searcher.search(PREFIX.sub("", line)))
+        matches = list(plan.searcher.search(PREFIX.sub("", line))) if plan is not None else []
         hits = [
             self._add((match.signature.name if match.signature else "unlisted", match.code), place, match)
             for match in matches
@@ -176,89 +179,109 @@ class _Scan:
             self._add_traceback(traceback, place, hits)
         elif not matches and (found := _PLOG.match(line)):
             self._add(("plog", found[1]), place, module=found[1])
-        elif not (matches or self._streams.is_inside) and names_error(line):
+        elif plan is not None and plan.words and not (matches or self._streams.is_inside) and names_error(line):
             self._add_words(place)
 
-    def _add_words(self, place: _Place) -> None:
-        """Keep a line that names an error, one of those that differ in numbers only."""
-        key = ("words", _NUMBER.sub("0", place.line.strip())[:TEXT_CHARACTERS])
-        if key in self._hits or sum(kind == "words" for kind, _ in self._hits) < _MOST_LINES:
-            self._add(key, place).is_word_only = True
+    def _add_words(self, place: Place) -> None:
+        """Keep a line that names an error; those that differ in numbers only are one."""
+        hit = self._add(("words", _NUMBER.sub("0", place.line.strip())[:TEXT_CHARACTERS]), place)
+        if hit is not None:
+            hit.is_word_only = True
 
-    def _add_traceback(self, traceback: Traceback, place: _Place, hits: list[Hit]) -> None:
+    def _add_traceback(self, traceback: Traceback, place: Place, hits: Sequence[Hit | None]) -> None:
         """Give the traceback to the errors that its last line names, or make it an error of its own."""
         if not hits:
-            key = ("traceback", f"{traceback.exception}: {traceback.message[:80]}")
+            key = ("traceback", f"{traceback.exception}: {_NUMBER.sub('0', traceback.message[:80])}")
             hits = [self._add(key, place)]
         for hit in hits:
-            hit.traceback = hit.traceback or traceback
+            if hit is not None:
+                hit.traceback = hit.traceback or traceback
 
-    def _add(self, key: tuple[str, str], place: _Place, match: Match | None = None, module: str = "") -> Hit:
-        known = self._hits.get(key)
+    def _add(self, key: _Key, place: Place, match: Match | None = None, module: str = "") -> Hit | None:
+        """Count an error; None where the file has too many different ones."""
+        self._has_said = True
+        known = self._part.hits.get(key)
         if known is not None:
             known.count += 1
             return known
+        if len(self._part.hits) >= _MOST_KEYS:
+            return None
         rank = rank_in(place.line)
-        hit = self._hits[key] = Hit(
-            path=self._report.path,
+        hit = self._part.hits[key] = Hit(
+            path=self._part.path,
             line=place.number,
             text=place.line.strip()[:TEXT_CHARACTERS],
             signature=match.signature if match else None,
             code=match.code if match else "",
             module=module,
-            time=place.time() or self._report.last_time,
-            rank=self._report.rank if rank is None else rank,
+            time=place.time() or self._part.last_time,
+            rank=self._part.rank if rank is None else rank,
         )
         return hit
 
 
-def _head(data: bytes) -> list[str]:
-    return lines_of(data[: _NEAR_LINES * _LINE_BYTES])[:_NEAR_LINES]
+def report_of(parts: Sequence[ScannedPart]) -> FileReport:
+    """Return the report of a file from its parts, in their order.
 
-
-def _tail(data: bytes) -> list[str]:
-    return lines_of(data[-_NEAR_LINES * _LINE_BYTES :])[-_NEAR_LINES:]
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """Some lines of a file, as bytes."""
-
-    data: bytes
-    first_line: int
-    """Number of its first line, from 1, as editors count."""
-
-
-def blocks_of(path: Path) -> Iterator[Block]:
-    """Yield the file's lines in blocks of about 1 MiB; `.gz` files are unpacked on the way.
-
-    Raises InputError when the file cannot be read to its end.
+    An error without a time gets the last one above it in the file, else the first one of the file, its upper bound.
     """
-    try:
-        with _opened(path) as file:
-            yield from _blocks(file)
-    except (OSError, EOFError) as error:  # gzip raises EOFError for a cut file
-        raise InputError(f"{path} cannot be read ({_reason(error)}); name a log file that you may read.") from error
+    report = FileReport(path=parts[0].path, rank=parts[0].rank)
+    hits: dict[_Key, Hit] = {}
+    for part in parts:
+        for key, hit in part.hits.items():
+            if key in hits:
+                _count(hits[key], hit, report.num_lines)
+            else:
+                hits[key] = _moved(hit, report.num_lines, report.last_time)
+        report.num_lines += part.num_lines
+        report.size_bytes += part.size_bytes
+        report.first_time = report.first_time or part.first_time
+        report.last_time = part.last_time or report.last_time
+        report.last_line = part.last_line or report.last_line
+    report.num_lines += parts[-1].has_open_end
+    for hit in hits.values():
+        hit.time = hit.time or report.first_time
+    report.hits = sorted(_few(hits), key=lambda hit: hit.line)
+    return report
 
 
-def _opened(path: Path) -> BinaryIO:
-    return as_utf_8(cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else path.open("rb"))
+def _count(known: Hit, hit: Hit, lines_before: int) -> None:
+    known.count += hit.count
+    known.traceback = known.traceback or _traceback_moved(hit.traceback, lines_before)
 
 
-def _blocks(file: BinaryIO) -> Iterator[Block]:
-    line, rest = 1, b""
-    while data := file.read(BLOCK_BYTES):
-        data = rest + data
-        end = data.rfind(b"\n") + 1
-        if end == 0 and len(data) < LONGEST_LINE_BYTES:
-            rest = data
+def _moved(hit: Hit, lines_before: int, time: datetime | None) -> Hit:
+    traceback = _traceback_moved(hit.traceback, lines_before)
+    return replace(hit, line=hit.line + lines_before, time=hit.time or time, traceback=traceback)
+
+
+def _traceback_moved(traceback: Traceback | None, lines: int) -> Traceback | None:
+    if traceback is None or lines == 0:
+        return traceback
+    return replace(traceback, first_line=traceback.first_line + lines, last_line=traceback.last_line + lines)
+
+
+def _few(hits: dict[_Key, Hit]) -> list[Hit]:
+    """Return the errors; of lines that only name one, and of tracebacks, the first ones."""
+    kept = []
+    left = {"words": _MOST_LINES, "traceback": 5 * _MOST_LINES}
+    for (kind, _), hit in sorted(hits.items(), key=lambda item: item[1].line):
+        if left.get(kind) == 0:
             continue
-        whole, rest = (data[:end], data[end:]) if end else (data, b"")
-        yield Block(whole, line)
-        line += whole.count(b"\n")
-    if rest:
-        yield Block(rest, line)
+        if kind in left:
+            left[kind] -= 1
+        kept.append(hit)
+    return kept
 
 
-def _reason(error: Exception) -> str:
-    return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+def _last_time(data: bytes) -> datetime | None:
+    for size in (*_END_BYTES, len(data)):
+        time = last_time(lines_of(data[-size:]))
+        if time is not None or size >= len(data):
+            return time
+    return None
+
+
+def _last_line(data: bytes) -> str:
+    end = data[-4 * TEXT_CHARACTERS :].rstrip()
+    return end[end.rfind(b"\n") + 1 :].decode("utf-8", "replace")[:TEXT_CHARACTERS]

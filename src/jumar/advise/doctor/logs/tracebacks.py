@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from jumar.advise.doctor.logs.clock import PREFIX, rank_in
+from jumar.advise.doctor.logs.lines.prefixes import Said, peeled
 
 HEAD = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^\s+File "([^"]+)", line (\d+)(?:, in (\S+))?')
@@ -18,7 +18,7 @@ _TIME = re.compile(
 )
 """What differs between the prefixes of two lines of one writer."""
 _MOST_PREFIXES = 64
-_LONGEST_LINES = 2000
+LONGEST_LINES = 2000
 """A traceback that does not end within so many lines is given up (interleaved output)."""
 
 
@@ -55,6 +55,7 @@ class TracebackReader:
     def __init__(self) -> None:
         self._open: _Open | None = None
         self._chained = False
+        self._last_line = 0
         self.lost: list[int] = []
         """First lines of tracebacks that were cut off: no exception came."""
 
@@ -65,7 +66,7 @@ class TracebackReader:
 
     def feed(self, number: int, line: str) -> Traceback | None:
         """Take line `number`; return the traceback that it ends, or None."""
-        text = PREFIX.sub("", line.rstrip("\r\n"))
+        text = line.rstrip("\r\n")
         if HEAD in text:
             # A chained one is read like any other (its exception line must not pass for another's), then dropped.
             self._open = _Open(number, len(text) - len(text.lstrip()))
@@ -74,6 +75,15 @@ class TracebackReader:
             self._note_chain(text)
             return None
         return self._inside(number, text)
+
+    def expire(self, number: int) -> None:
+        """Give up what is still open at line `number` when its writer has been silent, or going on, for too long."""
+        if self._open is not None and number - self._open.first_line > LONGEST_LINES:
+            if not (self._open.is_expected and not self._open.frames):
+                self.lost.append(self._open.first_line)
+            self._open = None
+        if self._chained and number - self._last_line > LONGEST_LINES:
+            self._chained = False
 
     def expect(self, number: int) -> None:
         """Take the next lines as a traceback whose head is line `number` of another stream, if they are frames."""
@@ -101,7 +111,7 @@ class TracebackReader:
         if opened.is_expected and not opened.frames:
             self._open = None
             return None
-        if not text.strip() or number - opened.first_line > _LONGEST_LINES:
+        if not text.strip() or number - opened.first_line > LONGEST_LINES:
             self._open = None
             self.lost.append(opened.first_line)
             return None
@@ -118,8 +128,8 @@ class TracebackReader:
 class Streams:
     """The tracebacks of all writers into one file, told apart by what stands before their lines.
 
-    Launchers, containers and loggers put a prefix before every line, or only before the first one. What stands
-    before a traceback's head is taken for such a prefix as long as that traceback is open.
+    Of each line what `peeled` knows as a prefix is off already. What then stands before a traceback's head is taken
+    for a prefix, too, as long as that traceback is open: of every line, or of the first one only.
     """
 
     def __init__(self) -> None:
@@ -134,43 +144,58 @@ class Streams:
         """Whether the next line may belong to what was fed before."""
         return any(reader.is_waiting for reader in self._readers.values())
 
-    def feed(self, number: int, line: str) -> Traceback | None:
-        """Take line `number`; return the traceback that it ends, or None."""
-        start = line.find(HEAD)
-        prefix = self._learn(line[:start]) if start > 0 else ""
-        name, text = (prefix, line[start:]) if prefix else self._split(line)
-        reader = self._readers.setdefault(name, TracebackReader())
+    def feed(self, number: int, line: str, said: Said | None = None) -> Traceback | None:
+        """Take line `number` (`said`: the same without its prefixes); return the traceback that it ends, or None."""
+        said = said or peeled(line)
+        start = said.text.find(HEAD)
+        name = self._learn(said.text[:start], said.writer) if start > 0 else ""
+        writer, text = (name, said.text[start:]) if name else self._split(said)
+        reader = self._reader(writer, opens=HEAD in text)
+        if reader is None:
+            self.is_inside = False
+            return None
         traceback = reader.feed(number, text)
         self.is_inside = reader.is_waiting
-        if prefix:
-            self._readers[""].expect(number)
+        if name:
+            self._readers.setdefault(said.writer, TracebackReader()).expect(number)  # the frames may have no prefix
         if traceback is not None:
             self._ended.add(traceback.first_line)
         return traceback
+
+    def expire(self, number: int) -> None:
+        """Give up tracebacks that began too many lines before line `number`: it is a clean place in any case."""
+        for reader in self._readers.values():
+            if reader.is_waiting:
+                reader.expire(number)
 
     def unfinished(self) -> list[int]:
         """Return the lines of heads after which no exception came."""
         lines = {line for reader in self._readers.values() for line in reader.unfinished()}
         return sorted(lines - self._ended)
 
-    def _learn(self, prefix: str) -> str:
+    def _reader(self, writer: str, *, opens: bool) -> TracebackReader | None:
+        """Return the writer's reader; None where it has no traceback open and opens none."""
+        if opens:
+            return self._readers.setdefault(writer, TracebackReader())
+        return self._readers.get(writer)
+
+    def _learn(self, prefix: str, writer: str) -> str:
         """Return the name of the writer with this prefix; empty where it is no prefix or there are too many."""
-        rank = PREFIX.sub("", prefix)
-        if not rank.strip():
-            return ""  # an indent, or a rank's mark, which `_split` knows
-        name = _TIME.sub("<time>", prefix)
+        if not prefix.strip():
+            return ""
+        name = f"{writer} {_TIME.sub('<time>', prefix)}"
         if name not in self._prefixes and len(self._prefixes) < _MOST_PREFIXES:
             said = prefix.rstrip()
             parts = [re.escape(part) for part in _TIME.split(said)]
             self._prefixes[name] = re.compile(f"(?:{_TIME.pattern})".join(parts) + f"(?:{prefix[len(said) :]}|$)")
         return name if name in self._prefixes else ""
 
-    def _split(self, line: str) -> tuple[str, str]:
-        """Return the writer of a line, and the line without its prefix."""
+    def _split(self, said: Said) -> tuple[str, str]:
+        """Return the writer of a line, and the line without the prefix that was learned."""
         for name, form in self._prefixes.items():
-            if self._readers[name].is_waiting and (match := form.match(line)):
-                return name, line[match.end() :]
-        return (f"rank {rank_in(line)}" if PREFIX.match(line) else ""), line
+            if name.startswith(f"{said.writer} ") and self._readers[name].is_waiting and (match := form.match(said.text)):
+                return name, said.text[match.end() :]
+        return said.writer, said.text
 
 
 def _traceback(opened: _Open, number: int, match: re.Match[str]) -> Traceback:

@@ -1,0 +1,165 @@
+"""`Sieve`: which lines of a block are worth reading, and what can be in each of them.
+
+Most lines of a log differ from others in numbers only. A *form* is a line with every digit made 1. A form is judged
+once: all texts that an error has to hold are looked for in one pass over the new forms. What is left of a gigabyte of
+plogs is a few lines, and those are read one by one, by the same code whatever the block.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+from jumar.advise.doctor.entries import Searcher, Table
+from jumar.advise.doctor.logs.engine.grams import Needles
+from jumar.advise.doctor.logs.tracebacks import CHAINED, HEAD
+from jumar.advise.doctor.logs.words import NEEDLES, has_form_of_error
+from jumar.advise.doctor.logs.wrappings import COLOURS
+
+_ONES = bytes(ord("1") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
+_MARKS = (HEAD, *CHAINED)
+"""What opens a traceback: the lines after it are read, too."""
+_FORMS = re.compile(rb"\bE[A-Z1]1111|\bERR1|(?:^|[\s\[(|\"])[EFC](?:1111|[ \]|:])|\bERR\b|\b(?:SEVERE|PANIC)\b", re.MULTILINE)
+"""Codes of the vendor, and letters of loggers that stand for an error, in a form."""
+_YEAR = re.compile(r"\b1111(?=[-/]11[-/]11)")
+"""Readers of times want a year of this century."""
+_ESCAPES = ((b'\\"', b'"'), (b"\\n", b" "), (b"\\t", b" "), (b"\\r", b" "), (b"\\/", b"/"), (b"\\\\", b"\\"))
+"""What JSON writes for the characters of a text. Others (`\\u001b`) are left to the reader of the line."""
+_LONGEST_FORM_BYTES = 4096
+_MOST_QUIET_BYTES = 12 * 2**20
+_MOST_LIVE = 4096
+_MOST_SILENT = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """What a line of one form can hold."""
+
+    searcher: Searcher
+    words: bool = True
+    """Words that name an error."""
+    silent: set[bytes] = field(default_factory=set)
+    """Lines of this form, numbers told apart only as naught or not, that were read and say nothing."""
+
+    @property
+    def is_words_only(self) -> bool:
+        """Whether the line can say no more than words do: these know no numbers but naught."""
+        return self.words and not self.searcher
+
+    def is_silent(self, key: bytes) -> bool:
+        """Tell whether a line with this key (`naughts`) was read and said nothing."""
+        return key in self.silent
+
+    def silence(self, key: bytes) -> None:
+        """Remember that a line with this key says nothing."""
+        if len(self.silent) < _MOST_SILENT:
+            self.silent.add(key)
+
+
+class Sieve:
+    """Keeps what it has judged: one for all files of a process."""
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        texts: dict[bytes, list[int]] = {}
+        for number, needle in enumerate(table.needles):
+            texts.setdefault(_form(needle.encode()).lower(), []).append(number)
+        self._messages = [texts[text] for text in texts]
+        """By the text's number: the messages that hold it."""
+        others = [_form(mark.encode()).lower() for mark in (*_MARKS, *table.code_marks, *NEEDLES)]
+        self._needles = Needles([*texts, *(text for text in others if text not in texts)])
+        self._all = Plan(table.searcher_of(range(len(table.needles)), codes=True, return_codes=True))
+        self._quiet: set[bytes] = set()
+        self._quiet_bytes = 0
+        self._live: dict[bytes, Plan] = {}
+
+    def find(self, data: bytes) -> Sequence[tuple[int, Plan]]:
+        """Return the lines of a block that are worth reading: (index, what can be in it)."""
+        forms = _form(data).split(b"\n")
+        here = set(forms) - self._quiet
+        unknown = [form for form in here if form not in self._live]
+        judged: Mapping[bytes, Plan] = self._judge(unknown) if unknown else {}
+        plans = {form: plan for form in here if (plan := judged.get(form) or self._live.get(form)) is not None}
+        self._keep(unknown, judged)
+        return [(index, plans[form]) for index, form in enumerate(forms) if form in plans] if plans else ()
+
+    def plan(self, line: str) -> Plan | None:
+        """Return what can be in one line, None where nothing can."""
+        found = self.find(line.replace("\n", " ").encode("utf-8", "replace"))
+        return found[0][1] if found else None
+
+    def _keep(self, unknown: Iterable[bytes], judged: Mapping[bytes, Plan]) -> None:
+        if self._quiet_bytes > _MOST_QUIET_BYTES:
+            self._quiet, self._quiet_bytes = set(), 0
+        if len(self._live) > _MOST_LIVE:
+            self._live = {}
+        for form in unknown:
+            if len(form) > _LONGEST_FORM_BYTES:
+                continue
+            if form in judged:
+                self._live[form] = judged[form]
+            else:
+                self._quiet.add(form)
+                self._quiet_bytes += len(form) + 100
+
+    def _judge(self, forms: Sequence[bytes]) -> dict[bytes, Plan]:
+        """Return the forms that can hold something, each with what."""
+        said = _said(b"\n".join(forms))
+        starts = list(accumulate((len(form) + 1 for form in said.split(b"\n")), initial=0))
+        lines: dict[int, set[int]] = {}
+        for at, number in self._needles.find(said.lower()):
+            lines.setdefault(bisect_right(starts, at) - 1, set()).add(number)
+        for match in _FORMS.finditer(said):
+            lines.setdefault(bisect_right(starts, match.end() - 1) - 1, set())
+        plans = {}
+        for index, numbers in lines.items():
+            plan = self._plan(said[starts[index] : starts[index + 1] - 1], numbers)
+            if plan is not None:
+                plans[forms[index]] = plan
+        if b"\\u" in said:  # letters that JSON hides
+            plans |= {form: self._all for form in forms if b"\\u" in form}
+        return plans
+
+    def _plan(self, form: bytes, numbers: Iterable[int]) -> Plan | None:
+        text = _YEAR.sub("2011", form.decode("utf-8", "replace"))
+        messages = sorted(
+            message for number in numbers if number < len(self._messages) for message in self._messages[number]
+        )
+        searcher = self._table.searcher_of(messages, **self._table.codes_of_form(text))
+        words = has_form_of_error(text)
+        if not (searcher or words or any(mark in text for mark in _MARKS)):
+            return None
+        return Plan(searcher, words)
+
+
+def naughts(line: bytes) -> bytes:
+    """Return the line with each number made 0 where it is naught and 1 where it is not."""
+    line = line.translate(_NAUGHTS)
+    for pair, digit in _SHORTER:
+        if pair in line:
+            line = line.replace(pair, digit)
+    return line
+
+
+_NAUGHTS = bytes(ord("1") if ord("1") <= byte <= ord("9") else byte for byte in range(256))
+_SHORTER = (
+    (b"1111", b"1"), (b"111", b"1"), (b"11", b"1"), (b"000", b"0"), (b"00", b"0"), (b"01", b"1"), (b"11", b"1"),
+    (b"10", b"1"), (b"11", b"1"), (b"00", b"0"), (b"01", b"1"), (b"10", b"1"), (b"11", b"1"),
+)  # fmt: skip
+
+
+def _form(data: bytes) -> bytes:
+    return data.translate(_ONES)
+
+
+def _said(forms: bytes) -> bytes:
+    """Return the forms without colours and without the escapes of JSON; their lines stay."""
+    if b"\x1b" in forms:
+        forms = COLOURS.sub(b"", forms)
+    if b"\\" in forms:
+        for escape, character in _ESCAPES:
+            forms = forms.replace(escape, character)
+    return forms
