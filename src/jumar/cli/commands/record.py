@@ -228,13 +228,15 @@ def command(
         tell_recorded(out, program.title, end, for_tuning=False)
         return _exit_code(end)
     claim()
+    from jumar.cli.commands.doctor.failed import with_doctor
     from jumar.device import activate
 
     device_plan = npu.plan_for(device)
     os.environ.update(device_plan.to_environment())
     active = activate(device_plan)
     click.echo(f"jumar: recording {program.title} on {active.description} into {out}", err=True)
-    end = run_program(program, plan=plan, stop_after=stop_after, on_step=StepProgress(chosen).on_step)
+    on_step = StepProgress(chosen).on_step
+    end = with_doctor(program, lambda: run_program(program, plan=plan, stop_after=stop_after, on_step=on_step))
     tell_recorded(out, program.title, end, for_tuning=for_tuning)
     if device != "cuda":
         tell_cuda(program, end, used_npu=device == "cpu" or used_npu())
