@@ -1,7 +1,7 @@
 """Optimizers that step over flat buffers: drop-in for those of `torch.optim`, and four that PyTorch lacks.
 
 Options and state dictionaries are those of `torch.optim` (RMSpropTF, Lamb, AdamP, BertAdam: those of
-torch_npu's `NpuFused*`). What is faster and when: docs/flat-optimizers.md.
+torch_npu's `NpuFused*`). What is faster and when: jumar docs flat-optimizers.
 """
 
 from __future__ import annotations

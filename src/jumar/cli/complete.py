@@ -29,6 +29,14 @@ def rules(_context: click.Context, _parameter: click.Parameter, begun: str) -> l
     return [CompletionItem(word, help=rule.summary) for word, rule in found if word.lower().startswith(begun.lower())]
 
 
+def guides(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Return the guides whose names begin so, each with its title; `guide-` may be left out."""
+    from jumar.base.guides import topics
+
+    known = {one.name.removeprefix("guide-"): one.title for one in topics().values()}
+    return [CompletionItem(name, help=title) for name, title in known.items() if name.startswith(begun.lower())]
+
+
 def entries(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Return the doctor's entries whose names begin so, each with its title."""
     from jumar.advise.doctor.entries import known_errors

@@ -38,13 +38,15 @@ COMMANDS = {
     "bank": "Look into the knowledge bank of tuning.",
     "doctor": "Check the environment, and name the first error of a log.",
     "export": "Make a checkpoint ready for another device or framework.",
+    "view": "Look at everything Jumar left in a folder, in the browser.",
     "rule": "Explain a rule.",
+    "docs": "Print a guide.",
     "config": "Show the defaults that jumar.toml or pyproject.toml set, and where each comes from.",
     "completion": "Print the completion script of a shell.",
 }
 """Command name to its line in `jumar --help`; the command itself is `command` in `jumar.cli.commands.<name>`."""
 
-UNCONFIGURED = frozenset({"config", "completion"})
+UNCONFIGURED = frozenset({"config", "completion", "docs"})
 """Commands that no file has defaults for."""
 EXIT_FINE, EXIT_USAGE, EXIT_INTERNAL = 0, 2, 3
 EXIT_INTERRUPTED = 130

@@ -12,7 +12,7 @@ difference is the difference of the sketches, and the sketches of shards or part
               = turn(b) · tile[start(b) + p]      beyond, in blocks b of 130,496 elements, p the place in it
 
 `tile`, `shift`, `turn` and `start` come from `mix`, a 32-bit integer hash. The standard deviation of an
-estimated L2 norm is 1/√(2·64), 9 %, of it; docs/sketches.md has the proof. Tensors of at most 64 elements
+estimated L2 norm is 1/√(2·64), 9 %, of it; jumar docs sketches has the proof. Tensors of at most 64 elements
 are kept exactly, up to signs. Elements that are not finite count as 0, everything is cast to float32
 first, a complex number is two elements. Imports NumPy: import this module only where values are looked at.
 """
@@ -51,7 +51,7 @@ CONFIDENCE = 0.999
 
 _SLACK = 0.5
 """Half the estimate: 5.7 standard deviations. Of a difference in many elements, 3 of 100,000 are further off (χ² with
-64 degrees of freedom); docs/sketches.md has the proofs, also for differences in a few elements."""
+64 degrees of freedom); jumar docs sketches has the proofs, also for differences in a few elements."""
 
 Vector = npt.NDArray[np.float32]
 

@@ -1,6 +1,6 @@
 """For test suites: a pytest plugin that gives tests an NPU, and the contracts that parts of Jumar keep.
 
-Installing Jumar registers the plugin; `docs/guide-testing.md` shows its use. A contract is a class of tests. A suite
+Installing Jumar registers the plugin; `jumar docs guide-testing` shows its use. A contract is a class of tests. A suite
 derives from it, sets what it tests, and pytest runs the tests:
 
     from jumar.testing import EngineContract

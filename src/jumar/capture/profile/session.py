@@ -233,7 +233,7 @@ class ProfileSession:
             return []
         asked = f"steps {plan.first} to {plan.end - 1}"
         if not self.step:
-            return [f"{asked}: the script completed no step. docs/guide-profile.md says what a step is"]
+            return [f"{asked}: the script completed no step. jumar docs guide-profile says what a step is"]
         if self.step <= plan.first:
             return [f"{asked}: the script completed {self.step} steps. Profile earlier ones: --skip 0 --active 1"]
         return [f"steps {self.step} to {plan.end - 1}: the script completed {self.step} steps"]

@@ -13,7 +13,7 @@ difference is rounding noise (independent between elements), Δl2, √n·Δmean,
 from about the noise itself, so that its size for each element is about L. `noise` is that estimate. It only excuses a
 difference further on; no divergence is judged by it.
 
-A sketch gives an estimate D of ‖b - a‖₂ with a bound on its error (docs/sketches.md). A divergence is judged by the
+A sketch gives an estimate D of ‖b - a‖₂ with a bound on its error (jumar docs sketches). A divergence is judged by the
 lower end, D less its bound, or by the statistics' bound where that is greater. Differences further on are excused by
 the upper end (`noise`, `peak`).
 """

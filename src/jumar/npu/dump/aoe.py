@@ -1,6 +1,6 @@
 """`torch.npu.set_aoe`: descriptions of the operators that ran, one file each, for a tuning command to read.
 
-The form of the files is in docs/emulator-dump.md. An operator that was described is not described again: the
+The form of the files is in jumar docs emulator-dump. An operator that was described is not described again: the
 file is named by a hash of the description, so ranks that share a folder write the same files.
 """
 

@@ -19,7 +19,7 @@ Repeat the same command on a machine with the device before relying on speed or 
 No edit is made.
 
 ## References
-`docs/design.md`, the emulated NPU.
+`jumar docs design`, the emulated NPU.
 """
 
 from jumar.base.findings import Severity

@@ -18,7 +18,7 @@ Look at the line, and at what moves the module or tensor to the device.
 No edit is made.
 
 ## References
-`docs/guide-port.md`, the verdict.
+`jumar docs guide-port`, the verdict.
 """
 
 from jumar.base.findings import Severity

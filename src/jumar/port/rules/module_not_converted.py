@@ -17,7 +17,7 @@ Convert the file with `jumar convert -i FILE -o OUT`, or import it on both sides
 No edit is made.
 
 ## References
-`docs/guide-port.md`.
+`jumar docs guide-port`.
 """
 
 from jumar.base.findings import Severity

@@ -18,7 +18,7 @@ the operators that were compared.
 No edit is made.
 
 ## References
-`docs/guide-port.md`, the verdict.
+`jumar docs guide-port`, the verdict.
 """
 
 from jumar.base.findings import Severity

@@ -18,7 +18,7 @@ other means.
 No edit is made.
 
 ## References
-The recording format in `docs/recording.md`.
+The recording format in `jumar docs recording`.
 """
 
 from jumar.base.findings import Severity

@@ -20,7 +20,7 @@ script did not, look at the line that chooses the device: its test was not conve
 No edit is made.
 
 ## References
-`docs/guide-port.md`, the verdict.
+`jumar docs guide-port`, the verdict.
 """
 
 from jumar.base.findings import Severity

@@ -75,7 +75,7 @@ def _block(block: Block) -> Any:
     if isinstance(block, Text):
         return replace(block, text="\n\n".join(_all(block.text.split("\n\n"))))
     labels = {name: getattr(block, name, None) for name in _TITLES}
-    return replace(block, **{name: translate(text) for name, text in labels.items() if isinstance(text, str)})  # type: ignore[type-var]
+    return replace(block, **{name: translate(text) for name, text in labels.items() if isinstance(text, str)})  # type: ignore[type-var,arg-type]
 
 
 def _column(column: Column) -> Column:

@@ -45,7 +45,7 @@ def options_page(report: OptionReport) -> Page:
             for one in worse[:MAX_ACTIONS]
         ],
         sections=[section for section in sections if section is not None],
-        footer="The table of options, with the source of each: docs/tensorflow-options.md.",
+        footer="The table of options, with the source of each: jumar docs tensorflow-options.",
     )
 
 

@@ -127,7 +127,7 @@ def tell_recorded(out: Path, script: str, end: RunEnd, *, for_tuning: bool) -> N
     elif num_rows:
         click.echo(f"jumar: next, compare with another recording: jumar compare REFERENCE {out}", err=True)
     elif not asks_for_cuda(end):
-        click.echo("jumar: no step was completed: nothing to compare. See docs/guide-record.md on steps.", err=True)
+        click.echo("jumar: no step was completed: nothing to compare. See jumar docs guide-record on steps.", err=True)
 
 
 def tell_cuda(program: Program, end: RunEnd, *, used_npu: bool) -> None:

@@ -1,7 +1,7 @@
 """`Prices`: figures that no public document gives. `Software`: the switches between program and chip.
 
 `Prices` are assumptions: orders of magnitude, chosen once. Three of them (marked) were set so that one row
-each of the vendor's ShuffleNetV2 case comes out; docs/emulator-time-model.md says which and what is left.
+each of the vendor's ShuffleNetV2 case comes out; jumar docs emulator-time-model says which and what is left.
 """
 
 from __future__ import annotations

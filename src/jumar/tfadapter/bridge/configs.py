@@ -1,7 +1,7 @@
 """`NPURunConfig`, `DumpConfig` and the like: what an Estimator's program says of the NPU, checked.
 
 Parameters and their order are those of the documents on overflow collection and of the public pages that
-docs/tensorflow-options.md names.
+jumar docs tensorflow-options names.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ The plan in the bank; or the smaller batch itself, where latency counts.
 No edit is made: the pieces are put together again, and outputs are the same.
 
 ## References
-`docs/tune-subgraphs.md`, the batch. The vendor's `nonhomo_split`.
+`jumar docs tune-subgraphs`, the batch. The vendor's `nonhomo_split`.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ shapes and the scale of its values.
 No edit is made.
 
 ## References
-`docs/guide-tune.md`, agreement.
+`jumar docs guide-tune`, agreement.
 """
 
 from __future__ import annotations

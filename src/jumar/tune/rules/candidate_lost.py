@@ -19,7 +19,7 @@ missing a library, a machine short of memory) and tune with `REPEAT_TUNE=True`.
 No edit is made.
 
 ## References
-`docs/guide-tune.md`, limits of a candidate.
+`jumar docs guide-tune`, limits of a candidate.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ by hand, from what `jumar bank show KEY --json` has of it.
 No edit is made: the bank holds the plan.
 
 ## References
-`docs/tune-subgraphs.md`. The vendor's `repo_modified_subgraphs`.
+`jumar docs tune-subgraphs`. The vendor's `repo_modified_subgraphs`.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ threads. `jumar bank show KEY` has all that was measured.
 No edit is made: the bank holds the policy.
 
 ## References
-`docs/guide-tune.md`, the gate's formula. The vendor's `repo_modified_operators`.
+`jumar docs guide-tune`, the gate's formula. The vendor's `repo_modified_operators`.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Another number of threads, a larger batch, or fewer bits (`--precision auto --bu
 No edit is made.
 
 ## References
-`docs/tune-subgraphs.md`. The vendor's `repo_unsatisfied_num`.
+`jumar docs tune-subgraphs`. The vendor's `repo_unsatisfied_num`.
 """
 
 from __future__ import annotations

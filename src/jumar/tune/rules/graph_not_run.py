@@ -16,7 +16,7 @@ What the reason says; the other graphs of the model are tuned all the same.
 No edit is made.
 
 ## References
-`docs/tune-subgraphs.md`.
+`jumar docs tune-subgraphs`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ was not judged.
 No edit is made.
 
 ## References
-`docs/guide-tune.md`, a busy machine. Linux `sched-stats`: time a thread was ready and did not run.
+`jumar docs guide-tune`, a busy machine. Linux `sched-stats`: time a thread was ready and did not run.
 """
 
 from __future__ import annotations

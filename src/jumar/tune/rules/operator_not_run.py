@@ -19,7 +19,7 @@ out of memory or time wants a machine that has more.
 No edit is made.
 
 ## References
-`docs/guide-tune.md`, tasks.
+`jumar docs guide-tune`, tasks.
 """
 
 from __future__ import annotations

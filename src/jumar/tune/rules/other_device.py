@@ -17,7 +17,7 @@ Use these policies where the model runs on this machine. For the device of the r
 No edit is made.
 
 ## References
-`docs/guide-tune.md`, what a policy holds for.
+`jumar docs guide-tune`, what a policy holds for.
 """
 
 from __future__ import annotations

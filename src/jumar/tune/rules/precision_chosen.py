@@ -20,7 +20,7 @@ No edit is made. The choice goes into the bank for these weights and this budget
 it: what runs without `--budget` keeps its precision.
 
 ## References
-`docs/tune-precision.md`.
+`jumar docs tune-precision`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ allowed.
 No edit is made.
 
 ## References
-`docs/tune-precision.md`.
+`jumar docs tune-precision`.
 """
 
 from __future__ import annotations

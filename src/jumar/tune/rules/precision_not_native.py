@@ -17,7 +17,7 @@ Nothing here; tune on the machine on which the model will run.
 No edit is made.
 
 ## References
-`docs/tune-precision.md`; `/proc/cpuinfo`.
+`jumar docs tune-precision`; `/proc/cpuinfo`.
 """
 
 from __future__ import annotations

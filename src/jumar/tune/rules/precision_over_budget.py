@@ -21,7 +21,7 @@ measurement is what is missing, a quiet machine and more `--time-budget`.
 No edit is made.
 
 ## References
-`docs/tune-precision.md`.
+`jumar docs tune-precision`.
 """
 
 from __future__ import annotations

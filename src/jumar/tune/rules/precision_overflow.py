@@ -19,7 +19,7 @@ their precision.
 No edit is made.
 
 ## References
-`docs/tune-precision.md`; IEEE 754 binary16.
+`jumar docs tune-precision`; IEEE 754 binary16.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ those that have a policy of its kind keep it, unless REPEAT_TUNE is True.
 No edit is made.
 
 ## References
-`docs/guide-tune.md`, providers.
+`jumar docs guide-tune`, providers.
 """
 
 from __future__ import annotations

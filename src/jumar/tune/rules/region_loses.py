@@ -19,7 +19,7 @@ Nothing: the plan that is faster from end to end was chosen.
 No edit is made.
 
 ## References
-`docs/tune-subgraphs.md`, regions.
+`jumar docs tune-subgraphs`, regions.
 """
 
 from __future__ import annotations

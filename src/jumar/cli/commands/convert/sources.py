@@ -92,7 +92,7 @@ def converted(job: Job, folder: Path | None = None) -> Conversion:
         raise ScriptError(
             f"{listing(conversion.of_mindspore, 3)} {'is a program' if is_one else 'are programs'} of MindSpore, and "
             "`jumar convert` is for PyTorch and TensorFlow. A MindSpore program names its device in "
-            "mindspore.set_context and needs no conversion: `jumar run` takes it; see docs/guide-mindspore.md."
+            "mindspore.set_context and needs no conversion: `jumar run` takes it; see jumar docs guide-mindspore."
         )
     return conversion
 

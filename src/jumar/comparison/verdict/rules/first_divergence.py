@@ -30,7 +30,7 @@ No edit is made.
 
 ## References
 N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 2.8 and 4.2 (probabilistic
-growth of rounding errors); docs/noise-floor.md; Ascend's PyTorch migration and training guide, accuracy chapter.
+growth of rounding errors); jumar docs noise-floor; Ascend's PyTorch migration and training guide, accuracy chapter.
 """
 
 from __future__ import annotations

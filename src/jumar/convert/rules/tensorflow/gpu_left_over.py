@@ -19,7 +19,7 @@ devices = [None, None]
 No fix.
 
 ## References
-- docs/guide-convert-tensorflow.md
+- jumar docs guide-convert-tensorflow
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ session = tf.Session()
 No fix.
 
 ## References
-- docs/guide-convert-tensorflow.md
+- jumar docs guide-convert-tensorflow
 """
 
 from __future__ import annotations

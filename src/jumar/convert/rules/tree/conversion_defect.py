@@ -18,7 +18,7 @@ Convert the file by hand or with the rule left out (`--disable JM101`), and repo
 No fix.
 
 ## References
-- docs/guide-convert.md
+- jumar docs guide-convert
 """
 
 from __future__ import annotations

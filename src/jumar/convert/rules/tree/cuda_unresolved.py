@@ -22,7 +22,7 @@ exec("x = x.npu()")
 No fix.
 
 ## References
-- docs/guide-convert.md
+- jumar docs guide-convert
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ Create the environment anew beside the converted project.
 No fix.
 
 ## References
-- docs/guide-convert.md
+- jumar docs guide-convert
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ thousands; what is missing must then be known.
 No fix.
 
 ## References
-- docs/guide-convert.md
+- jumar docs guide-convert
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ utils.py -> ../shared/utils.py
 No fix: what a link should lead to is the owner's to say.
 
 ## References
-- docs/guide-convert.md
+- jumar docs guide-convert
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ x = x.to(device)
 No edit is made. Comments in files without anything of CUDA are not looked at.
 
 ## References
-- `docs/guide-convert.md`, "Leaving places alone"
+- `jumar docs guide-convert`, "Leaving places alone"
 """
 
 from __future__ import annotations

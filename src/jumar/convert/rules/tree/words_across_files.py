@@ -21,7 +21,7 @@ Give the two meanings two options, then convert again.
 No fix; it holds edits back.
 
 ## References
-- docs/guide-convert.md
+- jumar docs guide-convert
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ an expression that may do something, or drop a comment. Where it is not clear wh
 two definitions, an argument that may be inside `*args`) nothing is changed, and the finding says why.
 
 ## References
-- `docs/guide-convert.md`, "Rules of your own"
+- `jumar docs guide-convert`, "Rules of your own"
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ import torch_npu
 No edit is made.
 
 ## References
-- `docs/guide-convert.md`
+- `jumar docs guide-convert`
 """
 
 from __future__ import annotations

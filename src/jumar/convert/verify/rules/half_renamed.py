@@ -28,7 +28,7 @@ use(Device.CUDA)
 No edit is made.
 
 ## References
-- `docs/guide-convert.md`
+- `jumar docs guide-convert`
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`torch_npu.contrib`: the vendor's rewritings of common layers and functions, on the emulated NPU.
 
 `function` and `module` hold them, in files named as the vendor's. Each uses the operators that the vendor
-uses, so that a recording shows what an NPU would run. `docs/emulator-contrib.md` tells what is peculiar.
+uses, so that a recording shows what an NPU would run. `jumar docs emulator-contrib` tells what is peculiar.
 """
 
 from __future__ import annotations

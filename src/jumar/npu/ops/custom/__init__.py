@@ -1,7 +1,7 @@
 """The vendor's custom operators (`torch_npu.npu_rms_norm`, `torch.ops.npu.npu_rms_norm`) on the emulated NPU.
 
 Every operator the vendor declares is there with its schema. `mechanism` tells how one is written,
-`docs/emulator-custom-operators.md` which are; the others raise NotImplementedError, which names what works.
+`jumar docs emulator-custom-operators` which are; the others raise NotImplementedError, which names what works.
 """
 
 from __future__ import annotations

@@ -25,5 +25,5 @@ def estimate_mark(profile: Profile) -> dict[str, Any]:
             "conversions and compiles",
         ],
         "assumed": list(profile.assumed),
-        "model": "docs/emulator-time-model.md",
+        "model": "jumar docs emulator-time-model",
     }

@@ -1,7 +1,7 @@
 """JM601 unknown-option.
 
 ## What it does
-Looks up each option in the table of documented ones (docs/tensorflow-options.md), in the style in which it is set. A
+Looks up each option in the table of documented ones (jumar docs tensorflow-options), in the style in which it is set. A
 name that is a slip of a known one is an error; another one, or one that the table has elsewhere, is a warning, because
 your version may have it.
 

@@ -21,7 +21,7 @@ custom_op.parameter_map["precision_mode"].s = tf.compat.as_bytes("allow_mix_prec
 No edit is made.
 
 ## References
-The pages that docs/tensorflow-options.md names.
+The pages that jumar docs tensorflow-options names.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ custom_op.parameter_map["dump_debug_mode"].s = tf.compat.as_bytes("aicore_overfl
 No edit is made.
 
 ## References
-The pages that docs/tensorflow-options.md names.
+The pages that jumar docs tensorflow-options names.
 """
 
 from __future__ import annotations

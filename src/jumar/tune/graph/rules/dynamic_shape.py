@@ -17,7 +17,7 @@ Name every size that will be used: `--input-shape "x:1,3,224,224;8,3,224,224"`.
 No edit is made.
 
 ## References
-`docs/guide-tune.md`, inputs. The vendor's tool takes static shapes or enumerated gears, too.
+`jumar docs guide-tune`, inputs. The vendor's tool takes static shapes or enumerated gears, too.
 """
 
 from __future__ import annotations

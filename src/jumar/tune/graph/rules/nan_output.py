@@ -17,7 +17,7 @@ Give sample inputs of the range the model is used with: real ones, from the fact
 No edit is made.
 
 ## References
-`docs/guide-tune.md`, the gate.
+`jumar docs guide-tune`, the gate.
 """
 
 from __future__ import annotations

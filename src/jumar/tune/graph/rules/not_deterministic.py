@@ -19,7 +19,7 @@ Keep state out of `forward`: hand it in as an input and return the new one.
 No edit is made.
 
 ## References
-`docs/guide-tune.md`, the gate.
+`jumar docs guide-tune`, the gate.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From a folder of operator descriptions to tasks: what `torch.npu.set_aoe(folder)` left.
 
-The form of the files is in docs/emulator-dump.md. Descriptions hold shapes and arguments, not how often and how
+The form of the files is in jumar docs emulator-dump. Descriptions hold shapes and arguments, not how often and how
 long an operator ran, so that tasks come in the order of their work: the greatest tensors first. Parameters are weights
 that hold the same values in every call, as in a recording of inference, unless an operator of a training step is
 described, too.

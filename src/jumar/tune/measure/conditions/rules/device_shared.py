@@ -19,7 +19,7 @@ A machine that is left alone while it is tuned.
 No edit is made.
 
 ## References
-Document 001, preconditions: the device is used by one task. `docs/guide-tune.md`, a busy machine.
+Document 001, preconditions: the device is used by one task. `jumar docs guide-tune`, a busy machine.
 """
 
 from __future__ import annotations

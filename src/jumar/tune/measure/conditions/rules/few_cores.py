@@ -19,7 +19,7 @@ A value within the bound; the advice for TUNING_PARALLEL_NUM is 2/3 of the cores
 No edit is made.
 
 ## References
-Document 001, preconditions; the manual's pages on TE_PARALLEL_COMPILER and aoe.ini. `docs/guide-tune.md`.
+Document 001, preconditions; the manual's pages on TE_PARALLEL_COMPILER and aoe.ini. `jumar docs guide-tune`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ Free space, or point ASCEND_WORK_PATH, ASCEND_CACHE_PATH and TMPDIR to another f
 No edit is made.
 
 ## References
-Document 001, preconditions: the home folder has 20 GB. `docs/guide-tune.md`, before a run.
+Document 001, preconditions: the home folder has 20 GB. `jumar docs guide-tune`, before a run.
 """
 
 from __future__ import annotations

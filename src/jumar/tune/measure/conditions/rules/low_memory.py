@@ -18,7 +18,7 @@ End other programs, or set TUNING_PARALLEL_NUM or TE_PARALLEL_COMPILER smaller.
 No edit is made.
 
 ## References
-Document 001: training RAM × TUNING_PARALLEL_NUM. Document 000, out of memory while tuning. `docs/guide-tune.md`,
+Document 001: training RAM × TUNING_PARALLEL_NUM. Document 000, out of memory while tuning. `jumar docs guide-tune`,
 before a run.
 """
 
