@@ -2,32 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
-from jumar.advise.doctor.entries import Role, Signature, Table, known_errors
+from jumar.advise.doctor.entries import Role, Table, known_errors
 from jumar.advise.doctor.logs.engine.folders import find_logs, log_files
 from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
+from jumar.advise.doctor.logs.incidents import groups_of, lead_of
+from jumar.advise.doctor.logs.restarts import restart_notes
 from jumar.advise.doctor.logs.scan import OnProgress
 from jumar.advise.doctor.logs.spread import scan_files
-from jumar.advise.doctor.rules.error_word import RULE as ERROR_WORD
-from jumar.advise.doctor.rules.known_error import RULE as KNOWN_ERROR
-from jumar.advise.doctor.rules.python_traceback import RULE as PYTHON_TRACEBACK
-from jumar.advise.doctor.rules.unlisted_error import RULE as UNLISTED_ERROR
-from jumar.base.errors import InputError
-from jumar.base.findings import Finding, Json, Location, Severity
+from jumar.advise.doctor.logs.telling import finding_of
+from jumar.base.findings import Finding, Severity
 from jumar.base.lazy import Shown
-from jumar.base.rules import Rule
-from jumar.tfadapter.options.memory import MemoryOptions, memory_options
 
-_NEAR_LINES = 40
-"""Errors of one file so close together belong to one incident …"""
-_NEAR = timedelta(seconds=60)
-"""… unless their times are farther apart."""
-_ELSEWHERE = "It is usually a consequence: look for an earlier error in the logs of the other ranks."
-_MESSAGE_CHARACTERS = 160
+_QUOTED_CHARACTERS = 160
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,68 +73,37 @@ def diagnose_logs(
     table = table or known_errors()
     found = find_logs(paths)
     files = tuple(scan_files(found.files, table, on_progress))
-    if any(hit.severity is Severity.ERROR for report in files for hit in report.hits):
-        for report in files:  # an error is known: lines that only name one add nothing
-            report.hits = [hit for hit in report.hits if not hit.is_word_only]
     incidents = [incident for report in files for incident in _incidents(report)]
-    return LogDiagnosis(files=files, incidents=tuple(_in_order(incidents)), notes=(*found.notes, *_notes(files, incidents)))
+    unlisted = [item for item in incidents if item.lead.is_word_only]
+    if _explained(incidents):  # an error is known: lines that only name one add nothing, and are no incidents
+        incidents = [item for item in incidents if not item.lead.is_word_only]
+        left = _left_note(unlisted)
+    else:
+        left = []
+    notes = (*found.notes, *_notes(files, incidents), *restart_notes(files), *left)
+    return LogDiagnosis(files=files, incidents=tuple(_in_order(incidents)), notes=notes)
 
 
-def _incidents(report: FileReport) -> list[Incident]:
-    groups: list[list[Hit]] = []
-    for hit in _without_explained(report.hits):
-        if groups and _belongs(groups[-1][-1], hit):
-            groups[-1].append(hit)
-        else:
-            groups.append([hit])
-    return [_incident(group) for group in groups]
+def _left_note(unlisted: Sequence[Incident]) -> list[str]:
+    hits = [hit for item in unlisted for hit in item.hits if hit.severity is Severity.ERROR]
+    if not hits:
+        return []
+    first, number = hits[0], sum(hit.count for hit in hits)
+    what = "1 more line names an error" if number == 1 else f"{number} more lines name errors"
+    return [f"{what} that Jumar does not know, the first at {first.path}:{first.line}: {first.text[:_QUOTED_CHARACTERS]}"]
 
 
-def _without_explained(hits: Sequence[Hit]) -> list[Hit]:
-    """Leave out unexplained plog lines where the table explains an error of the same file."""
-    explained = any(hit.signature is not None and hit.severity is Severity.ERROR for hit in hits)
-    return [hit for hit in hits if not (explained and hit.module)]
+def _incidents(report: FileReport) -> Iterator[Incident]:
+    for hits in groups_of(report):
+        lead = lead_of(hits)
+        yield Incident(lead=lead, hits=tuple(hits), finding=finding_of(lead, hits))
 
 
-def _belongs(before: Hit, hit: Hit) -> bool:
-    if hit.line - before.line > _NEAR_LINES or before.severity is not hit.severity:
-        return False
-    if hit.rank is not None and before.rank is not None and hit.rank != before.rank:
-        return False
-    return before.time is None or hit.time is None or abs(hit.time - before.time) <= _NEAR
-
-
-def _incident(hits: list[Hit]) -> Incident:
-    lead = min(hits, key=lambda hit: (hit.rank_of_telling, hit.line))
-    return Incident(lead=lead, hits=tuple(hits), finding=_finding(lead, hits))
-
-
-def _finding(lead: Hit, hits: Sequence[Hit]) -> Finding:
-    rule = _rule_of(lead)
-    rank = next((hit.rank for hit in (lead, *hits) if hit.rank is not None), None)
-    traceback = lead.traceback or next((hit.traceback for hit in hits if hit.traceback), None)
-    where = Location(path=str(lead.path), line=lead.line, rank=rank)
-    evidence: dict[str, Json] = {
-        "text": lead.text,
-        "count": lead.count,
-        "time": lead.time.isoformat(" ", "seconds") if lead.time else None,
-        "role": lead.role,
-        "code": lead.code or None,
-        "also": [_message_of(hit) for hit in hits if hit is not lead],
-        "raised_at": f"{traceback.file}:{traceback.line}" if traceback and traceback.file else None,
-        "source": _source_of(lead, hits),
-    }
-    memory = _memory_of(lead, hits)
-    if isinstance(memory, MemoryOptions):
-        evidence |= {"graph_memory_max_size": memory.graph, "variable_memory_max_size": memory.variable}
-    return rule.finding(
-        _message_of(lead),
-        where=where,
-        severity=lead.severity,
-        evidence={name: value for name, value in evidence.items() if value not in (None, [])},
-        why=_cause_of(lead, hits),
-        action=_action_of(lead, hits),
-        confidence="certain" if lead.role == "cause" else "likely",
+def _explained(incidents: Sequence[Incident]) -> bool:
+    """Tell whether something is known to have gone wrong that is not a mere consequence or wrapper."""
+    return any(
+        item.severity is Severity.ERROR and not item.lead.is_word_only and item.role in ("cause", "symptom")
+        for item in incidents
     )
 
 
@@ -173,76 +133,3 @@ def _notes(files: Sequence[FileReport], incidents: Sequence[Incident]) -> list[s
     if len({item.lead.path for item in incidents if item.time is not None}) > 1:
         notes.append("Times are compared as printed: the clocks of the nodes must agree.")
     return notes
-
-
-def _rule_of(hit: Hit) -> Rule:
-    """Return the rule that reports this error."""
-    if hit.signature is not None:
-        return KNOWN_ERROR
-    if hit.is_word_only:
-        return ERROR_WORD
-    return UNLISTED_ERROR if hit.code or hit.module else PYTHON_TRACEBACK
-
-
-def _message_of(hit: Hit) -> str:
-    """Return one sentence: `A collective waited too long for another rank (EI0002).`"""
-    if hit.signature is not None:
-        return f"{hit.signature.title}{f' ({hit.code})' if hit.code else ''}."
-    if hit.traceback is not None:
-        return _exception(hit)
-    if hit.is_word_only:
-        return f"A line names an error that Jumar does not know: {hit.text[:_MESSAGE_CHARACTERS]}"
-    if hit.code:
-        return f"The vendor's error {hit.code}, which Jumar's table does not have."
-    return f"The module {hit.module} of the vendor's software reports an error."
-
-
-def _cause_of(lead: Hit, hits: Sequence[Hit]) -> str:
-    """Return the probable cause: that of the lead, or else of the best-known error near it."""
-    signature = _signature(lead, hits)
-    cause = signature.cause if signature else ""
-    return f"{cause} {_ELSEWHERE}" if lead.role == "consequence" else cause
-
-
-def _action_of(lead: Hit, hits: Sequence[Hit]) -> str:
-    """Return what to do next."""
-    signature, memory = _signature(lead, hits), _memory_of(lead, hits)
-    if isinstance(memory, str):
-        return memory
-    if memory is not None:
-        return (
-            f"Set graph_memory_max_size to {memory.graph} and variable_memory_max_size to {memory.variable}. "
-            f"sess.run: {'; '.join(memory.session_code.splitlines())}. Estimator: {memory.estimator_code}"
-        )
-    if lead.signature is None and lead.traceback is not None and lead.traceback.file:
-        place = f"Look at {lead.traceback.file}:{lead.traceback.line}"
-        place += f" (in {lead.traceback.function})." if lead.traceback.function.strip("<>").isidentifier() else "."
-        return f"{place} {signature.action}" if signature else place
-    if signature is not None:
-        return signature.action
-    return "Search the vendor's error reference for the code." if lead.code else "Read the lines around it."
-
-
-def _memory_of(lead: Hit, hits: Sequence[Hit]) -> MemoryOptions | str | None:
-    """Return the memory options that a line of the error asks for, None where none does."""
-    return next((found for hit in (lead, *hits) if (found := memory_options(hit.text)) is not None), None)
-
-
-def _source_of(lead: Hit, hits: Sequence[Hit]) -> str | None:
-    """Return the document that explains it, or None."""
-    signature = _signature(lead, hits)
-    return signature.source if signature else None
-
-
-def _signature(lead: Hit, hits: Sequence[Hit]) -> Signature | None:
-    if lead.signature is not None:
-        return lead.signature
-    known = sorted(hits, key=lambda hit: (hit.rank_of_telling, hit.line))
-    return next((hit.signature for hit in known if hit.signature is not None), None)
-
-
-def _exception(hit: Hit) -> str:
-    assert hit.traceback is not None
-    text = f"{hit.traceback.exception}: {hit.traceback.message}" if hit.traceback.message else hit.traceback.exception
-    short = text if len(text) <= _MESSAGE_CHARACTERS else text[: _MESSAGE_CHARACTERS - 1] + "…"
-    return short if short.endswith((".", "…")) else f"{short}."

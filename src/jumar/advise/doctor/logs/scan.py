@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
-from jumar.advise.doctor.entries import Match
-from jumar.advise.doctor.logs.clock import PREFIX, first_time, last_time, rank_in, rank_of_path
+from jumar.advise.doctor.logs.clock import first_time, last_time, rank_in, rank_of_path
 from jumar.advise.doctor.logs.engine.blocks import AROUND_LINES, Block
 from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
 from jumar.advise.doctor.logs.engine.sieve import Plan, Sieve, naughts
-from jumar.advise.doctor.logs.tracebacks import HEAD, Streams, Traceback
-from jumar.advise.doctor.logs.words import names_error
+from jumar.advise.doctor.logs.lines.reader import Found, LineReader
+from jumar.advise.doctor.logs.restarts import says_restart
+from jumar.advise.doctor.logs.tracebacks import HEAD, Traceback
 from jumar.advise.doctor.logs.wrappings import lines_of, unwrapped
 
 __all__ = ["FileReport", "Hit", "OnProgress", "Place", "Scan", "ScannedPart", "report_of"]
@@ -25,12 +24,12 @@ OnProgress = Callable[[int], None]
 
 TEXT_CHARACTERS = 300
 """Of a line that is kept as evidence."""
-_PLOG = re.compile(r"^\[(?:ERROR|CRITICAL)\]\s?([A-Z][A-Z0-9_]*)\(\d+")
+_SHOWN_LINES = 3
+"""Shown before and after an error that nothing explains."""
 _MOST_LINES = 20
 """Different lines of one file that name an error and that nothing else explains."""
 _MOST_KEYS = 4000
 """Different errors of one file that are counted."""
-_NUMBER = re.compile(r"\d+")
 _END_BYTES = (2**12, 2**16)
 """A time is looked for in so much of a block's end, then in all of it."""
 _WRAPPED = (b"\x1b", b"\r", b'{"', b"{ ")
@@ -64,6 +63,11 @@ class Place:
         lines = self.context.lines
         return first_time(lines[self.index : self.index + AROUND_LINES]) or last_time(lines[: self.index])
 
+    def around(self) -> tuple[str, ...]:
+        """Return the line with a few before and after it."""
+        lines = self.context.lines[max(0, self.index - _SHOWN_LINES) : self.index + _SHOWN_LINES + 1]
+        return tuple(line.rstrip()[:TEXT_CHARACTERS] for line in lines if line.strip())
+
 
 @dataclass(slots=True, kw_only=True)
 class ScannedPart:
@@ -81,6 +85,8 @@ class ScannedPart:
     last_line: str = ""
     hits: dict[_Key, Hit] = field(default_factory=dict)
     """Their lines are counted from the part's beginning; without a time where no line of the part tells one before."""
+    restarts: list[int] = field(default_factory=list)
+    """Lines in which a launcher says that it starts the run again, counted likewise."""
 
 
 class Scan:
@@ -89,7 +95,7 @@ class Scan:
     def __init__(self, path: Path, sieve: Sieve) -> None:
         self._sieve = sieve
         self._part = ScannedPart(path=path, rank=rank_of_path(path))
-        self._streams = Streams()
+        self._reader = LineReader()
         self._has_said = False
 
     @property
@@ -114,14 +120,15 @@ class Scan:
         """Return what was found so far; a traceback that is cut off counts."""
         part = replace(self._part, hits=dict(self._part.hits))
         kept, self._part = self._part, part
-        for number in self._streams.unfinished():
-            self._add_words(Place(line=HEAD, number=number, index=0, context=_Context(Block(HEAD.encode(), number))))
+        for number, found in self._reader.unfinished():
+            context = _Context(Block(HEAD.encode(), number))
+            self._add(found, Place(line=HEAD, number=number, index=0, context=context))
         self._part = kept
         return part
 
     def _search(self, block: Block) -> None:
         found = self._sieve.find(block.data)
-        if not (found or self._streams.is_waiting):
+        if not (found or self._reader.is_waiting):
             return
         raw, context = block.data.split(b"\n"), _Context(block)
         end = len(raw) - (raw[-1] == b"")
@@ -129,7 +136,7 @@ class Scan:
         at, plan = next(ahead, (end, None))
         index = 0
         while True:
-            if not self._streams.is_waiting:
+            if not self._reader.is_waiting:
                 index = max(index, at)
             if index >= end:
                 return
@@ -142,9 +149,9 @@ class Scan:
     def _take_raw(self, raw: bytes, index: int, plan: Plan | None, block: Block, context: _Context) -> None:
         """Take a line as it stands in the file."""
         number = block.first_line + index
-        self._streams.expire(number)
+        self._reader.expire(number)
         key = b""
-        if plan is not None and plan.is_words_only and not self._streams.is_waiting:
+        if plan is not None and plan.is_words_only and not self._reader.is_waiting:
             key = naughts(raw)
             if plan.is_silent(key):
                 return
@@ -152,7 +159,7 @@ class Scan:
         for piece, piece_plan in self._pieces(raw, plan):
             place = Place(line=piece, number=number, index=context.num_before + index, context=context)
             self._take_line(place, piece_plan)
-        if key and plan is not None and not (self._has_said or self._streams.is_waiting):
+        if key and plan is not None and not (self._has_said or self._reader.is_waiting):
             plan.silence(key)
 
     def _pieces(self, raw: bytes, plan: Plan | None) -> Iterable[tuple[str, Plan | None]]:
@@ -168,56 +175,40 @@ class Scan:
 
     def _take_line(self, place: Place, plan: Plan | None) -> None:
         """Take a line that the program printed; `plan` is None where it can only belong to a traceback."""
-        line = place.line
-        matches = list(plan.searcher.search(PREFIX.sub("", line))) if plan is not None else []
-        hits = [
-            self._add((match.signature.name if match.signature else "unlisted", match.code), place, match)
-            for match in matches
-        ]
-        traceback = self._streams.feed(place.number, line)
-        if traceback is not None:
-            self._add_traceback(traceback, place, hits)
-        elif not matches and (found := _PLOG.match(line)):
-            self._add(("plog", found[1]), place, module=found[1])
-        elif plan is not None and plan.words and not (matches or self._streams.is_inside) and names_error(line):
-            self._add_words(place)
+        searcher, words = (None, False) if plan is None else (plan.searcher, plan.words)
+        for found in self._reader.read(place.number, place.line, searcher, words=words):
+            self._add(found, place)
+        if words and says_restart(place.line):
+            self._part.restarts.append(place.number)
+            self._has_said = True
 
-    def _add_words(self, place: Place) -> None:
-        """Keep a line that names an error; those that differ in numbers only are one."""
-        hit = self._add(("words", _NUMBER.sub("0", place.line.strip())[:TEXT_CHARACTERS]), place)
-        if hit is not None:
-            hit.is_word_only = True
-
-    def _add_traceback(self, traceback: Traceback, place: Place, hits: Sequence[Hit | None]) -> None:
-        """Give the traceback to the errors that its last line names, or make it an error of its own."""
-        if not hits:
-            key = ("traceback", f"{traceback.exception}: {_NUMBER.sub('0', traceback.message[:80])}")
-            hits = [self._add(key, place)]
-        for hit in hits:
-            if hit is not None:
-                hit.traceback = hit.traceback or traceback
-
-    def _add(self, key: _Key, place: Place, match: Match | None = None, module: str = "") -> Hit | None:
-        """Count an error; None where the file has too many different ones."""
+    def _add(self, found: Found, place: Place) -> None:
+        """Count an error; of a file with too many different ones the further ones are left out."""
         self._has_said = True
-        known = self._part.hits.get(key)
+        known = self._part.hits.get(found.key)
         if known is not None:
             known.count += 1
-            return known
-        if len(self._part.hits) >= _MOST_KEYS:
-            return None
-        rank = rank_in(place.line)
-        hit = self._part.hits[key] = Hit(
+            known.traceback = known.traceback or found.traceback
+        elif len(self._part.hits) < _MOST_KEYS:
+            self._part.hits[found.key] = self._hit(found, place)
+
+    def _hit(self, found: Found, place: Place) -> Hit:
+        rank = rank_in(place.line) if found.said.rank is None else found.said.rank
+        signature = found.match.signature if found.match else None
+        return Hit(
             path=self._part.path,
             line=place.number,
             text=place.line.strip()[:TEXT_CHARACTERS],
-            signature=match.signature if match else None,
-            code=match.code if match else "",
-            module=module,
+            signature=signature,
+            code=found.match.code if found.match else "",
+            module=found.module,
+            traceback=found.traceback,
+            judgement=found.judgement,
+            writer=found.said.writer,
+            around=() if signature else place.around(),
             time=place.time() or self._part.last_time,
             rank=self._part.rank if rank is None else rank,
         )
-        return hit
 
 
 def report_of(parts: Sequence[ScannedPart]) -> FileReport:
@@ -233,6 +224,7 @@ def report_of(parts: Sequence[ScannedPart]) -> FileReport:
                 _count(hits[key], hit, report.num_lines)
             else:
                 hits[key] = _moved(hit, report.num_lines, report.last_time)
+        report.restarts += [line + report.num_lines for line in part.restarts]
         report.num_lines += part.num_lines
         report.size_bytes += part.size_bytes
         report.first_time = report.first_time or part.first_time

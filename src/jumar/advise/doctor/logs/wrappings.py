@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 from jumar.advise.doctor.logs.words import names_error
 
 COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
+"""What terminals take for colours and other commands."""
 _RETURN = re.compile(rb"\r(?!\r*(?:\n|\Z))")
 _JSON = re.compile(rb'\{\s*"')
 _TEXTS = frozenset({"log", "msg", "message", "text", "event", "line", "body"})

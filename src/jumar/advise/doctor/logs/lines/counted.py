@@ -65,21 +65,29 @@ _OTHER_NAME = re.compile(
     r"estimat(?:e|ion|or)s?|variance|statistics?|plots?|domains?|injector|tests?(?= (?:pass|ok))|modes?|statuse?s?(?=\W*(?:0|ok)\b)|"
     r"mitigation|avoidance|resilience|safe(?:ty)?|over|handling(?=\s*(?:[:=,.;]|$|is\b|enabled|on\b)))\b|"
     r"\s*codes?\s*[:=]?\s*0(?![\w.])|[\"']?\s*[:=]\s*[\"']?(?:ignore|strict|replace|raise|coerce|warn|surrogateescape|skip|retry|"
-    r"continue|abort|exit)\b[\"']?\s*(?:[,)}\]]|$))",
+    r"continue|abort|exit)\b[\"']?(?:[\s,)}\]]|$)|\s+messages?\b(?!\s*[:=]))",
     re.IGNORECASE,
 )
-_PART_BEFORE = re.compile(r"(?:[/\\@$%]|\w[.-]|--?)$")
+_PART_BEFORE = re.compile(r"(?:[/\\@$%]|\w[.-]|--?|\b(?:log[ _-]?)?level\b\s*[:=]?\s*[\"']?)$", re.IGNORECASE)
 _PART_AFTER = re.compile(r"^(?:[/\\]|\.\w|-\w|_|\(\)|\[\d|=(?:True|False)\b)")
 """The word is part of a path, an option or another name: `/data/error/x`, `on-failure`, `fail-fast`, `errors.py`."""
 _SUPPOSED = re.compile(
-    r"\b(?:(?:if|when(?:ever)?|unless|until|in case|should|whether|in the event|every time|once)\b[^.:;!?]{0,60}|"
-    r"(?:on|upon|may|might|would|can|to|will|cause[sd]?|raises?|throws?|for|avoid(?:s|ing)?|prevent(?:s|ing)?|reduce[sd]?|tolerates?|"
-    r"simulate[sd]?|inject(?:s|ed)?|handles?|catch(?:es)?|ignor(?:e[sd]?|ing)|suppress(?:es|ed)?|log|detect(?:s|ing)?|report(?:s|ing)?|"
-    r"check(?:s|ing|ed)?(?: for)?|look(?:s|ing)? for|search(?:ed|ing)? for|without|minimi[sz](?:e|es|ing)|measur(?:e|es|ing))\s+"
-    r"(?:(?:an?|the|any|all|some)\s+)?(?:[\w-]+\s+)?)$",
+    r"\b(?:if|when(?:ever)?|unless|until|in case|should|whether|in the event|every time|may|might|would|can|will)\b"
+    r"[^.:;!?]{0,60}$",
     re.IGNORECASE,
 )
 """What follows is not said to have happened."""
+_SPOKEN_OF = re.compile(
+    r"\b(?:(?<!ed )on|upon|(?<!due )to|causes?|raises?|throws?|for|avoid(?:s|ing)?|prevent(?:s|ing)?|reduce[sd]?|"
+    r"tolerates?|simulate[sd]?|inject(?:s|ed)?|handles?|catch(?:es)?|ignor(?:e[sd]?|ing)|suppress(?:es|ed)?|"
+    r"detect(?:s|ing)|reports?|minimi[sz](?:e|es|ing)|measur(?:e|es|ing)|fix(?:e[sd])?|writ(?:e|es|ing)|send(?:s|ing)?|"
+    r"sav(?:e|es|ing)|redirect(?:s|ing)?|stor(?:e|es|ing)|print(?:s|ing)?)\s+"
+    r"(?:(?:an?|the|any|all|some)\s+)?(?:[\w-]+\s+)?$",
+    re.IGNORECASE,
+)
+"""The noun that follows is a matter, not an event: `handle errors`, `on error`."""
+_NOUN = re.compile(r"(?:error|exception|failure|fail|abort)s?", re.IGNORECASE)
+_MESSAGE = re.compile(r"^\s*(?:[:=#(]\s*\S|codes?\b|\d)")
 _OPTION = re.compile(r"(?:^|\s)--[\w-]*$")
 _ENDED = re.compile(r"(?:^|\d:)\s*$")
 
@@ -106,9 +114,13 @@ def _is_taken_back(line: str, word: re.Match[str]) -> bool:
         return True
     if _NAUGHT.match(after) or _DENIED.search(before) or _is_none(before):
         return True
-    if is_supposed(before) or _PART_BEFORE.search(before) or _PART_AFTER.match(after):
+    if is_supposed(before) or _is_spoken_of(before, word[0], after) or _PART_BEFORE.search(before) or _PART_AFTER.match(after):
         return True
     return bool(_OTHER_NAME.match(after) or _OPTION.search(before))
+
+
+def _is_spoken_of(before: str, word: str, after: str) -> bool:
+    return bool(_NOUN.fullmatch(word) and _SPOKEN_OF.search(before) and not _MESSAGE.match(after))
 
 
 def _is_metric(before: str, after: str) -> bool:

@@ -34,6 +34,7 @@ _HELP = re.compile(
 )
 _OLD = re.compile(r"\b(?:Pending)?Deprecation(?:Warning)?\b|\bFutureWarning\b|\bdeprecated\b")
 _WARNS = re.compile(r"\b\w*Warning:|^\s*warn(?:ing)?\b|\bwarning\s*:|\bwarnings\.warn\(", re.IGNORECASE)
+_WARNING = re.compile(r"^(?:[\w./-]+:\d+: )?(?!Unhandled)\w*warning: ", re.IGNORECASE)
 _RETRIED = re.compile(
     r"\b(?:retry(?:ing)?|retried|re-?trying|will (?:be )?(?:re-?tried|re-?try)|try(?:ing)? again|reconnect(?:ing|ed)?|"
     r"attempt (?:#?\d+(?: ?/ ?| of )\d+|failed)|recovered|succeeded|backing off)\b",
@@ -84,7 +85,7 @@ def judged(said: Said) -> Judgement | None:
         return None
     if _EXCEPTION.match(text):
         return Judgement(Severity.ERROR, 0)
-    if is_certain(text, lower) and not _WARNS.match(text):
+    if is_certain(text, lower) and not _WARNING.match(text):
         return Judgement(Severity.ERROR, 1)
     severity = _of_level(said, text) if said.level == "error" else _of_words(said, text, lower)
     return None if severity is None else Judgement(severity)

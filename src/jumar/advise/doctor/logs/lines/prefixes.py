@@ -59,7 +59,7 @@ _LOGGERS = (
     rf":? ?{_LETTER} {_PLACE}\](?: |$)",  # TensorFlow
     rf"- (?:[\w.<>/-]{{1,120}} - ){{0,2}}{_LEVEL} - (?:[\w.<>/-]{{1,120}} - )?",
     rf"{_LEVEL}:[\w.]{{1,120}}:(?=\S)",
-    rf"(?:ts=\S+ )?level=\"?{_ANY_LEVEL}\"?(?: |$)",
+    rf"(?:\w+=\S+ ){{0,4}}level=\"?{_ANY_LEVEL}\"?(?: |$)",
     rf"<{_ANY_LEVEL}> ?",
     rf"\[ ?{_ANY_LEVEL} *\](?!\s?[A-Z][A-Z0-9_]*\(\d):?(?: |$|(?=\S))",  # not the vendor's `[ERROR] GE(12,…`
     rf"(?:\d{{1,9}} )?{_LEVEL}(?: ?\||:| -)?(?:[ \t]|$)",

@@ -22,6 +22,7 @@ _CERTAIN = (
     # ends of processes
     r"\bexit(?:s|ed|ing)?\s*(?:with\s*)?(?:an?\s+)?(?:non-?zero\s+)?(?:return\s*)?_?(?:code|status)['\"]?\s*(?:of\s*)?[:=]?\s*"
     r"['\"(]?-?0*[1-9]|\bexit(?:s|ed) (?:with |on )(?:signal )?-?[1-9]\d*\b(?! [a-z])|\bexited \([1-9]\d*\)|"
+    r"\berror_?\s?code['\"]?\s*(?:is|:|=)?\s*-?[1-9]|"
     r"\bnon-?zero (?:exit|return|status)|"
     r"\b(?:rc|return_?\s?code|returncode|exitcode)['\"]?\s*[:=]\s*-?[1-9]|\breturned (?:a )?(?:exit )?(?:code|status) -?[1-9]|"
     r"\bcode=(?:killed|dumped)\b|\bcode=exited, status=[1-9]|\bfailed with result\b|\bdied with\b|\bchild process (?:died|terminated)|"
@@ -35,9 +36,9 @@ _CERTAIN = (
     # exceptions of other languages
     r"\bexception in thread\b|^\s*caused by: |\bunhandled exception\b|\buncaught (?:exception|\w*error)|"
     r"\b(?:goroutine \d+ \[|fatal error: )|^panic: |\bthread '[^']*' (?:\(\d+\) )?panicked at\b|^error\[E\d{4}\]|"
-    r"\bnpm err!|\bUnhandledPromiseRejection|\bsegfault at\b|\bstack ?trace:|\btraceback \(most recent call last\)|\bcurrent thread 0x\w+ \(most recent call first\)|"
+    r"\bnpm err!|\bUnhandledPromiseRejection|\bsegfault at\b|\bstack ?trace:|\btraceback \(most recent call (?:last|first)\)|\bcurrent thread \w+ \(most recent call first\)|"
     # compilers, builds, packages, shells
-    r"^make(?:\[\d+\])?: \*\*\*|^(?:gmake|mingw32-make)(?:\[\d+\])?: \*\*\*|\bninja: (?:build stopped|error|fatal)|^FAILED: |"
+    r"^make(?:\[\d+\])?: \*\*\*|^(?:gmake|mingw32-make)(?:\[\d+\])?: \*\*\*|\bninja: (?:build stopped|error|fatal)|(?-i:^FAILED: )|"
     r"\bcmake error\b|\bconfiguring incomplete\b|[\w)]:\d+(?::\d+)?: (?:fatal )?error: |\bcollect2: error|\bundefined reference to\b|"
     r"\bld(?:\.\w+)?: cannot find\b|\bsymbol lookup error\b|\bundefined symbol\b|\bversion [`'][\w.]+' not found|"
     r"\bstatic tls block\b|\berror while loading shared libraries\b|(?-i:^E: \S)|\bno matching distribution found|"
@@ -60,7 +61,7 @@ _FIRM = (
     r"\bdisk quota exceeded|\bstale file handle|\bcannot allocate memory|\bdevice or resource busy|\btoo many open files|"
     r"\binput/output error|\baddress already in use|\btiming out\b|\btime-?out (?:expired|exceeded|reached|occurred)|"
     r"\bcheck failed\b|\bnot a directory$|\bis a directory$|\bno module named\b|\btraceback\b(?=\W*$)|\bout of (?:bounds|range)\b|\bcorrupt(?:ed|ion)\b|"
-    r"\b(?:level(?:name)?|severity|lvl)\b\W{1,4}(?:error|critical|fatal|alert|emerg)\b"
+    r"^\W{0,3}(?:level(?:name)?|severity|lvl)\b\W{1,4}(?:error|critical|fatal|alert|emerg)\b"
 )
 _CERTAIN_SHAPE = re.compile(_CERTAIN, re.IGNORECASE)
 _FIRM_SHAPE = re.compile(_FIRM, re.IGNORECASE)
@@ -69,7 +70,7 @@ CERTAIN_NEEDLES = (
     "what()", "pure virtual", "std::", "sanitizer:", "sigkill", "sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigterm", "sigint", "sighup", "sigquit", "sigpipe", "sigtrap", "sigxcpu", "sigusr", "panic", "kernel", "killed", "abort", "quit", "hangup", "hung_task",
     "blocked for", "exit", "zero", "rc=", "rc:", "rc =", "rc'", 'rc"', "return", "code=", "failed", "died", "child process",
     "oomkill", "oom-kill", "oom_kill", "oom kill", "oom reaper", "backoff", "back-off", "errimage", "cannotrun", "imagename", "failedm", "exceeded", "notready", "evicted", "outofcpu", "outofmemory",
-    "out of", "time limit", "caused by", "goroutine", "npm err!", "trace", "current thread", "make", "ninja:", "incomplete",
+    "out of", "time limit", "caused by", "goroutine", "unhandled", "npm err!", "trace", "current thread", "make", "ninja:", "incomplete",
     "undefined", "cannot", "not found", "static tls", "e: ", "matching distribution", "could not", "unable", "no match",
     "no package", "unbound", "substitution", "too long", "sh: ", "unrecognized", "assert", "retries", "giving up", "watchdog",
     "bring down", "loss", "signal", "admission",

@@ -1,0 +1,104 @@
+"""`groups_of`: the errors of one file, put together to incidents. `lead_of`: the one that an incident is named after.
+
+The first error counts. Of those of one incident a cause comes before what it led to, and that before a call that only
+says that something failed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import timedelta
+
+from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
+from jumar.base.findings import Severity
+
+_NEAR_LINES = 60
+"""Errors of one writer so close together belong to one incident …"""
+_NEAR_TIMED_LINES = 400
+"""… and so close together where their times are, too …"""
+_NEAR = timedelta(seconds=60)
+"""… which are never farther apart."""
+_VENDOR_WORDS = re.compile(
+    r"NPU|\bnpu\b|\bACL|\bacl[A-Z_]|aclnn|HCCL|hccl|CANN|Ascend|AiCore|AI ?CPU|\bGE\b|rtStream|drv|error code|ret\b|"
+    r"EZ9999|\bE[A-Z]\d{4}\b|Call\w* .*failed|[Tt]imed? ?out"
+)
+_WRAPPING = frozenset({"RuntimeError", "Error", "Exception", "SystemError", "OSError", "DistBackendError", "AclError"})
+"""Exceptions that pass on what a library said."""
+_TIERS = {"cause": 0, "symptom": 1, "consequence": 4, "wrapper": 7, "harmless": 10}
+_CODE_OF_CONSEQUENCE = 3
+_UNKNOWN_CODE = 5
+_WORDS = (6, 8, 9)
+"""By weight: an exception alone before what only says that a call failed, other words after it."""
+_KINDS = {"message": 0, "code": 1, "return-code": 2}
+
+
+def groups_of(report: FileReport) -> list[list[Hit]]:
+    """Return the errors of a file by incidents, in the order of their first lines."""
+    groups: list[list[Hit]] = []
+    hits = _without_explained(report.hits)
+    told = [hit for hit in hits if not hit.is_word_only]
+    for hit in [*told, *(hit for hit in hits if hit.is_word_only)]:
+        group = next((group for group in reversed(groups) if _belongs(group, hit)), None)
+        if group is None:
+            groups.append([hit])
+        else:
+            group.append(hit)
+    return sorted(groups, key=lambda group: group[0].line)
+
+
+def _without_explained(hits: Sequence[Hit]) -> list[Hit]:
+    """Leave out unexplained plog lines where the table explains an error of the same file."""
+    explained = any(hit.signature is not None and hit.severity is Severity.ERROR for hit in hits)
+    return [hit for hit in hits if not (explained and hit.module)]
+
+
+def _belongs(group: Sequence[Hit], hit: Hit) -> bool:
+    last = group[-1]
+    if last.severity is not hit.severity or last.is_word_only is not hit.is_word_only:
+        return False
+    if _differ({one.writer for one in group} - {""}, hit.writer or None):
+        return False
+    if _differ({one.rank for one in group} - {None}, hit.rank):
+        return False
+    start = hit.traceback.first_line if hit.traceback is not None else hit.line
+    distance = start - max(one.line for one in group)
+    if last.time is None or hit.time is None:
+        return distance <= _NEAR_LINES
+    return distance <= _NEAR_TIMED_LINES and abs(hit.time - last.time) <= _NEAR
+
+
+def _differ(known: set[str] | set[int | None], one: str | int | None) -> bool:
+    return one is not None and bool(known) and one not in known
+
+
+def lead_of(hits: Sequence[Hit]) -> Hit:
+    """Return the most telling error of an incident: by role, then by what explains what, then by form, then the first."""
+    best = min(map(tier_of, hits))
+    leading = [hit for hit in hits if tier_of(hit) == best]
+    explained = {name for hit in leading if hit.signature is not None for name in hit.signature.over}
+    over = [hit for hit in leading if hit.signature is None or hit.signature.name not in explained]
+    return min(over or leading, key=lambda hit: (_form_of(hit), hit.line))
+
+
+def tier_of(hit: Hit) -> int:
+    """Return how telling an error is: 0 for a cause, more for what says less."""
+    if hit.judgement is not None:
+        return _WORDS[hit.judgement.weight]
+    if hit.signature is not None:
+        is_code = hit.role == "consequence" and hit.code != ""
+        return _CODE_OF_CONSEQUENCE if is_code else _TIERS[hit.role]
+    if hit.traceback is None:
+        return _UNKNOWN_CODE
+    return _TIERS["consequence"] if _passes_on(hit) else _TIERS["symptom"]
+
+
+def _passes_on(hit: Hit) -> bool:
+    """Tell whether an exception only passes on what the vendor's software said: a code below it says more."""
+    assert hit.traceback is not None
+    name = hit.traceback.exception.rpartition(".")[2]
+    return name in _WRAPPING and _VENDOR_WORDS.search(hit.traceback.message) is not None
+
+
+def _form_of(hit: Hit) -> int:
+    return 0 if hit.signature is None else _KINDS[hit.signature.kind]

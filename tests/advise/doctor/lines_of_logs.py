@@ -1,0 +1,339 @@
+"""Lines of logs for tests: what a person takes for an error, what is at most a warning, and what only tempts."""
+
+ERRORS = r"""
+KeyError: 'lr'
+torch.OutOfMemoryError: NPU ran out
+ray.exceptions.RayTaskError(ValueError): ray::train() (pid=4711, ip=10.0.0.3)
+subprocess.TimeoutExpired: Command 'npu-smi' timed out after 30 seconds
+AssertionError
+KeyboardInterrupt
+StopIteration exception
+json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)
+MyOwnError: the widget is bent
+XyzError:
+  ValueError: no such head
+raise by worker: SomethingException: bad
+KeyError                                  Traceback (most recent call last)
+╭──────────────────── Traceback (most recent call last) ────────────────────╮
+Traceback (most recent call last):
+Traceback (most recent call first):
+2025-01-02 03:04:05,123 ERROR trainer the pump stopped
+2025-01-02 03:04:05,123 - trainer - ERROR - the pump stopped
+2025-01-02 03:04:05.123 | ERROR    | mod.a:func:12 - the pump stopped
+2025-01-02 03:04:05.123 | CRITICAL | mod.a:func:12 - the pump stopped
+[2025-01-02, 03:04:05 UTC] {taskinstance.py:1824} ERROR - Task went wrong
+[2025-01-02T03:04:05.123+0000] {local_task_job_runner.py:240} INFO - Task exited with return code 1
+[2025-01-02T03:04:05.123+0000] {subprocess.py:93} INFO - RuntimeError: the pump stopped
+ERROR 12-30 10:00:00 [core.py:68] EngineCore hit a problem
+ERROR 12-30 10:00:00 core.py:68] EngineCore hit a problem
+(EngineCore_DP0 pid=71) ERROR 11-12 10:00:00 [core.py:68] EngineCore hit a problem
+(EngineCore_DP0 pid=71) (Worker_TP0 pid=72) ERROR 11-12 10:00:00 [core.py:68] the pump stopped
+(raylet) [2024-01-01 10:00:00,123 E 123 456] (raylet) node_manager.cc:3071: 1 Workers (tasks / actors) gone
+(train pid=123, ip=10.0.0.3) ValueError: no [repeated 7x across cluster]
+[2024-01-01 10:00:00,123] [ERROR] [launch.py:325:sigkill_handler] the pump stopped
+[ERROR|trainer.py:2314] 2024-12-01 10:00:00,123 >> the pump stopped
+[NeMo E 2024-01-01 10:00:00 exp:12] the pump stopped
+ERROR:root:the pump stopped
+ERROR:    [Errno 98] error while attempting to bind on address ('0.0.0.0', 8000): address already in use
+[12/30/24 10:00:00] ERROR    the pump stopped                      main.py:12
+[ERROR] the pump stopped
+[error] the pump stopped
+[FATAL] the pump stopped
+CRITICAL:app:the pump stopped
+SEVERE: the pump stopped
+level=error msg="the pump stopped"
+time="2024-01-01T10:00:00Z" level=fatal msg="the pump stopped"
+2024-11-28T11:59:30.645Z	ERROR	controller	the pump stopped
+2024-01-01T10:00:00.123456Z ERROR tokio_thing::runtime: the pump stopped
+{"level":"error","msg":"the pump stopped"}
+{"severity":"CRITICAL","message":"the pump stopped"}
+{"log":"RuntimeError: the pump stopped\n","stream":"stderr","time":"2025-01-02T03:04:05.1Z"}
+E0512 10:00:00.123456 123 reader.cc:88] short read
+F0512 10:00:00.123456 123 reader.cc:88] short read
+E0412 data_loader.cc:88] Unexpected
+[E102 03:04:05.123456 ProcessGroupHCCL.cpp:616] the pump stopped
+[rank3]:[E102 03:04:05.123456 ProcessGroupNCCL.cpp:616] [Rank 3] Watchdog caught collective operation timeout
+2024-01-01 10:00:00.123456: E tensorflow/core/common_runtime/executor.cc:1193] the pump stopped
+2024-01-01 10:00:00.123456: F tensorflow/core/platform/env.cc:12] the pump stopped
+[ERROR] DEVICE(4711,7f32,python):2024-01-01-10:00:00.123.456 [mindspore/ccsrc/a.cc:12] Init] the pump stopped
+[ERROR] RUNTIME(4711,python):2024-01-01-10:00:00.123.456 [engine.cc:14]4711 Strange: the pump stopped
+[CRITICAL] CORE(4711,7f32,python):2024-01-01-10:00:00.123.456 [a.cc:12] Run] the pump stopped
+Segmentation fault
+Segmentation fault (core dumped)
+train.sh: line 12:  4711 Segmentation fault      (core dumped) python train.py
+bash: line 1: 4711 Killed                  python train.py
+Killed
+./run.sh: line 3: 4711 Killed python train.py --error-log=x
+Aborted
+Aborted (core dumped)
+Aborted!
+Bus error
+Bus error (core dumped)
+Illegal instruction (core dumped)
+Floating point exception
+Fatal Python error: Segmentation fault
+Current thread 0x00007f32 (most recent call first):
+terminate called after throwing an instance of 'c10::Error'
+terminate called without an active exception
+  what():  Unknown
+free(): invalid pointer
+double free or corruption (!prev)
+corrupted size vs. prev_size
+malloc(): invalid size (unsorted)
+*** stack smashing detected ***: terminated
+pure virtual method called
+==4711==ERROR: AddressSanitizer: heap-buffer-overflow on address 0x6020
+python: malloc.c:2617: sysmalloc: Assertion `old_top' failed.
+Program received signal SIGSEGV
+process 12 received SIGABRT
+[launch.py:315:sigkill_handler] Killing subprocess 4711, exits with return code = -9
+  exitcode  : -9 (pid: 4711)
+  exitcode  : 1 (pid: 4711)
+  traceback : Signal 9 (SIGKILL) received by PID 4711
+failed (exitcode: -11) local_rank: 3 (pid: 4711) of binary: /usr/bin/python3
+mpirun noticed that process rank 1 with PID 0 on node n1 exited on signal 9 (Killed).
+Primary job  terminated normally, but 1 process returned a non-zero exit code.
+MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD with errorcode 1.
+srun: error: node07: task 3: Exited with exit code 1
+srun: error: node07: task 3: Killed
+slurmstepd: error: *** STEP 33.0 ON n7 CANCELLED AT 2025-01-02T03:04:05 ***
+slurmstepd: *** JOB 33 ON n7 CANCELLED AT 2025-01-02T03:04:05 DUE TO TIME LIMIT ***
+subprocess.CalledProcessError: Command '['python', 'a.py']' returned non-zero exit status 1.
+Command '['python']' died with <Signals.SIGKILL: 9>.
+child process returned, exit status: 137
+container exited (137)
+Exited (137) 3 minutes ago
+      Reason:       OOMKilled
+      Exit Code:    137
+train-0   0/1     CrashLoopBackOff   5 (2m ago)   10m
+train-0   0/1     OOMKilled   0   10m
+Warning  FailedScheduling  12s  default-scheduler  0/4 nodes are available: 4 Insufficient huawei.com/Ascend910.
+Warning  Failed     12s (x3 over 60s)  kubelet  Error: ErrImagePull
+Warning  BackOff    2s (x7 over 61s)   kubelet  Back-off restarting failed container train in pod train-0
+Warning  Evicted    12s  kubelet  The node was low on resource: memory.
+train.service: Main process exited, code=killed, status=9/KILL
+train.service: Main process exited, code=exited, status=1/FAILURE
+train.service: Failed with result 'signal'.
+Jan 02 03:04:05 node7 kernel: python[4711]: segfault at 0 ip 00007f32 sp 00007ffe error 4 in libc.so
+[519308.099433] python invoked oom-killer: gfp_mask=0x100cca
+[519308.099433] Memory cgroup out of memory: Killed process 994362 (python)
+[519308.099433] INFO: task python:4711 blocked for more than 120 seconds.
+[519308.099433] EXT4-fs error (device sda1): ext4_find_entry:1455
+Exception in thread "main" java.lang.NullPointerException
+Caused by: java.io.IOException: no
+panic: runtime error: index out of range [3] with length 3
+fatal error: all goroutines are asleep - deadlock!
+thread 'main' panicked at src/main.rs:2:5:
+error[E0382]: borrow of moved value: `x`
+Unhandled exception. System.NullReferenceException: Object reference not set
+npm ERR! code ELIFECYCLE
+UnhandledPromiseRejectionWarning: x
+make: *** [Makefile:3: train] Error 1
+make[2]: *** [CMakeFiles/x.dir/build.make:76: x.o] Error 1
+ninja: build stopped: subcommand failed.
+FAILED: csrc/x.o
+csrc/x.cpp:12:5: error: 'foo' was not declared in this scope
+csrc/x.cpp:3:10: fatal error: acl/acl.h: No such file or directory
+collect2: error: ld returned 1 exit status
+/usr/bin/ld: cannot find -lascendcl
+x.o: undefined reference to `aclInit'
+CMake Error at CMakeLists.txt:3 (find_package):
+-- Configuring incomplete, errors occurred!
+ERROR: Could not find a version that satisfies the requirement torch_npu
+ERROR: No matching distribution found for torch_npu
+error: subprocess-exited-with-error
+ERROR: Failed building wheel for apex
+E: Unable to locate package libfoo
+Error: Unable to find a match: libfoo
+fatal: not a git repository (or any of the parent directories): .git
+bash: line 3: torchrun: command not found
+sh: 1: torchrun: not found
+bash: ./run.sh: No such file or directory
+bash: ./run.sh: Permission denied
+python: can't open file '/w/trian.py': [Errno 2] No such file or directory
+train.py: error: unrecognized arguments: --nope
+run.sh: line 3: syntax error near unexpected token `fi'
+run.sh: line 3: ASCEND_HOME: unbound variable
+/bin/python: cannot execute binary file: Exec format error
+cat: x.txt: No such file or directory
+ImportError: libascendcl.so: cannot open shared object file: No such file or directory
+python: error while loading shared libraries: libhccl.so
+symbol lookup error: libtorch_npu.so: undefined symbol: _ZN3c10
+libstdc++.so.6: version `GLIBCXX_3.4.29' not found (required by x)
+	libascendcl.so => not found
+OSError: [Errno 28] No space left on device
+write /data/x: No space left on device
+cp: cannot create regular file '/data/x': Read-only file system
+fork: Cannot allocate memory
+ssh: connect to host node7 port 22: Connection refused
+ssh: Could not resolve hostname node7: Name or service not known
+connect to 10.0.0.1:29500 failed: No route to host
+worker 3 failed with exit code 9
+[worker 3] failed with exit code 9
+rank 0 failed
+node: 0 crashed
+Finished with 3 errors
+1 failed, 3 passed, 0 errors
+no errors in stage 1; stage 2: error: out of range
+error 5: bad input
+Timed out waiting for 8 workers to join
+unable to allocate 3.2 GiB for an array
+test error: the model has no weights
+validation error occurred in worker
+error: no device
+job ended, rc=139
+loss is NaN at step 33, stopping training
+Max retries exceeded with url: /x
+connect failed after 5 retries, giving up
+NCCL WARN Call to connect returned Connection refused, giving up
+RuntimeError: HCCL error in: ProcessGroupHCCL.cpp:1
+hcclCommInitRootInfo failed, ret 4
+an internal error occurred
+HTTP 500 Internal Server Error
+""".strip("\n").split("\n")
+
+AT_MOST_WARNINGS = r"""
+Connection refused, retrying in 5 s
+WARNING: connect failed, will retry (attempt 1/5)
+ERROR download failed, retrying in 3 seconds
+2025-01-02 03:04:05,123 WARNING trainer could not read the cache
+WARNING 12-30 10:00:00 [registry.py:68] failed to import triton, skipping
+[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 97 - Address family).
+Failed to import apex, falling back to native layers
+Could not load the fast tokenizer, using the slow one instead
+/x/y.py:12: UserWarning: Failed to load image Python extension
+INFO: could not find a configuration file, using defaults
+Exception ignored in: <function _releaseLock at 0x7f32>
+[WARNING] HCCL(4711,python):2024-01-01-10:00:00.123.456 [a.cc:1]1 bind failed
+Attempt 2 of 5 failed: connection reset by peer
+failed to connect to etcd, reconnecting
+""".strip("\n").split("\n")
+
+CLEAN = r"""
+epoch 3 Top-1 error 23.4 Top-5 error: 7.01
+val error rate: 0.12
+val error 0.1
+finished with 0 errors
+0 errors, 0 warnings
+Found 0 errors in 12 files (checked 12 source files)
+no errors found, without failure
+No errors found
+No errors found.
+error rate 0.1, no error
+step 3 error_rate=0.1 loss=0.4
+loss_error=0.3 grad_error=1e-3
+no failure detected
+errors=0 failures=0
+error_code=0
+ret=0, retcode: 0, error code is 0
+12 passed, 0 failed in 3.2s; 0/128 failed, 0 timeouts
+failed requests: 0
+failed: 0
+failed: 0, errors: 0, exit status 0
+Number of failed steps: 0; skipped 0; aborted 0; killed 0
+No exceptions were raised. Errors: none
+Job finished successfully (no errors or failures)
+Training finished without errors.
+process exited with code 0
+Process finished with exit code 0
+Exited (0) 3 minutes ago
+exit code: 0
+{"level":"info","error":null,"errors":[],"failed":false,"exception":""}
+{"level":"info","msg":"step 3","error":0}
+mean absolute error: 0.33, root mean squared error = 1.2e-3, max error: 12
+WER (word error rate) 12.3% | CER 4.5%
+Reconstruction error per layer: [0.1, 0.2]
+| epoch | train error | val error |
+MeanSquaredError: 0.12
+MeanAbsoluteError: 1.5e-3
+quantization error is below 1e-3 for all layers
+mse error decreased from 0.3 to 0.2
+generalisation error curve saved to error.png
+wrote error.log
+logs go to /var/log/error/train.txt
+tee -a error.log
+cp errors.py /data/errors/2024
+TORCH_NCCL_ASYNC_ERROR_HANDLING=1 --ignore-errors --max-errors 3
+python train.py --on-error=abort --fail-fast --error-log out/error.txt
+Namespace(on_error='raise', fail_fast=True, max_failures=3, error_if_nonfinite=False)
+Registered exception handlers
+signal handler for SIGTERM, SIGINT installed
+out of memory guard: off
+max_error_count = 5, on_failure=retry, error_handling: strict
+restartPolicy: OnFailure
+restart policy: on-failure
+State: Terminated
+timeout=1800 warmup=3 limit=5
+(error_feedback): ErrorFeedback(in_features=8, out_features=8)
+ErrorFeedback(momentum=0.9)
+module ErrorHandler loaded
+class ErrorFeedback(nn.Module):
+from jumar.errors import InputError
+import traceback
+        raise ValueError("the model has no weights")
+    except RuntimeError as error:
+    except Exception:
+        logger.error("failed to load %s", path)
+    print("failed")
+    if err != nil {
+        assert x == y, "check failed"
+   41 |         raise RuntimeError("exit code 1")
+# error handling: abort the run when a rank fails
+    # raises an error if the file is missing
+// error: this is a comment
+        ValueError: If the shapes differ.
+    Raises:
+        RuntimeError: When no device is found.
+  --on-error {abort,continue}  what to do on error
+  -e, --errors N               stop after N errors
+usage: train.py [-h] [--fail-on ERROR]
+Stop the run if a worker fails.
+The job is restarted when a rank failed or crashed.
+Calls may fail if the device is busy
+error handling enabled
+Error tracking enabled
+Error reporting is on
+Using error feedback compression
+error correction: on
+fault tolerance: enabled; error recovery enabled
+errors='ignore' encoding='utf-8'
+FutureWarning: `torch.cuda.amp.GradScaler(args...)` is deprecated; this will be an error in a future release.
+DeprecationWarning: invalid escape sequence '\d'; will raise an error
+/x/y.py:12: DeprecationWarning: the old form fails from version 3
+WARNING:torch.distributed.run: Setting OMP_NUM_THREADS environment variable for each process to be 1 in default
+[INFO] GE(4711,python):2024-01-01-10:00:00.123.456 [a.cc:1]1 error code 0, failed num 0
+[EVENT] RUNTIME(4711,python):2024-01-01-10:00:00.123.456 [a.cc:1]1 register error callback
+[INFO] RUNTIME(4711,python):2024-01-01-10:00:00.123.456 [a.cc:1]1 set fail callback
+INFO 12-30 10:00:00 [launcher.py:29] Route: /error, Methods: GET
+INFO:     10.0.0.1:1234 - "GET /errors HTTP/1.1" 200 OK
+2025-01-02 03:04:05,123 INFO trainer error budget 3, errors so far 0
+got significant improvement with signal processing
+saved checkpoint to out/model.pt
+loss 0.31 grad norm 1.2
+Downloading fatal-1.0.tar.gz
+Successfully installed exceptiongroup-1.2.2 tenacity-9.0.0
+collected 12 items / 0 errors
+=== 12 passed, 1 xfailed in 3.2s ===
+The kernel was killed 0 times
+retry policy: 3 attempts, backoff 2 s
+set -o errexit
++ set -e
++ echo failed to start
+trap 'exit 1' ERR
+-- Performing Test HAVE_FLAG_Wno_error - Success
+gcc -Wall -Werror=format -fno-exceptions -c x.c
+Compiling with -Werror and -Wfatal-errors
+NPU error count: 0
+Total Errors: 0
+ECC errors: 0 corrected, 0 uncorrected
+num_failures 0 num_errors 0
+| ERROR | 0 |
+ERROR: 0
+ERROR rate: 0.12
+absolute error below the tolerance
+The relative error of the outputs is 1.3e-6
+prediction error (rmse) 0.3
+Bellman error 0.12 td_error 0.3
+training set error = 0.031
+Exit on first error: False
+""".strip("\n").split("\n")
