@@ -24,7 +24,7 @@ _QUIET = (
     ("GE", "graph_manager.cc:{a}]{t} [{t}]Run:graph_id:{b}, session_id:{b}, start to run graph, return code:0"),
     ("GE", "ops_kernel_builder.cc:{a}]{t} CalcOpRunningParam:op[MatMul_{c}], output size:{c}, check success."),
     ("GE", "mem_assigner.cc:{a}]{t} AssignMemory:[IMAS]Set atomic_{c} name[trans_TransData_{b}] offset[{c}] size[{a}]"),
-    ("HCCL", "hccl_impl.cc:{a}]{t} [{t}][HcclAllReduce]Entry-tag[AllReduce_{h}], count[{c}], dataType[fp16], op[sum]"),
+    ("HCCL", "hccl_impl.cc:{a}]{t} [{t}][HcclAllReduce]Entry-tag[AllReduce_0x{h}], count[{c}], dataType[fp16], op[sum]"),
     ("ASCENDCL", "memory.cpp:{a}]{t} [{t}]aclrtMemcpy: start to execute, destMaxSize = {c}, srcSize = {c}, kind = {b}"),
     ("TDT", "log.cpp:{a}]{t} [TsdClient][deviceId={b}] OpenTsd success, not found custom config, use default"),
     ("PROFILING", "prof_acl.cpp:{a}]{t} >>> (tid:{t}) not in profiling state, exit process quietly"),
@@ -105,7 +105,9 @@ def write_log(path: Path, size_bytes: int, *, kind: str = "plog", seed: int = 0,
     with path.open("wb") as file:
         for day in range(max(1, round(size_bytes / len(chunk)))):
             date = START + timedelta(days=day)
-            file.write(chunk.replace(b"2024-11-28", f"{date:%Y-%m-%d}".encode()))
+            again = chunk.replace(b"2024-11-28", f"{date:%Y-%m-%d}".encode())
+            letters = bytes(b"abcdef"[day // 6**place % 6] for place in range(4))
+            file.write(again.replace(b"_0x", b"_" + letters))  # names with numbers in hexadecimal come once only
         if last:
             file.write(last.encode() + b"\n")
 

@@ -17,7 +17,7 @@ from jumar.advise.doctor.entries import Searcher, Table
 from jumar.advise.doctor.logs.engine.grams import Needles
 from jumar.advise.doctor.logs.tracebacks import CHAINED, HEAD
 from jumar.advise.doctor.logs.words import NEEDLES, has_form_of_error
-from jumar.advise.doctor.logs.wrappings import COLOURS
+from jumar.advise.doctor.logs.wrappings import COLOURS, unwrapped
 
 _ONES = bytes(ord("1") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _MARKS = (HEAD, *CHAINED)
@@ -26,8 +26,13 @@ _FORMS = re.compile(rb"\bE[A-Z1]1111|\bERR1|(?:^|[\s\[(|\"])[EFC](?:1111|[ \]|:]
 """Codes of the vendor, and letters of loggers that stand for an error, in a form."""
 _YEAR = re.compile(r"\b1111(?=[-/]11[-/]11)")
 """Readers of times want a year of this century."""
+_YEAR_BYTES = re.compile(_YEAR.pattern.encode())
 _ESCAPES = ((b'\\"', b'"'), (b"\\n", b" "), (b"\\t", b" "), (b"\\r", b" "), (b"\\/", b"/"), (b"\\\\", b"\\"))
 """What JSON writes for the characters of a text. Others (`\\u001b`) are left to the reader of the line."""
+_LETTER = -1
+"""Stands for a match of `_FORMS` among the numbers of needles."""
+_NO_CODES = {"codes": False, "return_codes": False}
+_HEX = re.compile(rb"1x[1a-fA-F]{2,}")
 _LONGEST_FORM_BYTES = 4096
 _MOST_QUIET_BYTES = 12 * 2**20
 _MOST_LIVE = 4096
@@ -69,8 +74,11 @@ class Sieve:
             texts.setdefault(_form(needle.encode()).lower(), []).append(number)
         self._messages = [texts[text] for text in texts]
         """By the text's number: the messages that hold it."""
-        others = [_form(mark.encode()).lower() for mark in (*_MARKS, *table.code_marks, *NEEDLES)]
-        self._needles = Needles([*texts, *(text for text in others if text not in texts)])
+        self._codes = frozenset(_form(mark.encode()).lower() for mark in table.code_marks)
+        # A file's ending marks nothing: lines of loggers with a letter for the level have one of `_FORMS`.
+        self._words = frozenset(_form(mark.encode()).lower() for mark in NEEDLES if not mark.startswith("."))
+        marks = {_form(mark.encode()).lower() for mark in _MARKS}
+        self._needles = Needles([*texts, *sorted((self._codes | self._words | marks) - texts.keys())])
         self._all = Plan(table.searcher_of(range(len(table.needles)), codes=True, return_codes=True))
         self._quiet: set[bytes] = set()
         self._quiet_bytes = 0
@@ -113,26 +121,38 @@ class Sieve:
         for at, number in self._needles.find(said.lower()):
             lines.setdefault(bisect_right(starts, at) - 1, set()).add(number)
         for match in _FORMS.finditer(said):
-            lines.setdefault(bisect_right(starts, match.end() - 1) - 1, set())
+            lines.setdefault(bisect_right(starts, match.end() - 1) - 1, set()).add(_LETTER)
         plans = {}
         for index, numbers in lines.items():
-            plan = self._plan(said[starts[index] : starts[index + 1] - 1], numbers)
+            plan = self._plan(forms[index], said[starts[index] : starts[index + 1] - 1], numbers)
             if plan is not None:
                 plans[forms[index]] = plan
         if b"\\u" in said:  # letters that JSON hides
             plans |= {form: self._all for form in forms if b"\\u" in form}
         return plans
 
-    def _plan(self, form: bytes, numbers: Iterable[int]) -> Plan | None:
-        text = _YEAR.sub("2011", form.decode("utf-8", "replace"))
+    def _plan(self, form: bytes, said: bytes, numbers: set[int]) -> Plan | None:
+        """Return what can be in a form; `said` is the same without colours and escapes."""
+        text = _YEAR.sub("2011", said.decode("utf-8", "replace"))
+        has_letter = _LETTER in numbers
+        numbers.discard(_LETTER)
+        held = {self._needles.texts[number] for number in numbers}
         messages = sorted(
             message for number in numbers if number < len(self._messages) for message in self._messages[number]
         )
-        searcher = self._table.searcher_of(messages, **self._table.codes_of_form(text))
-        words = has_form_of_error(text)
+        codes = self._table.codes_of_form(text) if has_letter or held & self._codes else _NO_CODES
+        searcher = self._table.searcher_of(messages, **codes)
+        words = (has_letter or not held.isdisjoint(self._words)) and self._has_words(form, text)
         if not (searcher or words or any(mark in text for mark in _MARKS)):
             return None
         return Plan(searcher, words)
+
+
+    def _has_words(self, form: bytes, text: str) -> bool:
+        if b"{" not in form and b"\r" not in form:
+            return has_form_of_error(text)
+        printed, _ = unwrapped(_YEAR_BYTES.sub(b"2011", form))
+        return any(map(has_form_of_error, printed.decode("utf-8", "replace").split("\n")))
 
 
 def naughts(line: bytes) -> bytes:
@@ -152,7 +172,12 @@ _SHORTER = (
 
 
 def _form(data: bytes) -> bytes:
-    return data.translate(_ONES)
+    data = data.translate(_ONES)
+    return _HEX.sub(_ones, data) if b"1x" in data else data
+
+
+def _ones(number: re.Match[bytes]) -> bytes:
+    return b"1x" + b"1" * (number.end() - number.start() - 2)
 
 
 def _said(forms: bytes) -> bytes:
