@@ -23,6 +23,7 @@ class BuildWithGuides(build_py):
         for file in self.guides():
             (target / file.parent.relative_to(ROOT / "docs")).mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target / file.relative_to(ROOT / "docs"))
+        shutil.copyfile(ROOT / "constraints.txt", target / "constraints.txt")
 
     def guides(self) -> list[Path]:
         """Return the pages in English and Chinese; those of rules are printed from the rules themselves."""

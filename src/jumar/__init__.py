@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from jumar.device import emulate
     from jumar.tune.artefact import load
 
-__version__ = "0.1.0"
+try:
+    from jumar._version import version as __version__
+except ImportError:  # a checkout that was never installed: the version comes from the tags when it is
+    __version__ = "0+unknown"
 __all__ = ["HuggingFaceProfiler", "HuggingFaceRecorder", "LightningProfiler", "LightningRecorder", "__version__"]
 __all__ += ["amp", "compare", "emulate", "load", "profile", "record"]
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import click
 
-from jumar import __version__
 from jumar.base.errors import JumarError, UsageError
 from jumar.base.language import translate, use
 from jumar.cli.config import check_top, defaults, read_config
@@ -159,8 +158,21 @@ class LazyGroup(Group):
             formatter.write_dl([(name, translate(text)) for name, text in COMMANDS.items()])
 
 
+def _print_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
+    from jumar.cli.version import print_version
+
+    print_version(context, parameter, asked)
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-@click.version_option(__version__, prog_name="jumar")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the versions of Jumar and of what it works with, and exit.",
+)
 def cli() -> None:
     """Bring PyTorch models from GPUs to Ascend NPUs, with proof that nothing got worse.
 
