@@ -32,10 +32,12 @@ ALLOWED |= {
     "export": {"base", "operators", "recording", "device"},
     "port": MACHINES | {"capture", "convert", "comparison", "advise"},
 }
+VIEWED = {"base", "recording", "comparison", "timeline", "advise", "tune", "port"}
 ALLOWED |= {
     "show": set(ALLOWED),
     "testing": set(ALLOWED),
-    "cli": set(ALLOWED) | {"show"},
+    "view": VIEWED | {"show"},
+    "cli": set(ALLOWED) | {"show", "view"},
     "__main__": {"cli"},
 }
 """Room -> rooms it may import; the table of docs/design.md."""
@@ -63,6 +65,7 @@ TORCH_FREE = [
     "jumar.tfadapter",
     "jumar.timeline",
     "jumar.tune",
+    "jumar.view.server.serving",
 ]
 """Rooms that import no torch, so that they are quick and work on a machine that has none."""
 

@@ -1,0 +1,1 @@
+"""The server: routes, what is refused, and how it is started and ended."""
