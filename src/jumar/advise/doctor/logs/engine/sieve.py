@@ -22,7 +22,7 @@ from jumar.advise.doctor.logs.wrappings import COLOURS, unwrapped
 _ONES = bytes(ord("1") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _MARKS = (HEAD, *CHAINED)
 """What opens a traceback: the lines after it are read, too."""
-_FORMS = re.compile(rb"\bE[A-Z1]1111|\bERR1|(?:^|[\s\[(|\"])[EFC](?:1111|[ \]|:])|\bERR\b|\b(?:SEVERE|PANIC)\b", re.MULTILINE)
+_FORMS = re.compile(rb"\bE[A-Z1]1111|\bERR1|(?:^|[\s\[(|\"])[EFC](?:1{3,4}|[ \]|:])|\bERR\b|\b(?:SEVERE|PANIC)\b", re.MULTILINE)
 """Codes of the vendor, and letters of loggers that stand for an error, in a form."""
 _YEAR = re.compile(r"\b1111(?=[-/]11[-/]11)")
 """Readers of times want a year of this century."""
