@@ -7,7 +7,8 @@ import copy
 import pytest
 
 from jumar.advise.doctor.entries import documents, known_errors, parse_table
-from jumar.advise.doctor.entries.table import CODE, Match, codes_in
+from jumar.advise.doctor.entries.codes import CODE, codes_in
+from jumar.advise.doctor.entries.table import Match
 
 DOCUMENTS = list(documents())
 DOCUMENT = next(one for one in DOCUMENTS if any(entry["kind"] == "message" for entry in one["errors"]))

@@ -1,8 +1,7 @@
 """`Table`: all known errors, and the search for them in one line.
 
-Three kinds of entries: a *message* (a regular expression anywhere in the line), a *code* of the vendor in
-front of a colon or after the device bracket (`EI0002:`, `ERR00100 PTA`), and an AscendCL *return code* after
-words such as `error code is`.
+Three kinds of entries: a *message* (a regular expression anywhere in the line), a *code* of the vendor (`EI0002`,
+`ERR00100`), and a *return code*: a number (`507018`) or its name. `codes.py` knows the forms of both.
 """
 
 from __future__ import annotations
@@ -12,15 +11,18 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from jumar.advise.doctor.entries.codes import (
+    MARKS,
+    codes_in,
+    forms_of,
+    may_hold_code,
+    may_hold_return_code,
+    return_codes_in,
+)
 from jumar.advise.doctor.entries.signature import Kind, Signature
 
-CODE = re.compile(r"\b(?:(E[A-Z0-9]\d{4}):\s|(ERR\d{5})\s)")
-RETURN_CODE = re.compile(
-    r"(?:error code(?: is)?|errcode|retcode|runtime result|\bret)\s?[:=\[]?\s?(?:is)?[:=\[]?\s?(\d{6})\b", re.IGNORECASE
-)
-# Whether a block can hold a code at all. NOTE: the expressions above take 30 to 50 ms a MiB, these 2 ms (measured).
-_CODE_BYTES = re.compile(rb"E[A-Z0-9]\d{4}:\s")
-_RETURN_CODE_WORDS = (b"error code", b"errcode", b"retcode", b"runtime result", b"ret[", b"ret:", b"ret=", b"ret ")
+_CODE_BYTES = re.compile(rb"E[A-Z0-9]\d{4}|ERR\d{5}")
+"""Whether a block can hold a code at all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,11 +52,11 @@ class Table:
     @property
     def code_marks(self) -> tuple[str, ...]:
         """Texts in lower case of which every line with a return code holds one."""
-        return tuple(word.decode() for word in _RETURN_CODE_WORDS)
+        return MARKS
 
     def codes_of_form(self, form: str) -> Mapping[str, bool]:
         """Tell which codes a line can hold of which only the form is known: each of its digits is 1."""
-        return {"codes": CODE.search(form) is not None, "return_codes": RETURN_CODE.search(form) is not None}
+        return {"codes": may_hold_code(form), "return_codes": may_hold_return_code(form)}
 
     def searcher_of(self, messages: Iterable[int], *, codes: bool, return_codes: bool) -> Searcher:
         """Return a searcher that tries the messages with these numbers, and codes where these can be there."""
@@ -66,17 +68,19 @@ class Table:
         return Searcher(
             self,
             tuple(message for message in self._messages if message.needle in data),
-            codes=b"ERR" in data or _CODE_BYTES.search(data) is not None,
-            return_codes=any(word in lower for word in _RETURN_CODE_WORDS),
+            codes=_CODE_BYTES.search(data) is not None,
+            return_codes=any(mark.encode() in lower for mark in MARKS),
         )
 
     def of_code(self, code: str) -> Signature | None:
         """Return the entry of a vendor code such as `EI0002`, or None when the table has none."""
         return self._of("code", code)
 
-    def of_return_code(self, number: str) -> Signature | None:
-        """Return the entry of an AscendCL return code such as `507015`, or None when the table has none."""
-        return self._of("return-code", number)
+    def of_return_code(self, code: str) -> Signature | None:
+        """Return the entry of a return code such as `507015`, `0x7bc87` or its name, or None when the table has none."""
+        forms = tuple(forms_of(code))
+        fitting = (self._of("return-code", form) for form in forms)
+        return next((signature for signature in fitting if signature is not None), None)
 
     def _of(self, kind: Kind, text: str) -> Signature | None:
         fitting = (item for item in self.signatures if item.kind == kind and re.fullmatch(item.pattern, text))
@@ -118,12 +122,7 @@ class Searcher:
             for code in codes_in(line):
                 yield Match(signature=self.table.of_code(code), code=code)
         if self.return_codes:
-            for number in dict.fromkeys(RETURN_CODE.findall(line)):
-                signature = self.table.of_return_code(number)
+            for code in return_codes_in(line):
+                signature = self.table.of_return_code(code)
                 if signature is not None:
-                    yield Match(signature=signature, code=number)
-
-
-def codes_in(line: str) -> list[str]:
-    """Return the vendor codes that `line` reports, each once."""
-    return list(dict.fromkeys(first or second for first, second in CODE.findall(line)))
+                    yield Match(signature=signature, code=code)

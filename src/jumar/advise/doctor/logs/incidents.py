@@ -7,6 +7,7 @@ says that something failed.
 from __future__ import annotations
 
 import re
+from bisect import bisect
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -19,6 +20,8 @@ _NEAR_TIMED_LINES = 400
 """… and so close together where their times are, too …"""
 _NEAR = timedelta(seconds=60)
 """… which are never farther apart."""
+_DETAIL_LINES = 6
+"""So near an error that something explains, a line that only names one goes on with its text."""
 _VENDOR_WORDS = re.compile(
     r"NPU|\bnpu\b|\bACL|\bacl[A-Z_]|aclnn|HCCL|hccl|CANN|Ascend|AiCore|AI ?CPU|\bGE\b|rtStream|drv|error code|ret\b|"
     r"EZ9999|\bE[A-Z]\d{4}\b|Call\w* .*failed|[Tt]imed? ?out"
@@ -38,7 +41,7 @@ def groups_of(report: FileReport) -> list[list[Hit]]:
     groups: list[list[Hit]] = []
     hits = _without_explained(report.hits)
     told = [hit for hit in hits if not hit.is_word_only]
-    for hit in [*told, *(hit for hit in hits if hit.is_word_only)]:
+    for hit in [*told, *_words_apart(hits, told)]:
         group = next((group for group in reversed(groups) if _belongs(group, hit)), None)
         if group is None:
             groups.append([hit])
@@ -51,6 +54,21 @@ def _without_explained(hits: Sequence[Hit]) -> list[Hit]:
     """Leave out unexplained plog lines where the table explains an error of the same file."""
     explained = any(hit.signature is not None and hit.severity is Severity.ERROR for hit in hits)
     return [hit for hit in hits if not (explained and hit.module)]
+
+
+def _words_apart(hits: Sequence[Hit], told: Sequence[Hit]) -> list[Hit]:
+    """Return the lines that only name an error, without those that go on with the text of an error beside them."""
+    lines = [hit.line for hit in told if hit.severity is Severity.ERROR]
+    return [
+        hit
+        for hit in hits
+        if hit.judgement is not None and (hit.judgement.weight < 2 or not _is_beside(hit.line, lines))
+    ]
+
+
+def _is_beside(line: int, lines: Sequence[int]) -> bool:
+    at = bisect(lines, line)
+    return any(abs(line - other) <= _DETAIL_LINES for other in lines[max(0, at - 1) : at + 1])
 
 
 def _belongs(group: Sequence[Hit], hit: Hit) -> bool:
