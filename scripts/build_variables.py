@@ -13,10 +13,10 @@ from jumar.advise.doctor.variables import AREAS, Variable, variables
 PAGE = Path(__file__).parents[1] / "docs" / "variables.md"
 HEAD = """# Environment variables of the vendor's software
 
-Made from `src/jumar/advise/doctor/data/variables.json` by `scripts/build_variables.py`. `jumar doctor` shows those that are
-set with their meaning, and reports values that a variable does not take (JM840) and names that are nearly one of these (JM841).
-`jumar doctor --explain NAME` prints one. A variable that is not here may still be one of your version. Jumar's own are in
-[environment.md](environment.md).
+Made from `src/jumar/advise/doctor/data/variables.json` by `scripts/build_variables.py`. `jumar doctor` shows those that
+are set with their meaning, and reports values that a variable does not take (JM840) and names that are nearly one of
+these (JM841). `jumar doctor --explain NAME` prints one. A variable that is not here may still be one of your version.
+Jumar's own are in [environment.md](environment.md).
 """
 
 

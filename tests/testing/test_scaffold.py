@@ -112,6 +112,16 @@ def test_an_installed_check_is_made_by_the_doctor(place: Path, tmp_path: Path) -
 
 
 @pytest.mark.slow
+@of("doctor-entries")
+def test_an_installed_entry_explains_a_log(place: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.log").write_text("acme-doctor-entries: quota of vision is used up (job 1)\n")
+    done = jumar(place, tmp_path, "doctor", "run.log", "--json")
+    assert [finding["message"] for finding in json.loads(done.stdout)["findings"]] == [
+        "The scheduler ended the job, because its quota is used up."
+    ]
+
+
+@pytest.mark.slow
 @of("soc-profile")
 def test_an_installed_profile_is_taken_by_soc(place: Path, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("import torch\ntorch.add(1, 1)\n")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 
-from jumar.advise.doctor.entries import known_errors
+from jumar.advise.doctor.entries.store import built_in_errors
 from jumar.advise.doctor.logs.tracebacks import HEAD, Streams
 
 LAST_LINES = 40
@@ -79,5 +79,5 @@ def _own_errors(lines: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def is_consequence(line: str) -> bool:
     """Return whether a line says that another process failed."""
-    matches = known_errors().searcher(line.encode()).search(line)
+    matches = built_in_errors().searcher(line.encode()).search(line)
     return any(match.signature is not None and match.signature.role == "consequence" for match in matches)

@@ -42,6 +42,8 @@ BROKEN: dict[str, Host] = {
     "JM816": replace(NPU_SERVER, memory=Memory(total_bytes=512 * GIB, available_bytes=GIB)),
     "JM817": replace(NPU_SERVER, volumes=(Volume(path="/home/u", purpose="a", total_bytes=999 * GIB, free_bytes=GIB),)),
     "JM818": replace(NPU_SERVER, open_files=1024),
+    "JM840": with_environ(NPU_SERVER, HCCL_CONNECT_TIMEOUT="60"),
+    "JM841": with_environ(NPU_SERVER, HCCL_CONECT_TIMEOUT="1200"),
 }
 """For each check a machine with the fault that it looks for."""
 

@@ -9,7 +9,7 @@ import sys
 import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import find_spec
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from jumar.capture.session.session import Session
 
 EXIT_RAISED, EXIT_INTERRUPTED = 1, 130
+FAILURES = "JUMAR_FAILURES"
+"""Environment variable: the folder in which a launcher's ranks leave their tracebacks."""
 
 
 def run_script(
@@ -233,4 +235,13 @@ def _report(error: BaseException, session: Session | ProfileSession) -> RunEnd:
     text = user_traceback(error)
     sys.stderr.write(text)
     sys.stderr.flush()
+    _leave_for_the_doctor(text)
     return session.end("raised", exit_code=EXIT_RAISED, error=text)
+
+
+def _leave_for_the_doctor(text: str) -> None:
+    """Write the traceback of a launcher's rank where the command that started it looks, if it asked for it."""
+    folder = os.environ.get(FAILURES)
+    if folder:
+        with suppress(OSError):  # the run is over; the traceback stands on stderr
+            (Path(folder) / f"rank-{os.environ.get('RANK', '0')}-{os.getpid()}.log").write_text(text, "utf-8", "replace")

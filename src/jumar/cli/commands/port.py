@@ -92,6 +92,7 @@ def command(*, as_json: bool, fail_on: str, **given: Any) -> int:
     """
     from jumar.capture.frameworks.choice import must_be_torch
     from jumar.capture.process.program import parse_program
+    from jumar.cli.commands.doctor.failed import tell_failed
     from jumar.port import PortOptions, port
     from jumar.show import print_page, progress
     from jumar.show.port import write_port
@@ -108,6 +109,7 @@ def command(*, as_json: bool, fail_on: str, **given: Any) -> int:
     failed = result.failed
     if failed is not None:
         click.echo(failed.error(), err=True)
+        tell_failed(failed.error(), logs=[failed.log], is_emulated=failed.side == "npu")
     if as_json:
         click.echo(result.layout.findings.read_text("utf-8"))
     else:

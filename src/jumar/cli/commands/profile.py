@@ -118,6 +118,7 @@ def command(
     must_be_torch(program, "jumar profile")
     claim()
     from jumar.capture.profile import folder
+    from jumar.cli.commands.doctor.failed import with_doctor
     from jumar.capture.profile.facts import run_facts
     from jumar.device import activate
     from jumar.show.pages.profiled import tell_profiled
@@ -140,7 +141,7 @@ def command(
         err=True,
     )
     on_step = StepProgress((plan.first, plan.end), "profiled").on_step
-    end = run_program(program, plan=None, stop_after=None, on_step=on_step)
+    end = with_doctor(program, lambda: run_program(program, plan=None, stop_after=None, on_step=on_step))
     tell_profiled(out, program.title, folder.settle(Path(plan.out), end.status), end)
     if device != "cuda":
         tell_cuda(program, end, used_npu=True)

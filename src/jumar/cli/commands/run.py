@@ -92,7 +92,12 @@ def command(
         refused = {"--summary": wants_summary, "--tuned": tuned, "--budget": budget}
         if given := [name for name, value in refused.items() if value]:
             raise UsageError(f"{' and '.join(given)}: only for PyTorch scripts. Leave it out for MindSpore.")
-        end = run_mindspore_script(program, plan=None, stop_after=steps, emulates=rounds(npu.plan()))
+        from jumar.cli.commands.doctor.failed import with_doctor
+
+        emulates = rounds(npu.plan())
+        end = with_doctor(
+            program, lambda: run_mindspore_script(program, plan=None, stop_after=steps, emulates=emulates)
+        )
         for sentence in end.not_covered:
             click.echo(f"jumar: not shown: {sentence}", err=True)
         if end.status == "stopped":
@@ -116,8 +121,10 @@ def command(
         if budget is not None:
             os.environ[ERROR_BUDGET] = str(parse_error(budget, "--budget"))
         os.environ[ENVIRONMENT] = PLUGIN  # also for processes that the script starts
+    from jumar.cli.commands.doctor.failed import with_doctor
+
     with _summary(wants_summary) as on_step:
-        end = run_program(program, plan=None, stop_after=steps, on_step=on_step)
+        end = with_doctor(program, lambda: run_program(program, plan=None, stop_after=steps, on_step=on_step))
     from jumar.show.pages.runs import tell_cuda, tell_launcher
 
     tell_cuda(program, end, used_npu=used_npu())

@@ -8,7 +8,8 @@ from jumar.advise.doctor import Examination, Incident, LogDiagnosis
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.show.blocks.findings import finding_list, status_of
-from jumar.show.blocks.page import Action, Column, KeyValues, Page, Section, Table, Text, Verdict
+from jumar.show.blocks.page import Action, Column, KeyValues, Listing, Page, Section, Table, Text, Verdict
+from jumar.show.pages.doctor_variables import variables_section
 
 _MOST_ACTIONS = 3
 
@@ -22,6 +23,8 @@ def environment_page(examination: Examination) -> Page:
         Section(title="Findings", blocks=[finding_list(examination.findings, empty="Nothing to mend.")]),
         Section(title="This machine", blocks=[KeyValues(items=examination.facts)]),
     ]
+    if examination.variables:
+        sections.append(variables_section(examination.variables))
     if examination.not_checked:
         columns = [Column(title="Code", code=True), Column(title="Check"), Column(title="Why it could not be made")]
         rows = [(item.code, item.name, item.reason) for item in examination.not_checked]
@@ -40,8 +43,10 @@ def logs_page(diagnosis: LogDiagnosis) -> Page:
     lines = sum(report.num_lines for report in diagnosis.files)
     read = f"{counted(lines, 'line')} of {counted(len(diagnosis.files), 'file')} read."
     sections = []
+    if first is not None and "around" in first.finding.evidence:
+        sections.append(Section(title="The lines around it", blocks=[Listing(text="\n".join(first.lead.around))]))
     if diagnosis.incidents:
-        sections.append(Section(title="In the order of time", blocks=[_table(diagnosis.incidents)]))
+        sections.append(Section(title="In the order of time", blocks=[_table(diagnosis.incidents, first)]))
     if diagnosis.notes:
         sections.append(Section(title="Notes", blocks=[Text(text=" ".join(diagnosis.notes))]))
     return Page(
@@ -56,19 +61,35 @@ def _verdict(first: Incident | None, diagnosis: LogDiagnosis, read: str) -> Verd
     if first is None and any(finding.severity >= Severity.WARNING for finding in diagnosis.findings):
         return Verdict(status="attention", headline="No error that Jumar knows, but warnings.", details=[read])
     if first is None:
-        headline = "No error that Jumar knows, and no traceback; that does not prove that the run was fine."
-        return Verdict(status="fine", headline=headline, details=[read])
+        return _nothing_found(diagnosis, read)
     finding = first.finding
     when = f", {finding.evidence['time']}" if "time" in finding.evidence else ""
     rank = f", rank {finding.where.rank}" if finding.where.rank is not None else ""
     headline = f"The first error: {finding.message.rstrip('.')} ({finding.where}{rank}{when})."
-    return Verdict(
-        status="failed", headline=headline, details=[text for text in (_quoted(first), finding.why, read) if text]
-    )
+    details = [text for text in (_quoted(first), _named(finding), finding.why, read) if text]
+    return Verdict(status="failed", headline=headline, details=details)
+
+
+def _nothing_found(diagnosis: LogDiagnosis, read: str) -> Verdict:
+    """Return the verdict where no error stands in what was read: that proves nothing, less so where not all was read."""
+    if all(report.num_lines == 0 for report in diagnosis.files):
+        return Verdict(status="attention", headline="Nothing to read: the logs hold no line.", details=[read])
+    if any(report.notes for report in diagnosis.files):
+        headline = "No error in what was read; not all could be read (see the notes)."
+        return Verdict(status="attention", headline=headline, details=[read])
+    headline = "No error that Jumar knows, and no traceback; that does not prove that the run was fine."
+    return Verdict(status="fine", headline=headline, details=[read])
 
 
 def _quoted(first: Incident) -> str:
     return f"It prints: {first.lead.text[:200]}"
+
+
+def _named(finding: Finding) -> str:
+    """Return what the error's lines name: who printed it, the device, the operator; empty where they name nothing."""
+    names = {"writer": "printed by", "device": "device", "operator": "operator"}
+    said = [f"{name} {finding.evidence[key]}" for key, name in names.items() if key in finding.evidence]
+    return f"It names: {', '.join(said)}." if said else ""
 
 
 def _worth_acting(incidents: Sequence[Incident]) -> list[Incident]:
@@ -78,7 +99,7 @@ def _worth_acting(incidents: Sequence[Incident]) -> list[Incident]:
     return chosen[:_MOST_ACTIONS]
 
 
-def _table(incidents: Sequence[Incident]) -> Table:
+def _table(incidents: Sequence[Incident], first: Incident | None) -> Table:
     columns = [
         Column(title="Time"),
         Column(title="Rank", number=True),
@@ -96,7 +117,8 @@ def _table(incidents: Sequence[Incident]) -> Table:
         )
         for item in incidents
     ]
-    return Table(columns=columns, rows=rows, marked=[0] if rows else [])
+    marked = [index for index, item in enumerate(incidents) if item is first]
+    return Table(columns=columns, rows=rows, marked=marked)
 
 
 def _action(finding: Finding) -> Action:

@@ -70,8 +70,11 @@ def check_page(num_checked: int, faults: Sequence[EntryFault], notes: Sequence[s
     """Return the page of the checked entries: a table of what is wrong."""
     checked = f"{counted(num_checked, 'entry', 'entries')} checked."
     if not faults:
-        verdict = Verdict(status="fine", headline="Each entry recognises its example, and no ordinary line.",
-                          details=[checked, *notes])  # fmt: skip
+        verdict = Verdict(
+            status="fine",
+            headline="Each entry recognises its example, and no ordinary line.",
+            details=[checked, *notes],
+        )
         return Page(title="Entries", verdict=verdict, actions=[], sections=[])
     columns = [Column(title="Entry", code=True), Column(title="Rule that it breaks"), Column(title="Here")]
     rows = [(fault.entry, fault.rule, fault.detail) for fault in faults]
@@ -82,7 +85,7 @@ def check_page(num_checked: int, faults: Sequence[EntryFault], notes: Sequence[s
             status="failed",
             headline=f"{counted(number, 'entry', 'entries')} must be mended.",
             details=[checked, *notes],
-        ),  # fmt: skip
+        ),
         actions=[],
         sections=[Section(title="What is wrong", blocks=[Table(columns=columns, rows=rows)])],
     )
@@ -92,15 +95,19 @@ def learned_page(proposal: Proposal, where: str, written: Path | None) -> Page:
     """Return the page of a proposed entry; `where` is the line that it was made from."""
     if written is not None:
         headline = f"An entry was written to {written}."
-        actions = [Action(title="Fill in title, cause and action in it."),
-                   Action(title="Check it.", command="jumar doctor --test-entries --entries DIR")]  # fmt: skip
+        actions = [
+            Action(title="Fill in title, cause and action in it."),
+            Action(title="Check it.", command="jumar doctor --test-entries --entries DIR"),
+        ]
     else:
         headline = "An entry is proposed; nothing was written."
         actions = [
-            Action(title="Save it as a .toml file in ~/.config/jumar/doctor, or let Jumar write it.",
-                   command="jumar doctor --learn LOG --entries DIR"),
+            Action(
+                title="Save it as a .toml file in ~/.config/jumar/doctor, or let Jumar write it.",
+                command="jumar doctor --learn LOG --entries DIR",
+            ),
             Action(title="Fill in title, cause and action. Then check it.", command="jumar doctor --test-entries"),
-        ]  # fmt: skip
+        ]
     return Page(
         title="A new entry",
         verdict=Verdict(status="fine", headline=headline, details=[f"Made from {where}."]),

@@ -45,14 +45,22 @@ def own_folders(given: Sequence[Path], environ: Mapping[str, str]) -> tuple[Path
 
 def read_folder(folder: Path) -> tuple[Signature, ...]:
     """Return the entries of a folder. Raises InputError, which names the file, the entry and the broken rule."""
-    files = sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
     found: dict[str, tuple[Path, Signature]] = {}
-    for file in files:
+    for file in _files(folder):
         for signature in read_file(file):
             if signature.name in found:
                 raise _wrong(file, f"the entry {signature.name!r} is in {found[signature.name][0].name}, too")
             found[signature.name] = (file, signature)
     return tuple(signature for _, signature in found.values())
+
+
+def states(folder: Path) -> tuple[tuple[str, int, int], ...]:
+    """Return name, time of the last change and size of each file of a folder: what tells whether to read it again."""
+    return tuple((file.name, file.stat().st_mtime_ns, file.stat().st_size) for file in _files(folder))
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.suffix in SUFFIXES and file.is_file())
 
 
 def read_file(file: Path) -> tuple[Signature, ...]:

@@ -1,4 +1,4 @@
-"""`known_errors`: all entries as one table: the user's, those of other distributions, and those that come with Jumar."""
+"""`known_errors`: all entries as one table: those of the user, of other distributions, and of Jumar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jumar.advise.doctor.entries.installed import INSTALLED, built_in, documents
-from jumar.advise.doctor.entries.own import own_folders, read_folder
+from jumar.advise.doctor.entries.own import own_folders, read_folder, states
 from jumar.advise.doctor.entries.parse import parse_entries, parse_table
 from jumar.advise.doctor.entries.signature import Signature
 from jumar.advise.doctor.entries.table import Table
@@ -53,7 +53,8 @@ def known_errors(folders: Sequence[Path] = ()) -> Table:
 
 def load_entries(folders: Sequence[Path] = ()) -> Loaded:
     """Return all entries and where they are from. Raises InputError for a wrong entry or a folder that is not there."""
-    return _loaded(own_folders(folders, os.environ), INSTALLED.parts())
+    found = own_folders(folders, os.environ)
+    return _loaded(found, tuple(state for folder in found for state in states(folder)), INSTALLED.parts())
 
 
 @functools.cache
@@ -63,7 +64,10 @@ def built_in_errors() -> Table:
 
 
 @functools.cache
-def _loaded(folders: tuple[Path, ...], installed: tuple[tuple[Signature, ...], ...]) -> Loaded:
+def _loaded(
+    folders: tuple[Path, ...], _states: tuple[object, ...], installed: tuple[tuple[Signature, ...], ...]
+) -> Loaded:
+    """Return the entries; a file that changed is read again, because its state is a part of the key."""
     own: dict[str, Signature] = {}
     replaced: list[str] = []
     for folder in folders:

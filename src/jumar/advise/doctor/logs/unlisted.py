@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jumar.advise.doctor.logs.diagnosis import LogDiagnosis
-from jumar.advise.doctor.logs.scan import Hit
+from jumar.advise.doctor.logs.engine.hits import Hit
 
 
 def first_unlisted(diagnosis: LogDiagnosis) -> Hit | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jumar.advise.checks import NotChecked, codes_checked, finders, split
 from jumar.advise.doctor.machine.host import Host, Package
+from jumar.advise.doctor.variables import SetVariable, set_variables
 from jumar.base.findings import Finding
 from jumar.base.lazy import Shown
 from jumar.base.text import size_text
@@ -25,6 +26,8 @@ class Examination(Shown):
     """The most severe first."""
     not_checked: tuple[NotChecked, ...]
     num_checked: int
+    variables: tuple[SetVariable, ...] = ()
+    """The vendor's environment variables that are set."""
 
 
 def examine(host: Host) -> Examination:
@@ -37,6 +40,7 @@ def examine(host: Host) -> Examination:
         findings=tuple(sorted(findings, key=lambda finding: (-finding.severity, finding.code))),
         not_checked=tuple(gaps),
         num_checked=len(codes_checked(modules, gaps)),
+        variables=set_variables(host.environ),
     )
 
 

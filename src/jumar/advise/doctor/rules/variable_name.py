@@ -21,7 +21,7 @@ export HCCL_CONNECT_TIMEOUT=1200
 No edit is made: the variable may belong to a program of yours.
 
 ## References
-`docs/variables.md` lists the known variables.
+`jumar docs variables` lists the known variables.
 """
 
 from __future__ import annotations

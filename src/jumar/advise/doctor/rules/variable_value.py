@@ -25,7 +25,7 @@ unset PTCOPY_ENABLE
 No edit is made.
 
 ## References
-`docs/variables.md` names the source of each variable.
+`jumar docs variables` names the source of each variable.
 """
 
 from __future__ import annotations

@@ -5,11 +5,11 @@ from __future__ import annotations
 from jumar.advise.doctor.variables.table import (
     AREAS,
     SetVariable,
-    Variable,
     misspelled,
     set_variables,
     variable_named,
     variables,
 )
+from jumar.advise.doctor.variables.variable import Variable
 
 __all__ = ["AREAS", "SetVariable", "Variable", "misspelled", "set_variables", "variable_named", "variables"]

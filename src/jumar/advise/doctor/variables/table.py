@@ -74,7 +74,7 @@ def misspelled(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if name in known or len(name) < _LEAST_NAME or not name.isupper() or name.startswith(_FOREIGN):
             continue
         near = [one for one in known if len(one) >= _LEAST_NAME and is_one_slip(name, one)]
-        if len(near) == 1 and near[0] not in environ:
+        if len(near) == 1:
             yield name, near[0]
 
 
@@ -90,7 +90,7 @@ def is_one_slip(left: str, right: str) -> bool:
     a, b = a[: len(a) - end], b[: len(b) - end]
     if any(character.isdigit() for character in a + b):
         return False
-    return max(len(a), len(b)) <= 1 or (len(a) == len(b) == 2 and a == b[::-1])  # noqa: PLR2004 - two that were swapped
+    return max(len(a), len(b)) <= 1 or (len(a) == len(b) == 2 and a == b[::-1])
 
 
 def _complaint(variable: Variable, value: str) -> str:
@@ -111,5 +111,5 @@ def _of_option(option: Option) -> Variable:
     return Variable(
         name=option.name, area="tuning", meaning=option.meaning, source=source, values=tuple(option.values),
         low=option.low, high=option.high, default=str(option.default or ""),
-        form_text="a path" if option.path else "",
+        form_text="a path" if option.name.endswith("_PATH") else "a text",
     )  # fmt: skip

@@ -83,4 +83,4 @@ class Variable:
         number = float(text)
         above = self.low is None or number >= self.low
         below = self.high is None or number <= self.high
-        return above and below and number % self.multiple_of == 0
+        return above and below and (self.multiple_of == 1 or number % self.multiple_of == 0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from jumar.base.errors import UsageError
-from jumar.cli.commands.doctor.options import tell_options
 from jumar.cli.help import more_option
 from jumar.cli.main import Command
 from jumar.cli.options import fail_on_option, json_option
@@ -26,23 +27,13 @@ _FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--bundle", default=None, type=click.Path(path_type=Path), metavar="FILE", help="Pack a bug report.")
 @click.option("--fix", is_flag=True, help="Mend what can be undone: each change is shown first.")
 @more_option("--yes", is_flag=True, help="With --fix: make the changes without asking.")
+@more_option(
+    "-o", "--output", default=None, type=click.Path(path_type=Path), metavar="FILE", help="Of opinfo: the summary."
+)
 @more_option("--soc", default=None, metavar="SOC", help="The chip that options are checked for.")
 @json_option
 @fail_on_option
-def command(
-    logs: Sequence[str],
-    follow: bool,
-    entries: Sequence[Path],
-    explain: str | None,
-    learn: str | None,
-    test_entries: bool,
-    bundle: Path | None,
-    fix: bool,
-    yes: bool,
-    soc: str | None,
-    as_json: bool,
-    fail_on: str,
-) -> int:
+def command(**given: Any) -> int:
     """Examine this machine, or, with LOGs, name the first error in the logs of a run.
 
     Without LOG: Python, torch, torch_npu, CANN, driver, environment variables and the host. With LOGs
@@ -53,50 +44,122 @@ def command(
     that must agree between tuning (A) and use (B): each that differs, what it changes, and the corrected command. A and
     B are scripts, folders, commands of aoe, atc or jumar tune in quotes or in a text file, or knowledge banks.
 
-    `jumar doctor opinfo PLOG` lists the operators that CANN compiled and ran, from plogs with OP_INFO lines.
+    `jumar doctor opinfo PLOG` lists the operators that CANN compiled and ran, from plogs of the level INFO. With
+    --output it writes ascend_op_info_summary.txt.
+
+    --explain takes a code in any form, an entry's or a rule's name, an environment variable, or a line of a log.
 
     Example: jumar doctor train.log ~/ascend/log
 
     Example: jumar doctor options "aoe --job_type=2 --input_shape=x:1,3" "atc --input_shape=x:8,3"
     """
-    if logs and logs[0] == "options" and not Path("options").exists():
-        return tell_options(logs[1:2], logs[2:], soc=soc, as_json=as_json, fail_on=fail_on)
-    if soc is not None:
-        raise UsageError("--soc is for `jumar doctor options SCRIPT`. Leave it out.")
-    if yes and not fix:
-        raise UsageError("--yes belongs to --fix. Leave it out, or add --fix.")
-    _check_one_of(explain=explain, learn=learn, test_entries=test_entries, bundle=bundle, fix=fix, follow=follow)
-    if logs and logs[0] == "opinfo" and not Path("opinfo").exists():
-        from jumar.cli.commands.doctor.opinfo import tell_opinfo
+    asked = Asked(**given)
+    asked.check()
+    return next(work for applies, work in _WORKS if applies(asked))(asked)
 
-        return tell_opinfo([Path(log) for log in logs[1:]], as_json=as_json)
-    if explain is not None or learn is not None or test_entries:
-        from jumar.cli.commands.doctor.entries import tell_entries
 
-        return tell_entries(entries, explain=explain, learn=learn, test=test_entries, as_json=as_json)
-    if bundle is not None:
-        from jumar.cli.commands.doctor.bundle import tell_bundle
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What the command line asks for."""
 
-        return tell_bundle(bundle, logs, entries=entries, as_json=as_json)
-    if fix:
-        from jumar.cli.commands.doctor.fix import tell_fixes
+    logs: Sequence[str]
+    follow: bool
+    entries: Sequence[Path]
+    explain: str | None
+    learn: str | None
+    test_entries: bool
+    bundle: Path | None
+    fix: bool
+    yes: bool
+    output: Path | None
+    soc: str | None
+    as_json: bool
+    fail_on: str
 
-        return tell_fixes(logs, without_asking=yes, as_json=as_json)
-    if follow:
-        from jumar.cli.commands.doctor.follow import tell_follow
+    def is_word(self, word: str) -> bool:
+        """Tell whether the first LOG is this word, and no file of that name."""
+        return bool(self.logs) and self.logs[0] == word and not Path(word).exists()
 
-        return tell_follow(logs, entries=entries, as_json=as_json, fail_on=fail_on)
-    if logs:
-        from jumar.cli.commands.doctor.logs import tell_logs
+    def check(self) -> None:
+        """Raise UsageError where an option is given that the work does not have, or two works are asked for."""
+        if self.soc is not None and not self.is_word("options"):
+            raise UsageError("--soc is for `jumar doctor options SCRIPT`. Leave it out.")
+        if self.output is not None and not self.is_word("opinfo"):
+            raise UsageError("--output is for `jumar doctor opinfo PLOG`. Leave it out.")
+        if self.yes and not self.fix:
+            raise UsageError("--yes belongs to --fix. Leave it out, or add --fix.")
+        works = {
+            "--explain": self.explain is not None,
+            "--learn": self.learn is not None,
+            "--test-entries": self.test_entries,
+            "--bundle": self.bundle is not None,
+            "--fix": self.fix,
+            "--follow": self.follow,
+        }
+        names = [name for name, is_given in works.items() if is_given]
+        if len(names) > 1:
+            raise UsageError(f"{names[0]} and {names[1]} do one work each. Leave one of them out.")
 
-        return tell_logs(logs, entries=entries, as_json=as_json, fail_on=fail_on)
+
+def _options(asked: Asked) -> int:
+    from jumar.cli.commands.doctor.options import tell_options
+
+    return tell_options(asked.logs[1:2], asked.logs[2:], soc=asked.soc, as_json=asked.as_json, fail_on=asked.fail_on)
+
+
+def _opinfo(asked: Asked) -> int:
+    from jumar.cli.commands.doctor.opinfo import tell_opinfo
+
+    return tell_opinfo([Path(log) for log in asked.logs[1:]], output=asked.output, as_json=asked.as_json)
+
+
+def _entries(asked: Asked) -> int:
+    from jumar.cli.commands.doctor.entries import tell_entries
+
+    return tell_entries(
+        asked.entries, explain=asked.explain, learn=asked.learn, test=asked.test_entries, as_json=asked.as_json
+    )
+
+
+def _bundle(asked: Asked) -> int:
+    from jumar.cli.commands.doctor.bundle import tell_bundle
+
+    assert asked.bundle is not None
+    return tell_bundle(asked.bundle, asked.logs, entries=asked.entries, as_json=asked.as_json)
+
+
+def _fix(asked: Asked) -> int:
+    from jumar.cli.commands.doctor.fix import tell_fixes
+
+    return tell_fixes(asked.logs, without_asking=asked.yes, as_json=asked.as_json)
+
+
+def _follow(asked: Asked) -> int:
+    from jumar.cli.commands.doctor.follow import tell_follow
+
+    return tell_follow(asked.logs, entries=asked.entries, as_json=asked.as_json, fail_on=asked.fail_on)
+
+
+def _logs(asked: Asked) -> int:
+    from jumar.cli.commands.doctor.logs import tell_logs
+
+    return tell_logs(asked.logs, entries=asked.entries, as_json=asked.as_json, fail_on=asked.fail_on)
+
+
+def _machine(asked: Asked) -> int:
     from jumar.cli.commands.doctor.machine import tell_machine
 
-    return tell_machine(as_json=as_json, fail_on=fail_on)
+    return tell_machine(as_json=asked.as_json, fail_on=asked.fail_on)
 
 
-def _check_one_of(**given: object) -> None:
-    """Raise UsageError where two of the options are given that each do a work of their own."""
-    names = [f"--{name.replace('_', '-')}" for name, value in given.items() if value]
-    if len(names) > 1:
-        raise UsageError(f"{names[0]} and {names[1]} do one work each. Leave one of them out.")
+_WORKS: tuple[tuple[Callable[[Asked], bool], Callable[[Asked], int]], ...] = (
+    (lambda asked: asked.is_word("options"), _options),
+    (lambda asked: asked.is_word("opinfo"), _opinfo),
+    (lambda asked: asked.explain is not None or asked.learn is not None or asked.test_entries, _entries),
+    (lambda asked: asked.bundle is not None, _bundle),
+    (lambda asked: asked.fix, _fix),
+    (lambda asked: asked.follow, _follow),
+    (lambda asked: bool(asked.logs), _logs),
+    (lambda _: True, _machine),
+)
+"""Each work with what asks for it; the first that applies is done."""

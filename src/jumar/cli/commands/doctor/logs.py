@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def tell_logs(logs: Sequence[str], *, entries: Sequence[Path], as_json: bool, fail_on: str) -> int:
     """Print what the logs say; `entries` are folders with the user's own entries."""
-    diagnosis = _read([Path(log) for log in logs])
+    diagnosis = _read([Path(log) for log in logs], entries)
     if as_json:
         _print_json(diagnosis)
     else:
@@ -26,14 +27,17 @@ def tell_logs(logs: Sequence[str], *, entries: Sequence[Path], as_json: bool, fa
     return exit_code(diagnosis.findings, fail_on)
 
 
-def _read(logs: Sequence[Path]) -> LogDiagnosis:
+def _read(logs: Sequence[Path], entries: Sequence[Path]) -> LogDiagnosis:
     from jumar.advise.doctor import diagnose_logs, log_files
+    from jumar.advise.doctor.entries.store import load_entries
     from jumar.show import progress
 
+    loaded = load_entries(entries)
     files = log_files(logs)
     with progress() as bars:
         task = bars.add_task("Read logs", total=sum(file.stat().st_size for file in files))
-        return diagnose_logs(files, on_progress=lambda size: bars.update(task, advance=size))
+        diagnosis = diagnose_logs(files, table=loaded.table, on_progress=lambda size: bars.update(task, advance=size))
+    return replace(diagnosis, notes=(*diagnosis.notes, *loaded.notes))
 
 
 def _print_json(diagnosis: LogDiagnosis) -> None:

@@ -21,6 +21,10 @@ def tell_machine(*, as_json: bool, fail_on: str) -> int:
             facts=dict(examination.facts),
             not_checked=[gap.to_json() for gap in examination.not_checked],
             num_checked=examination.num_checked,
+            variables=[
+                {"name": one.variable.name, "value": one.value, "meaning": one.variable.meaning, "wrong": one.complaint}
+                for one in examination.variables
+            ],
         )
     else:
         from jumar.show import print_page
