@@ -90,3 +90,43 @@ def test_a_file_that_is_no_baseline_is_not_replaced(project: Path, capsys: pytes
 def test_a_missing_baseline_is_wrong_use(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert check("-i", "src", "--baseline", "none.txt") == 2
     assert "Make it with --write-baseline" in capsys.readouterr().err
+
+
+# --- several files, as hooks name them
+
+
+def test_files_are_named_one_after_another(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (project / "src" / "b c.py").write_text("import torch\ny.cuda()\n")
+    (project / "clean.py").write_text("import torch\n")
+    assert check("src/a.py", "src/b c.py", "clean.py") == 1
+    output = capsys.readouterr().out
+    assert output.startswith("2 new uses of CUDA in 3 files (0 known).\n")
+    assert "src/a.py:2, src/b c.py:2" in output
+    assert check("clean.py") == 0
+
+
+def test_known_uses_of_several_files_pass_and_those_of_others_are_not_gone(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (project / "src" / "b.py").write_text("import torch\ny.cuda()\n")
+    assert check("--baseline", "known.txt", "--write-baseline", "src/a.py", "src/b.py") == 0
+    whole = (project / "known.txt").read_text()
+    capsys.readouterr()
+    assert check("--baseline", "known.txt", "src/a.py", "src/b.py") == 0
+    assert check("--baseline", "known.txt", "src/b.py") == 0
+    assert "gone" not in capsys.readouterr().out
+    assert check("--baseline", "known.txt", "--write-baseline", "src/b.py") == 0
+    assert (project / "known.txt").read_text() == whole
+
+
+def test_several_files_are_written_as_sarif_from_the_current_folder(project: Path) -> None:
+    (project / "src" / "b.py").write_text("import torch\ny.cuda()\n")
+    assert check("--sarif", "out.sarif", "src/a.py", "src/b.py") == 1
+    document = json.loads((project / "out.sarif").read_text())
+    places = [one["locations"][0]["physicalLocation"] for one in document["runs"][0]["results"]]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["src/a.py", "src/b.py"]
+
+
+def test_an_option_behind_the_files_is_said_to_stand_wrong(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check("src/a.py", "--baseline", "known.txt") == 2
+    assert '"--baseline" must stand before the files.' in capsys.readouterr().err

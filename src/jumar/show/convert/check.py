@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 _MOST_GONE = 10
 
 
-def tell_check(comparison: Comparison, conversion: Conversion, request: Request) -> None:
+def tell_check(comparison: Comparison, conversions: Sequence[Conversion], request: Request) -> None:
     """Print the uses of CUDA that are new, those that are gone, and what to do."""
     from jumar.show import print_findings
 
     num_new, num_gone = sum(comparison.new.values()), sum(comparison.gone.values())
     click.echo(
-        f"{counted(num_new, 'new use')} of CUDA in {counted(len(conversion.files), 'file')}"
+        f"{counted(num_new, 'new use')} of CUDA in {counted(_num_files(conversions), 'file')}"
         f" ({comparison.num_known:,} known)."
     )
-    for line in not_converted(conversion):
-        click.echo(line)
+    for conversion in conversions:
+        for line in not_converted(conversion):
+            click.echo(line)
     if comparison.findings:
         click.echo()
         print_findings(comparison.findings, title="New")
@@ -37,6 +38,10 @@ def tell_check(comparison: Comparison, conversion: Conversion, request: Request)
         click.echo(f"\n{counted(num_gone, 'known use')} gone, which is an improvement:")
         _print_gone(comparison, most=len(comparison.gone) if request.verbose else _MOST_GONE)
         click.echo("--write-baseline keeps it so.")
+
+
+def _num_files(conversions: Sequence[Conversion]) -> int:
+    return sum(len(conversion.files) for conversion in conversions)
 
 
 def _what_next(request: Request) -> str:
@@ -54,11 +59,11 @@ def _print_gone(comparison: Comparison, most: int) -> None:
         click.echo(f"  … and {len(uses) - most} more; --verbose shows all")
 
 
-def check_document(comparison: Comparison, conversion: Conversion) -> dict[str, Any]:
+def check_document(comparison: Comparison, conversions: Sequence[Conversion]) -> dict[str, Any]:
     """Return what a check found, for JSON."""
     return {
         "findings": comparison.findings,
-        "num_files": len(conversion.files),
+        "num_files": _num_files(conversions),
         "num_known": comparison.num_known,
         "num_new": sum(comparison.new.values()),
         "num_gone": sum(comparison.gone.values()),

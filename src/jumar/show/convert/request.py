@@ -21,6 +21,8 @@ class Request:
 
     source: str
     """A file, a folder, or `-`."""
+    more_sources: tuple[str, ...] = ()
+    """With `check`: further files or folders."""
     out: Path | None = None
     in_place: bool = False
     dry_run: bool = False
@@ -50,6 +52,11 @@ class Request:
             raise UsageError(f'"{first}" and "{second}" cannot stand together, because {why}. Leave one out.')
         for name, other in self._lonely():
             raise UsageError(f'"{name}" has an effect only with {other}. Add it, or leave {name} out.')
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Everything that is looked at."""
+        return (self.source, *self.more_sources)
 
     @property
     def is_stdin(self) -> bool:

@@ -152,7 +152,7 @@ one for several. jumar rule CODE explains a rule.
     "--jobs", more=True, type=click.IntRange(min=1), metavar="N", help="Processes to work with.  [default: one a core]"
 )
 @_telling("--no-cache", more=True, is_flag=True, help="Convert unchanged files again, too.")
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[distributed -m MAIN]")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[distributed -m MAIN] | --check FILE...")
 def command(
     *,
     source: str | None,
@@ -184,7 +184,9 @@ def command(
     user_rules = _read_rules(rules) if rules is not None else UserRules()
     if test_rules:
         return _test_rules(rules, user_rules, words=(source, *words))
-    if source is None:
+    files, words = _files_to_check(words, check=given["check"])
+    sources = [*([source] if source is not None else []), *files]
+    if not sources:
         hint = (
             f"Try -i {words[0]}" if words and words[0] != "distributed" else "Give a script, a folder, or - for stdin"
         )
@@ -192,7 +194,12 @@ def command(
     enabled, disabled = rule_codes("--enable", enable), rule_codes("--disable", disable)
     check_selection(enabled, disabled)
     request = Request(
-        source=source, cache=not no_cache, is_distributed=bool(words), arguments=tuple(sys.argv[1:]), **given
+        source=sources[0],
+        more_sources=tuple(sources[1:]),
+        cache=not no_cache,
+        is_distributed=bool(words),
+        arguments=tuple(sys.argv[1:]),
+        **given,
     )
     options = ConvertOptions(
         target=target,
@@ -202,13 +209,23 @@ def command(
         similar=similar,
         device_from_environment=specify,
         user_rules=user_rules,
-        distributed=distributed(words, Path(source)) if source != STDIN else None,
+        distributed=distributed(words, Path(sources[0])) if sources[0] != STDIN else None,
         release=chosen_release(torch_version),
         framework=framework or "",
-        tensorflow=tensorflow(source, main, strategy, compat=compat),
+        tensorflow=tensorflow(sources[0], main, strategy, compat=compat),
     )
     check_framework(options)
     return _way(request)(Job(request=request, options=options))
+
+
+def _files_to_check(words: tuple[str, ...], *, check: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the files of `--check FILE...`, as hooks name them, and the words that are left."""
+    if not check or words[:1] == ("distributed",):
+        return (), words
+    late = next((word for word in words if word.startswith("--")), None)
+    if late is not None:
+        raise UsageError(f'"{late}" must stand before the files. Write jumar convert --check {late} … FILE...')
+    return words, ()
 
 
 def _way(request: Request) -> Callable[[Job], int]:
