@@ -24,7 +24,7 @@ _LOG = re.compile(
     re.IGNORECASE,
 )
 _ARCHIVE = re.compile(r".*logs?\b.*\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|zip)|.*(?:plog|dmesg|report|collect).*\.(?:tar(?:\.\w+)?|tgz|zip)", re.IGNORECASE)
-_NOT_LOGS = re.compile(r"requirements.*\.txt|constraints.*\.txt|CMakeLists\.txt|license.*\.txt|core(?:[.-].*)?", re.IGNORECASE)
+_NOT_LOGS = re.compile(r"requirements.*\.txt|constraints.*\.txt|CMakeLists\.txt|license.*\.txt|.+\.(?:png|jpe?g|gif|svg|pdf|html?|json|py|sh|pt|pth|bin|np[yz]|md|ya?ml|csv|lock|tfevents.*)|core(?:[.-].*)?", re.IGNORECASE)
 _MOST_KINDS = 4
 
 
