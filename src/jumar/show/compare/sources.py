@@ -53,9 +53,9 @@ def _located(source: str, recording: RecordingLike) -> tuple[Path, int] | None:
 
 
 def _file(path: str, recording: RecordingLike) -> Path | None:
-    """Return the file that a recorded path names: itself, or beside the script or the working folder."""
+    """Return the file that a recorded path names: itself, or beside the script, the recording or the working folder."""
     script = Path(recording.info.command[0]) if recording.info.command else Path()
-    bases = [Path.cwd(), *(script.resolve().parents[:PARENTS])]
+    bases = [Path.cwd(), *script.resolve().parents[:PARENTS], *recording.path.resolve().parents[:PARENTS]]
     for candidate in (Path(path), *(base / path for base in bases)):
         try:
             if candidate.is_file() and candidate.stat().st_size <= MOST_BYTES:
