@@ -34,23 +34,44 @@ class Compared:
     is_saved: bool = False
     """Read from a file, which holds the first operators that diverge only."""
 
+    calls: Sequence[OperatorDiff] = ()
+    """The calls of the tree, in the order of execution, the first divergence among them."""
+    first: int | None = None
+    """Index of the first divergence among the calls."""
+
+    @classmethod
+    def of(
+        cls, comparison: Comparison, diagnosis: Diagnosis | None = None,
+        recordings: tuple[RecordingLike, RecordingLike] | None = None, *, is_saved: bool = False,
+    ) -> Compared:  # fmt: skip
+        """Return a comparison with its calls. A first divergence that only one side runs is put in its place."""
+        calls = list(comparison.operators)
+        first = comparison.first_divergence
+        index = next((at for at, one in enumerate(calls) if _place(one) == _place(first)), None) if first else None
+        if first is not None and index is None:
+            index = next((at for at, one in enumerate(calls) if _is_later(one, first)), len(calls))
+            calls.insert(index, first)
+        return cls(
+            comparison=comparison, diagnosis=diagnosis, recordings=recordings, is_saved=is_saved, calls=calls,
+            first=index,
+        )  # fmt: skip
+
     @property
     def steps(self) -> list[int]:
         """The steps of which calls are at hand."""
-        return sorted({diff.step for diff in self.comparison.operators})
+        return sorted({diff.step for diff in self.calls})
 
-    @property
-    def first(self) -> int | None:
-        """Index of the first divergence among the calls."""
-        diff = self.comparison.first_divergence
-        if diff is None:
-            return None
-        same = (
-            index for index, one in enumerate(self.comparison.operators)
-            if (one.step, one.rank, one.reference_seq, one.target_seq)
-            == (diff.step, diff.rank, diff.reference_seq, diff.target_seq)
-        )  # fmt: skip
-        return next(same, None)
+
+def _place(diff: OperatorDiff | None) -> tuple[Any, ...]:
+    return () if diff is None else (diff.step, diff.rank, diff.reference_seq, diff.target_seq)
+
+
+def _is_later(one: OperatorDiff, first: OperatorDiff) -> bool:
+    """Tell whether a call comes after one that may be on one side only."""
+    if (one.rank, one.step) != (first.rank, first.step):
+        return (one.rank, one.step) > (first.rank, first.step)
+    pairs = ((one.reference_seq, first.reference_seq), (one.target_seq, first.target_seq))
+    return any(at is not None and other is not None and at > other for at, other in pairs)
 
 
 @dataclass(slots=True)
@@ -69,10 +90,9 @@ def tree_json(compared: Compared, step: int | None) -> dict[str, Any]:
     `call` is the index of a call, -1 of a module; `first` is the row of the first divergence, or -1.
     """
     root = _Node("")
-    first = compared.first
-    for index, diff in enumerate(compared.comparison.operators):
+    for index, diff in enumerate(compared.calls):
         if step is None or diff.step == step:
-            _add(root, index, diff, index == first)
+            _add(root, index, diff, index == compared.first)
     scale = ColourScale(Heat(title="", unit="", values=[("", node.value) for _, node in _walk(root, 0)]))
     rows = [_row(depth, node, scale) for depth, node in _walk(root, 0)]
     places = [number for number, (_, node) in enumerate(_walk(root, 0)) if node.is_first and node.call >= 0]
@@ -122,7 +142,7 @@ def call_blocks(compared: Compared, index: int, within: Path) -> list[Block]:
 
     Raises IndexError for a call that there is not, RecordingError where its step is damaged.
     """
-    diff = compared.comparison.operators[index]
+    diff = compared.calls[index]
     section = divergence(replace(compared.comparison, first_divergence=diff), compared.recordings, (), within)
     blocks = list(section.blocks) if section is not None else []
     return [*blocks, *_sides(diff, compared.recordings)]

@@ -62,7 +62,7 @@ def _compare(reference: Path, target: Path, *, all_steps: bool, on_progress: OnP
     comparison = compare(*recordings, options=options, on_progress=on_progress)
     diagnosis = diagnose(comparison, *recordings, options)
     comparison = dataclasses.replace(comparison, findings=(*comparison.findings, *diagnosis.findings))
-    return Compared(comparison=comparison, diagnosis=diagnosis, recordings=recordings)
+    return Compared.of(comparison, diagnosis, recordings)
 
 
 def saved(bench: Bench, item: Item) -> Answer:
@@ -78,7 +78,7 @@ def _of_file(bench: Bench, item: Item) -> Compared:
     comparison = rebuilt(Comparison, load(item.path))
     sides = [_recording_of(bench, item, run.path) for run in (comparison.reference, comparison.target)]
     recordings = (sides[0], sides[1]) if sides[0] is not None and sides[1] is not None else None
-    return Compared(comparison=comparison, recordings=recordings, is_saved=True)
+    return Compared.of(comparison, recordings=recordings, is_saved=True)
 
 
 def _recording_of(bench: Bench, item: Item, text: str) -> Recording | None:
@@ -104,7 +104,7 @@ def shown(job: Job, links: list[tuple[str, str]]) -> Answer:
     context = {
         "title": job.title, "page": page, "links": links, "key": job.key, "steps": found.steps,
         "step": comparison.first_divergence.step if comparison.first_divergence else (found.steps or [0])[0],
-        "first": found.first, "is_saved": found.is_saved, "num_calls": len(comparison.operators),
+        "first": found.first, "is_saved": found.is_saved, "num_calls": len(found.calls),
         "has_recordings": found.recordings is not None,
         "sections": section_views([one for one in sections if one is not None and one.title not in _SHOWN_ABOVE]),
     }  # fmt: skip
@@ -133,9 +133,9 @@ def tree(bench: Bench, key: str, query: Query) -> Answer:
 def call(bench: Bench, key: str, index: int) -> Answer:
     """Return one call of a comparison. Raises RecordingError where its step is damaged."""
     found = _found(bench, key)
-    if found is None or not 0 <= index < len(found.comparison.operators):
+    if found is None or not 0 <= index < len(found.calls):
         return missing("This comparison was made too long ago, or has no such call. Load the page again.")
-    diff = found.comparison.operators[index]
+    diff = found.calls[index]
     views = block_views(call_blocks(found, index, bench.folder.root), 10_000)
     return Answer(template="compared_call.html", context={"diff": diff, "views": views})
 

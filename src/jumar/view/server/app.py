@@ -25,6 +25,7 @@ HTML = "text/html; charset=utf-8"
 OWN = {**HEADERS, "Content-Security-Policy": POLICY}
 _ENTRY = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Jumar</title>'
+    '<link rel="icon" href="data:,">'
     '<meta http-equiv="refresh" content="0; url=/"></head><body><main><h1>Jumar</h1>'
     '<p><a href="/">To the workbench</a></p></main></body></html>'
 )
