@@ -198,7 +198,7 @@ WARNING: connect failed, will retry (attempt 1/5)
 ERROR download failed, retrying in 3 seconds
 2025-01-02 03:04:05,123 WARNING trainer could not read the cache
 WARNING 12-30 10:00:00 [registry.py:68] failed to import triton, skipping
-[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 97 - Address family).
+[W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 99 - Cannot assign it).
 Failed to import apex, falling back to native layers
 Could not load the fast tokenizer, using the slow one instead
 /x/y.py:12: UserWarning: Failed to load image Python extension
@@ -336,4 +336,6 @@ prediction error (rmse) 0.3
 Bellman error 0.12 td_error 0.3
 training set error = 0.031
 Exit on first error: False
+Error in cpuinfo: prctl(PR_SVE_GET_VL) failed
+2025-02-09 09:37:32.334610: E external/xla/cuda_dnn.cc:9261] Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN when one has already been registered
 """.strip("\n").split("\n")

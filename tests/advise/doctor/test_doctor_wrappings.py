@@ -79,8 +79,11 @@ def test_tracebacks_of_two_writers_that_take_turns_are_two(tmp_path: Path) -> No
     other = [*TRACEBACK[:-1], "ValueError: no"]
     turns = zip(TRACEBACK, other, strict=True)
     log.write_text("".join(f"a-1  | {one}\nb-2  | {two}\n" for one, two in turns))
-    (incident,) = diagnose_logs([log]).incidents
-    assert [hit.traceback.exception for hit in incident.hits if hit.traceback] == ["KeyError", "ValueError"]
+    incidents = diagnose_logs([log]).incidents
+    assert [(one.lead.writer, one.finding.message) for one in incidents] == [
+        ("a-1", "KeyError: 'lr'."),
+        ("b-2", "ValueError: no."),
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-8-sig"])

@@ -198,7 +198,7 @@ class Scan:
         return Hit(
             path=self._part.path,
             line=place.number,
-            text=place.line.strip()[:TEXT_CHARACTERS],
+            text=found.said.line.strip()[:TEXT_CHARACTERS],
             signature=signature,
             code=found.match.code if found.match else "",
             module=found.module,

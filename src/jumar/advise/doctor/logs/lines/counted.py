@@ -114,7 +114,12 @@ def _is_taken_back(line: str, word: re.Match[str]) -> bool:
         return True
     if _NAUGHT.match(after) or _DENIED.search(before) or _is_none(before):
         return True
-    if is_supposed(before) or _is_spoken_of(before, word[0], after) or _PART_BEFORE.search(before) or _PART_AFTER.match(after):
+    if (
+        is_supposed(before)
+        or _is_spoken_of(before, word[0], after)
+        or _PART_BEFORE.search(before)
+        or _PART_AFTER.match(after)
+    ):
         return True
     return bool(_OTHER_NAME.match(after) or _OPTION.search(before))
 

@@ -29,6 +29,7 @@ _PLACE = r"[\w./+-]{1,120}:\d+(?::[\w<>.]{1,80})?"
 """A file and a line of it, perhaps a function."""
 
 _WRITERS = (
+    r"\((?P<writer>(?:Vllm)?Worker[ _]TP(?P<rank>\d+) pid=\d+)\) ?",  # vLLM
     r"\((?P<writer>[^()\n]{0,80}(?:\([^()\n]{0,40}\)[^()\n]{0,40})?\bpid=\d+[^()\n]{0,80})\) ?",  # Ray, vLLM
     r"\((?P<writer>(?:raylet|gcs_server|autoscaler|dashboard|runtime_env)[^()\n]{0,60})\) ?",  # Ray
     r" {0,3}\[(?P<writer>(?:[a-z]+)?(?:[Rr]ank[ :]?|RANK[ :]?|default)(?P<rank>\d+))\](?:: ?| (?! )|(?=\S)|$)",  # torchrun
@@ -53,12 +54,12 @@ _LOGGERS = (
     rf"\{{[\w.-]+:\d+\}} {_LEVEL} - ",  # Airflow
     rf"\[{_ANY_LEVEL}\|[^\]\n]{{1,120}}\](?: (?:{_TIME}) ?>>)?(?: |$)",  # Transformers
     rf"\[NeMo {_LETTER} [^\]\n]{{1,120}}\] ?",
-    rf"{_LETTER}\d{{4}} \d\d:\d\d:\d\d(?:\.\d+)? +\d* ?{_PLACE}\](?: |$)",  # glog, torch.distributed
+    rf"{_LETTER}\d{{4}} \d\d:\d\d:\d+(?:\.\d+)? +\d* ?{_PLACE}\](?: |$)",  # glog, torch.distributed
     rf"{_LETTER}\d{{4}} (?:\d\d:\d\d:\d\d(?:\.\d+)? +\d* ?)?{_PLACE}\](?: |$)",
     rf"\[{_LETTER}(?:\d{{3,4}})?(?: \d\d:\d\d:\d\d(?:\.\d+)?)? {_PLACE}\](?: |$)",  # c10
     rf":? ?{_LETTER} {_PLACE}\](?: |$)",  # TensorFlow
     rf"- (?:[\w.<>/-]{{1,120}} - ){{0,2}}{_LEVEL} - (?:[\w.<>/-]{{1,120}} - )?",
-    rf"{_LEVEL}:[\w.]{{1,120}}:(?=\S)",
+    rf"{_LEVEL}:[\w.]{{1,120}}:",
     rf"(?:\w+=\S+ ){{0,4}}level=\"?{_ANY_LEVEL}\"?(?: |$)",
     rf"<{_ANY_LEVEL}> ?",
     rf"\[ ?{_ANY_LEVEL} *\](?!\s?[A-Z][A-Z0-9_]*\(\d):?(?: |$|(?=\S))",  # not the vendor's `[ERROR] GE(12,…`

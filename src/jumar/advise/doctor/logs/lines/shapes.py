@@ -36,7 +36,7 @@ _CERTAIN = (
     # exceptions of other languages
     r"\bexception in thread\b|^\s*caused by: |\bunhandled exception\b|\buncaught (?:exception|\w*error)|"
     r"\b(?:goroutine \d+ \[|fatal error: )|^panic: |\bthread '[^']*' (?:\(\d+\) )?panicked at\b|^error\[E\d{4}\]|"
-    r"\bnpm err!|\bUnhandledPromiseRejection|\bsegfault at\b|\bstack ?trace:|\btraceback \(most recent call (?:last|first)\)|\bcurrent thread \w+ \(most recent call first\)|"
+    r"\bnpm err!|\bUnhandledPromiseRejection|\bsegfault at\b|\bstack ?trace:|(?-i:\bTraceback \(most recent call (?:last|first)\))|\bcurrent thread \w+ \(most recent call first\)|"
     # compilers, builds, packages, shells
     r"^make(?:\[\d+\])?: \*\*\*|^(?:gmake|mingw32-make)(?:\[\d+\])?: \*\*\*|\bninja: (?:build stopped|error|fatal)|(?-i:^FAILED: )|"
     r"\bcmake error\b|\bconfiguring incomplete\b|[\w)]:\d+(?::\d+)?: (?:fatal )?error: |\bcollect2: error|\bundefined reference to\b|"
