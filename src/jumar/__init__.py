@@ -45,4 +45,9 @@ def __getattr__(name: str) -> Any:
     return importlib.import_module("jumar.amp") if name == "amp" else _load(name)
 
 
+def load_ipython_extension(shell: Any) -> None:
+    """Answer `%load_ext jumar`: register the magics of `jumar.cli.notebook`."""
+    importlib.import_module("jumar.cli.notebook").load(shell)
+
+
 __dir__ = directory(__name__, __all__)
