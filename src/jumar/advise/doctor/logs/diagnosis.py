@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from jumar.advise.doctor.entries import Role, Table, known_errors
 from jumar.advise.doctor.logs.engine.folders import find_logs, log_files
 from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
 from jumar.advise.doctor.logs.incidents import groups_of, lead_of
+from jumar.advise.doctor.logs.ranks import RankSummary, skew_of, summary_of
 from jumar.advise.doctor.logs.restarts import restart_notes
 from jumar.advise.doctor.logs.scan import OnProgress
 from jumar.advise.doctor.logs.spread import scan_files
 from jumar.advise.doctor.logs.telling import finding_of
 from jumar.base.findings import Finding, Severity
 from jumar.base.lazy import Shown
+from jumar.base.text import listing
 
 _QUOTED_CHARACTERS = 160
+_MOST_NAMED = 5
+"""Files that a note names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,8 @@ class LogDiagnosis(Shown):
     incidents: tuple[Incident, ...]
     """The first error first, then in the order of time; files without times come after the others."""
     notes: tuple[str, ...]
+    ranks: RankSummary | None = None
+    """The same by error and rank; None for the logs of a few ranks."""
 
     @property
     def first(self) -> Incident | None:
@@ -72,16 +78,23 @@ def diagnose_logs(
     """Read logs, or all logs of folders, as those of one job. Raises InputError for what cannot be read."""
     table = table or known_errors()
     found = find_logs(paths)
-    files = tuple(scan_files(found.files, table, on_progress))
-    incidents = [incident for report in files for incident in _incidents(report)]
+    return diagnosis_of(scan_files(found.files, table, on_progress), found.notes)
+
+
+def diagnosis_of(reports: Sequence[FileReport], notes: Sequence[str] = ()) -> LogDiagnosis:
+    """Return the diagnosis of logs that were read; `notes` come before those that it makes."""
+    files = tuple(reports)
+    incidents = [incident for report in files for incident in incidents_of(report)]
     unlisted = [item for item in incidents if item.lead.is_word_only]
     if _explained(incidents):  # an error is known: lines that only name one add nothing, and are no incidents
         incidents = [item for item in incidents if not item.lead.is_word_only]
         left = _left_note(unlisted)
     else:
         left = []
-    notes = (*found.notes, *_notes(files, incidents), *restart_notes(files), *left)
-    return LogDiagnosis(files=files, incidents=tuple(_in_order(incidents)), notes=notes)
+    skew = skew_of(files)
+    ordered = tuple(_in_order(incidents, skew.shifts))
+    said = (*notes, *_notes(files, incidents), *skew.notes, *_order_note(ordered, skew.shifts), *restart_notes(files), *left)
+    return LogDiagnosis(files=files, incidents=ordered, notes=said, ranks=summary_of(files, ordered))
 
 
 def _left_note(unlisted: Sequence[Incident]) -> list[str]:
@@ -93,7 +106,8 @@ def _left_note(unlisted: Sequence[Incident]) -> list[str]:
     return [f"{what} that Jumar does not know, the first at {first.path}:{first.line}: {first.text[:_QUOTED_CHARACTERS]}"]
 
 
-def _incidents(report: FileReport) -> Iterator[Incident]:
+def incidents_of(report: FileReport) -> Iterator[Incident]:
+    """Yield the incidents of one file, in the order of their lines."""
     for hits in groups_of(report):
         lead = lead_of(hits)
         yield Incident(lead=lead, hits=tuple(hits), finding=finding_of(lead, hits))
@@ -107,9 +121,9 @@ def _explained(incidents: Sequence[Incident]) -> bool:
     )
 
 
-def _in_order(incidents: Sequence[Incident]) -> list[Incident]:
-    """Order by time. Where the first error is only a consequence, errors of files without times come first."""
-    timed = sorted((item for item in incidents if item.time is not None), key=_time_key)
+def _in_order(incidents: Sequence[Incident], shifts: Mapping[Path, timedelta]) -> list[Incident]:
+    """Order by time (`shifts`: how far the clock of a log is before the others'). Where the first error is only a consequence, errors of files without times come first."""
+    timed = sorted((item for item in incidents if item.time is not None), key=lambda item: _time_of(item, shifts))
     untimed = [item for item in incidents if item.time is None]
     errors = [item for item in timed if item.severity is Severity.ERROR]
     if not errors or errors[0].role == "consequence":
@@ -118,17 +132,32 @@ def _in_order(incidents: Sequence[Incident]) -> list[Incident]:
     return timed + untimed
 
 
-def _time_key(incident: Incident) -> datetime:
+def _time_of(incident: Incident, shifts: Mapping[Path, timedelta]) -> datetime:
     assert incident.time is not None
-    return incident.time
+    return incident.time - shifts.get(incident.lead.path, timedelta())
+
+
+def _order_note(incidents: Sequence[Incident], shifts: Mapping[Path, timedelta]) -> list[str]:
+    """Say so where the first error follows from another one, and that one's time is later: a clock must be wrong."""
+    errors = [item for item in incidents if item.severity is Severity.ERROR and item.time is not None]
+    cause = next((item for item in errors if item.role == "cause" and item.lead.path != errors[0].lead.path), None)
+    if cause is None or errors[0].role != "consequence":
+        return []
+    seconds = (_time_of(cause, shifts) - _time_of(errors[0], shifts)).total_seconds()
+    return [
+        f"The first error by time ({errors[0].finding.where}) only follows from another one; the first cause "
+        f"({cause.finding.where}) is printed {seconds:.0f} s later. Either the cause is in a log that is not here, or the clock "
+        "of one node is wrong by at least that much."
+    ]
 
 
 def _notes(files: Sequence[FileReport], incidents: Sequence[Incident]) -> list[str]:
-    notes = [f"{report.path} is empty." for report in files if report.size_bytes == 0 and not report.notes]
+    empty = [str(report.path) for report in files if report.size_bytes == 0 and not report.notes]
+    notes = [f"{listing(empty, _MOST_NAMED)} {'is' if len(empty) == 1 else 'are'} empty."] if empty else []
     notes += [note for report in files for note in report.notes]
     untimed = {item.lead.path for item in incidents if item.time is None}
     if untimed and len(files) > 1:
-        names = ", ".join(sorted(path.name for path in untimed))
+        names = listing(sorted(path.name for path in untimed), _MOST_NAMED)
         notes.append(f"No times are printed in {names}: errors there cannot be put in order with those of other files.")
     if len({item.lead.path for item in incidents if item.time is not None}) > 1:
         notes.append("Times are compared as printed: the clocks of the nodes must agree.")

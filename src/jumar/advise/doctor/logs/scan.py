@@ -14,6 +14,7 @@ from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
 from jumar.advise.doctor.logs.engine.sieve import Plan, Sieve, naughts
 from jumar.advise.doctor.logs.lines.reader import Found, LineReader
 from jumar.advise.doctor.logs.restarts import says_restart
+from jumar.advise.doctor.logs.meetings import meeting_in
 from jumar.advise.doctor.logs.tracebacks import HEAD, Traceback
 from jumar.advise.doctor.logs.wrappings import lines_of, unwrapped
 
@@ -83,6 +84,7 @@ class ScannedPart:
     first_time: datetime | None = None
     last_time: datetime | None = None
     last_line: str = ""
+    meetings: dict[str, datetime] = field(default_factory=dict)
     hits: dict[_Key, Hit] = field(default_factory=dict)
     """Their lines are counted from the part's beginning; without a time where no line of the part tells one before."""
     restarts: list[int] = field(default_factory=list)
@@ -178,6 +180,8 @@ class Scan:
         searcher, words = (None, False) if plan is None else (plan.searcher, plan.words)
         for found in self._reader.read(place.number, place.line, searcher, words=words):
             self._add(found, place)
+        if plan is not None and (meeting := meeting_in(place.line)) is not None and (time := place.time()) is not None:
+            self._part.meetings[meeting] = time
         if words and says_restart(place.line):
             self._part.restarts.append(place.number)
             self._has_said = True
@@ -225,6 +229,7 @@ def report_of(parts: Sequence[ScannedPart]) -> FileReport:
             else:
                 hits[key] = _moved(hit, report.num_lines, report.last_time)
         report.restarts += [line + report.num_lines for line in part.restarts]
+        report.meetings |= part.meetings
         report.num_lines += part.num_lines
         report.size_bytes += part.size_bytes
         report.first_time = report.first_time or part.first_time

@@ -28,15 +28,16 @@ def tell_logs(logs: Sequence[str], *, entries: Sequence[Path], as_json: bool, fa
 
 
 def _read(logs: Sequence[Path], entries: Sequence[Path]) -> LogDiagnosis:
-    from jumar.advise.doctor import diagnose_logs, log_files
+    from jumar.advise.doctor import diagnose_logs
     from jumar.advise.doctor.entries.store import load_entries
+    from jumar.advise.doctor.logs.engine.folders import find_logs
     from jumar.show import progress
 
     loaded = load_entries(entries)
-    files = log_files(logs)
+    size = sum(file.size_bytes for file in find_logs(logs).files)
     with progress() as bars:
-        task = bars.add_task("Read logs", total=sum(file.stat().st_size for file in files))
-        diagnosis = diagnose_logs(files, table=loaded.table, on_progress=lambda size: bars.update(task, advance=size))
+        task = bars.add_task("Read logs", total=size or None)
+        diagnosis = diagnose_logs(logs, table=loaded.table, on_progress=lambda size: bars.update(task, advance=size))
     return replace(diagnosis, notes=(*diagnosis.notes, *loaded.notes))
 
 

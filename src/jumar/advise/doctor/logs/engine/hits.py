@@ -68,6 +68,8 @@ class FileReport:
     hits: list[Hit] = field(default_factory=list)
     restarts: list[int] = field(default_factory=list)
     """Lines in which a launcher says that it starts the run again."""
+    meetings: dict[str, datetime] = field(default_factory=dict)
+    """Moments that all ranks print at once, with this log's time of them."""
     is_unread: bool = False
     """Nothing of it could be read; a note says why."""
     notes: list[str] = field(default_factory=list)
