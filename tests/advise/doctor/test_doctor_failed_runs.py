@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jumar.advise.doctor.logs.failed import cause_of_failure
+from jumar.advise.doctor.logs.uses.failed import cause_of_failure
 from jumar.cli.commands.doctor.failed import plogs_of, tell_failed
 from jumar.cli.main import main
 

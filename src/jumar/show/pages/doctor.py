@@ -9,7 +9,7 @@ from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.show.blocks.findings import finding_list, status_of
 from jumar.show.blocks.page import Action, Column, KeyValues, Listing, Page, Section, Table, Text, Verdict
-from jumar.show.pages.doctor_variables import variables_section
+from jumar.show.pages.known.variables import variables_section
 
 _MOST_ACTIONS = 3
 

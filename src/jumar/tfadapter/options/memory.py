@@ -13,7 +13,11 @@ from dataclasses import dataclass
 GB = 1024**3
 TOTAL = 31 * GB
 VARIABLE, GRAPH = "variable_memory_max_size", "graph_memory_max_size"
-_LINE = re.compile(r"current (?P<what>var|graph) size\[(?P<size>\d+)\] exceeds total (?P=what) size\[(?P<total>\d+)\]")
+_LINE = re.compile(
+    r"current (?P<what>var|graph) size\[(?P<size>\d+)\](?: exceeds total (?P=what) size\b|\s*$)"
+    r"|^\W*size\[(?P<rest>\d+)\] exceeds total (?P<of>var|graph) size\b"
+)
+"""The line, or one of the parts that a launcher or terminal made of it."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +47,12 @@ def memory_options(text: str) -> MemoryOptions | str | None:
     match = _LINE.search(text)
     if match is None:
         return None
-    needed = int(match["size"]) + GB
-    name = VARIABLE if match["what"] == "var" else GRAPH
+    size = int(match["size"] or match["rest"])
+    needed = size + GB
+    name = VARIABLE if (match["what"] or match["of"]) == "var" else GRAPH
     if needed >= TOTAL:
         return (
-            f"{name} would have to be {needed:,} bytes (the {int(match['size']):,} of the line and 1 GB), and both "
+            f"{name} would have to be {needed:,} bytes (the {size:,} of the line and 1 GB), and both "
             f"options together have {TOTAL:,} (31 GB of a chip with 32 GB): the model does not fit there. Lower the "
             "batch size, share the model between devices, or take a chip with more memory."
         )

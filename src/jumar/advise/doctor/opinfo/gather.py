@@ -247,7 +247,7 @@ class _Reading:
         if known < processes:
             yield (
                 f"In {processes - known} of {processes} processes no steps repeat: where the first one "
-                "ends is not known. Operators are counted there that were compiled again with other shapes, in any step."
+                "ends is not known. Operators are counted there that were compiled again with other shapes in any step."
             )
         if not self._misses:
             yield "No line says that an operator was compiled: each new description counts as compiled."

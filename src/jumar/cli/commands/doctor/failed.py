@@ -62,9 +62,9 @@ def tell_failed(
 
     `error` is the traceback of this process, `folder` holds those of the ranks, `logs` are files with the output.
     """
-    from jumar.advise.doctor.logs.failed import cause_of_failure
+    from jumar.advise.doctor.logs.uses.failed import cause_of_failure
     from jumar.base.errors import JumarError
-    from jumar.show.pages.doctor_failure import tell_cause
+    from jumar.show.pages.known.failure import tell_cause
 
     files = sorted(folder.glob("*.log")) if folder is not None else []
     texts = [error, *(file.read_text("utf-8", "replace") for file in files)]

@@ -15,7 +15,8 @@ from jumar.base.findings import Severity
 
 _OWN_ERROR = re.compile(r"^jumar(?:\.\w+)*\.\w*(?:Error|Exception)\b", re.MULTILINE)
 """The last line of a traceback of Jumar's own error: it says what to do by itself."""
-_HARMLESS = frozenset({"consequence", "harmless"})
+_SOURCE_LINES = re.compile(r"^( +File \".*\n)(?: {4,}.*\n)+", re.MULTILINE)
+"""Lines of a traceback that quote the script: a text in its source is no message."""
 MOST_BYTES = 64 * 2**20
 """Of a log that is longer the end is left to `jumar doctor`."""
 
@@ -34,14 +35,17 @@ def cause_of_failure(texts: Iterable[str], *, logs: Sequence[Path] = (), table: 
         files = []
         for number, text in enumerate(said):
             files.append(Path(folder) / f"output-{number}.log")
-            files[-1].write_text(text, "utf-8", "backslashreplace")
+            files[-1].write_text(_SOURCE_LINES.sub(r"\1", text), "utf-8", "backslashreplace")
         diagnosis = diagnose_logs([*files, *small], table=table or known_errors())
-    return next(filter(_is_beyond, diagnosis.incidents), None)
+    beyond = [incident for incident in diagnosis.incidents if _is_beyond(incident)]
+    return next((incident for incident in beyond if incident.role != "consequence"), next(iter(beyond), None))
 
 
 def _is_beyond(incident: Incident) -> bool:
-    """Tell whether an incident says more than its traceback."""
-    if incident.severity is not Severity.ERROR or incident.role in _HARMLESS:
+    """Tell whether an incident says more than its traceback. A consequence does where the vendor gives it a code."""
+    if incident.severity is not Severity.ERROR or incident.role == "harmless":
         return False
-    code = incident.finding.code
-    return code == KNOWN_ERROR.code or (code == UNLISTED_ERROR.code and bool(incident.finding.evidence.get("code")))
+    has_code = bool(incident.finding.evidence.get("code"))
+    if incident.finding.code == KNOWN_ERROR.code:
+        return has_code or incident.role != "consequence"
+    return incident.finding.code == UNLISTED_ERROR.code and has_code
