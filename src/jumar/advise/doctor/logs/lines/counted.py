@@ -86,6 +86,18 @@ _SPOKEN_OF = re.compile(
     re.IGNORECASE,
 )
 """The noun that follows is a matter, not an event: `handle errors`, `on error`."""
+_THE = re.compile(
+    r"\b(?:the|these|those|such|each|every|their|its|this|all|other|which|of|whose)\s+(?:[\w-]+\s+){0,2}$",
+    re.IGNORECASE,
+)
+_MATTER = re.compile(
+    r"^\s+(?:may|might|can|could|will|would|should|must|are|is (?:raised|thrown|handled|returned))\b", re.IGNORECASE
+)
+_EVENT = re.compile(
+    r"^\s*(?:[:=#]|(?:has |have |was |were |is )?(?:occurr|happen|rais|thrown|detected|found|encountered)|above|below)",
+    re.IGNORECASE,
+)
+"""A noun with an article is spoken of, unless something is said to have happened."""
 _NOUN = re.compile(r"(?:error|exception|failure|fail|abort)s?", re.IGNORECASE)
 _MESSAGE = re.compile(r"^\s*(?:[:=#(]\s*\S|codes?\b|\d)")
 _OPTION = re.compile(r"(?:^|\s)--[\w-]*$")
@@ -125,7 +137,11 @@ def _is_taken_back(line: str, word: re.Match[str]) -> bool:
 
 
 def _is_spoken_of(before: str, word: str, after: str) -> bool:
-    return bool(_NOUN.fullmatch(word) and _SPOKEN_OF.search(before) and not _MESSAGE.match(after))
+    if not _NOUN.fullmatch(word) or _MESSAGE.match(after):
+        return False
+    if _SPOKEN_OF.search(before) or _MATTER.match(after):
+        return True
+    return bool(_THE.search(before) and not _EVENT.match(after))
 
 
 def _is_metric(before: str, after: str) -> bool:

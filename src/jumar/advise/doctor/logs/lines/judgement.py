@@ -21,17 +21,22 @@ _EXCEPTION = re.compile(
 )
 """An exception as Python, Ray, Java and JavaScript print it; not `MeanSquaredError: 0.12`."""
 _LISTING = re.compile(
-    r"^(?:\s*(?:\d{1,5}\s*[:|]?\s+|❱\s*\d+\s+|>>> |\.\.\. |│\s*)?(?:raise\s+[\w.]+\s*(?:\(|$)|raise$|except\b[^:]{0,80}:|try:|"
-    r"(?:async )?def \w+\(|class \w+|elif |if .*:$|else:$|while .*:$|with .*:$|assert\b.*[=<>(,\[]|return [\w.\"'{\[(-]|import [\w.]+(?: as \w+)?$|"
-    r"from [\w.]+ import |print\(|(?:self\.)?_?(?:log(?:ger|ging)?|LOG|LOGGER|console|warnings)\.\w+\(|throw new |\} ?catch|"
-    r"std::(?:cerr|cout)\b|f?printf\(|echo [\"'$]|\w+ = (?:[\w.]+\(|[\"'\[{])|@\w+|\"\"\"|'''|//\s|<!--)"
-    r"|\s*#+\s+[A-Za-z][a-z]|\s+\*\s+[A-Za-z]|\++ (?:echo|export|set|cd|if|\[)\b)"
+    r"^(?:\s*(?:\d{1,5}\s*[:|]?\s+|❱\s*\d+\s+|>>> |\.\.\. |│\s*)?(?:raise\s+[\w.]+\s*(?:\(|$)|raise$|except\b[^:]{0,80}:|"
+    r"try:|(?:async )?def \w+\(|class \w+|elif |(?:if|while|for|with)\b.{1,200}:\s*(?:#.*)?$|else:|assert\b.*[=<>(,\[]|"
+    r"return [\w.\"'{\[(-]|import [\w.]+(?: as \w+)?$|from [\w.]+ import |print\(|"
+    r"(?:self\.)?_?(?:log(?:ger|ging)?|LOG|LOGGER|console|warnings)\.\w+\(|throw new |\} ?catch|std::(?:cerr|cout)\b|"
+    r"f?printf\(|echo [\"'$]|@\w+|\"\"\"|\'\'\'|//\s|<!--|</?\w+>|"
+    r"[a-z_]\w*(?:\.\w+)*(?:\s?: [\w\[\], .|]{1,80})?\s*[+|]?=\s*(?:[frb]{0,2}[\"'\[{(]|[\w.]+\(|self\b|\w+\.\w+,?$|[a-z]\w*_\w+,?$)|"
+    r"[frbu]{0,2}\"[^\"]*\"[,)]*$|[frbu]{0,2}'[^']*'[,)]*$|[a-z_]\w* = [a-z_]\w*$|[a-z_]\w*(?: \w+)?: [A-Z]\w+ \| None\b)"
+    r"|\s*#+\s+[A-Za-z][a-z]|\s+\*\s+[A-Za-z]|\++ (?:echo|export|set|cd|if|\[)\b|\s*\.\. \w+::|\s*:\w+(?: \w+)?:)"
 )
 """Source code, a comment, or a command that a shell repeats."""
 _HELP = re.compile(
-    r"^\s*(?:-{1,2}[a-zA-Z][\w-]*(?:[ ,=\[]|$)|usage:|options?:$|[A-Z]\w*(?:Error|Exception)\s*:\s*(?:If|When|Raised|In case)\b(?=.*\.$)|"
-    r":?(?:Raises|raises|Throws|throws)\b|@throws\b)"
+    r"^(?:\s*(?:-{1,2}[a-zA-Z][\w-]*(?:[ ,=\[]|$)|usage:|options?:$|:?(?:Raises|raises|Throws|throws)\b|@throws\b)|"
+    r"(?:\s{2,}(?=.*(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b)|(?=.*: (?:If|When|Raised|In case)\b.*\.$))[A-Z]\w*(?:Error|Exception)\s*:\s*"
+    r"(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b|\s{2,}.*``)"
 )
+"""Help of a command, and a docstring."""
 _OLD = re.compile(r"\b(?:Pending)?Deprecation(?:Warning)?\b|\bFutureWarning\b|\bdeprecated\b")
 _WARNS = re.compile(r"\b\w*Warning:|^\s*warn(?:ing)?\b|\bwarning\s*:|\bwarnings\.warn\(", re.IGNORECASE)
 _WARNING = re.compile(r"^(?:[\w./-]+:\d+: )?(?!Unhandled)\w*warning: ", re.IGNORECASE)
@@ -95,6 +100,8 @@ def _is_quoted(said: Said) -> bool:
     """Tell whether the line is source code, help, or news of the vendor's that no error is."""
     if _VENDOR.match(said.text):
         return said.level in ("info", "debug")
+    if said.level in ("error", "warning"):  # a logger speaks
+        return _OLD.search(said.text) is not None
     return bool(_LISTING.match(said.text) or _HELP.match(said.text) or _OLD.search(said.text))
 
 
