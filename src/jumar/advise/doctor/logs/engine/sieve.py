@@ -16,6 +16,7 @@ from itertools import accumulate
 from jumar.advise.doctor.entries import Searcher, Table
 from jumar.advise.doctor.logs.engine.grams import Needles
 from jumar.advise.doctor.logs.meetings import NEEDLES as MEETINGS
+from jumar.advise.doctor.logs.restarts import RESTART_MARKS, says_restart
 from jumar.advise.doctor.logs.tracebacks import CHAINED, HEAD
 from jumar.advise.doctor.logs.words import NEEDLES, has_form_of_error
 from jumar.advise.doctor.logs.wrappings import COLOURS, unwrapped
@@ -77,7 +78,7 @@ class Sieve:
         """By the text's number: the messages that hold it."""
         self._codes = frozenset(_form(mark.encode()).lower() for mark in table.code_marks)
         # A file's ending marks nothing: lines of loggers with a letter for the level have one of `_FORMS`.
-        self._words = frozenset(_form(mark.encode()).lower() for mark in NEEDLES if not mark.startswith("."))
+        self._words = frozenset(_form(mark.encode()).lower() for mark in (*NEEDLES, *RESTART_MARKS) if mark[0] != ".")
         marks = {_form(mark.encode()).lower() for mark in _MARKS}
         self._needles = Needles([*texts, *sorted((self._codes | self._words | marks) - texts.keys())])
         self._all = Plan(table.searcher_of(range(len(table.needles)), codes=True, return_codes=True))
@@ -151,7 +152,7 @@ class Sieve:
 
     def _has_words(self, form: bytes, text: str) -> bool:
         if b"{" not in form and b"\r" not in form:
-            return has_form_of_error(text)
+            return has_form_of_error(text) or says_restart(text)
         printed, _ = unwrapped(_YEAR_BYTES.sub(b"2011", form))
         return any(map(has_form_of_error, printed.decode("utf-8", "replace").split("\n")))
 
