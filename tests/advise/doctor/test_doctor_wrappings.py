@@ -110,9 +110,21 @@ def test_of_a_json_line_the_texts_and_what_names_an_error_count() -> None:
         '{"level": "info", "msg": "step 1", "loss": 0.3}',
         'x {"level": "critical", "who": "w3"}',
         '{"error": null, "errors": [], "failed": false}',
-        '{"error": "boom"}',
+        '{"error": "boom", "level": 50, "msg": "no pump"}',
+        'ValueError: {"object": "error", "message": "first\\nsecond"}',
+        '[rank1]: {"message": "first\\nsecond"}',
         '{"cut": ',
     ]
     said, indices = unwrapped("\n".join(lines).encode())
-    assert said.decode().split("\n") == ["step 1", "level: critical", "error: boom", '{"cut": ']
-    assert indices == [0, 1, 3, 4]
+    assert list(zip(indices or [], said.decode().split("\n"), strict=True)) == [
+        (0, "INFO step 1"),
+        (1, "level: critical"),
+        (3, "ERROR no pump"),
+        (3, "error: boom"),
+        (4, "ValueError: first"),
+        (4, "second"),
+        (4, "object: error"),
+        (5, "[rank1]: first"),
+        (5, "[rank1]: second"),
+        (6, '{"cut": '),
+    ]

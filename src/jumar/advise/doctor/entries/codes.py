@@ -32,7 +32,7 @@ _AFTER_FUNCTION = re.compile(
     r"\b(?:acl\w+|hccl\w+|rt[A-Z]\w+|drv\w+)\b[^;]{0,80}?\b(?:ret|return(?:ed)?|failed|result)\b\D{0,12}(\d{6})" + _END
 )
 _HCCL_NUMBER = re.compile(
-    r"\b(?:hccl_?(?:ret|result)(?:code)?|HCCL function error: \w+, error code is)\W{0,3}(?:is\W{0,2})?(\d{1,2})" + _END,
+    r"\b(?:hccl_?(?:ret|result)(?:code)?|HCCL function error:.{0,200}?, error code is)\W{0,3}(?:is\W{0,2})?(\d{1,2})" + _END,
     re.IGNORECASE,
 )
 NAME = re.compile(r"\b(?:ACL_ERROR|ACLNN_ERR|HCCL_E|DRV_ERROR)_[A-Z0-9_]*[A-Z0-9]\b")

@@ -40,6 +40,11 @@ class Incident:
         return self.hits[0].time
 
     @property
+    def is_unlisted(self) -> bool:
+        """Its lines only name an error."""
+        return all(hit.is_word_only for hit in self.hits)
+
+    @property
     def severity(self) -> Severity:
         """The lead's severity."""
         return self.lead.severity
@@ -85,9 +90,9 @@ def diagnosis_of(reports: Sequence[FileReport], notes: Sequence[str] = ()) -> Lo
     """Return the diagnosis of logs that were read; `notes` come before those that it makes."""
     files = tuple(reports)
     incidents = [incident for report in files for incident in incidents_of(report)]
-    unlisted = [item for item in incidents if item.lead.is_word_only]
+    unlisted = [item for item in incidents if item.is_unlisted]
     if _explained(incidents):  # an error is known: lines that only name one add nothing, and are no incidents
-        incidents = [item for item in incidents if not item.lead.is_word_only]
+        incidents = [item for item in incidents if not item.is_unlisted]
         left = _left_note(unlisted)
     else:
         left = []

@@ -40,7 +40,7 @@ def groups_of(report: FileReport) -> list[list[Hit]]:
     """Return the errors of a file by incidents, in the order of their first lines."""
     groups: list[list[Hit]] = []
     hits = _without_explained(report.hits)
-    told = [hit for hit in hits if not hit.is_word_only]
+    told = [hit for hit in hits if not _is_loose(hit)]
     for hit in [*told, *_words_apart(hits, told)]:
         group = next((group for group in reversed(groups) if _belongs(group, hit)), None)
         if group is None:
@@ -62,8 +62,15 @@ def _words_apart(hits: Sequence[Hit], told: Sequence[Hit]) -> list[Hit]:
     return [
         hit
         for hit in hits
-        if hit.judgement is not None and (hit.judgement.weight < 2 or not _is_beside(hit.line, lines))
+        if hit.judgement is not None
+        and _is_loose(hit)
+        and (hit.judgement.weight < 2 or not _is_beside(hit.line, lines))
     ]
+
+
+def _is_loose(hit: Hit) -> bool:
+    """Tell whether a line only names an error, and is no exception: a traceback may lie above the log's first line."""
+    return hit.judgement is not None and hit.judgement.weight > 0
 
 
 def _is_beside(line: int, lines: Sequence[int]) -> bool:
@@ -73,7 +80,7 @@ def _is_beside(line: int, lines: Sequence[int]) -> bool:
 
 def _belongs(group: Sequence[Hit], hit: Hit) -> bool:
     last = group[-1]
-    if last.severity is not hit.severity or last.is_word_only is not hit.is_word_only:
+    if last.severity is not hit.severity or _is_loose(last) is not _is_loose(hit):
         return False
     if _differ({one.writer for one in group} - {""}, hit.writer or None):
         return False

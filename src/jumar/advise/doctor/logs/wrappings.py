@@ -8,9 +8,10 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import BinaryIO, cast
 
+from jumar.advise.doctor.logs.lines.prefixes import LEVELS, peeled
 from jumar.advise.doctor.logs.words import names_error
 
 COLOURS = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -19,6 +20,8 @@ _RETURN = re.compile(rb"\r(?!\r*(?:\n|\Z))")
 _JSON = re.compile(rb'\{\s*"')
 _TEXTS = frozenset({"log", "msg", "message", "text", "event", "line", "body"})
 """Names of values that are what the program printed."""
+_LEVELS = frozenset({"level", "levelname", "lvl", "severity", "log.level", "loglevel", "severity_text"})
+_MEANINGS = {name: level for level, names in LEVELS.items() for name in names if len(name) > 1}
 _HEAD_BYTES = 1024
 
 
@@ -81,15 +84,40 @@ def _document(text: str) -> Mapping[str, object] | None:
 
 
 def _texts(document: Mapping[str, object], prefix: str) -> Iterator[str]:
-    """Yield what the program printed, and every other value that names an error or holds several lines."""
+    """Yield what the program printed, then every other value that names an error or holds several lines."""
+    level = _level(document)
+    has_text = False
+    for name, value in document.items():
+        if isinstance(value, str) and name.lower() in _TEXTS and value.strip():
+            has_text = True
+            yield from _behind(prefix, level, value.splitlines())
     for name, value in document.items():
         if isinstance(value, dict):
             yield from _texts(value, prefix)
-        elif isinstance(value, str) and name.lower() in _TEXTS:
-            yield from (prefix + line for line in value.splitlines())
         elif isinstance(value, list) and value and all(isinstance(item, str) for item in value):
             yield from (line for item in value for line in item.splitlines())
-        elif value:
+        elif (
+            value
+            and not (name.lower() in _TEXTS and isinstance(value, str))
+            and not (has_text and name.lower() in _LEVELS)
+        ):
             lines = f"{name}: {value if isinstance(value, str) else json.dumps(value)}".rstrip().splitlines()
             if len(lines) > 1 or names_error(lines[0]):
                 yield from lines
+
+
+def _behind(prefix: str, level: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines with what stood before the document: before each where a launcher wrote it, else before the first."""
+    is_launchers = peeled(f"{prefix}x").text == "x"
+    for index, line in enumerate(lines):
+        before = prefix if is_launchers or index == 0 else ""
+        yield f"{before}{level}{line}"
+
+
+def _level(document: Mapping[str, object]) -> str:
+    """Return the level that a document names, as a logger prints it; empty where it names none."""
+    value = next((value for name, value in document.items() if name.lower() in _LEVELS), None)
+    if isinstance(value, int) and not isinstance(value, bool):  # pino, bunyan
+        value = {30: "info", 40: "warning", 50: "error", 60: "error"}.get(value)
+    meaning = _MEANINGS.get(value.upper()) if isinstance(value, str) else None
+    return f"{meaning.upper()} " if meaning else ""
