@@ -32,14 +32,16 @@ _AFTER_FUNCTION = re.compile(
     r"\b(?:acl\w+|hccl\w+|rt[A-Z]\w+|drv\w+)\b[^;]{0,80}?\b(?:ret|return(?:ed)?|failed|result)\b\D{0,12}(\d{6})" + _END
 )
 _HCCL_NUMBER = re.compile(
-    r"\b(?:hccl_?(?:ret|result)(?:code)?|HCCL function error:.{0,200}?, error code is)\W{0,3}(?:is\W{0,2})?(\d{1,2})" + _END,
+    r"\b(?:hccl_?(?:ret|result)(?:code)?|HCCL function error:.{0,200}?, error code is)\W{0,3}(?:is\W{0,2})?(\d{1,2})"
+    + _END,
     re.IGNORECASE,
 )
 NAME = re.compile(r"\b(?:ACL_ERROR|ACLNN_ERR|HCCL_E|DRV_ERROR)_[A-Z0-9_]*[A-Z0-9]\b")
 _NO_ERROR = frozenset({"ACL_ERROR_NONE", "DRV_ERROR_NONE"})
 MARKS = (
-    "error code", "error_code", "errorcode", "err code", "errcode", "err_code", "errno", "errorno", "error no", "error_no",
-    "runtime result", "ret", "result", "status", "rc", "err", "error", "failed", "acl", "hccl", "drv_error",
+    "error code", "error_code", "errorcode", "err code", "errcode", "err_code", "errno", "errorno", "error no",
+    "error_no", "runtime result", "ret", "result", "status", "rc", "err", "error", "failed", "acl", "hccl",
+    "drv_error",
 )  # fmt: skip
 """Every line with a return code holds one in lower case."""
 _HCCL_RESULTS = (

@@ -77,7 +77,7 @@ class Table:
         return self._of("code", code)
 
     def of_return_code(self, code: str) -> Signature | None:
-        """Return the entry of a return code such as `507015`, `0x7bc87` or its name, or None when the table has none."""
+        """Return the entry of a return code (`507015`, `0x7bc87` or its name), or None when the table has none."""
         forms = tuple(forms_of(code))
         fitting = (self._of("return-code", form) for form in forms)
         return next((signature for signature in fitting if signature is not None), None)

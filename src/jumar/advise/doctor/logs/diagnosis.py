@@ -98,7 +98,14 @@ def diagnosis_of(reports: Sequence[FileReport], notes: Sequence[str] = ()) -> Lo
         left = []
     skew = skew_of(files)
     ordered = tuple(_in_order(incidents, skew.shifts))
-    said = (*notes, *_notes(files, incidents), *skew.notes, *_order_note(ordered, skew.shifts), *restart_notes(files), *left)
+    said = (
+        *notes,
+        *_notes(files, incidents),
+        *skew.notes,
+        *_order_note(ordered, skew.shifts),
+        *restart_notes(files),
+        *left,
+    )
     return LogDiagnosis(files=files, incidents=ordered, notes=said, ranks=summary_of(files, ordered))
 
 
@@ -108,7 +115,9 @@ def _left_note(unlisted: Sequence[Incident]) -> list[str]:
         return []
     first, number = hits[0], sum(hit.count for hit in hits)
     what = "1 more line names an error" if number == 1 else f"{number} more lines name errors"
-    return [f"{what} that Jumar does not know, the first at {first.path}:{first.line}: {first.text[:_QUOTED_CHARACTERS]}"]
+    return [
+        f"{what} that Jumar does not know, the first at {first.path}:{first.line}: {first.text[:_QUOTED_CHARACTERS]}"
+    ]
 
 
 def incidents_of(report: FileReport) -> Iterator[Incident]:

@@ -98,7 +98,7 @@ def _differ(known: set[str] | set[int | None], one: str | int | None) -> bool:
 
 
 def lead_of(hits: Sequence[Hit]) -> Hit:
-    """Return the most telling error of an incident: by role, then by what explains what, then by form, then the first."""
+    """Return the most telling error: by role, then by what explains what, then by form, then the first one."""
     best = min(map(tier_of, hits))
     leading = [hit for hit in hits if tier_of(hit) == best]
     explained = {name for hit in leading if hit.signature is not None for name in hit.signature.over}

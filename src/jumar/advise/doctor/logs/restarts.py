@@ -15,7 +15,8 @@ _RESTART = re.compile(
 )
 RESTART_MARKS = (
     "restart worker group", "restarting", "restart_count=", "restart counter is", "starting attempt", "started attempt",
-    "beginning attempt", "begin attempt", "starting retry", "started retry", "starting restart", "resubmitting", "job restarted",
+    "beginning "
+    "attempt", "begin attempt", "starting retry", "started retry", "starting restart", "resubmitting", "job restarted",
 )  # fmt: skip
 """Every line that says so holds one in lower case."""
 _ATTEMPT = re.compile(r"attempt[_-]([1-9]\d*)")

@@ -8,6 +8,7 @@ from typing import TypeVar
 from jumar.advise.doctor.entries import Signature
 from jumar.advise.doctor.logs.engine.hits import Hit
 from jumar.advise.doctor.logs.incidents import tier_of
+from jumar.advise.doctor.logs.lines.ends import End, end_of
 from jumar.advise.doctor.logs.lines.facts import device_in, operator_in
 from jumar.advise.doctor.rules.error_word import RULE as ERROR_WORD
 from jumar.advise.doctor.rules.known_error import RULE as KNOWN_ERROR
@@ -38,7 +39,7 @@ def finding_of(lead: Hit, hits: Sequence[Hit]) -> Finding:
         "device": _first(device_in, lead, hits),
         "operator": _first(operator_in, lead, hits),
         "also": [*dict.fromkeys(_message_of(hit) for hit in hits if hit is not lead)][:_MOST_ALSO],
-        "around": list(lead.around),
+        "around": [*lead.around],
         "raised_at": f"{traceback.file}:{traceback.line}" if traceback and traceback.file else None,
         "source": _source_of(lead, hits),
     }
@@ -80,8 +81,8 @@ def _message_of(hit: Hit) -> str:
 
 def _cause_of(lead: Hit, hits: Sequence[Hit]) -> str:
     """Return the probable cause: that of the lead, or else of the best-known error near it."""
-    signature = _signature(lead, hits)
-    cause = signature.cause if signature else ""
+    told = _signature(lead, hits) or _end(lead)
+    cause = told.cause if told is not None else ""
     return f"{cause} {_ELSEWHERE}" if lead.role == "consequence" else cause
 
 
@@ -99,8 +100,9 @@ def _action_of(lead: Hit, hits: Sequence[Hit]) -> str:
         place = f"Look at {lead.traceback.file}:{lead.traceback.line}"
         place += f" (in {lead.traceback.function})." if lead.traceback.function.strip("<>").isidentifier() else "."
         return f"{place} {signature.action}" if signature else place
-    if signature is not None:
-        return signature.action
+    told = signature or _end(lead)
+    if told is not None:
+        return told.action
     return "Search the vendor's error reference for the code." if lead.code else "Read the lines around it."
 
 
@@ -120,6 +122,11 @@ def _signature(lead: Hit, hits: Sequence[Hit]) -> Signature | None:
         return lead.signature
     known = sorted(hits, key=lambda hit: (tier_of(hit), hit.line))
     return next((hit.signature for hit in known if hit.signature is not None), None)
+
+
+def _end(lead: Hit) -> End | None:
+    """Return how a process ended, where nothing else explains the line."""
+    return end_of(lead.text) if lead.is_word_only else None
 
 
 def _exception(hit: Hit) -> str:

@@ -193,7 +193,11 @@ class Streams:
     def _split(self, said: Said) -> tuple[str, str]:
         """Return the writer of a line, and the line without the prefix that was learned."""
         for name, form in self._prefixes.items():
-            if name.startswith(f"{said.writer} ") and self._readers[name].is_waiting and (match := form.match(said.text)):
+            if (
+                name.startswith(f"{said.writer} ")
+                and self._readers[name].is_waiting
+                and (match := form.match(said.text))
+            ):
                 return name, said.text[match.end() :]
         return said.writer, said.text
 

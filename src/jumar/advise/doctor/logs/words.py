@@ -18,7 +18,7 @@ def names_error(line: str) -> bool:
 
 
 def has_form_of_error(form: str) -> bool:
-    """Tell whether a line of this form, every digit made 1, can name an error; of JSON and of progress bars what is in it."""
+    """Tell whether a line of this form, every digit made 1, can name an error; of JSON any needle counts."""
     if "{" in form or "\r" in form:
         return may_name_error(form.lower()) or _LETTERS.search(form) is not None
     return names_error(form)

@@ -57,14 +57,21 @@ _METRIC = re.compile(
 _TOLD = re.compile(r"^s?(?:\s*:\s*[A-Za-z(]|\s+(?:occurred|in|while|when|during|at)\b)", re.IGNORECASE)
 """After `test error`: an error is told, none is measured."""
 _OTHER_NAME = re.compile(
-    r"^(?:\.(?:png|txt|log|json|csv|py|pt|npy|html|pdf|svg|out|err|md|yaml|yml|jsonl)\b|-(?:free|prone|tolerant|rate)\b|"
-    r"\s+(?:handlers?|hooks?|rates?|curves?|bars?|bounds?|budget|tolerance|correct(?:ion|ing)|recovery|detect(?:ion|or)|policy|"
-    r"callbacks?|feedback|thresholds?|metrics?|track(?:ing|er)|report(?:ing|er|s)?|logg(?:ing|er)|logs?|files?|streams?|output|"
-    r"margins?|terms?|analysis|model(?:l?ing)?|propagation|compensation|accumulation|maps?|checking|injection|levels?|matrix|"
-    r"distribution|histogram|norms?|ratio|scale|page|types?|class(?:es)?|counts?(?=\W*(?:0\b|$))|budgets?|surface|ellipse|"
-    r"estimat(?:e|ion|or)s?|variance|statistics?|plots?|domains?|injector|tests?(?= (?:pass|ok))|modes?|statuse?s?(?=\W*(?:0|ok)\b)|"
+    r"^(?:\.(?:png|txt|log|json|csv|py|pt|npy|html|pdf|svg|out|err|md|yaml|yml|jsonl)\b|-(?:free|prone|tolerant|"
+    r"rate)\b|"
+    r"\s+(?:handlers?|hooks?|rates?|curves?|bars?|bounds?|budget|tolerance|correct(?:ion|ing)|recovery|detect(?:ion|"
+    r"or)|policy|"
+    r"callbacks?|feedback|thresholds?|metrics?|track(?:ing|er)|report(?:ing|er|s)?|logg(?:ing|er)|logs?|files?|"
+    r"streams?|output|"
+    r"margins?|terms?|analysis|model(?:l?ing)?|propagation|compensation|accumulation|maps?|checking|injection|"
+    r"levels?|matrix|"
+    r"distribution|histogram|norms?|ratio|scale|page|types?|class(?:es)?|counts?(?=\W*(?:0\b|$))|budgets?|surface|"
+    r"ellipse|"
+    r"estimat(?:e|ion|or)s?|variance|statistics?|plots?|domains?|injector|tests?(?= (?:pass|ok))|modes?|"
+    r"statuse?s?(?=\W*(?:0|ok)\b)|"
     r"mitigation|avoidance|resilience|safe(?:ty)?|over|handling(?=\s*(?:[:=,.;]|$|is\b|enabled|on\b)))\b|"
-    r"\s*codes?\s*[:=]?\s*0(?![\w.])|[\"']?\s*[:=]\s*[\"']?(?:ignore|strict|replace|raise|coerce|warn|surrogateescape|skip|retry|"
+    r"\s*codes?\s*[:=]?\s*0(?![\w.])|[\"']?\s*[:=]\s*[\"']?(?:ignore|strict|replace|raise|coerce|warn|"
+    r"surrogateescape|skip|retry|"
     r"continue|abort|exit)\b[\"']?(?:[\s,)}\]]|$)|\s+messages?\b(?!\s*[:=]))",
     re.IGNORECASE,
 )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 _DEVICE = re.compile(
-    r"\b(?:device_?\s?id|dev_?id|devId|dev_num|npu_?id|Device(?= ?[:=\[]))\s*(?:is\s*)?[:=\[(]?\s*(0[xX][0-9a-fA-F]+|\d+)(?![\w.])|"
+    r"\b(?:device_?\s?id|dev_?id|devId|dev_num|npu_?id|Device(?= ?[:=\[]))\s*(?:is\s*)?[:=\[(]?\s*(0[xX][0-9a-fA-F]+|"
+    r"\d+)(?![\w.])|"
     r"\bnpu:(\d+)\b",
     re.IGNORECASE,
 )

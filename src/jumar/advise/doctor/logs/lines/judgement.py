@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from jumar.advise.doctor.logs.lines.counted import COUNTED_NEEDLES, counts_error, is_supposed
 from jumar.advise.doctor.logs.lines.prefixes import Said
 from jumar.advise.doctor.logs.lines.shapes import CERTAIN_NEEDLES, FIRM_NEEDLES, firm_shape, is_certain
-from jumar.advise.doctor.logs.lines.counted import COUNTED_NEEDLES, counts_error, is_supposed
 from jumar.base.findings import Severity
 
 LEVEL_NEEDLES = (".cpp:", ".cc:", ".cu:", ".py:", ".h:", "alert", "emerg", "severe", "err]", "err ", "nemo e")
 """What stands in a line that a logger calls an error, and that no other needle names."""
 NEEDLES = tuple(dict.fromkeys((*COUNTED_NEEDLES, *CERTAIN_NEEDLES, *FIRM_NEEDLES, *LEVEL_NEEDLES)))
-"""Every line that `judged` takes for an error holds one in lower case, or a letter for its level (`E0512 …`)."""
+"""Every line that is judged an error holds one in lower case, or a letter for its level (`E0512 …`)."""
 
 _EXCEPTION = re.compile(
     r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Expired|Fault|Timeout|NotFound|Exit)(?:\([\w.]+\))?"
@@ -21,19 +21,23 @@ _EXCEPTION = re.compile(
 )
 """An exception as Python, Ray, Java and JavaScript print it; not `MeanSquaredError: 0.12`."""
 _LISTING = re.compile(
-    r"^(?:\s*(?:\d{1,5}\s*[:|]?\s+|❱\s*\d+\s+|>>> |\.\.\. |│\s*)?(?:raise\s+[\w.]+\s*(?:\(|$)|raise$|except\b[^:]{0,80}:|"
+    r"^(?:\s*(?:\d{1,5}\s*[:|]?\s+|❱\s*\d+\s+|>>> |\.\.\. |│\s*)?(?:raise\s+[\w.]+\s*(?:\(|$)|raise$|"
+    r"except\b[^:]{0,80}:|"
     r"try:|(?:async )?def \w+\(|class \w+|elif |(?:if|while|for|with)\b.{1,200}:\s*(?:#.*)?$|else:|assert\b.*[=<>(,\[]|"
     r"return [\w.\"'{\[(-]|import [\w.]+(?: as \w+)?$|from [\w.]+ import |print\(|"
     r"(?:self\.)?_?(?:log(?:ger|ging)?|LOG|LOGGER|console|warnings)\.\w+\(|throw new |\} ?catch|std::(?:cerr|cout)\b|"
     r"f?printf\(|echo [\"'$]|@\w+|\"\"\"|\'\'\'|//\s|<!--|</?\w+>|"
-    r"[a-z_]\w*(?:\.\w+)*(?:\s?: [\w\[\], .|]{1,80})?\s*[+|]?=\s*(?:[frb]{0,2}[\"'\[{(]|[\w.]+\(|self\b|\w+\.\w+,?$|[a-z]\w*_\w+,?$)|"
-    r"[frbu]{0,2}\"[^\"]*\"[,)]*$|[frbu]{0,2}'[^']*'[,)]*$|[a-z_]\w* = [a-z_]\w*$|[a-z_]\w*(?: \w+)?: [A-Z]\w+ \| None\b)"
+    r"[a-z_]\w*(?:\.\w+)*(?:\s?: [\w\[\], .|]{1,80})?\s*[+|]?=\s*(?:[frb]{0,2}[\"'\[{(]|[\w.]+\(|self\b|\w+\.\w+,?$|"
+    r"[a-z]\w*_\w+,?$)|"
+    r"[frbu]{0,2}\"[^\"]*\"[,)]*$|[frbu]{0,2}'[^']*'[,)]*$|[a-z_]\w* = [a-z_]\w*$|"
+    r"[a-z_]\w*(?: \w+)?: [A-Z]\w+ \| None\b)"
     r"|\s*#+\s+[A-Za-z][a-z]|\s+\*\s+[A-Za-z]|\++ (?:echo|export|set|cd|if|\[)\b|\s*\.\. \w+::|\s*:\w+(?: \w+)?:)"
 )
 """Source code, a comment, or a command that a shell repeats."""
 _HELP = re.compile(
     r"^(?:\s*(?:-{1,2}[a-zA-Z][\w-]*(?:[ ,=\[]|$)|usage:|options?:$|:?(?:Raises|raises|Throws|throws)\b|@throws\b)|"
-    r"(?:\s{2,}(?=.*(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b)|(?=.*: (?:If|When|Raised|In case)\b.*\.$))[A-Z]\w*(?:Error|Exception)\s*:\s*"
+    r"(?:\s{2,}(?=.*(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b)|(?=.*: (?:If|When|Raised|"
+    r"In case)\b.*\.$))[A-Z]\w*(?:Error|Exception)\s*:\s*"
     r"(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b|\s{2,}.*``)"
 )
 """Help of a command, and a docstring."""
@@ -46,9 +50,12 @@ _RETRIED = re.compile(
     re.IGNORECASE,
 )
 _WENT_ON = re.compile(
-    r"\b(?:fall(?:ing|s|en)? ?back|fallback|ignor(?:ed|ing|e)|skip(?:ped|ping|s)?|non-?fatal|not fatal|harmless|continu(?:e|ing)|"
-    r"(?:will be|is|has been|are) (?:disabled|not available|unavailable)|disabling|optional|us(?:e|ing) .{1,60} instead|"
-    r"default(?:s|ing)? to|using default|from scratch|exception ignored|if (?:so|needed|you)|may|might|can be safely)\b",
+    r"\b(?:fall(?:ing|s|en)? ?back|fallback|ignor(?:ed|ing|e)|skip(?:ped|ping|s)?|non-?fatal|not fatal|harmless|"
+    r"continu(?:e|ing)|"
+    r"(?:will be|is|has been|are) (?:disabled|not available|unavailable)|disabling|optional|us(?:e|"
+    r"ing) .{1,60} instead|"
+    r"default(?:s|ing)? to|using default|from scratch|exception ignored|if (?:so|needed|you)|may|might|"
+    r"can be safely)\b",
     re.IGNORECASE,
 )
 _LAST = re.compile(
@@ -58,7 +65,8 @@ _HAPPENED = re.compile(
     r"\b(?:failed|crashed|aborted|killed|panic(?:ked)?|timed out|fatal|out of memory)\b", re.IGNORECASE
 )
 _NOTHING = re.compile(
-    r"^\W*(?:rates?|counts?|total|number|num|ratio|norm|codes?)?\W*(?:0+(?:\.\d+)?%?|\d*\.\d+%?|none|null|no|n/a|off|false)\W*$",
+    r"^\W*(?:rates?|counts?|total|number|num|ratio|norm|codes?)?\W*(?:0+(?:\.\d+)?%?|\d*\.\d+%?|none|null|no|n/a|off|"
+    r"false)\W*$",
     re.IGNORECASE,
 )
 _VENDOR = re.compile(r"^\[[A-Z]+\]\s?[A-Z][A-Z0-9_]*\(\d")
@@ -81,7 +89,7 @@ def may_name_error(lower: str) -> bool:
 
 
 def judged(said: Said) -> Judgement | None:
-    """Return whether a line names an error, a failure, a signal or an exit code other than 0; None where it does not."""
+    """Return whether a line names an error, a failure, a signal or an exit code other than 0, else None."""
     text = said.text.strip()
     lower = text.lower()
     if said.level != "error" and not may_name_error(lower):
@@ -92,7 +100,7 @@ def judged(said: Said) -> Judgement | None:
         return Judgement(Severity.ERROR, 0)
     if is_certain(text, lower) and not _WARNING.match(text):
         return Judgement(Severity.ERROR, 1)
-    severity = _of_level(said, text) if said.level == "error" else _of_words(said, text, lower)
+    severity = _of_level(text) if said.level == "error" else _of_words(said, text, lower)
     return None if severity is None else Judgement(severity)
 
 
@@ -105,7 +113,7 @@ def _is_quoted(said: Said) -> bool:
     return bool(_LISTING.match(said.text) or _HELP.match(said.text) or _OLD.search(said.text))
 
 
-def _of_level(said: Said, text: str) -> Severity | None:
+def _of_level(text: str) -> Severity | None:
     if text and _NOTHING.match(text):
         return None
     return Severity.WARNING if _is_retried(text) else Severity.ERROR

@@ -1,6 +1,6 @@
 """What launchers, containers, collectors and loggers put before a line: `peeled` takes it off.
 
-Prefixes may be nested (`3: [rank3]: 2025-01-02 03:04:05 ERROR …`). What names the writer is kept: its name and its rank.
+Prefixes may be nested (`3: [rank3]: 2025-01-02 03:04:05 ERROR …`). The writer that they name is kept, and its rank.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _WRITERS = (
     r"\((?P<writer>(?:Vllm)?Worker[ _]TP(?P<rank>\d+) pid=\d+)\) ?",  # vLLM
     r"\((?P<writer>[^()\n]{0,80}(?:\([^()\n]{0,40}\)[^()\n]{0,40})?\bpid=\d+[^()\n]{0,80})\) ?",  # Ray, vLLM
     r"\((?P<writer>(?:raylet|gcs_server|autoscaler|dashboard|runtime_env)[^()\n]{0,60})\) ?",  # Ray
-    r" {0,3}\[(?P<writer>(?:[a-z]+)?(?:[Rr]ank[ :]?|RANK[ :]?|default)(?P<rank>\d+))\](?:: ?| (?! )|(?=\S)|$)",  # torchrun
+    r" {0,3}\[(?P<writer>(?:[a-z]+)?(?:[Rr]ank[ :]?|RANK[ :]?|default)(?P<rank>\d+))\](?:: ?| (?! )|(?=\S)|"
+    r"$)",  # torchrun
     r"\[(?P<writer>[a-z][a-z_]*(?P<rank>\d+))\]:(?: |(?=\S)|$)",  # torchrun with a role
     r"(?P<writer>(?:[Rr]ank|RANK)[ _]?(?P<rank>\d+)) ?[:|>](?: |$)",
     r"\[\d+,(?P<writer>(?P<rank>\d+))\](?:<std(?:err|out|diag)>)?: ?",  # mpirun
@@ -44,7 +45,8 @@ _WRITERS = (
 _CLOCKS = (
     rf"\[(?:{_TIME}) (?P<level>[DIWEFC]) \d+ \d+\] (?:\([\w -]{{1,40}}\) )?{_PLACE}: ?",  # Ray's own
     rf"(?:<\d{{1,3}}>)?\[?(?:{_TIME})\]?,?:?(?: std(?:err|out) [FP])?(?:[ \t]|$|(?=\[))",
-    r"(?:<\d{1,3}>)?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:(?P<writer>[\w.-]{1,80} [\w./@-]{1,80}(?:\[\d+\])?): |(?=\w))",
+    r"(?:<\d{1,3}>)?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:(?P<writer>[\w.-]{1,80} [\w./@-]{1,80}(?:\[\d+\])?): |"
+    r"(?=\w))",
     r"\[ *\d{1,9}\.\d{6}\] ",  # dmesg
     rf"time=\"?(?:{_TIME})\"? ",
 )

@@ -10,36 +10,50 @@ import re
 
 _CERTAIN = (
     # signals and crashes
-    r"\bsegmentation fault|\bsegfault\b|\bbus error\b|\billegal instruction\b|\bfloating point exception\b|\bcore dumped\b|"
+    r"\bsegmentation fault|\bsegfault\b|\bbus error\b|\billegal instruction\b|\bfloating point exception\b|"
+    r"\bcore dumped\b|"
     r"\bstack smashing detected|\bbuffer overflow detected|\bdouble free or corruption|\bcorrupted (?:size|double)|"
-    r"\b(?:free|realloc|munmap_chunk|malloc)\(\): [a-z]|\bterminate called\b|^\s*what\(\):|\bpure virtual method called|"
-    r"\bstd::(?:bad_alloc|logic_error|runtime_error|out_of_range)\b|\bfatal python error\b|\b(?:Address|Leak|Thread)Sanitizer:|"
+    r"\b(?:free|realloc|munmap_chunk|malloc)\(\): [a-z]|\bterminate called\b|^\s*what\(\):|"
+    r"\bpure virtual method called|"
+    r"\bstd::(?:bad_alloc|logic_error|runtime_error|out_of_range)\b|\bfatal python error\b|\b(?:Address|Leak|"
+    r"Thread)Sanitizer:|"
     r"\bsig(?:kill|segv|abrt|bus|fpe|ill)\b|"
     r"\b(?:received|got|caught|by|with|on) (?:signal )?sig(?:term|int|hup|quit|pipe|trap|xcpu|usr[12])\b|"
     r"\b(?:received|got|caught|by|on|with) signal:? \d|\bsignal: (?:killed|aborted|segmentation)|"
     r"\b(?:dumped core|general protection fault|trace/breakpoint trap|kernel panic|unable to handle kernel)\b|"
-    r"(?:^|:\s+(?:\d+\s+)?)(?:killed|aborted!?|bus error)\s*(?:\(|$|\s{3,}\S)|^(?:quit|hangup)$|\bhung_task\b|blocked for more than \d+ sec|"
+    r"(?:^|:\s+(?:\d+\s+)?)(?:killed|aborted!?|bus error)\s*(?:\(|$|\s{3,}\S)|^(?:quit|hangup)$|\bhung_task\b|"
+    r"blocked for more than \d+ sec|"
     # ends of processes
-    r"\bexit(?:s|ed|ing)?\s*(?:with\s*)?(?:an?\s+)?(?:non-?zero\s+)?(?:return\s*)?_?(?:code|status)['\"]?\s*(?:of\s*)?[:=]?\s*"
+    r"\bexit(?:s|ed|ing)?\s*(?:with\s*)?(?:an?\s+)?(?:non-?zero\s+)?(?:return\s*)?_?(?:code|"
+    r"status)['\"]?\s*(?:of\s*)?[:=]?\s*"
     r"['\"(]?-?0*[1-9]|\bexit(?:s|ed) (?:with |on )(?:signal )?-?[1-9]\d*\b(?! [a-z])|\bexited \([1-9]\d*\)|"
     r"\berror_?\s?code['\"]?\s*(?:is|:|=)?\s*-?[1-9]|"
     r"\bnon-?zero (?:exit|return|status)|"
-    r"\b(?:rc|return_?\s?code|returncode|exitcode)['\"]?\s*[:=]\s*-?[1-9]|\breturned (?:a )?(?:exit )?(?:code|status) -?[1-9]|"
-    r"\bcode=(?:killed|dumped)\b|\bcode=exited, status=[1-9]|\bfailed with result\b|\bdied with\b|\bchild process (?:died|terminated)|"
+    r"\b(?:rc|return_?\s?code|returncode|exitcode)['\"]?\s*[:=]\s*-?[1-9]|\breturned (?:a )?(?:exit )?(?:code|"
+    r"status) -?[1-9]|"
+    r"\bcode=(?:killed|dumped)\b|\bcode=exited, status=[1-9]|\bfailed with result\b|\bdied with\b|"
+    r"\bchild process (?:died|terminated)|"
     # containers and schedulers
-    r"\b(?-i:OOMKilled|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|ErrImageNeverPull|RunContainerError|ContainerCannotRun|"
-    r"CreateContainer(?:Config)?Error|InvalidImageName|FailedScheduling|FailedMount|FailedAttachVolume|FailedCreate\w*|FailedKillPod|"
-    r"DeadlineExceeded|BackoffLimitExceeded|DEADLINE_EXCEEDED|NodeNotReady|UnexpectedAdmissionError|OutOfcpu|OutOfmemory|NetworkNotReady)\b|"
+    r"\b(?-i:OOMKilled|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|ErrImageNeverPull|RunContainerError|"
+    r"ContainerCannotRun|"
+    r"CreateContainer(?:Config)?Error|InvalidImageName|FailedScheduling|FailedMount|FailedAttachVolume|"
+    r"FailedCreate\w*|FailedKillPod|"
+    r"DeadlineExceeded|BackoffLimitExceeded|DEADLINE_EXCEEDED|NodeNotReady|UnexpectedAdmissionError|OutOfcpu|"
+    r"OutOfmemory|NetworkNotReady)\b|"
     r"\b(?-i:Evicted)\b(?= +(?:\d|pod|<)|\W*$)|"
-    r"\bback-off restarting\b|\boom[-_ ]?kill|\boom reaper\b|\binvoked oom-killer\b|\bout of memory:|\bDUE TO TIME LIMIT\b|"
+    r"\bback-off restarting\b|\boom[-_ ]?kill|\boom reaper\b|\binvoked oom-killer\b|\bout of memory:|"
+    r"\bDUE TO TIME LIMIT\b|"
     r"\btime limit\b.{0,40}\b(?:reached|exceeded|exhausted)|"
     # exceptions of other languages
     r"\bexception in thread\b|^\s*caused by: |\bunhandled exception\b|\buncaught (?:exception|\w*error)|"
     r"\b(?:goroutine \d+ \[|fatal error: )|^panic: |\bthread '[^']*' (?:\(\d+\) )?panicked at\b|^error\[E\d{4}\]|"
-    r"\bnpm err!|\bUnhandledPromiseRejection|\bsegfault at\b|\bstack ?trace:|(?-i:\bTraceback \(most recent call (?:last|first)\))|\bcurrent thread \w+ \(most recent call first\)|"
+    r"\bnpm err!|\bUnhandledPromiseRejection|\bsegfault at\b|\bstack ?trace:|"
+    r"(?-i:\bTraceback \(most recent call (?:last|first)\))|\bcurrent thread \w+ \(most recent call first\)|"
     # compilers, builds, packages, shells
-    r"^make(?:\[\d+\])?: \*\*\*|^(?:gmake|mingw32-make)(?:\[\d+\])?: \*\*\*|\bninja: (?:build stopped|error|fatal)|(?-i:^FAILED: )|"
-    r"\bcmake error\b|\bconfiguring incomplete\b|[\w)]:\d+(?::\d+)?: (?:fatal )?error: |\bcollect2: error|\bundefined reference to\b|"
+    r"^make(?:\[\d+\])?: \*\*\*|^(?:gmake|mingw32-make)(?:\[\d+\])?: \*\*\*|\bninja: (?:build stopped|error|fatal)|"
+    r"(?-i:^FAILED: )|"
+    r"\bcmake error\b|\bconfiguring incomplete\b|[\w)]:\d+(?::\d+)?: (?:fatal )?error: |\bcollect2: error|"
+    r"\bundefined reference to\b|"
     r"\bld(?:\.\w+)?: cannot find\b|\bsymbol lookup error\b|\bundefined symbol\b|\bversion [`'][\w.]+' not found|"
     r"\bstatic tls block\b|\berror while loading shared libraries\b|(?-i:^E: \S)|\bno matching distribution found|"
     r"\bcould not find a version that satisfies|\bfailed building wheel|\bunable to (?:locate package|find a match)|"
@@ -48,39 +62,47 @@ _CERTAIN = (
     r"\bcannot execute(?: binary file)?\b|^(?:ba|z|da)?sh: (?:line )?\d+: \S|\bunrecognized arguments\b|"
     # the vendor's, PyTorch's
     r"\bassert(?:ion)?\b.{0,200}\bfailed\b|\binternal assert\b|\bmax retries exceeded\b|\bretries (?:are )?exhausted\b|"
-    r"\bgiving up\b|\bwatchdog caught\b|\bto (?:terminate|bring down) the (?:entire )?process\b|\bunhandled system error\b|"
+    r"\bgiving up\b|\bwatchdog caught\b|\bto (?:terminate|bring down) the (?:entire )?process\b|"
+    r"\bunhandled system error\b|"
     r"\bloss\b\W{0,3}(?:(?:is|became)\W)?\s?nan\b|\bout of memory!!!"
 )
 _FIRM = (
     r"\b(?:cannot|can't|could ?n(?:o|')t|unable to) (?:be )?(?:open|allocat|f[io]u?nd|import|load|connect|read|writ|"
-    r"access|creat|map|start|resolv|reach|init|re-?init|execut|get|set|bind|stat|determin|parse|convert|compil|link|assign)|"
+    r"access|creat|map|start|resolv|reach|init|re-?init|execut|get|set|bind|stat|determin|parse|convert|compil|link|"
+    r"assign)|"
     r"^\W{0,3}(?:\w+: )?(?:cannot|can't|could not|couldn't|unable to|failed to)\b|"
-    r"\bno such (?:file|device|process|option|container|host|image)|\bpermission denied|\bno space left|\boperation not permitted|"
-    r"\b(?:connection|host|network)(?: is)? (?:refused|reset|timed out|unreachable|aborted|closed by)|\bno route to host|"
+    r"\bno such (?:file|device|process|option|container|host|image)|\bpermission denied|\bno space left|"
+    r"\boperation not permitted|"
+    r"\b(?:connection|host|network)(?: is)? (?:refused|reset|timed out|unreachable|aborted|closed by)|"
+    r"\bno route to host|"
     r"\bname or service not known|\btemporary failure in name resolution|\bbroken pipe|\bread-only file system|"
-    r"\bdisk quota exceeded|\bstale file handle|\bcannot allocate memory|\bdevice or resource busy|\btoo many open files|"
+    r"\bdisk quota exceeded|\bstale file handle|\bcannot allocate memory|\bdevice or resource busy|"
+    r"\btoo many open files|"
     r"\binput/output error|\baddress already in use|\btiming out\b|\btime-?out (?:expired|exceeded|reached|occurred)|"
-    r"\bcheck failed\b|\bnot a directory$|\bis a directory$|\bno module named\b|\btraceback\b(?=\W*$)|\bout of (?:bounds|range)\b|\bcorrupt(?:ed|ion)\b|"
+    r"\bcheck failed\b|\bnot a directory$|\bis a directory$|\bno module named\b|\btraceback\b(?=\W*$)|"
+    r"\bout of (?:bounds|range)\b|\bcorrupt(?:ed|ion)\b|"
     r"^\W{0,3}(?:level(?:name)?|severity|lvl)\b\W{1,4}(?:error|critical|fatal|alert|emerg)\b"
 )
 _CERTAIN_SHAPE = re.compile(_CERTAIN, re.IGNORECASE)
 _FIRM_SHAPE = re.compile(_FIRM, re.IGNORECASE)
 CERTAIN_NEEDLES = (
     "fault", "error", "illegal", "exception", "dumped", "detected", "double free", "corrupted", "(): ", "terminate",
-    "what()", "pure virtual", "std::", "sanitizer:", "sigkill", "sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigterm", "sigint", "sighup", "sigquit", "sigpipe", "sigtrap", "sigxcpu", "sigusr", "panic", "kernel", "killed", "abort", "quit", "hangup", "hung_task",
-    "blocked for", "exit", "zero", "rc=", "rc:", "rc =", "rc'", 'rc"', "return", "code=", "failed", "died", "child process",
-    "oomkill", "oom-kill", "oom_kill", "oom kill", "oom reaper", "backoff", "back-off", "errimage", "cannotrun", "imagename", "failedm", "exceeded", "notready", "evicted", "outofcpu", "outofmemory",
-    "out of", "time limit", "caused by", "goroutine", "unhandled", "npm err!", "trace", "current thread", "make", "ninja:", "incomplete",
-    "undefined", "cannot", "not found", "static tls", "e: ", "matching distribution", "could not", "unable", "no match",
-    "no package", "unbound", "substitution", "too long", "sh: ", "unrecognized", "assert", "retries", "giving up", "watchdog",
-    "bring down", "loss", "signal", "admission",
+    "what()", "pure virtual", "std::", "sanitizer:", "sigkill", "sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill",
+    "sigterm", "sigint", "sighup", "sigquit", "sigpipe", "sigtrap", "sigxcpu", "sigusr", "panic", "kernel", "killed",
+    "abort", "quit", "hangup", "hung_task", "blocked for", "exit", "zero", "rc=", "rc:", "rc =", "rc'", 'rc"',
+    "return", "code=", "failed", "died", "child process", "oomkill", "oom-kill", "oom_kill", "oom kill", "oom reaper",
+    "backoff", "back-off", "errimage", "cannotrun", "imagename", "failedm", "exceeded", "notready", "evicted",
+    "outofcpu", "outofmemory", "out of", "time limit", "caused by", "goroutine", "unhandled", "npm err!", "trace",
+    "current thread", "make", "ninja:", "incomplete", "undefined", "cannot", "not found", "static tls", "e: ",
+    "matching distribution", "could not", "unable", "no match", "no package", "unbound", "substitution", "too long",
+    "sh: ", "unrecognized", "assert", "retries", "giving up", "watchdog", "bring down", "loss", "signal", "admission",
 )  # fmt: skip
-"""Every certain shape holds one, in lower case. NOTE: over a block the expressions take 100 times as long (measured)."""
+"""Every certain shape holds one, in lower case. NOTE: over a block expressions take 100 times as long (measured)."""
 FIRM_NEEDLES = (
-    "cannot", "can't", "could", "unable", "failed to", "no such", "denied", "no space", "permitted", "connection", "host", "check",
-    "network", "name or service", "temporary", "broken pipe", "read-only", "quota", "stale", "busy", "too many", "input/output",
-    "in use", "timing out", "timeout", "time-out", "directory", "no module", "traceback", "out of", "corrupt", "level", "severity",
-    "lvl",
+    "cannot", "can't", "could", "unable", "failed to", "no such", "denied", "no space", "permitted", "connection",
+    "host", "check", "network", "name or service", "temporary", "broken pipe", "read-only", "quota", "stale", "busy",
+    "too many", "input/output", "in use", "timing out", "timeout", "time-out", "directory", "no module", "traceback",
+    "out of", "corrupt", "level", "severity", "lvl",
 )  # fmt: skip
 """Every firm shape holds one, in lower case."""
 
