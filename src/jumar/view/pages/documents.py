@@ -30,6 +30,8 @@ from jumar.view.store.kinds.documents import findings_in, load
 
 MOST_ROWS = 2000
 MOST_ACTIONS = 3
+DEEPEST, MOST_NESTED = 4, 40
+"""Levels of a nested value that a cell shows, and values of each."""
 _HEAD = frozenset({"schema_version", "jumar_version", "findings", "headline", "first"})
 
 
@@ -103,12 +105,16 @@ def _is_number(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: Any, levels: int = DEEPEST) -> Cell:
+    """Return a value as the text of a cell; what is nested deeper than `levels` is left out."""
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if not levels:
+        return "…"
     if isinstance(value, list):
-        return ", ".join(str(_cell(one)) for one in value[:40])
-    return ", ".join(f"{name}: {_cell(inner)}" for name, inner in list(value.items())[:40])
+        return ", ".join(str(_cell(one, levels - 1)) for one in value[:MOST_NESTED])
+    pairs = list(value.items())[:MOST_NESTED]
+    return ", ".join(f"{name}: {_cell(inner, levels - 1)}" for name, inner in pairs)
 
 
 def port(bench: Bench, item: Item) -> Answer:
