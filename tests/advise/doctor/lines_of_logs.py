@@ -190,6 +190,184 @@ RuntimeError: HCCL error in: ProcessGroupHCCL.cpp:1
 hcclCommInitRootInfo failed, ret 4
 an internal error occurred
 HTTP 500 Internal Server Error
+[rank0]: ValueError: Expected more than 1 value per channel when training, got input size torch.Size([1, 256])
+torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL
+torch.multiprocessing.spawn.ProcessRaisedException:
+-- Process 1 terminated with the following error:
+RuntimeError: [enforce fail at alloc_cpu.cpp:114] data. DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes
+ERROR conda.cli.main_run:execute(125): `conda run python x.py` failed. (See above for error)
+[ERROR] TBE(1234,python3):2024-01-02-03:04:05.123.456 [te_fusion]compile failed
+[CRITICAL] [2024-01-01 10:00:00] [worker] lost
+nvidia-smi: command not found
+npu-smi: error while loading shared libraries: libdrvdsmi_host.so: cannot open shared object file
+dlopen failed: libascend_hal.so: cannot open shared object file: No such file or directory
+/usr/bin/ld: cannot find -lhccl: No such file or directory
+Error: Could not find or load main class org.apache.spark.deploy.SparkSubmit
+java.lang.OutOfMemoryError: Java heap space
+Error from server (NotFound): pods "train-0" not found
+error: unable to upgrade connection: container not found ("worker")
+FATAL:  password authentication failed for user "x"
+psql: error: connection to server failed
+The node had condition: [DiskPressure].
+Liveness probe failed: HTTP probe failed with statuscode: 503
+MountVolume.SetUp failed for volume "data" : mount failed: exit status 32
+Job has reached the specified backoff limit
+pod/train-0 Error
+train-0   0/1   Error   0   3m
+slurmstepd: error: Exceeded job memory limit
+sbatch: error: Batch job submission failed: Invalid partition name specified
+salloc: error: Unable to allocate resources: Requested node configuration is not available
+ORTE was unable to reliably start one or more daemons.
+A process has executed an operation involving a call to the "fork()" system call; job aborted
+[node1:12345] *** Process received signal ***
+[node1:12345] Signal: Segmentation fault (11)
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+=   EXIT CODE: 139
+YOUR APPLICATION TERMINATED WITH THE EXIT STRING: Killed (signal 9)
+Thread 1 "python" received signal SIGSEGV, Segmentation fault.
+thread '<unnamed>' panicked at 'called `Option::unwrap()` on a `None` value', src/lib.rs:12
+tokio-runtime-worker panicked at
+pyo3_runtime.PanicException: called `Result::unwrap()` on an `Err` value
+System.InvalidOperationException: Sequence contains no elements
+TypeError: Cannot read properties of undefined (reading 'x')
+Uncaught ReferenceError: x is not defined
+SyntaxError: Unexpected token
+Error: Cannot find module 'express'
+ERR_PNPM_NO_MATCHING_VERSION  No matching version found
+yarn: command failed
+error TS2304: Cannot find name 'x'.
+main.go:12:2: undefined: foo
+exit status 2
+FAIL	example.com/pkg	0.01s
+--- FAIL: TestX (0.00s)
+FAILED tests/test_x.py::test_y - AssertionError
+E       assert 1 == 2
+ERROR tests/test_x.py - ModuleNotFoundError: No module named 'x'
+!!!!!!!!! Interrupted: 1 error during collection !!!!!!!!!
+CMake Error: The source directory does not exist.
+gmake[2]: *** [CMakeFiles/x.dir/build.make:76: x.o] Error 1
+c++: fatal error: Killed signal terminated program cc1plus
+x.cu(12): error: identifier "foo" is undefined
+nvcc fatal   : Unsupported gpu architecture 'compute_90'
+ld: library not found for -lfoo
+x.cpp:12: undefined reference to 'foo()'
+configure: error: C compiler cannot create executables
+dpkg: error processing package foo (--configure):
+Errors were encountered while processing:
+E: Sub-process /usr/bin/dpkg returned an error code (1)
+W: Failed to fetch http://x/InRelease  Could not resolve 'x'
+Error: Failed to download metadata for repo 'base'
+error: Failed dependencies:
+pip._vendor.urllib3.exceptions.ReadTimeoutError: HTTPSConnectionPool(host='x', port=443): Read timed out.
+  error: subprocess-exited-with-error
+  x  python setup.py bdist_wheel did not run successfully.
+  |  exit code: 1
+fatal: unable to access 'https://x/': Could not resolve host: x
+docker: Error response from daemon: OCI runtime create failed: unknown.
+docker: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?
+level=fatal msg="failed to load"
+panic: send on closed channel [recovered]
+rsync error: some files could not be transferred (code 23) at main.c(1330)
+scp: /data/x: No such file or directory
+mkdir: cannot create directory '/data': Permission denied
+rm: cannot remove '/data': Device or resource busy
+tar: Exiting with failure status due to previous errors
+tar: x.tgz: Cannot open: No such file or directory
+gzip: stdin: unexpected end of file
+zip I/O error: No space left on device
+curl: (7) Failed to connect to 10.0.0.1 port 80: Connection refused
+wget: unable to resolve host address 'x'
+ssh_exchange_identification: Connection closed by remote host
+Host key verification failed.
+Permission denied (publickey,password).
+kex_exchange_identification: read: Connection reset by peer
+bash: /usr/local/Ascend/set_env.sh: No such file or directory
+./x.sh: line 12: [: too many arguments
+./x.sh: line 12: syntax error: unexpected end of file
+./x.sh: line 9: 12345 Aborted                 (core dumped) ./a.out
+-bash: python3.9: command not found
+sh: 1: Syntax error: "(" unexpected
+env: 'python': No such file or directory
+OSError: [Errno 12] Cannot allocate memory
+BrokenPipeError: [Errno 32] Broken pipe
+ConnectionResetError: [Errno 104] Connection reset by peer
+OMP: Error #15: Initializing libiomp5.so, but found libiomp5.so already initialized.
+Intel MKL FATAL ERROR: Cannot load libmkl_avx512.so.
+libgomp: Thread creation failed: Resource temporarily unavailable
+OpenBLAS blas_thread_init: pthread_create failed for thread 12 of 64: Resource temporarily unavailable
+ImportError: /lib64/libc.so.6: version `GLIBC_2.28' not found (required by x.so)
+ImportError: cannot import name 'x' from 'y' (z.py)
+RuntimeError: DataLoader worker (pid 123) is killed by signal: Bus error.
+ray.exceptions.ActorDiedError: The actor died unexpectedly before finishing this task.
+(raylet) A worker died or was killed while executing a task by an unexpected system error.
+A worker died or was killed while executing a task by an unexpected system error. To troubleshoot the problem, check the logs
+ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.
+ERROR:asyncio:Task exception was never retrieved
+RuntimeError: Engine process failed to start. See stack trace for the root cause.
+NCCL error: unhandled system error
+node1:12:34 [0] NCCL WARN Net : Connection closed by remote peer
+[E ProcessGroupHCCL.cpp:1234] [Rank 3] Watchdog caught collective operation timeout: WorkHCCL(OpType=ALLREDUCE)
+some ranks timed out in rendezvous
+RendezvousTimeoutError
+torch.distributed.DistNetworkError: The client socket has timed out after 60000ms while trying to connect
+[2024-01-01 10:00:00,123] torch.distributed.elastic.multiprocessing.api: [ERROR] failed (exitcode: 1) local_rank: 0 (pid: 12)
+launcher: child 3 (pid 4711) died
+worker 5 disconnected unexpectedly
+training diverged: loss is nan
+Loss became NaN, aborting
+Checkpoint is corrupted
+checksum mismatch for model.safetensors
+hash mismatch
+data shard 12 is missing
+file truncated: model.bin
+EOFError: Ran out of input
+*** Aborted at 1700000000 (unix time) ***
+*** SIGSEGV (@0x0) received by PID 12 ***
+Check failure stack trace:
+F0102 03:04:05.123456 12 x.cc:3] Check failed: a == b
+Hardware Error: Uncorrected error
+mce: [Hardware Error]: Machine check events logged
+EDAC MC0: 1 UE memory read error
+nfs: server 10.0.0.1 not responding, timed out
+XFS (sda1): Corruption detected
+Kernel panic - not syncing: Fatal exception
+watchdog: BUG: soft lockup - CPU#3 stuck for 23s!
+INFO: rcu_sched self-detected stall on CPU
+ascend_drv: device lost
+device 3 heartbeat lost
+link down on device 3
+traps: python[12] general protection fault ip:7f
+oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null)
+Task in /docker/x killed as a result of limit of /docker/x
+systemd[1]: train.service: A process of this unit has been killed by the OOM killer.
+systemd[1]: Failed to start Train.
+Job <123> is killed: TERM_MEMLIMIT
+TERM_OWNER: job killed by owner.
+Exited with exit code 1.
+Error code: 5
+status: FAILED
+result=FAILURE
+"status": "failed"
+state=FAILED ExitCode=1:0
+Build FAILED
+BUILD FAILURE
+Test run aborted
+job aborted
+Aborting.
+Stopping because of an error
+Uncaught exception:
+Something went wrong
+An unexpected error has occurred
+Internal error: bad state
+Invalid argument
+invalid device ordinal
+illegal memory access was encountered
+not enough memory
+cannot allocate
+out of memory
+Timeout waiting for rank 3
+timeout expired
+deadlock detected
 """.strip("\n").split("\n")
 
 AT_MOST_WARNINGS = r"""
@@ -335,7 +513,109 @@ The relative error of the outputs is 1.3e-6
 prediction error (rmse) 0.3
 Bellman error 0.12 td_error 0.3
 training set error = 0.031
+Loading checkpoint shards: 100%|██████████| 4/4 [00:03<00:00]
+Epoch 1: 100%|████| 100/100 [00:10<00:00, 9.8it/s, loss=0.5, err=0.1]
+INFO:__main__:max_grad_norm=1.0, skip_errors=True
+Using FailoverPolicy with max_failures=3
+FailureDetector started
+torch.autograd.set_detect_anomaly is on; errors will be reported with a traceback
+eval_wer: 0.12, eval_cer: 0.03
+L1 error = 0.003
+test err: 3.2%
+reprojection error: 0.45 px
+error: 0.0032
+Error: 0.12 (threshold 0.2)
+max abs error 1e-5 OK
+PASS: error within tolerance
+allclose passed (max error 1.2e-07)
+num_errors=0, num_warnings=2
+errors: 0 | warnings: 3 | failed tests: none
+Retries: 0, Failures: 0
+0 of 128 workers failed
+No failed jobs
+none failed
+Tests run: 12, Failures: 0, Errors: 0, Skipped: 1
+Ran 12 tests in 0.3s
+OK (skipped=1)
+All checks passed
+collected 0 items / 3 deselected
+successfully recovered
+Error handler installed
+Installing error-prone-2.0
+Requirement already satisfied: exceptiongroup>=1.0 in /x/lib
+Collecting failsafe==1.0
+Downloading tenacity_error-1.0-py3-none-any.whl
+Preparing to unpack .../liberror-perl_0.17029-1_all.deb ...
+Unpacking liberror-perl (0.17029-1) ...
+Setting up libgpg-error0:amd64 (1.43-3) ...
+checking for error_at_line... yes
+checking whether the C compiler works... yes
+-- Looking for strerror_r - found
+gcc -c -o strerror.o strerror.c -Werror
+[ 50%] Building CXX object CMakeFiles/x.dir/src/error.cc.o
+copying build/lib/pkg/errors.py -> /x/errors.py
+rank 0: total_loss 0.5 (error term 0.1)
+[INFO] Errors will be written to /tmp/err.log
+errors.log
+log_error_verbosity = default
+ERROR_LOG=/tmp/x.log
+export PYTHONFAULTHANDLER=1
+set -euo pipefail
+exit 0
++ exit 0
+return code 0
+rc=0
+ExitCode=0:0 State=COMPLETED
+Exited with exit code 0
+status=success error=null
+{"status":"ok","errors":[],"failures":0,"error_message":""}
+{"level":"debug","msg":"retry policy for errors","max":3}
+timeout set to 1800 s
+Waiting for rendezvous (timeout 600 s)
+deadlock detection enabled
+kill signal handler registered
+SIGTERM handler installed
+on SIGTERM the worker saves a checkpoint
+the crash handler is on
+crash-safe writes enabled
+Panic mode: off
+fatal_errors=False
+abort_on_nan: true
+Dropout(p=0.1), StochasticFailure(p=0.0)
+class names: ['failure', 'error', 'ok']
+labels: 0=normal 1=error 2=fatal
+label 'killed' has 12 samples
+token "error" id 1234
+vocab: exception, failed, killed
+Q: What is a segmentation fault? A: ...
+prompt: Write a program that raises an exception
+generated: "The error was fixed."
+sentence: the plane crashed into the sea
+Found 3 classes: abort, error, panic
+dataset: error_detection_v2
+task=crash_prediction metric=failure_rate value=0.3
+failure_rate: 0.02
+fail rate 0%
+DeprecationWarning: pkg_resources is deprecated as an API
+UserWarning: Detected call of lr_scheduler.step() before optimizer.step()
+WARNING: Running pip as the 'root' user can result in broken permissions
+warnings.warn(
+Warning: no access token given
+GET /api/errors?limit=3 200
+"GET /static/error.css HTTP/1.1" 304
+2024-01-01 10:00:00 [notice] 12#12: start worker processes
+2024-01-01 10:00:00 INFO Slow query log: 0 errors
+Checkpoint 'before_crash' loaded
+branch fix/error-handling is up to date
+commit 1a2b: fix crash on empty input
+Merge pull request #12 from x/fix-failed-upload
+* fix: failed uploads are tried again
+- error messages are clearer now
+## Errors
+### Known failures
+| error | meaning |
+Docs: see errors.md for all exceptions
 Exit on first error: False
 Error in cpuinfo: prctl(PR_SVE_GET_VL) failed
-2025-02-09 09:37:32.334610: E external/xla/cuda_dnn.cc:9261] Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN when one has already been registered
+2025-02-09 09:37:32.334610: E x/cuda_dnn.cc:9] Unable to register cuDNN factory: Attempting to register factory for plugin cuDNN
 """.strip("\n").split("\n")

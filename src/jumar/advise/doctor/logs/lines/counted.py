@@ -32,9 +32,10 @@ _NUMBERED = re.compile(
 _OTHERS = (
     r"(?:(?:errors?|failures?|exceptions?|warnings?|failed|crashed|aborted|killed)\s*(?:,|/|\b(?:or|and|nor)\b)\s*)*$"
 )
-_DENIED = re.compile(r"\b(?:no|without|zero|never|any|not)\s+(?:\w+\s+)?" + _OTHERS, re.IGNORECASE)
+_DENIED = re.compile(r"\b(?:no|none|nothing|without|zero|never|any|not)\s+(?:\w+\s+)?" + _OTHERS, re.IGNORECASE)
 _ZERO = re.compile(
-    r"(?P<of>[A-Za-z_]+)?[\s:=#(\[,;|]*(?<![\w.])0(?:/\d+)?\s+(?:[A-Za-z]\w*\s+)?" + _OTHERS, re.IGNORECASE
+    r"(?P<of>[A-Za-z_]+)?[\s:=#(\[,;|]*(?<![\w.])0(?:\s?(?:/|of|out of)\s?\d+)?\s+(?:[A-Za-z]\w*\s+)?" + _OTHERS,
+    re.IGNORECASE,
 )
 _NAUGHT = re.compile(
     r"""^["']?(?:\s+[A-Za-z]\w*){0,2}(?:\s*["']?[:=|]\s*|\s+(?=0))(?:0+(?:\.0+)?%?(?![\w.:/])|\[\]|\{\}|""|''|"""
@@ -67,7 +68,8 @@ _OTHER_NAME = re.compile(
     r"levels?|matrix|"
     r"distribution|histogram|norms?|ratio|scale|page|types?|class(?:es)?|counts?(?=\W*(?:0\b|$))|budgets?|surface|"
     r"ellipse|"
-    r"estimat(?:e|ion|or)s?|variance|statistics?|plots?|domains?|injector|tests?(?= (?:pass|ok))|modes?|"
+    r"estimat(?:e|ion|or)s?|variance|statistics?|plots?|domains?|injector|(?:is |are )?(?:within|below|under|less|"
+    r"smaller)|tests?(?= (?:pass|ok))|modes?|"
     r"statuse?s?(?=\W*(?:0|ok)\b)|"
     r"mitigation|avoidance|resilience|safe(?:ty)?|over|handling(?=\s*(?:[:=,.;]|$|is\b|enabled|on\b)))\b|"
     r"\s*codes?\s*[:=]?\s*0(?![\w.])|[\"']?\s*[:=]\s*[\"']?(?:ignore|strict|replace|raise|coerce|warn|"
@@ -85,7 +87,8 @@ _SUPPOSED = re.compile(
 )
 """What follows is not said to have happened."""
 _SPOKEN_OF = re.compile(
-    r"\b(?:(?<!ed )on|upon|(?<!due )to|causes?|raises?|throws?|for|avoid(?:s|ing)?|prevent(?:s|ing)?|reduce[sd]?|"
+    r"\b(?:(?<!ed )on|upon|between|(?<!due )to|causes?|raises?|throws?|for|avoid(?:s|ing)?|prevent(?:s|ing)?|"
+    r"reduce[sd]?|"
     r"tolerates?|simulate[sd]?|inject(?:s|ed)?|handles?|catch(?:es)?|ignor(?:e[sd]?|ing)|suppress(?:es|ed)?|"
     r"detect(?:s|ing)|reports?|minimi[sz](?:e|es|ing)|measur(?:e|es|ing)|fix(?:e[sd])?|writ(?:e|es|ing)|send(?:s|ing)?|"
     r"sav(?:e|es|ing)|redirect(?:s|ing)?|stor(?:e|es|ing)|print(?:s|ing)?)\s+"
@@ -94,7 +97,8 @@ _SPOKEN_OF = re.compile(
 )
 """The noun that follows is a matter, not an event: `handle errors`, `on error`."""
 _THE = re.compile(
-    r"\b(?:the|these|those|such|each|every|their|its|this|all|other|which|of|whose)\s+(?:[\w-]+\s+){0,2}$",
+    r"\b(?:the|these|those|such|each|every|their|its|this|all|other|which|(?<!because )(?<!result )of|"
+    r"whose)\s+(?:[\w-]+\s+){0,2}$",
     re.IGNORECASE,
 )
 _MATTER = re.compile(
@@ -108,6 +112,9 @@ _EVENT = re.compile(
 _NOUN = re.compile(r"(?:error|exception|failure|fail|abort)s?", re.IGNORECASE)
 _MESSAGE = re.compile(r"^\s*(?:[:=#(]\s*\S|codes?\b|\d)")
 _OPTION = re.compile(r"(?:^|\s)--[\w-]*$")
+_GIVEN = re.compile(r"[:=]\s*[\"']$")
+_CELL = re.compile(r"\|\s*$")
+_CELL_END = re.compile(r"^\s*\|")
 _ENDED = re.compile(r"(?:^|\d:)\s*$")
 
 
@@ -140,7 +147,16 @@ def _is_taken_back(line: str, word: re.Match[str]) -> bool:
         or _PART_AFTER.match(after)
     ):
         return True
-    return bool(_OTHER_NAME.match(after) or _OPTION.search(before))
+    return bool(_OTHER_NAME.match(after) or _OPTION.search(before) or _is_cited(line, word, before, after))
+
+
+def _is_cited(line: str, word: re.Match[str], before: str, after: str) -> bool:
+    """Tell whether the word is a value in quotes that no name is given, or a heading of a table."""
+    quoted = before[-1:] in ("'", '"') and after[:1] == before[-1:] and not _GIVEN.search(before)
+    in_cell = (
+        line.lstrip().startswith("|") and not word[0].isupper() and _CELL.search(before) and _CELL_END.match(after)
+    )
+    return bool(quoted or in_cell)
 
 
 def _is_spoken_of(before: str, word: str, after: str) -> bool:

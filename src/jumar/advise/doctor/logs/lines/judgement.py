@@ -16,7 +16,7 @@ NEEDLES = tuple(dict.fromkeys((*COUNTED_NEEDLES, *CERTAIN_NEEDLES, *FIRM_NEEDLES
 """Every line that is judged an error holds one in lower case, or a letter for its level (`E0512 …`)."""
 
 _EXCEPTION = re.compile(
-    r"^(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Expired|Fault|Timeout|NotFound|Exit)(?:\([\w.]+\))?"
+    r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Expired|Fault|Timeout|NotFound|Exit)(?:\([\w.]+\))?"
     r"(?::(?!\s*-?[\d.]+(?:e-?\d+)?%?\s*$)(?:\s|$)|$)"
 )
 """An exception as Python, Ray, Java and JavaScript print it; not `MeanSquaredError: 0.12`."""
@@ -31,7 +31,10 @@ _LISTING = re.compile(
     r"[a-z]\w*_\w+,?$)|"
     r"[frbu]{0,2}\"[^\"]*\"[,)]*$|[frbu]{0,2}'[^']*'[,)]*$|[a-z_]\w* = [a-z_]\w*$|"
     r"[a-z_]\w*(?: \w+)?: [A-Z]\w+ \| None\b)"
-    r"|\s*#+\s+[A-Za-z][a-z]|\s+\*\s+[A-Za-z]|\++ (?:echo|export|set|cd|if|\[)\b|\s*\.\. \w+::|\s*:\w+(?: \w+)?:)"
+    r"|\s*[*-]?\s*(?:fix|feat|chore|docs|perf|refactor|test)(?:\(\w+\))?: |"
+    r"\W{0,3}(?:Found \d+ )?(?:labels?|vocab(?:ulary)?|class(?:es| names)?|tokens?|prompt|question|sentence|caption|"
+    r"generated|[QA])\b[^:=]{0,20}[:=] |"
+    r"\s*#+\s+[A-Za-z][a-z]|\s+\*\s+[A-Za-z]|\++ (?:echo|export|set|cd|if|\[)\b|\s*\.\. \w+::|\s*:\w+(?: \w+)?:)"
 )
 """Source code, a comment, or a command that a shell repeats."""
 _HELP = re.compile(
@@ -58,6 +61,7 @@ _WENT_ON = re.compile(
     r"can be safely)\b",
     re.IGNORECASE,
 )
+_SAYS_ERROR = re.compile(r"\b(?:error|fatal)\s*:", re.IGNORECASE)
 _LAST = re.compile(
     r"\b(?:gave up|giving up|no more|exhausted|exceeded|last attempt|too many)\b|\b(\d+) ?(?:/|of) ?\1\b", re.IGNORECASE
 )
@@ -126,7 +130,8 @@ def _of_words(said: Said, text: str, lower: str) -> Severity | None:
         return None
     if said.level == "info":
         return Severity.WARNING if is_firm or _HAPPENED.search(text) else None
-    is_soft = said.level == "warning" or _WARNS.search(text) or _WENT_ON.search(text) or _is_retried(text)
+    went_on = _WENT_ON.search(text) is not None and _SAYS_ERROR.search(text) is None
+    is_soft = said.level == "warning" or _WARNS.search(text) or went_on or _is_retried(text)
     return Severity.WARNING if is_soft else Severity.ERROR
 
 

@@ -18,7 +18,7 @@ _CERTAIN = (
     r"\bstd::(?:bad_alloc|logic_error|runtime_error|out_of_range)\b|\bfatal python error\b|\b(?:Address|Leak|"
     r"Thread)Sanitizer:|"
     r"\bsig(?:kill|segv|abrt|bus|fpe|ill)\b|"
-    r"\b(?:received|got|caught|by|with|on) (?:signal )?sig(?:term|int|hup|quit|pipe|trap|xcpu|usr[12])\b|"
+    r"\b(?:received|got|caught|by|with) (?:signal )?sig(?:term|int|hup|quit|pipe|trap|xcpu|usr[12])\b|"
     r"\b(?:received|got|caught|by|on|with) signal:? \d|\bsignal: (?:killed|aborted|segmentation)|"
     r"\b(?:dumped core|general protection fault|trace/breakpoint trap|kernel panic|unable to handle kernel)\b|"
     r"(?:^|:\s+(?:\d+\s+)?)(?:killed|aborted!?|bus error)\s*(?:\(|$|\s{3,}\S)|^(?:quit|hangup)$|\bhung_task\b|"
@@ -33,7 +33,11 @@ _CERTAIN = (
     r"status) -?[1-9]|"
     r"\bcode=(?:killed|dumped)\b|\bcode=exited, status=[1-9]|\bfailed with result\b|\bdied with\b|"
     r"\bchild process (?:died|terminated)|"
+    r"\*{3} process received signal|\bbad termination\b|\b(?:soft|hard) lockup\b|\bself-detected stall\b|"
+    r"\bdeadlock detected\b|"
     # containers and schedulers
+    r"\b\d+/\d+\s+(?:Init:)?Error\b|^pods?/\S+ +Error\b|\b(?:Disk|Memory|PID)Pressure\b(?=\W*$)|"
+    r"\breached .{0,30}backoff limit|"
     r"\b(?-i:OOMKilled|CrashLoopBackOff|ImagePullBackOff|ErrImagePull|ErrImageNeverPull|RunContainerError|"
     r"ContainerCannotRun|"
     r"CreateContainer(?:Config)?Error|InvalidImageName|FailedScheduling|FailedMount|FailedAttachVolume|"
@@ -59,7 +63,10 @@ _CERTAIN = (
     r"\bcould not find a version that satisfies|\bfailed building wheel|\bunable to (?:locate package|find a match)|"
     r"\bno (?:match for argument|package \S+ available)|\bcommand not found\b|: not found$|=> not found$|"
     r"\bsyntax error near\b|: unbound variable$|\bbad substitution\b|\bexec format error\b|\bargument list too long\b|"
-    r"\bcannot execute(?: binary file)?\b|^(?:ba|z|da)?sh: (?:line )?\d+: \S|\bunrecognized arguments\b|"
+    r":\d+:\d+: undefined: |(?-i:^E {3,}\S)|\blibrary not found\b|\bdid not run successfully|"
+    r"\bunexpected end of file\b|"
+    r"(?-i:\bERR_[A-Z_]{4,})|line \d+: \[+: |\bcannot execute(?: binary file)?\b|^(?:ba|z|da)?sh: (?:line )?\d+: \S|"
+    r"\bunrecognized arguments\b|"
     # the vendor's, PyTorch's
     r"\bassert(?:ion)?\b.{0,200}\bfailed\b|\binternal assert\b|\bmax retries exceeded\b|\bretries (?:are )?exhausted\b|"
     r"\bgiving up\b|\bwatchdog caught\b|\bto (?:terminate|bring down) the (?:entire )?process\b|"
@@ -67,6 +74,14 @@ _CERTAIN = (
     r"\bloss\b\W{0,3}(?:(?:is|became)\W)?\s?nan\b|\bout of memory!!!"
 )
 _FIRM = (
+    r"\b(?:is|was|were|are) unable to\b|\bwent wrong\b|\b(?:checksum|hash|digest) mismatch|\bfile (?:is |"
+    r"was )?truncated\b|"
+    r"\b(?:not enough|insufficient) (?:\w+ )?(?:memory|space|resources|devices|disk|permissions?|privileges)\b|"
+    r"\b(?:child|worker|process|rank|node|actor|task|job|peer|server|client|trainer|replica|engine)\b.{0,30}"
+    r"\b(?:died|(?:disconnected|exited|terminated|stopped) unexpectedly|vanished)\b|"
+    r"\b(?:device|heartbeat|link|card|npu|node|worker|peer|rank)\s+(?:\d+\s+)?(?:is |was )?(?:lost|down|dead|"
+    r"offline)(?![-\w])|"
+    r"\btime-?out (?:waiting|while)\b|^\W*(?:[\w./-]+ ){1,4}(?:is|are) missing\W*$|"
     r"\b(?:cannot|can't|could ?n(?:o|')t|unable to) (?:be )?(?:open|allocat|f[io]u?nd|import|load|connect|read|writ|"
     r"access|creat|map|start|resolv|reach|init|re-?init|execut|get|set|bind|stat|determin|parse|convert|compil|link|"
     r"assign)|"
@@ -86,23 +101,26 @@ _FIRM = (
 _CERTAIN_SHAPE = re.compile(_CERTAIN, re.IGNORECASE)
 _FIRM_SHAPE = re.compile(_FIRM, re.IGNORECASE)
 CERTAIN_NEEDLES = (
-    "fault", "error", "illegal", "exception", "dumped", "detected", "double free", "corrupted", "(): ", "terminate",
-    "what()", "pure virtual", "std::", "sanitizer:", "sigkill", "sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill",
-    "sigterm", "sigint", "sighup", "sigquit", "sigpipe", "sigtrap", "sigxcpu", "sigusr", "panic", "kernel", "killed",
-    "abort", "quit", "hangup", "hung_task", "blocked for", "exit", "zero", "rc=", "rc:", "rc =", "rc'", 'rc"',
-    "return", "code=", "failed", "died", "child process", "oomkill", "oom-kill", "oom_kill", "oom kill", "oom reaper",
-    "backoff", "back-off", "errimage", "cannotrun", "imagename", "failedm", "exceeded", "notready", "evicted",
-    "outofcpu", "outofmemory", "out of", "time limit", "caused by", "goroutine", "unhandled", "npm err!", "trace",
-    "current thread", "make", "ninja:", "incomplete", "undefined", "cannot", "not found", "static tls", "e: ",
-    "matching distribution", "could not", "unable", "no match", "no package", "unbound", "substitution", "too long",
-    "sh: ", "unrecognized", "assert", "retries", "giving up", "watchdog", "bring down", "loss", "signal", "admission",
+    "received signal", "bad termination", "lockup", "self-detected", "deadlock", "pressure", "backoff", "undefined: ",
+    "e    ", "library not", "run successfully", "end of file", "err_", ": [", "fault", "error", "illegal",
+    "exception", "dumped", "detected", "double free", "corrupted", "(): ", "terminate", "what()", "pure virtual",
+    "std::", "sanitizer:", "sigkill", "sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigterm", "sigint",
+    "sighup", "sigquit", "sigpipe", "sigtrap", "sigxcpu", "sigusr", "panic", "kernel", "killed", "abort", "quit",
+    "hangup", "hung_task", "blocked for", "exit", "zero", "rc=", "rc:", "rc =", "rc'", 'rc"', "return", "code=",
+    "failed", "died", "child process", "oomkill", "oom-kill", "oom_kill", "oom kill", "oom reaper", "back-off",
+    "errimage", "cannotrun", "imagename", "failedm", "exceeded", "notready", "evicted", "outofcpu", "outofmemory",
+    "out of", "time limit", "caused by", "goroutine", "unhandled", "npm err!", "trace", "current thread", "make",
+    "ninja:", "incomplete", "undefined", "cannot", "not found", "static tls", "e: ", "matching distribution",
+    "could not", "unable", "no match", "no package", "unbound", "substitution", "too long", "sh: ", "unrecognized",
+    "assert", "retries", "giving up", "watchdog", "bring down", "loss", "signal", "admission",
 )  # fmt: skip
 """Every certain shape holds one, in lower case. NOTE: over a block expressions take 100 times as long (measured)."""
 FIRM_NEEDLES = (
-    "cannot", "can't", "could", "unable", "failed to", "no such", "denied", "no space", "permitted", "connection",
-    "host", "check", "network", "name or service", "temporary", "broken pipe", "read-only", "quota", "stale", "busy",
-    "too many", "input/output", "in use", "timing out", "timeout", "time-out", "directory", "no module", "traceback",
-    "out of", "corrupt", "level", "severity", "lvl",
+    "went wrong", "mismatch", "truncated", "not enough", "insufficient", "died", "unexpectedly", "vanished", " lost",
+    " down", " dead", "offline", "missing", "cannot", "can't", "could", "unable", "failed to", "no such", "denied",
+    "no space", "permitted", "connection", "host", "check", "network", "name or service", "temporary", "broken pipe",
+    "read-only", "quota", "stale", "busy", "too many", "input/output", "in use", "timing out", "timeout", "time-out",
+    "directory", "no module", "traceback", "out of", "corrupt", "level", "severity", "lvl",
 )  # fmt: skip
 """Every firm shape holds one, in lower case."""
 
