@@ -147,8 +147,10 @@ def test_a_new_result_appears_while_the_list_is_open(driver: Any, own: Workbench
     browser.one(f"#run-{own.id('first')}").click()
     record(own.bench.folder.root / "second")
     browser.wait(lambda: len(browser.all(".result")) == 2)
-    assert browser.texts(".news") == ["The list has changed."]
-    assert [box.is_selected() for box in browser.all(".result input")] == [False, True]  # the choice is kept
+    browser.wait(lambda: browser.texts(".news") == ["The list has changed."])
+    chosen = "return [...document.querySelectorAll('.result input')].map((box) => [box.id, box.checked])"
+    kept = {f"run-{own.id('first')}": True, f"run-{own.id('second')}": False}
+    browser.wait(lambda: dict(browser.run(chosen)) == kept)
 
 
 def test_the_tree_opens_at_the_first_divergence_and_shows_it(browser: Browser) -> None:
