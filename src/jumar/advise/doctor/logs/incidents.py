@@ -47,6 +47,8 @@ def groups_of(report: FileReport) -> list[list[Hit]]:
             groups.append([hit])
         else:
             group.append(hit)
+    for group in groups:
+        group.sort(key=lambda hit: hit.line)
     return sorted(groups, key=lambda group: group[0].line)
 
 
@@ -79,18 +81,18 @@ def _is_beside(line: int, lines: Sequence[int]) -> bool:
 
 
 def _belongs(group: Sequence[Hit], hit: Hit) -> bool:
-    last = group[-1]
-    if last.severity is not hit.severity or _is_loose(last) is not _is_loose(hit):
+    start = hit.traceback.first_line if hit.traceback is not None else hit.line
+    near = min(group, key=lambda one: abs(start - one.line))
+    if near.severity is not hit.severity or (_is_loose(hit) and not all(one.is_word_only for one in group)):
         return False
     if _differ({one.writer for one in group} - {""}, hit.writer or None):
         return False
     if _differ({one.rank for one in group} - {None}, hit.rank):
         return False
-    start = hit.traceback.first_line if hit.traceback is not None else hit.line
-    distance = start - max(one.line for one in group)
-    if last.time is None or hit.time is None:
+    distance = abs(start - near.line)
+    if near.time is None or hit.time is None:
         return distance <= _NEAR_LINES
-    return distance <= _NEAR_TIMED_LINES and abs(hit.time - last.time) <= _NEAR
+    return distance <= _NEAR_TIMED_LINES and abs(hit.time - near.time) <= _NEAR
 
 
 def _differ(known: set[str] | set[int | None], one: str | int | None) -> bool:

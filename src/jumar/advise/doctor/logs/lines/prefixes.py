@@ -43,6 +43,7 @@ _WRITERS = (
     r"(?P<writer>[\w.-]{1,80} [\w./@-]{1,80}\[\d+\]): ",  # journald, syslog
 )
 _CLOCKS = (
+    r" {2,16}\| | {2,16}\+ Exception Group (?=Traceback)",  # margin of an exception group
     rf"\[(?:{_TIME}) (?P<level>[DIWEFC]) \d+ \d+\] (?:\([\w -]{{1,40}}\) )?{_PLACE}: ?",  # Ray's own
     rf"(?:<\d{{1,3}}>)?\[?(?:{_TIME})\]?,?:?(?: std(?:err|out) [FP])?(?:[ \t]|$|(?=\[))",
     r"(?:<\d{1,3}>)?[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d (?:(?P<writer>[\w.-]{1,80} [\w./@-]{1,80}(?:\[\d+\])?): |"
@@ -71,7 +72,7 @@ _LOGGERS = (
     r"- (?=\S)",
 )
 _FORMS = tuple(re.compile(form) for form in (*_CLOCKS, *_WRITERS, *_LOGGERS))
-_STARTS = re.compile(r" {0,3}[\[(<{|:\-\dA-Za-z]")
+_STARTS = re.compile(r" {0,16}[\[(<{|:+\-\dA-Za-z]")
 _VENDOR = re.compile(rf"\[{_LEVEL}\]\s?[A-Z][A-Z0-9_]*\(\d")
 _REPEATED = re.compile(r" ?(?:\x1b\[\d+m)?\[repeated \d+x across cluster\].*$")
 _MOST_PREFIXES = 8
