@@ -10,6 +10,7 @@ from jumar.base.text import counted
 from jumar.show.blocks.findings import finding_list, status_of
 from jumar.show.blocks.page import Action, Column, KeyValues, Listing, Page, Section, Table, Text, Verdict
 from jumar.show.pages.known.variables import variables_section
+from jumar.show.pages.doctor_ranks import rank_sections, told_ranks
 
 _MOST_ACTIONS = 3
 
@@ -45,7 +46,10 @@ def logs_page(diagnosis: LogDiagnosis) -> Page:
     sections = []
     if first is not None and "around" in first.finding.evidence:
         sections.append(Section(title="The lines around it", blocks=[Listing(text="\n".join(first.lead.around))]))
-    if diagnosis.incidents:
+    if diagnosis.ranks is not None and diagnosis.incidents:
+        sections += rank_sections(diagnosis.ranks)
+        read = f"{read} {told_ranks(diagnosis.ranks)}"
+    elif diagnosis.incidents:
         sections.append(Section(title="In the order of time", blocks=[_table(diagnosis.incidents, first)]))
     if diagnosis.notes:
         sections.append(Section(title="Notes", blocks=[Text(text=" ".join(diagnosis.notes))]))

@@ -13,8 +13,8 @@ from jumar.advise.doctor.logs.engine.blocks import AROUND_LINES, Block
 from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
 from jumar.advise.doctor.logs.engine.sieve import Plan, Sieve, naughts
 from jumar.advise.doctor.logs.lines.reader import Found, LineReader
-from jumar.advise.doctor.logs.restarts import says_restart
 from jumar.advise.doctor.logs.meetings import meeting_in
+from jumar.advise.doctor.logs.restarts import says_restart
 from jumar.advise.doctor.logs.tracebacks import HEAD, Traceback
 from jumar.advise.doctor.logs.wrappings import lines_of, unwrapped
 
@@ -118,11 +118,16 @@ class Scan:
             part.first_time = first_time(lines_of(data))
         part.last_line = _last_line(data) or part.last_line
 
-    def part(self) -> ScannedPart:
-        """Return what was found so far; a traceback that is cut off counts."""
-        part = replace(self._part, hits=dict(self._part.hits))
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the next line may belong to a traceback."""
+        return self._reader.is_waiting
+
+    def part(self, *, is_over: bool = True) -> ScannedPart:
+        """Return what was found so far; where the log is over, a traceback that is cut off counts."""
+        part = replace(self._part, hits={key: replace(hit) for key, hit in self._part.hits.items()})
         kept, self._part = self._part, part
-        for number, found in self._reader.unfinished():
+        for number, found in self._reader.unfinished() if is_over else ():
             context = _Context(Block(HEAD.encode(), number))
             self._add(found, Place(line=HEAD, number=number, index=0, context=context))
         self._part = kept
