@@ -21,7 +21,8 @@ def news_text(news: News) -> str:
         return f"{finding.severity.label}: {finding.message}  ({head})"
     again = " (more is known of it now)" if news.is_better_told else ""
     lines = [head, f"  {finding.severity.label}{again}: {finding.message}"]
-    lines += [f"  {name}: {text[:_MOST_CHARACTERS]}" for name, text in (("why", finding.why), ("do", finding.action)) if text]
+    said = (("why", finding.why), ("do", finding.action))
+    lines += [f"  {name}: {text[:_MOST_CHARACTERS]}" for name, text in said if text]
     return "\n".join(lines)
 
 

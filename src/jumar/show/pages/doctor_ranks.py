@@ -1,4 +1,4 @@
-"""The part of the logs' page on many ranks: each error with the ranks that have it, silent ranks, ranks without a log."""
+"""The part of the logs' page on many ranks: each error with its ranks, silent ranks, ranks without a log."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jumar.show.blocks.page import Column, Section, Table, Text
 
 _MOST_GROUPS = 12
 _MOST_SILENT = 5
+_FOLLOWS = " It follows from another error."
 _MOST_CHARACTERS = 60
 """Of a list of ranks, and of a line."""
 
@@ -27,7 +28,7 @@ def rank_sections(summary: RankSummary) -> list[Section]:
 
 
 def told_ranks(summary: RankSummary) -> str:
-    """Return one sentence: how many ranks the error is on that came first, and how many follow, are silent, or have no log."""
+    """Return one sentence: the ranks of the first error; how many have others, are silent, or have no log."""
     errors = [group for group in summary.groups if group.first.severity is Severity.ERROR]
     if not errors:
         return f"{summary.num_ranks} ranks, none with an error."
@@ -54,7 +55,7 @@ def _groups(groups: Sequence[RankGroup]) -> Table:
             _short(group.ranks),
             group.num_files,
             group.num_lines,
-            f"{group.first.finding.message}{' It follows from another error.' if group.first.role == 'consequence' else ''}",
+            group.first.finding.message + (_FOLLOWS if group.first.role == "consequence" else ""),
             str(group.first.finding.where),
         )
         for group in groups[:_MOST_GROUPS]
@@ -74,8 +75,8 @@ def _more(groups: Sequence[RankGroup]) -> list[Text]:
 def _silence(silent: Sequence[SilentRank]) -> Text:
     number = "Its log holds" if len(silent) == 1 else "Their logs hold"
     return Text(
-        text=f"{_ranks([one.rank for one in silent])}: {number} no error. Where the others wait for such a rank, it hung or "
-        "was killed; its last line says where. Those that stopped first stand first."
+        text=f"{_ranks([one.rank for one in silent])}: {number} no error. Where the others wait for such a rank, it "
+        "hung or was killed; its last line says where. Those that stopped first stand first."
     )
 
 

@@ -98,7 +98,9 @@ def test_no_damage_ends_in_a_traceback(tmp_path_factory, ending, at, damage):
 
 @pytest.mark.parametrize("packed", [tar_of, zip_of, lambda **members: gzip.compress(tar_of(**members))])
 def test_members_of_an_archive_are_files_with_their_ranks(tmp_path, packed):
-    data = packed(run__rank_3__train_log=b"fine\n", run__rank_4__a_log=LINE.encode(), run__model_bin=b"\x7fELF" + bytes(99))
+    data = packed(
+        run__rank_3__train_log=b"fine\n", run__rank_4__a_log=LINE.encode(), run__model_bin=b"\x7fELF" + bytes(99)
+    )
     diagnosis = read(tmp_path, "logs.tgz", data)
     assert [report.rank for report in diagnosis.files] == [3, 4]
     assert diagnosis.incidents[0].finding.where.path == str(tmp_path / "logs.tgz" / "run/rank_4/a_log")

@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jumar.advise.doctor.entries.store import built_in_errors
-from jumar.advise.doctor.logs import spread, tracebacks
+from jumar.advise.doctor.logs import tracebacks
 from jumar.advise.doctor.logs.engine import blocks as blocks_module
-from jumar.advise.doctor.logs.engine import cuts
+from jumar.advise.doctor.logs.engine import cuts, spread
 from jumar.advise.doctor.logs.engine.blocks import AROUND_LINES, blocks
 from jumar.advise.doctor.logs.engine.cuts import parts_of
 from jumar.advise.doctor.logs.engine.folders import LogFile
 from jumar.advise.doctor.logs.engine.hits import FileReport
-from jumar.advise.doctor.logs.scan import report_of
+from jumar.advise.doctor.logs.engine.scan import report_of
 
 TRACEBACK = """Traceback (most recent call last):
   File "train.py", line 20, in main

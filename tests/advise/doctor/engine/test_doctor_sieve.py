@@ -96,10 +96,7 @@ def test_of_two_lines_that_differ_in_numbers_only_the_one_with_the_code_is_told(
 def test_needles_are_found_at_every_place_and_nowhere_else(texts, data):
     needles = Needles(texts)
     expected = {
-        (at, number)
-        for number, text in enumerate(texts)
-        for at in range(len(data))
-        if data.startswith(text, at)
+        (at, number) for number, text in enumerate(texts) for at in range(len(data)) if data.startswith(text, at)
     }
     assert set(needles.find(data)) == expected
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 from jumar.advise.doctor.entries import Role, Table, known_errors
-from jumar.advise.doctor.logs.engine.folders import find_logs, log_files
+from jumar.advise.doctor.logs.engine.folders import find_logs
 from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
+from jumar.advise.doctor.logs.engine.scan import OnProgress
+from jumar.advise.doctor.logs.engine.spread import scan_files
 from jumar.advise.doctor.logs.incidents import groups_of, lead_of
-from jumar.advise.doctor.logs.ranks import RankSummary, skew_of, summary_of
+from jumar.advise.doctor.logs.ranks import RankSummary, in_order, order_note, skew_of, summary_of
 from jumar.advise.doctor.logs.restarts import restart_notes
-from jumar.advise.doctor.logs.scan import OnProgress
-from jumar.advise.doctor.logs.spread import scan_files
 from jumar.advise.doctor.logs.telling import finding_of
 from jumar.base.findings import Finding, Severity
 from jumar.base.lazy import Shown
@@ -97,12 +97,12 @@ def diagnosis_of(reports: Sequence[FileReport], notes: Sequence[str] = ()) -> Lo
     else:
         left = []
     skew = skew_of(files)
-    ordered = tuple(_in_order(incidents, skew.shifts))
+    ordered = tuple(in_order(incidents, skew.shifts))
     said = (
         *notes,
         *_notes(files, incidents),
         *skew.notes,
-        *_order_note(ordered, skew.shifts),
+        *order_note(ordered, skew.shifts),
         *restart_notes(files),
         *left,
     )
@@ -133,36 +133,6 @@ def _explained(incidents: Sequence[Incident]) -> bool:
         item.severity is Severity.ERROR and not item.lead.is_word_only and item.role in ("cause", "symptom")
         for item in incidents
     )
-
-
-def _in_order(incidents: Sequence[Incident], shifts: Mapping[Path, timedelta]) -> list[Incident]:
-    """Order by time (`shifts`: how far the clock of a log is before the others'). Where the first error is only a consequence, errors of files without times come first."""
-    timed = sorted((item for item in incidents if item.time is not None), key=lambda item: _time_of(item, shifts))
-    untimed = [item for item in incidents if item.time is None]
-    errors = [item for item in timed if item.severity is Severity.ERROR]
-    if not errors or errors[0].role == "consequence":
-        told = [item for item in untimed if item.severity is Severity.ERROR and item.role != "consequence"]
-        return told + timed + [item for item in untimed if item not in told]
-    return timed + untimed
-
-
-def _time_of(incident: Incident, shifts: Mapping[Path, timedelta]) -> datetime:
-    assert incident.time is not None
-    return incident.time - shifts.get(incident.lead.path, timedelta())
-
-
-def _order_note(incidents: Sequence[Incident], shifts: Mapping[Path, timedelta]) -> list[str]:
-    """Say so where the first error follows from another one, and that one's time is later: a clock must be wrong."""
-    errors = [item for item in incidents if item.severity is Severity.ERROR and item.time is not None]
-    cause = next((item for item in errors if item.role == "cause" and item.lead.path != errors[0].lead.path), None)
-    if cause is None or errors[0].role != "consequence":
-        return []
-    seconds = (_time_of(cause, shifts) - _time_of(errors[0], shifts)).total_seconds()
-    return [
-        f"The first error by time ({errors[0].finding.where}) only follows from another one; the first cause "
-        f"({cause.finding.where}) is printed {seconds:.0f} s later. Either the cause is in a log that is not here, or the clock "
-        "of one node is wrong by at least that much."
-    ]
 
 
 def _notes(files: Sequence[FileReport], incidents: Sequence[Incident]) -> list[str]:

@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,11 +34,8 @@ def tell_follow(logs: Sequence[str], *, entries: Sequence[Path], as_json: bool, 
         raise UsageError("--follow needs a log, a folder of logs, or - for stdin. Name one.")
     follower = Follower(logs, load_entries(entries).table)
     teller = _Teller(follower, as_json=as_json)
-    with _ended_by_signals():
-        try:
-            teller.follow()
-        except KeyboardInterrupt:
-            pass
+    with _ended_by_signals(), suppress(KeyboardInterrupt):
+        teller.follow()
     teller.clear()
     for news in follower.finish():
         teller.tell(news)

@@ -112,7 +112,8 @@ def _name(header: bytes) -> bytes:
 
 def _is_header(header: bytes) -> bool:
     try:
-        return _number(header[148:156]) == sum(header) - sum(header[148:156]) + 8 * ord(" ") and _number(header[124:136]) >= 0
+        _number(header[124:136])
+        return _number(header[148:156]) == sum(header) - sum(header[148:156]) + 8 * ord(" ")
     except ValueError:
         return False
 
@@ -185,7 +186,8 @@ class _Inflated:
 def _of_cut_zip(stream: Tolerant) -> Iterator[tuple[str, Tolerant]]:
     while (header := stream.read(30)).startswith(_ZIP) and len(header) == 30:
         flags, method, size, name_size, extra_size = (
-            int.from_bytes(header[start:end], "little") for start, end in ((6, 8), (8, 10), (18, 22), (26, 28), (28, 30))
+            int.from_bytes(header[start:end], "little")
+            for start, end in ((6, 8), (8, 10), (18, 22), (26, 28), (28, 30))
         )
         name = stream.read(name_size + extra_size)[:name_size].decode("utf-8", "replace")
         if flags & 1 or method not in (0, 8) or (method == 0 and flags & 8):  # a password, another method, no size

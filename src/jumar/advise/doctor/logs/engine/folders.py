@@ -19,12 +19,18 @@ STDIN = Path("-")
 _ROTATED = r"(?:[.-](?:\d{1,4}|\d{4}-?\d\d-?\d\d[\w.:-]*|old|bak|prev))*"
 _PACKED = r"(?:\.(?:gz|zst|zstd|bz2|xz|lzma))?"
 _LOG = re.compile(
-    rf"(?:.+\.(?:log|logs|txt|out|err|jsonl)|(?:.+[._-])?(?:stdout|stderr)|log|(?:.+[._-])?plog[-_.].*|device-.+|syslog|messages|"
-    rf"dmesg|kern|slurm-\d+\S*|nohup|error_?log|console){_ROTATED}{_PACKED}|.+\.(?:log|out|err|txt)[.-][\w-]+{_PACKED}",
+    r"(?:.+\.(?:log|logs|txt|out|err|jsonl)|(?:.+[._-])?(?:stdout|stderr)|log|(?:.+[._-])?plog[-_.].*|device-.+|"
+    rf"syslog|messages|dmesg|kern|slurm-\d+\S*|nohup|error_?log|console){_ROTATED}{_PACKED}|"
+    rf".+\.(?:log|out|err|txt)[.-][\w-]+{_PACKED}",
     re.IGNORECASE,
 )
-_ARCHIVE = re.compile(r".*logs?\b.*\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|zip)|.*(?:plog|dmesg|report|collect).*\.(?:tar(?:\.\w+)?|tgz|zip)", re.IGNORECASE)
-_NOT_LOGS = re.compile(r"requirements.*\.txt|constraints.*\.txt|CMakeLists\.txt|license.*\.txt|.+\.(?:png|jpe?g|gif|svg|pdf|html?|json|py|sh|pt|pth|bin|np[yz]|md|ya?ml|csv|lock|tfevents.*)|core(?:[.-].*)?", re.IGNORECASE)
+_TAR = r"\.(?:tar(?:\.\w+)?|tgz|tbz2?|txz|zip)"
+_ARCHIVE = re.compile(rf".*logs?\b.*{_TAR}|.*(?:plog|dmesg|report|collect).*{_TAR}", re.IGNORECASE)
+_NOT_LOGS = re.compile(
+    r"requirements.*\.txt|constraints.*\.txt|CMakeLists\.txt|license.*\.txt|core(?:[.-].*)?|"
+    r".+\.(?:png|jpe?g|gif|svg|pdf|html?|json|py|sh|pt|pth|bin|np[yz]|md|ya?ml|csv|lock|tfevents.*)",
+    re.IGNORECASE,
+)
 _MOST_KINDS = 4
 
 
@@ -79,7 +85,9 @@ def is_log_name(name: str) -> bool:
 
 
 def _in_folder(folder: Path) -> tuple[list[LogFile], list[str]]:
-    found, others, special, closed = [], Counter[str](), 0, []
+    found: list[LogFile] = []
+    closed: list[str] = []
+    others, special = Counter[str](), 0
     for entry in _walk(folder, closed):
         try:
             status = entry.stat()
@@ -111,7 +119,7 @@ def _walk(folder: Path, closed: list[str]) -> Iterator[os.DirEntry[str]]:
     while todo:
         path = todo.pop()
         try:
-            status = os.stat(path)
+            status = Path(path).stat()
             if (status.st_dev, status.st_ino) in seen:
                 continue
             seen.add((status.st_dev, status.st_ino))

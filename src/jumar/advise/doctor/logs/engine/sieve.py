@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from jumar.advise.doctor.entries import Searcher, Table
 from jumar.advise.doctor.logs.engine.grams import Needles
-from jumar.advise.doctor.logs.meetings import NEEDLES as MEETINGS
+from jumar.advise.doctor.logs.lines.meetings import NEEDLES as MEETINGS
 from jumar.advise.doctor.logs.restarts import RESTART_MARKS, says_restart
 from jumar.advise.doctor.logs.tracebacks import CHAINED, HEAD
 from jumar.advise.doctor.logs.words import NEEDLES, has_form_of_error
@@ -24,7 +24,9 @@ from jumar.advise.doctor.logs.wrappings import COLOURS, unwrapped
 _ONES = bytes(ord("1") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _MARKS = (HEAD, *CHAINED, *MEETINGS)
 """What opens a traceback (the lines after it are read, too), and what all ranks print at once."""
-_FORMS = re.compile(rb"\bE[A-Z1]1111|\bERR1|(?:^|[\s\[(|\"])[EFC](?:1{3,4}|[ \]|:])|\bERR\b|\b(?:SEVERE|PANIC)\b", re.MULTILINE)
+_FORMS = re.compile(
+    rb"\bE[A-Z1]1111|\bERR1|(?:^|[\s\[(|\"])[EFC](?:1{3,4}|[ \]|:])|\bERR\b|\b(?:SEVERE|PANIC)\b", re.MULTILINE
+)
 """Codes of the vendor, and letters of loggers that stand for an error, in a form."""
 _YEAR = re.compile(r"\b1111(?=[-/]11[-/]11)")
 """Readers of times want a year of this century."""
@@ -148,7 +150,6 @@ class Sieve:
         if not (searcher or words or any(mark in text for mark in _MARKS)):
             return None
         return Plan(searcher, words)
-
 
     def _has_words(self, form: bytes, text: str) -> bool:
         if b"{" not in form and b"\r" not in form:

@@ -11,7 +11,7 @@ import sys
 import zlib
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import IO, Any, cast
 
 from jumar.advise.doctor.logs.engine.blocks import Stream
 from jumar.base.text import size_text
@@ -23,7 +23,8 @@ _PORTION_BYTES = 2**16
 _ERRORS = (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError, NotImplementedError, RuntimeError)
 """What the unpackers of the standard library and of pyarrow raise for damaged data."""
 _CODECS = (
-    ("gzip", b"\x1f\x8b\x08"), ("zstd", b"\x28\xb5\x2f\xfd"), ("bzip2", b"BZh"), ("xz", b"\xfd7zXZ\0"), ("lzma", b"\x5d\0\0"),
+    ("gzip", b"\x1f\x8b\x08"), ("zstd", b"\x28\xb5\x2f\xfd"), ("bzip2", b"BZh"), ("xz", b"\xfd7zXZ\0"),
+    ("lzma", b"\x5d\0\0"),
 )  # fmt: skip
 
 
@@ -131,11 +132,11 @@ def unpacked(stream: Tolerant, codec: str) -> Tolerant:
 
 def _unpacker(file: _File, codec: str) -> Stream:
     if codec == "gzip":
-        return _Portions(gzip.GzipFile(fileobj=file))  # type: ignore[arg-type]  # it only reads
+        return _Portions(gzip.GzipFile(fileobj=file))
     if codec == "bzip2":
         return _Portions(bz2.BZ2File(file))
     if codec in ("xz", "lzma"):
-        return _Portions(lzma.LZMAFile(file))
+        return _Portions(lzma.LZMAFile(cast("IO[bytes]", file)))
     if sys.version_info >= (3, 14):
         zstd = import_module("compression.zstd")
         return _Portions(zstd.ZstdFile(file))

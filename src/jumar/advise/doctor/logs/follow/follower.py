@@ -65,7 +65,9 @@ class Follower:
     `clock` returns seconds. Raises InputError for a path that is not there.
     """
 
-    def __init__(self, paths: Sequence[str | Path], table: Table, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, paths: Sequence[str | Path], table: Table, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._paths = [Path(path) for path in paths]
         self._sieve = Sieve(table)
         self._clock = clock
@@ -194,4 +196,3 @@ class Follower:
             return
         self._seen.add((incident.finding.code, message))
         yield News(incident=incident, is_better_told=is_known)
-

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from jumar.advise.doctor.logs.ranks.order import in_order, order_note
 from jumar.advise.doctor.logs.ranks.skew import Skew, skew_of
 from jumar.advise.doctor.logs.ranks.summary import RankGroup, RankSummary, SilentRank, ranges_text, summary_of
 
-__all__ = ["RankGroup", "RankSummary", "SilentRank", "Skew", "ranges_text", "skew_of", "summary_of"]
+__all__ = [
+    "RankGroup",
+    "RankSummary",
+    "SilentRank",
+    "Skew",
+    "in_order",
+    "order_note",
+    "ranges_text",
+    "skew_of",
+    "summary_of",
+]

@@ -67,7 +67,7 @@ def _notes(files: Sequence[FileReport], shifts: Mapping[Path, float], then: str)
         where = "before" if shift > 0 else "behind"
         names = listing([str(report.path) for report in reports], _MOST_NAMED)
         notes.append(
-            f"The clock of {counted(len(reports), 'log')} ({names}) is about {counted(abs(shift), 'second')} {where} the "
-            f"others', by lines that all ranks print at the same moment. {then}"
+            f"The clock of {counted(len(reports), 'log')} ({names}) is about {counted(abs(shift), 'second')} {where} "
+            f"the others', by lines that all ranks print at the same moment. {then}"
         )
     return notes

@@ -22,15 +22,24 @@ class RankedIncident(Protocol):
     """What is asked of an incident."""
 
     @property
-    def lead(self) -> Hit: ...
+    def lead(self) -> Hit:
+        """The error that it is named after."""
+
     @property
-    def finding(self) -> Finding: ...
+    def finding(self) -> Finding:
+        """What is said of it."""
+
     @property
-    def severity(self) -> Severity: ...
+    def severity(self) -> Severity:
+        """The lead's severity."""
+
     @property
-    def role(self) -> Role: ...
+    def role(self) -> Role:
+        """The lead's role."""
+
     @property
-    def time(self) -> datetime | None: ...
+    def time(self) -> datetime | None:
+        """When it began."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +87,9 @@ def summary_of(files: Sequence[FileReport], incidents: Sequence[RankedIncident])
             by_rank[report.rank].append(report)
     if len(by_rank) < _LEAST_RANKS:
         return None
-    failed = {
-        incident.finding.where.rank for incident in incidents if incident.severity is Severity.ERROR
-    } | {incident.lead.rank for incident in incidents if incident.severity is Severity.ERROR}
+    failed = {incident.finding.where.rank for incident in incidents if incident.severity is Severity.ERROR} | {
+        incident.lead.rank for incident in incidents if incident.severity is Severity.ERROR
+    }
     silent = [_silent(rank, reports) for rank, reports in by_rank.items() if rank not in failed]
     return RankSummary(
         num_ranks=len(by_rank),

@@ -12,9 +12,9 @@ from jumar.advise.doctor.logs.engine.cuts import PART_BYTES, Part, Portion, part
 from jumar.advise.doctor.logs.engine.folders import STDIN, LogFile
 from jumar.advise.doctor.logs.engine.hits import FileReport
 from jumar.advise.doctor.logs.engine.readings import Unpacking, is_plain
+from jumar.advise.doctor.logs.engine.scan import OnProgress, Scan, ScannedPart, report_of
 from jumar.advise.doctor.logs.engine.sieve import Sieve
 from jumar.advise.doctor.logs.engine.streams import reason
-from jumar.advise.doctor.logs.scan import OnProgress, Scan, ScannedPart, report_of
 from jumar.base.errors import InputError
 from jumar.base.host import usable_cores
 from jumar.base.process import pool
@@ -40,14 +40,14 @@ def scan_files(files: Sequence[LogFile], table: Table, on_progress: OnProgress |
             on_progress(_size(items[index]))
     reports: list[FileReport] = []
     parts: list[ScannedPart] = []
-    for item, result in zip(items, read, strict=True):
+    for item, found in zip(items, read, strict=True):
         if parts and not (isinstance(item, Part) and item.start > 0):
             reports.append(report_of(parts))
             parts = []
-        if isinstance(result, ScannedPart):
-            parts.append(result)
+        if isinstance(found, ScannedPart):
+            parts.append(found)
         else:
-            reports += result or []
+            reports += found or []
     reports += [report_of(parts)] if parts else []
     _check_some_read(reports)
     return reports

@@ -12,8 +12,8 @@ from jumar.advise.doctor.logs.clock import first_time, last_time, rank_in, rank_
 from jumar.advise.doctor.logs.engine.blocks import AROUND_LINES, Block
 from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
 from jumar.advise.doctor.logs.engine.sieve import Plan, Sieve, naughts
+from jumar.advise.doctor.logs.lines.meetings import meeting_in
 from jumar.advise.doctor.logs.lines.reader import Found, LineReader
-from jumar.advise.doctor.logs.meetings import meeting_in
 from jumar.advise.doctor.logs.restarts import says_restart
 from jumar.advise.doctor.logs.tracebacks import HEAD, Traceback
 from jumar.advise.doctor.logs.wrappings import lines_of, unwrapped
