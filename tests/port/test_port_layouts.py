@@ -208,3 +208,24 @@ def test_a_script_that_only_evaluates_is_not_said_to_train(project: Path) -> Non
     verdict = page("jumar-port")["verdict"]
     assert verdict["status"] == "attention", verdict
     assert "no training was compared" in verdict["headline"]
+
+
+def test_a_place_that_the_conversion_deals_with_is_told_once_also_below_the_top_of_a_repository(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DataParallel is left by the conversion and lacks on the NPU: one finding, wherever the paths begin."""
+    script = (
+        "import torch\nfrom torch import nn\n\nnet = nn.Linear(8, 4).cuda()\n"
+        "if torch.cuda.device_count() > 99:\n    net = nn.DataParallel(net)\n"
+    )
+    training = (
+        textwrap.dedent(TRAIN).replace("net = Net().to(device())\n", "").replace("device=device()", "device='cuda'")
+    )
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "train.py").write_text(script + training)
+    subprocess.run(["git", "init", "-q", "."], cwd=tmp_path, check=True)
+    monkeypatch.chdir(tmp_path)
+    main(["port", "--steps", "2", "deep/train.py"])
+    findings = json.loads((tmp_path / "jumar-port" / "findings.json").read_text())["findings"]
+    at_line = [one["code"] for one in findings if one["where"].get("line") == 6]
+    assert at_line == ["JM113"]

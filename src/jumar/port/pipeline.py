@@ -58,7 +58,8 @@ def _convert(result: PortResult, files: Sequence[Path], kept: Mapping[Path, byte
     conversion = result.sources.conversion
     result.proof = verify(conversion, options.conversion)
     readable = _readable(conversion)
-    result.source = assess_source(readable, options.soc, options.torch_version) if readable else None
+    root = conversion.root  # the places of both are compared
+    result.source = assess_source(readable, options.soc, options.torch_version, root=root) if readable else None
     further = _beyond_conversion(result.source.findings, conversion.findings) if result.source else []
     result.findings = [*conversion.findings, *result.proof, *further]
 

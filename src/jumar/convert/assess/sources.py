@@ -42,9 +42,13 @@ class _Usage:
 
 
 def assess_source(
-    files: str | Path | Iterable[str | Path], soc: str = DEFAULT_SOC, torch_version: str | None = None
+    files: str | Path | Iterable[str | Path],
+    soc: str = DEFAULT_SOC,
+    torch_version: str | None = None,
+    *,
+    root: Path | None = None,
 ) -> Assessment:
-    """Assess a script, every `*.py` of a folder, or the given files.
+    """Assess a script, every `*.py` of a folder, or the given files, with paths from `root`, else from their folder.
 
     Raises InputError when a path is missing or holds no Python file, ScriptError (file, line, column)
     when a file that was named does not parse, and DeviceError for an unknown SoC or version. A file of
@@ -55,7 +59,7 @@ def assess_source(
     given = [Path(files)] if isinstance(files, (str, Path)) else [Path(file) for file in files]
     if not given:
         raise InputError("an assessment needs at least one file; got none: name a script or a folder.")
-    root = _root(given)
+    root = _root(given) if root is None else root
     usages: list[_Usage] = []
     kernels: list[Kernel] = []
     refused: list[RefusedCall] = []
