@@ -13,26 +13,24 @@ from jumar.base.errors import InputError
 LINE = "RuntimeError: call failed, error code is 507018\n"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "train.log", "train.log.1", "train.log.2024-11-28", "train.log-20241128", "train.log.gz", "train.log.1.gz", "a.LOG", "a.txt",
-        "slurm-123.out", "slurm-123_4.out", "a.err", "stdout", "stderr", "stdout.log", "rank0-stderr", "plog-71_2024.log",
-        "plog-71_2024.log.zst", "device-71_2024.log", "device-0", "events.jsonl", "events.jsonl.gz", "syslog", "syslog.1", "messages",
-        "messages-20241128", "dmesg", "dmesg.0", "nohup.out", "job.out.old", "train_log.txt", "logs.tar.gz", "plog.tar", "run_log.zip",
-    ],
-)  # fmt: skip
+LOGS = """
+train.log train.log.1 train.log.2024-11-28 train.log-20241128 train.log.gz train.log.1.gz a.LOG a.txt slurm-123.out
+slurm-123_4.out a.err stdout stderr stdout.log rank0-stderr plog-71_2024.log plog-71_2024.log.zst device-71_2024.log
+device-0 events.jsonl events.jsonl.gz syslog syslog.1 messages messages-20241128 dmesg dmesg.0 nohup.out job.out.old
+train_log.txt logs.tar.gz plog.tar run_log.zip
+"""
+OTHERS = """
+core core.4711 core-python model.pt train.py data.bin requirements.txt CMakeLists.txt login.py catalog.json
+weights.tar.gz data.zip a.log.png blog checkpoint events.out.tfevents.123.host
+"""
+
+
+@pytest.mark.parametrize("name", LOGS.split())
 def test_such_names_are_those_of_logs(name):
     assert is_log_name(name)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "core", "core.4711", "core-python", "model.pt", "train.py", "data.bin", "requirements.txt", "CMakeLists.txt", "login.py",
-        "catalog.json", "weights.tar.gz", "data.zip", "a.log.png", "blog", "checkpoint", "events.out.tfevents.123.host",
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize("name", OTHERS.split())
 def test_such_names_are_not(name):
     assert not is_log_name(name)
 

@@ -1,4 +1,4 @@
-"""The sieve: every line that can hold an error is read, whatever its numbers; what was judged is judged the same again."""
+"""The sieve: every line that can hold an error is read, whatever its numbers, and each time."""
 
 from __future__ import annotations
 

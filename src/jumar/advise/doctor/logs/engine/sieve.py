@@ -184,10 +184,15 @@ def _ones(number: re.Match[bytes]) -> bytes:
 
 
 def _said(forms: bytes) -> bytes:
-    """Return the forms without colours and without the escapes of JSON; their lines stay."""
+    """Return the forms without colours, those of JSON without escapes; their lines stay."""
     if b"\x1b" in forms:
         forms = COLOURS.sub(b"", forms)
-    if b"\\" in forms:
-        for escape, character in _ESCAPES:
-            forms = forms.replace(escape, character)
+    if b"\\" in forms and b"{" in forms:
+        return b"\n".join(_unescaped(form) if b"{" in form else form for form in forms.split(b"\n"))
     return forms
+
+
+def _unescaped(form: bytes) -> bytes:
+    for escape, character in _ESCAPES:
+        form = form.replace(escape, character)
+    return form
