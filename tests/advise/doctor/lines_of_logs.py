@@ -282,7 +282,6 @@ Host key verification failed.
 Permission denied (publickey,password).
 kex_exchange_identification: read: Connection reset by peer
 bash: /usr/local/Ascend/set_env.sh: No such file or directory
-./x.sh: line 12: [: too many arguments
 ./x.sh: line 12: syntax error: unexpected end of file
 ./x.sh: line 9: 12345 Aborted                 (core dumped) ./a.out
 -bash: python3.9: command not found
@@ -380,11 +379,12 @@ WARNING 12-30 10:00:00 [registry.py:68] failed to import triton, skipping
 Failed to import apex, falling back to native layers
 Could not load the fast tokenizer, using the slow one instead
 /x/y.py:12: UserWarning: Failed to load image Python extension
-INFO: could not find a configuration file, using defaults
 Exception ignored in: <function _releaseLock at 0x7f32>
 [WARNING] HCCL(4711,python):2024-01-01-10:00:00.123.456 [a.cc:1]1 bind failed
 Attempt 2 of 5 failed: connection reset by peer
 failed to connect to etcd, reconnecting
+./x.sh: line 12: [: too many arguments
+./run_and_time.sh: line 24: [: : integer expression expected
 """.strip("\n").split("\n")
 
 CLEAN = r"""
@@ -616,6 +616,8 @@ Merge pull request #12 from x/fix-failed-upload
 | error | meaning |
 Docs: see errors.md for all exceptions
 Exit on first error: False
+INFO: could not find a configuration file, using defaults
+n45:2527565:2527565 [0] NCCL INFO NET/Plugin: Failed to find ncclNetPlugin_v5 symbol.
 Error in cpuinfo: prctl(PR_SVE_GET_VL) failed
 2025-02-09 09:37:32.33: E x/a.cc:9] Unable to register cuDNN factory: Attempting to register factory for plugin X
 """.strip("\n").split("\n")

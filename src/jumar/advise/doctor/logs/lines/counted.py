@@ -67,7 +67,7 @@ _OTHER_NAME = re.compile(
     r"margins?|terms?|analysis|model(?:l?ing)?|propagation|compensation|accumulation|maps?|checking|injection|"
     r"levels?|matrix|"
     r"distribution|histogram|norms?|ratio|scale|page|types?|class(?:es)?|counts?(?=\W*(?:0\b|$))|budgets?|surface|"
-    r"ellipse|"
+    r"ellipse|support|"
     r"estimat(?:e|ion|or)s?|variance|statistics?|plots?|domains?|injector|(?:is |are )?(?:within|below|under|less|"
     r"smaller)|tests?(?= (?:pass|ok))|modes?|"
     r"statuse?s?(?=\W*(?:0|ok)\b)|"

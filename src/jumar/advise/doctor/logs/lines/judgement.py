@@ -53,11 +53,13 @@ _RETRIED = re.compile(
     re.IGNORECASE,
 )
 _WENT_ON = re.compile(
-    r"\b(?:fall(?:ing|s|en)? ?back|fallback|ignor(?:ed|ing|e)|skip(?:ped|ping|s)?|non-?fatal|not fatal|harmless|"
+    r"\bline \d+: \[+: |\b(?:fall(?:ing|s|en)? ?back|fallback|ignor(?:ed|ing|e)|skip(?:ped|ping|s)?|non-?fatal|"
+    r"not fatal|harmless|"
     r"continu(?:e|ing)|"
     r"(?:will be|is|has been|are) (?:disabled|not available|unavailable)|disabling|optional|us(?:e|"
     r"ing) .{1,60} instead|"
-    r"default(?:s|ing)? to|using default|from scratch|exception ignored|if (?:so|needed|you)|may|might|"
+    r"default(?:s|ing)? to|using default|from scratch|exception ignored|"
+    r"if (?:so|needed|you)|may|might|"
     r"can be safely)\b",
     re.IGNORECASE,
 )
@@ -66,7 +68,10 @@ _LAST = re.compile(
     r"\b(?:gave up|giving up|no more|exhausted|exceeded|last attempt|too many)\b|\b(\d+) ?(?:/|of) ?\1\b", re.IGNORECASE
 )
 _HAPPENED = re.compile(
-    r"\b(?:failed|crashed|aborted|killed|panic(?:ked)?|timed out|fatal|out of memory)\b", re.IGNORECASE
+    r"\b(?:failed(?! to (?:find|load|import|locate|open|detect|query|get|resolve)\b)|crashed|aborted|killed|"
+    r"panic(?:ked)?|"
+    r"timed out|fatal|out of memory)\b",
+    re.IGNORECASE,
 )
 _NOTHING = re.compile(
     r"^\W*(?:rates?|counts?|total|number|num|ratio|norm|codes?)?\W*(?:0+(?:\.\d+)?%?|\d*\.\d+%?|none|null|no|n/a|off|"
@@ -129,7 +134,7 @@ def _of_words(said: Said, text: str, lower: str) -> Severity | None:
     if said.level == "debug" or not (is_firm or counts_error(text)):
         return None
     if said.level == "info":
-        return Severity.WARNING if is_firm or _HAPPENED.search(text) else None
+        return Severity.WARNING if _HAPPENED.search(text) else None
     went_on = _WENT_ON.search(text) is not None and _SAYS_ERROR.search(text) is None
     is_soft = said.level == "warning" or _WARNS.search(text) or went_on or _is_retried(text)
     return Severity.WARNING if is_soft else Severity.ERROR

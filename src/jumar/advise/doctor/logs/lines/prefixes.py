@@ -53,6 +53,7 @@ _CLOCKS = (
 )
 _LOGGERS = (
     rf"{_LEVEL} +\d\d-\d\d \d\d:\d\d:\d\d (?:\[{_PLACE}\]|{_PLACE}\])(?: |$)",  # vLLM
+    rf"(?P<writer>[\w.-]{{1,80}}:\d+:\d+) \[\d+\] (?:NCCL|RCCL|HCCL) (?:(?P<level>INFO|TRACE)|WARN) ",
     rf"\| ?{_LEVEL} *\| [\w.<>/-]{{1,120}}:[\w.<>]{{1,80}}:\d+ - ",  # loguru
     rf"\{{[\w.-]+:\d+\}} {_LEVEL} - ",  # Airflow
     rf"\[{_ANY_LEVEL}\|[^\]\n]{{1,120}}\](?: (?:{_TIME}) ?>>)?(?: |$)",  # Transformers
@@ -66,7 +67,9 @@ _LOGGERS = (
     rf"(?:\w+=\S+ ){{0,4}}level=\"?{_ANY_LEVEL}\"?(?: |$)",
     rf"<{_ANY_LEVEL}> ?",
     rf"\[ ?{_ANY_LEVEL} *\](?!\s?[A-Z][A-Z0-9_]*\(\d):?(?: |$|(?=\S))",  # not the vendor's `[ERROR] GE(12,…`
-    rf"(?:\d{{1,9}} )?{_LEVEL}(?: ?\||:| -)?(?:[ \t]|$)",
+    r" *\d+ +\d+ (?P<level>[DIWEF]) [\w.$/-]{1,80} *: ",  # Android
+    r"(?P<level>Info|Warning|Error) {2,}(?=\S)",
+    rf"(?:\d{{1,9}} ){{0,3}}{_LEVEL}(?: ?\||:| -)?(?:[ \t]|$)",
     rf"\[[\w.]{{1,120}}\]\[{_LEVEL}\] - ",  # hydra
     rf"\[?{_PLACE}\](?: |$)",
     r"- (?=\S)",

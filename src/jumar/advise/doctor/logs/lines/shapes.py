@@ -65,7 +65,7 @@ _CERTAIN = (
     r"\bsyntax error near\b|: unbound variable$|\bbad substitution\b|\bexec format error\b|\bargument list too long\b|"
     r":\d+:\d+: undefined: |(?-i:^E {3,}\S)|\blibrary not found\b|\bdid not run successfully|"
     r"\bunexpected end of file\b|"
-    r"(?-i:\bERR_[A-Z_]{4,})|line \d+: \[+: |\bcannot execute(?: binary file)?\b|^(?:ba|z|da)?sh: (?:line )?\d+: \S|"
+    r"(?-i:\bERR_[A-Z_]{4,})|\bcannot execute(?: binary file)?\b|^(?:ba|z|da)?sh: (?:line )?\d+: \S|"
     r"\bunrecognized arguments\b|"
     # the vendor's, PyTorch's
     r"\bassert(?:ion)?\b.{0,200}\bfailed\b|\binternal assert\b|\bmax retries exceeded\b|\bretries (?:are )?exhausted\b|"
@@ -74,6 +74,7 @@ _CERTAIN = (
     r"\bloss\b\W{0,3}(?:(?:is|became)\W)?\s?nan\b|\bout of memory!!!"
 )
 _FIRM = (
+    r"\bline \d+: \[+: |"
     r"\b(?:is|was|were|are) unable to\b|\bwent wrong\b|\b(?:checksum|hash|digest) mismatch|\bfile (?:is |"
     r"was )?truncated\b|"
     r"\b(?:not enough|insufficient) (?:\w+ )?(?:memory|space|resources|devices|disk|permissions?|privileges)\b|"
@@ -102,25 +103,25 @@ _CERTAIN_SHAPE = re.compile(_CERTAIN, re.IGNORECASE)
 _FIRM_SHAPE = re.compile(_FIRM, re.IGNORECASE)
 CERTAIN_NEEDLES = (
     "received signal", "bad termination", "lockup", "self-detected", "deadlock", "pressure", "backoff", "undefined: ",
-    "e    ", "library not", "run successfully", "end of file", "err_", ": [", "fault", "error", "illegal",
-    "exception", "dumped", "detected", "double free", "corrupted", "(): ", "terminate", "what()", "pure virtual",
-    "std::", "sanitizer:", "sigkill", "sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigterm", "sigint",
-    "sighup", "sigquit", "sigpipe", "sigtrap", "sigxcpu", "sigusr", "panic", "kernel", "killed", "abort", "quit",
-    "hangup", "hung_task", "blocked for", "exit", "zero", "rc=", "rc:", "rc =", "rc'", 'rc"', "return", "code=",
-    "failed", "died", "child process", "oomkill", "oom-kill", "oom_kill", "oom kill", "oom reaper", "back-off",
-    "errimage", "cannotrun", "imagename", "failedm", "exceeded", "notready", "evicted", "outofcpu", "outofmemory",
-    "out of", "time limit", "caused by", "goroutine", "unhandled", "npm err!", "trace", "current thread", "make",
-    "ninja:", "incomplete", "undefined", "cannot", "not found", "static tls", "e: ", "matching distribution",
-    "could not", "unable", "no match", "no package", "unbound", "substitution", "too long", "sh: ", "unrecognized",
-    "assert", "retries", "giving up", "watchdog", "bring down", "loss", "signal", "admission",
+    "e    ", "library not", "run successfully", "end of file", "err_", "fault", "error", "illegal", "exception",
+    "dumped", "detected", "double free", "corrupted", "(): ", "terminate", "what()", "pure virtual", "std::",
+    "sanitizer:", "sigkill", "sigsegv", "sigabrt", "sigbus", "sigfpe", "sigill", "sigterm", "sigint", "sighup",
+    "sigquit", "sigpipe", "sigtrap", "sigxcpu", "sigusr", "panic", "kernel", "killed", "abort", "quit", "hangup",
+    "hung_task", "blocked for", "exit", "zero", "rc=", "rc:", "rc =", "rc'", 'rc"', "return", "code=", "failed",
+    "died", "child process", "oomkill", "oom-kill", "oom_kill", "oom kill", "oom reaper", "back-off", "errimage",
+    "cannotrun", "imagename", "failedm", "exceeded", "notready", "evicted", "outofcpu", "outofmemory", "out of",
+    "time limit", "caused by", "goroutine", "unhandled", "npm err!", "trace", "current thread", "make", "ninja:",
+    "incomplete", "undefined", "cannot", "not found", "static tls", "e: ", "matching distribution", "could not",
+    "unable", "no match", "no package", "unbound", "substitution", "too long", "sh: ", "unrecognized", "assert",
+    "retries", "giving up", "watchdog", "bring down", "loss", "signal", "admission",
 )  # fmt: skip
 """Every certain shape holds one, in lower case. NOTE: over a block expressions take 100 times as long (measured)."""
 FIRM_NEEDLES = (
-    "went wrong", "mismatch", "truncated", "not enough", "insufficient", "died", "unexpectedly", "vanished", " lost",
-    " down", " dead", "offline", "missing", "cannot", "can't", "could", "unable", "failed to", "no such", "denied",
-    "no space", "permitted", "connection", "host", "check", "network", "name or service", "temporary", "broken pipe",
-    "read-only", "quota", "stale", "busy", "too many", "input/output", "in use", "timing out", "timeout", "time-out",
-    "directory", "no module", "traceback", "out of", "corrupt", "level", "severity", "lvl",
+    ": [", "went wrong", "mismatch", "truncated", "not enough", "insufficient", "died", "unexpectedly", "vanished",
+    " lost", " down", " dead", "offline", "missing", "cannot", "can't", "could", "unable", "failed to", "no such",
+    "denied", "no space", "permitted", "connection", "host", "check", "network", "name or service", "temporary",
+    "broken pipe", "read-only", "quota", "stale", "busy", "too many", "input/output", "in use", "timing out",
+    "timeout", "time-out", "directory", "no module", "traceback", "out of", "corrupt", "level", "severity", "lvl",
 )  # fmt: skip
 """Every firm shape holds one, in lower case."""
 
