@@ -73,8 +73,8 @@ def test_the_action_fails_on_a_new_use_and_writes_sarif(project: Path) -> None:
     code, said, output = run_check(project, paths="src\nclean.py")
     assert code == 1, said
     assert "1 new use of CUDA in 2 files" in said
-    assert output == "sarif=jumar.sarif\n"
-    assert json.loads((project / "jumar.sarif").read_text())["runs"][0]["results"]
+    assert output == "sarif=cuda-uses.sarif\n"
+    assert json.loads((project / "cuda-uses.sarif").read_text())["runs"][0]["results"]
 
 
 @pytest.mark.slow
