@@ -37,7 +37,7 @@ _WRITERS = (
     r"\[(?P<writer>[a-z][a-z_]*(?P<rank>\d+))\]:(?: |(?=\S)|$)",  # torchrun with a role
     r"(?P<writer>(?:[Rr]ank|RANK)[ _]?(?P<rank>\d+)) ?[:|>](?: |$)",
     r"\[\d+,(?P<writer>(?P<rank>\d+))\](?:<std(?:err|out|diag)>)?: ?",  # mpirun
-    r"(?P<writer>(?P<rank>\d{1,6})): ?(?=\D|$)",  # srun --label
+    r" {0,5}(?P<writer>(?P<rank>\d{1,6})): ?(?=\D|$)",  # srun --label
     r"(?P<writer>[A-Za-z][\w.-]{0,80}[-_]\d+) +\| ?",  # docker compose
     r"\[(?P<writer>pod/[\w.-]+/[\w.-]+)\] ?",  # kubectl logs --prefix
     r"(?P<writer>[\w.-]{1,80} [\w./@-]{1,80}\[\d+\]): ",  # journald, syslog
@@ -53,7 +53,7 @@ _CLOCKS = (
 )
 _LOGGERS = (
     rf"{_LEVEL} +\d\d-\d\d \d\d:\d\d:\d\d (?:\[{_PLACE}\]|{_PLACE}\])(?: |$)",  # vLLM
-    rf"(?P<writer>[\w.-]{{1,80}}:\d+:\d+) \[\d+\] (?:NCCL|RCCL|HCCL) (?:(?P<level>INFO|TRACE)|WARN) ",
+    r"(?P<writer>[\w.-]{1,80}:\d+:\d+) \[\d+\] (?:NCCL|RCCL|HCCL) (?:(?P<level>INFO|TRACE)|WARN) ",
     rf"\| ?{_LEVEL} *\| [\w.<>/-]{{1,120}}:[\w.<>]{{1,80}}:\d+ - ",  # loguru
     rf"\{{[\w.-]+:\d+\}} {_LEVEL} - ",  # Airflow
     rf"\[{_ANY_LEVEL}\|[^\]\n]{{1,120}}\](?: (?:{_TIME}) ?>>)?(?: |$)",  # Transformers
