@@ -29,6 +29,7 @@ def finding_of(lead: Hit, hits: Sequence[Hit]) -> Finding:
     rank = next((hit.rank for hit in (lead, *hits) if hit.rank is not None), None)
     traceback = lead.traceback or next((hit.traceback for hit in hits if hit.traceback), None)
     where = Location(path=str(lead.path), line=lead.line, rank=rank)
+    also: list[Json] = [*dict.fromkeys(_message_of(hit) for hit in hits if hit is not lead)]
     evidence: dict[str, Json] = {
         "text": lead.text,
         "count": lead.count,
@@ -38,7 +39,7 @@ def finding_of(lead: Hit, hits: Sequence[Hit]) -> Finding:
         "writer": lead.writer or None,
         "device": _first(device_in, lead, hits),
         "operator": _first(operator_in, lead, hits),
-        "also": [*dict.fromkeys(_message_of(hit) for hit in hits if hit is not lead)][:_MOST_ALSO],
+        "also": also[:_MOST_ALSO],
         "around": [*lead.around],
         "raised_at": f"{traceback.file}:{traceback.line}" if traceback and traceback.file else None,
         "source": _source_of(lead, hits),
