@@ -9,7 +9,8 @@ import pytest
 
 from jumar.advise.doctor.entries import Signature
 from jumar.advise.doctor.entries.check import check_entries, ordinary_lines, slow_line
-from jumar.advise.doctor.entries.explain import code_names, explain
+from jumar.advise.doctor.entries.codes import code_names
+from jumar.advise.doctor.entries.explain import explain
 from jumar.advise.doctor.entries.installed import built_in
 from jumar.advise.doctor.entries.store import built_in_errors
 

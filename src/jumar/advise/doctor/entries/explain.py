@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import difflib
-import functools
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from importlib import resources
 from typing import Any
 
+from jumar.advise.doctor.entries.codes import code_names
 from jumar.advise.doctor.entries.signature import Signature
 from jumar.advise.doctor.entries.table import Table
 
@@ -50,14 +48,6 @@ class Answer:
         ]
         said = {"text": self.text, "read_as": self.read_as, "vendor_name": self.name, "near": list(self.near)}
         return {**said, "entries": entries}
-
-
-@functools.cache
-def code_names() -> Mapping[str, str]:
-    """Return the vendor's names of return codes with their numbers."""
-    file = resources.files("jumar.advise.doctor") / "data" / "code_names.json"
-    names: dict[str, str] = json.loads(file.read_text("utf-8"))["names"]
-    return names
 
 
 def explain(text: str, table: Table) -> Answer:
