@@ -40,8 +40,7 @@ NAME = re.compile(r"\b(?:ACL_ERROR|ACLNN_ERR|HCCL_E|DRV_ERROR)_[A-Z0-9_]*[A-Z0-9
 _NO_ERROR = frozenset({"ACL_ERROR_NONE", "DRV_ERROR_NONE"})
 MARKS = (
     "error code", "error_code", "errorcode", "err code", "errcode", "err_code", "errno", "errorno", "error no",
-    "error_no", "runtime result", "ret", "result", "status", "rc", "err", "error", "failed", "acl", "hccl",
-    "drv_error",
+    "error_no", "runtime result", "ret", "result", "status", "rc", "err", "error", "failed", "hccl_e_",
 )  # fmt: skip
 """Every line with a return code holds one in lower case."""
 _HCCL_RESULTS = (
