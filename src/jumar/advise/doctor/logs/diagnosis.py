@@ -12,10 +12,9 @@ from jumar.advise.doctor.logs.engine.folders import find_logs
 from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
 from jumar.advise.doctor.logs.engine.scan import OnProgress
 from jumar.advise.doctor.logs.engine.spread import scan_files
-from jumar.advise.doctor.logs.incidents import groups_of, lead_of
+from jumar.advise.doctor.logs.incidents import finding_of, groups_of, lead_of
 from jumar.advise.doctor.logs.ranks import RankSummary, in_order, order_note, skew_of, summary_of
 from jumar.advise.doctor.logs.restarts import restart_notes
-from jumar.advise.doctor.logs.telling import finding_of
 from jumar.base.findings import Finding, Severity
 from jumar.base.lazy import Shown
 from jumar.base.text import listing

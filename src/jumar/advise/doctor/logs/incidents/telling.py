@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from jumar.advise.doctor.entries import Signature
 from jumar.advise.doctor.logs.engine.hits import Hit
-from jumar.advise.doctor.logs.incidents import tier_of
+from jumar.advise.doctor.logs.incidents.grouping import tier_of
 from jumar.advise.doctor.logs.lines.ends import End, end_of
 from jumar.advise.doctor.logs.lines.facts import device_in, operator_in
 from jumar.advise.doctor.rules.error_word import RULE as ERROR_WORD
