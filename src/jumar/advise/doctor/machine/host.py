@@ -9,7 +9,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jumar.base.host import Cores, Memory
+from jumar.advise.doctor.machine.parts import (
+    Clock,
+    DeviceProcess,
+    Kernel,
+    Limits,
+    Network,
+    Placement,
+    Power,
+    RankTable,
+    Smi,
+    Software,
+    Volume,
+)
+from jumar.base.host import Cores, Memory, Pressure
+
+__all__ = ["Host", "Npu", "Package", "Python", "Volume"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +76,6 @@ class Npu:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Volume:
-    """A file system that training writes to."""
-
-    path: str
-    purpose: str
-    total_bytes: int
-    free_bytes: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
     """One machine as a training job would find it."""
 
@@ -87,6 +92,19 @@ class Host:
     volumes: tuple[Volume, ...] = ()
     open_files: int | None = None
     """Soft limit of open file descriptors; None when unknown."""
+    power: Power = field(default_factory=Power)
+    pressure: Pressure | None = None
+    limits: Limits = field(default_factory=Limits)
+    kernel: Kernel = field(default_factory=Kernel)
+    placement: Placement = field(default_factory=Placement)
+    software: Software = field(default_factory=Software)
+    smi: Smi | None = None
+    """What the driver's tool says; None when it is not there or does not answer."""
+    holders: tuple[DeviceProcess, ...] | None = None
+    """Other processes with a device file open, as far as this user may see; None when nothing could be looked at."""
+    network: Network = field(default_factory=Network)
+    clock: Clock = field(default_factory=Clock)
+    rank_table: RankTable | None = None
 
     @property
     def has_npu_software(self) -> bool:
@@ -98,3 +116,32 @@ class Host:
         """Return a variable without surrounding blanks, or None when it is not set."""
         text = self.environ.get(name)
         return None if text is None else text.strip()
+
+    def number(self, name: str) -> int | None:
+        """Return a variable that is a whole number, else None."""
+        text = self.value(name) or ""
+        return int(text) if text.isascii() and text.isdigit() else None
+
+    @property
+    def num_processes(self) -> int:
+        """How many training processes the environment speaks of on this machine, at least 1."""
+        return max(1, self.number("LOCAL_WORLD_SIZE") or 1)
+
+    @property
+    def num_nodes(self) -> int:
+        """How many machines the environment speaks of, at least 1."""
+        world = self.number("WORLD_SIZE") or self.number("RANK_SIZE") or 1
+        local = self.number("LOCAL_WORLD_SIZE")
+        named = max(self.number("NNODES") or 1, self.number("GROUP_WORLD_SIZE") or 1, self.number("SLURM_NNODES") or 1)
+        return max(named, -(-world // local) if local else 1)
+
+    @property
+    def is_distributed(self) -> bool:
+        """Whether the environment speaks of more than one rank."""
+        world = self.number("WORLD_SIZE") or self.number("RANK_SIZE") or 1
+        return world > 1 or self.num_nodes > 1 or self.num_processes > 1 or self.rank_table is not None
+
+    @property
+    def num_devices(self) -> int | None:
+        """NPUs that a job here can use, None when unknown."""
+        return self.python.num_npus or len(self.npu.device_nodes) or None
