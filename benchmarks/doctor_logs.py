@@ -112,6 +112,45 @@ def write_log(path: Path, size_bytes: int, *, kind: str = "plog", seed: int = 0,
             file.write(last.encode() + b"\n")
 
 
+FAILED, SILENT, MISSING = 517, 77, range(1000, 1004)
+"""Of the ranks: the one with the cause, the one that hangs, those without a log."""
+_CAUSE = "RuntimeError: NPU out of memory. Tried to allocate 2.00 GiB (NPU 5; 60.96 GiB total capacity)"
+
+
+def write_ranks(folder: Path, num_ranks: int, bytes_each: int) -> None:
+    """Write a log of each rank: one runs out of memory, one hangs, the others wait for them until the timeout."""
+    chunk = "".join(f"{line}\n" for line, _ in zip(plog_lines(7), range(2 * bytes_each // 130), strict=False)).encode()
+    chunk = chunk[: chunk.rindex(b"\n", 0, min(len(chunk), bytes_each, _CHUNK_BYTES)) + 1]
+    for rank in set(range(num_ranks)) - set(MISSING):
+        letters = bytes(b"abcdef"[rank // 6**place % 6] for place in range(4))
+        shift = timedelta(seconds=31 if rank // 8 == 1 else 0)
+        with (folder / f"rank_{rank}.log").open("wb") as file:
+            file.write("".join(map("{}\n".format, _barriers(rank, num_ranks, shift))).encode())
+            for _ in range(max(1, round(bytes_each / len(chunk)))):
+                file.write(chunk.replace(b"_0x", b"_" + letters))
+            file.write("".join(map("{}\n".format, _end(rank, shift))).encode())
+
+
+def _barriers(rank: int, num_ranks: int, shift: timedelta) -> Iterator[str]:
+    for number in (1, 2):
+        time = START + timedelta(minutes=-number) + shift
+        yield (
+            f"[rank{rank}]: {time:%Y-%m-%d %H:%M:%S},100 - torch.distributed.distributed_c10d - INFO - Rank {rank}: "
+            f"Completed store-based barrier for key:store_based_barrier_key:{number} with {num_ranks} nodes."
+        )
+
+
+def _end(rank: int, shift: timedelta) -> Iterator[str]:
+    cause, timeout = START + timedelta(hours=3) + shift, START + timedelta(hours=3, minutes=20) + shift
+    if rank == FAILED:
+        yield f"{cause:%Y-%m-%d %H:%M:%S},200 - INFO - step 700"
+        yield from ("Traceback (most recent call last):", '  File "train.py", line 41, in main', "    step()", _CAUSE)
+    elif rank == SILENT:
+        yield f"{cause - timedelta(minutes=9):%Y-%m-%d %H:%M:%S},300 - INFO - loading batch 699 from /data/shard-7"
+    else:
+        yield LAST_ERROR.replace("2024-11-28-13:59:30", f"{timeout:%Y-%m-%d-%H:%M:%S}")
+
+
 def main() -> None:
     """Write the logs that the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -22,7 +22,7 @@ def rank_sections(summary: RankSummary) -> list[Section]:
     if summary.silent:
         sections.append(Section(title="Silent ranks", blocks=[_silence(summary.silent), _silent(summary.silent)]))
     if summary.missing:
-        text = f"{_ranks(summary.missing)}: {'has' if len(summary.missing) == 1 else 'have'} no log here."
+        text = f"{_ranks(summary.missing)} {'has' if len(summary.missing) == 1 else 'have'} no log here."
         sections.append(Section(title="Without a log", blocks=[Text(text=text)]))
     return sections
 
@@ -35,7 +35,7 @@ def told_ranks(summary: RankSummary) -> str:
     others = {rank for group in errors[1:] for rank in group.ranks} - set(errors[0].ranks)
     parts = [f"{counted(summary.num_ranks, 'rank')}: the first error on {_short(errors[0].ranks) or 'no named rank'}"]
     parts += [f"other errors on {len(others)}"] if others else []
-    parts += [f"no error on {len(summary.silent)}"] if summary.silent else []
+    parts += [f"no known error on {len(summary.silent)}"] if summary.silent else []
     parts += [f"no log of {len(summary.missing)}"] if summary.missing else []
     return ", ".join(parts) + "."
 
@@ -73,17 +73,21 @@ def _more(groups: Sequence[RankGroup]) -> list[Text]:
 
 
 def _silence(silent: Sequence[SilentRank]) -> Text:
-    number = "Its log holds" if len(silent) == 1 else "Their logs hold"
+    hold = "Its log holds" if len(silent) == 1 else "Their logs hold"
     return Text(
-        text=f"{_ranks([one.rank for one in silent])}: {number} no error. Where the others wait for such a rank, it "
-        "hung or was killed; its last line says where. Those that stopped first stand first."
+        text=f"{_ranks([one.rank for one in silent])}: {hold} no error that Jumar knows. Where the others wait for such "
+        "a rank, it hung or was killed; its last line says where. Those that stopped first stand first."
     )
 
 
 def _silent(silent: Sequence[SilentRank]) -> Table:
     columns = [Column(title="Rank", number=True), Column(title="Last time"), Column(title="Last line", code=True)]
     rows = [
-        (one.rank, one.last_time.isoformat(" ", "seconds") if one.last_time else "", _cut(one.last_line))
+        (
+            one.rank,
+            one.last_time.isoformat(" ", "seconds") if one.last_time else "",
+            _cut(one.last_line, 2 * _MOST_CHARACTERS),
+        )
         for one in silent[:_MOST_SILENT]
     ]
     return Table(columns=columns, rows=rows)
@@ -98,5 +102,5 @@ def _short(ranks: Sequence[int]) -> str:
     return text if len(text) <= _MOST_CHARACTERS else f"{_cut(text)} ({len(ranks)} ranks)"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_CHARACTERS else text[: _MOST_CHARACTERS - 1] + "…"
+def _cut(text: str, most: int = _MOST_CHARACTERS) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -40,8 +40,8 @@ class Incident:
 
     @property
     def is_unlisted(self) -> bool:
-        """Its lines only name an error."""
-        return all(hit.is_word_only for hit in self.hits)
+        """Its lines only name an error, by words or by the level of a plog."""
+        return all(hit.is_word_only or hit.module for hit in self.hits)
 
     @property
     def severity(self) -> Severity:
@@ -129,7 +129,7 @@ def incidents_of(report: FileReport) -> Iterator[Incident]:
 def _explained(incidents: Sequence[Incident]) -> bool:
     """Tell whether something is known to have gone wrong that is not a mere consequence or wrapper."""
     return any(
-        item.severity is Severity.ERROR and not item.lead.is_word_only and item.role in ("cause", "symptom")
+        item.severity is Severity.ERROR and not item.is_unlisted and item.role in ("cause", "symptom")
         for item in incidents
     )
 

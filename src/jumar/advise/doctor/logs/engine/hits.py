@@ -26,6 +26,8 @@ class Hit:
     traceback: Traceback | None = None
     time: datetime | None = None
     rank: int | None = None
+    ranks: set[int] = field(default_factory=set)
+    """All ranks that print it in this file, as far as lines or the file's name tell."""
     count: int = 1
     judgement: Judgement | None = None
     """Of a line that only names an error: by its words, and neither by the table nor by a traceback."""

@@ -198,11 +198,14 @@ class Scan:
         if known is not None:
             known.count += 1
             known.traceback = known.traceback or found.traceback
+            if found.said.rank is not None:
+                known.ranks.add(found.said.rank)
         elif len(self._part.hits) < _MOST_KEYS:
             self._part.hits[found.key] = self._hit(found, place)
 
     def _hit(self, found: Found, place: Place) -> Hit:
         rank = rank_in(place.line) if found.said.rank is None else found.said.rank
+        rank = self._part.rank if rank is None else rank
         signature = found.match.signature if found.match else None
         return Hit(
             path=self._part.path,
@@ -216,7 +219,8 @@ class Scan:
             writer=found.said.writer,
             around=() if signature else place.around(),
             time=place.time() or self._part.last_time,
-            rank=self._part.rank if rank is None else rank,
+            rank=rank,
+            ranks=set() if rank is None else {rank},
         )
 
 
@@ -249,6 +253,7 @@ def report_of(parts: Sequence[ScannedPart]) -> FileReport:
 
 def _count(known: Hit, hit: Hit, lines_before: int) -> None:
     known.count += hit.count
+    known.ranks |= hit.ranks
     known.traceback = known.traceback or _traceback_moved(hit.traceback, lines_before)
 
 
