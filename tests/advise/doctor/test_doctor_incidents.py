@@ -167,3 +167,9 @@ def test_attempts_in_folders_are_said(tmp_path: Path) -> None:
 def test_words_count_where_only_a_consequence_is_known(tmp_path: Path) -> None:
     text = "slurmstepd: Detected 1 oom_kill event\n" + "step\n" * 70 + "EI0002: too long\n"
     assert [finding.code for finding in findings(text, tmp_path)] == ["JM853", "JM850"]
+
+
+def test_all_ranks_of_one_file_that_print_an_error_are_evidence(tmp_path: Path) -> None:
+    text = "".join(f"[rank{rank}]: EC0010: no\n" for rank in (0, 1, 2, 5))
+    (finding,) = findings(text, tmp_path)
+    assert (finding.where.rank, finding.evidence["ranks"], finding.evidence["count"]) == (0, "0-2,5", 4)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import random
 from datetime import datetime
 from pathlib import Path, PurePath
 
@@ -13,8 +11,7 @@ from hypothesis import strategies as st
 
 from jumar.advise.doctor import diagnose_logs
 from jumar.advise.doctor.logs.clock import rank_in, rank_of_path, time_in
-from jumar.advise.doctor.logs.scan import BLOCK_BYTES, LONGEST_LINE_BYTES, blocks_of
-from jumar.advise.doctor.logs.tracebacks import Traceback, TracebackReader
+from jumar.advise.doctor.logs.tracebacks import Streams, Traceback
 from jumar.base.errors import InputError
 
 KEY_ERROR = """Traceback (most recent call last):
@@ -65,6 +62,10 @@ def messages(path: Path) -> list[str]:
         ("2024-11-28T11:59:30.645Z", datetime(2024, 11, 28, 11, 59, 30, 645000)),
         ("[Thu Nov 28 11:56:34 2024] Out of memory", datetime(2024, 11, 28, 11, 56, 34)),
         ("Thu Nov  8 01:02:03 2024", datetime(2024, 11, 8, 1, 2, 3)),
+        ("2024/11/28 11:59:30 [notice] x", datetime(2024, 11, 28, 11, 59, 30)),
+        ("[2024-11-28, 11:59:30 UTC] {taskinstance.py:1824}", datetime(2024, 11, 28, 11, 59, 30)),
+        ("11/28/2024 11:59:30 - INFO", datetime(2024, 11, 28, 11, 59, 30)),
+        ("28/11/2024 11:59:30 no month", None),
         ("2024-13-28 11:59:30 no month", None),
         ("12024-11-28 11:59:30 digits before", None),
         ("step 2024 of 2025-1", None),
@@ -114,7 +115,7 @@ def test_the_rank_of_a_file(path, rank):
 
 
 def read(text: str) -> list[Traceback]:
-    reader = TracebackReader()
+    reader = Streams()
     found = (reader.feed(number, line) for number, line in enumerate(text.splitlines(), start=1))
     return [traceback for traceback in found if traceback is not None]
 
@@ -158,32 +159,6 @@ def test_no_text_breaks_the_reader(text):
 
 
 # --- files
-
-
-def test_blocks_put_together_are_the_file_and_number_its_lines(tmp_path):
-    random.seed(0)
-    text = "".join("x" * random.randint(0, 3000) + "\n" for _ in range(2000)) + "last"
-    (tmp_path / "a.log").write_text(text)
-    blocks = list(blocks_of(tmp_path / "a.log"))
-    assert len(blocks) > 1
-    assert b"".join(block.data for block in blocks).decode() == text
-    starts = [1 + text[: text.index(block.data.decode())].count("\n") for block in blocks[1:]]
-    assert [block.first_line for block in blocks[1:]] == starts
-
-
-def test_a_line_without_end_is_cut_and_memory_stays_bounded(tmp_path):
-    (tmp_path / "a.log").write_bytes(b"\r".join([b"progress 100%"] * 1_000_000))
-    sizes = [len(block.data) for block in blocks_of(tmp_path / "a.log")]
-    assert len(sizes) > 1
-    assert max(sizes) < LONGEST_LINE_BYTES + 2 * BLOCK_BYTES
-
-
-def test_compressed_logs_are_read_and_broken_ones_refused(tmp_path):
-    (tmp_path / "a.log.gz").write_bytes(gzip.compress(SET_DEVICE.encode()))
-    assert len(messages(tmp_path)) == 1
-    (tmp_path / "a.log.gz").write_bytes(gzip.compress(SET_DEVICE.encode())[:-20])
-    with pytest.raises(InputError, match="cannot be read"):
-        messages(tmp_path)
 
 
 def test_missing_files_and_folders_without_logs_are_one_sentence(tmp_path):
@@ -314,16 +289,3 @@ def test_errors_are_found_wherever_they_lie_in_a_large_file(tmp_path):
     assert [finding.where.line for finding in diagnosis.findings] == [120_017, 60_004]
     (report,) = diagnosis.files
     assert (report.num_lines, report.size_bytes) == (120_017, (tmp_path / "a.log").stat().st_size)
-
-
-@given(st.integers(0, 200), st.integers(1, 300))
-def test_where_the_blocks_are_cut_does_not_matter(tmp_path_factory, padding, size):
-    from jumar.advise.doctor.logs import scan
-
-    path = tmp_path_factory.mktemp("cut") / "a.log"
-    path.write_text("." * padding + "\n" + SET_DEVICE + "x\n" * 50 + KEY_ERROR)
-    expected = [(item.message, item.where.line) for item in diagnose_logs([path]).findings]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "BLOCK_BYTES", size)
-        patch.setattr(scan, "LONGEST_LINE_BYTES", 2000)
-        assert [(item.message, item.where.line) for item in diagnose_logs([path]).findings] == expected

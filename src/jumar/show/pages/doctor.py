@@ -9,8 +9,8 @@ from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.show.blocks.findings import finding_list, status_of
 from jumar.show.blocks.page import Action, Column, KeyValues, Listing, Page, Section, Table, Text, Verdict
-from jumar.show.pages.known.variables import variables_section
 from jumar.show.pages.doctor_ranks import rank_sections, told_ranks
+from jumar.show.pages.known.variables import variables_section
 
 _MOST_ACTIONS = 3
 
@@ -75,7 +75,7 @@ def _verdict(first: Incident | None, diagnosis: LogDiagnosis, read: str) -> Verd
 
 
 def _nothing_found(diagnosis: LogDiagnosis, read: str) -> Verdict:
-    """Return the verdict where no error stands in what was read: that proves nothing, less so where not all was read."""
+    """Return the verdict where no error stands in what was read: that proves nothing, less so where some was not."""
     if all(report.num_lines == 0 for report in diagnosis.files):
         return Verdict(status="attention", headline="Nothing to read: the logs hold no line.", details=[read])
     if any(report.notes for report in diagnosis.files):
@@ -91,7 +91,7 @@ def _quoted(first: Incident) -> str:
 
 def _named(finding: Finding) -> str:
     """Return what the error's lines name: who printed it, the device, the operator; empty where they name nothing."""
-    names = {"writer": "printed by", "device": "device", "operator": "operator"}
+    names = {"writer": "printed by", "ranks": "on ranks", "device": "device", "operator": "operator"}
     said = [f"{name} {finding.evidence[key]}" for key, name in names.items() if key in finding.evidence]
     return f"It names: {', '.join(said)}." if said else ""
 

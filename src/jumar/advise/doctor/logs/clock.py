@@ -8,16 +8,16 @@ from datetime import datetime
 from pathlib import PurePath
 
 _STAMP = re.compile(
-    r"(?<!\d)(20\d\d)-(\d\d)-(\d\d)[-T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{3})(?:\.?(\d{3}))?)?(?!\d)"
+    r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)(?:[-T ]|, )(\d\d):(\d\d):(\d\d)(?:[.,](\d{3})(?:\.?(\d{3}))?)?(?!\d)"
     r"|\[?\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (20\d\d)\b"
+    r"|(?<!\d)(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)\b"
 )
 """`2022-04-06-07:15:09.383.996` (plog), `2024-03-07-01:31:48` (torch_npu), `2024-11-28 11:59:30,645`
-(logging), `2024-11-28T11:59:30.645`, and `Thu Nov 28 11:56:34 2024` (dmesg -T, ctime)."""
+(logging), `2024-11-28T11:59:30.645`, `2024/11/28 11:59:30`, `Thu Nov 28 11:56:34 2024` (dmesg -T, ctime), and
+`11/28/2024 11:59:30` (month first). Other forms have no year, so that they cannot be compared."""
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _RANK = re.compile(r"^\s*\[(?:[a-z]+)?[Rr]ank ?(\d+)\]|^\s*\[default(\d+)\]|\bRankID:(\d+)\b")
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|local_rank|worker)[-_. ]?(\d+)(?=\D|$)", re.IGNORECASE)
-PREFIX = re.compile(r"^\s{0,3}\[(?:[a-z]+)?(?:[Rr]ank ?|default)\d+\]:? ?")
-"""What launchers put before every line of a rank: `[rank3]: `, `[default3]:`."""
 
 
 def time_in(line: str) -> datetime | None:
@@ -26,7 +26,7 @@ def time_in(line: str) -> datetime | None:
     if match is None:
         return None
     try:
-        return _iso(match) if match[1] else _ctime(match)
+        return _iso(match) if match[1] else _ctime(match) if match[9] else _american(match)
     except ValueError:  # a 13th month: not a time after all
         return None
 
@@ -40,6 +40,11 @@ def _iso(match: re.Match[str]) -> datetime:
 def _ctime(match: re.Match[str]) -> datetime:
     day, hour, minute, second, year = (int(match[index]) for index in range(10, 15))
     return datetime(year, _MONTHS.index(match[9]) + 1, day, hour, minute, second)
+
+
+def _american(match: re.Match[str]) -> datetime:
+    month, day, year, hour, minute, second = (int(match[index]) for index in range(15, 21))
+    return datetime(year, month, day, hour, minute, second)
 
 
 def last_time(lines: Sequence[str]) -> datetime | None:

@@ -10,6 +10,7 @@ from jumar.advise.doctor.logs.engine.hits import Hit
 from jumar.advise.doctor.logs.incidents.grouping import tier_of
 from jumar.advise.doctor.logs.lines.ends import End, end_of
 from jumar.advise.doctor.logs.lines.facts import device_in, operator_in
+from jumar.advise.doctor.logs.ranks import ranges_text
 from jumar.advise.doctor.rules.error_word import RULE as ERROR_WORD
 from jumar.advise.doctor.rules.known_error import RULE as KNOWN_ERROR
 from jumar.advise.doctor.rules.python_traceback import RULE as PYTHON_TRACEBACK
@@ -37,6 +38,7 @@ def finding_of(lead: Hit, hits: Sequence[Hit]) -> Finding:
         "role": lead.role,
         "code": lead.code or None,
         "writer": lead.writer or None,
+        "ranks": ranges_text(lead.ranks) if len(lead.ranks) > 1 else None,
         "device": _first(device_in, lead, hits),
         "operator": _first(operator_in, lead, hits),
         "also": also[:_MOST_ALSO],
