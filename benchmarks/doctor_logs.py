@@ -19,16 +19,16 @@ START = datetime(2024, 11, 28, 10, 0, 0)
 _QUIET = (
     ("RUNTIME", "stream.cc:{a}]{t} [{t}]Setup:stream setup, stream_id={a}, sq_id={b}, cq_id={b}, flags=0x{h}."),
     ("RUNTIME", "api_c_memory.cc:{a}]{t} rtMalloc:malloc, addr=0x{h}, size={c}, ret=0, type={b}."),
-    ("RUNTIME", "engine.cc:{a}]{t} [{t}]SubmitTask:stream_id={b}, task_id={c}, task_type={b} (KERNEL_AICORE), head={a}"),
+    ("RUNTIME", "engine.cc:{a}]{t} [{t}]SubmitTask:stream_id={b}, task_id={c}, task_type={b} (AICORE), head={a}"),
     ("RUNTIME", "task_recycle.cc:{a}]{t} RecycleTask:recycle finished, device_id=0, stream_id={b}, limit={c}"),
     ("GE", "graph_manager.cc:{a}]{t} [{t}]Run:graph_id:{b}, session_id:{b}, start to run graph, return code:0"),
     ("GE", "ops_kernel_builder.cc:{a}]{t} CalcOpRunningParam:op[MatMul_{c}], output size:{c}, check success."),
     ("GE", "mem_assigner.cc:{a}]{t} AssignMemory:[IMAS]Set atomic_{c} name[trans_TransData_{b}] offset[{c}] size[{a}]"),
-    ("HCCL", "hccl_impl.cc:{a}]{t} [{t}][HcclAllReduce]Entry-tag[AllReduce_0x{h}], count[{c}], dataType[fp16], op[sum]"),
+    ("HCCL", "hccl_impl.cc:{a}]{t} [{t}][HcclAllReduce]Entry-tag[Sum_0x{h}], count[{c}], dataType[fp16], op[sum]"),
     ("ASCENDCL", "memory.cpp:{a}]{t} [{t}]aclrtMemcpy: start to execute, destMaxSize = {c}, srcSize = {c}, kind = {b}"),
     ("TDT", "log.cpp:{a}]{t} [TsdClient][deviceId={b}] OpenTsd success, not found custom config, use default"),
     ("PROFILING", "prof_acl.cpp:{a}]{t} >>> (tid:{t}) not in profiling state, exit process quietly"),
-    ("FE", "fe_graph_optimizer.cc:{a}]{t} OptimizeOriginalGraph:node [Conv2D_{c}] format 3 to 12, shape ({a},{b},{b},{a})"),
+    ("FE", "fe_graph_optimizer.cc:{a}]{t} OptimizeOriginalGraph:node [Conv2D_{c}] format 3 to 4, ({a},{b},{b},{a})"),
     ("AICPU", "aicpu_engine.cc:{a}]{t} LoadKernel:kernel so libcpu_kernels.so loaded, handle 0x{h}, errcode:0"),
 )  # fmt: skip
 _WARNINGS = (

@@ -30,12 +30,13 @@ def in_order(incidents: Sequence[IncidentT], shifts: Mapping[Path, timedelta]) -
 def order_note(incidents: Sequence[RankedIncident], shifts: Mapping[Path, timedelta]) -> list[str]:
     """Say so where the first error follows from another one, and that one's time is later: a clock must be wrong."""
     errors = [item for item in incidents if item.severity is Severity.ERROR and item.time is not None]
-    cause = next((item for item in errors if item.role == "cause" and item.lead.path != errors[0].lead.path), None)
+    others = (item for item in errors if item.lead.path != errors[0].lead.path)
+    cause = next((item for item in others if item.role in ("cause", "symptom")), None)
     if cause is None or errors[0].role != "consequence":
         return []
     seconds = (_time_of(cause, shifts) - _time_of(errors[0], shifts)).total_seconds()
     return [
-        f"The first error by time ({errors[0].finding.where}) only follows from another one; the first cause "
+        f"The first error by time ({errors[0].finding.where}) only follows from another one; the first other error "
         f"({cause.finding.where}) is printed {seconds:.0f} s later. Either the cause is in a log that is not here, or "
         "the clock of one node is wrong by at least that much."
     ]
