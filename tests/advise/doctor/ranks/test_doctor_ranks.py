@@ -102,7 +102,7 @@ def test_a_clock_with_one_moment_only_is_told_as_not_sure(tmp_path):
     assert any("That is not sure" in note for note in diagnosis.notes)
     assert diagnosis.first is not None
     assert diagnosis.first.role == "consequence"
-    assert any("is printed 180 s later" in note for note in diagnosis.notes)
+    assert any("is printed 179 s later" in note for note in diagnosis.notes)
 
 
 def test_clocks_that_agree_are_not_accused(tmp_path):
