@@ -85,7 +85,7 @@ def _belongs(group: Sequence[Hit], hit: Hit) -> bool:
     near = min(group, key=lambda one: abs(start - one.line))
     if near.severity is not hit.severity or (_is_loose(hit) and not all(one.is_word_only for one in group)):
         return False
-    if _differ({one.writer for one in group} - {""}, hit.writer or None):
+    if _is_another_writer({one.writer for one in group} - {""}, hit.writer):
         return False
     if _differ({one.rank for one in group} - {None}, hit.rank):
         return False
@@ -95,7 +95,14 @@ def _belongs(group: Sequence[Hit], hit: Hit) -> bool:
     return distance <= _NEAR_TIMED_LINES and abs(hit.time - near.time) <= _NEAR
 
 
-def _differ(known: set[str] | set[int | None], one: str | int | None) -> bool:
+def _is_another_writer(known: set[str], writer: str) -> bool:
+    """Tell whether another writer printed a line; `train pid=1` may be one that also says `train pid=1 rank0`."""
+    if not (known and writer):
+        return False
+    return not any(f"{one} ".startswith(f"{writer} ") or f"{writer} ".startswith(f"{one} ") for one in known)
+
+
+def _differ(known: set[int | None], one: int | None) -> bool:
     return one is not None and bool(known) and one not in known
 
 
