@@ -190,6 +190,21 @@ RuntimeError: HCCL error in: ProcessGroupHCCL.cpp:1
 hcclCommInitRootInfo failed, ret 4
 an internal error occurred
 HTTP 500 Internal Server Error
+段错误 (核心已转储)
+./run.sh: 第 3 行: 4711 已杀死               python train.py
+bash: torchrun：未找到命令
+python: 无法打开文件“trian.py”: [Errno 2] 没有那个文件或目录
+make: *** [Makefile:3：train] 错误 1
+错误：找不到模型权重
+训练失败，请检查配置
+2025-01-02 03:04:05,123 - trainer - ERROR - 加载数据
+[ERROR] 模型转换失败
+发生异常: 数据维度不匹配
+rank 3 连接超时
+进程 4711 异常退出
+模型加载出错
+第 3 步无法分配显存
+cp: 写入 '/data/x' 时出错: 设备上没有空间
 [rank0]: ValueError: Expected more than 1 value per channel when training, got input size torch.Size([1, 256])
 torch.multiprocessing.spawn.ProcessExitedException: process 1 terminated with signal SIGKILL
 torch.multiprocessing.spawn.ProcessRaisedException:
@@ -378,11 +393,13 @@ WARNING 12-30 10:00:00 [registry.py:68] failed to import triton, skipping
 [W socket.cpp:601] [c10d] The client socket has failed to connect to [localhost]:29500 (errno: 99 - Cannot assign it).
 Failed to import apex, falling back to native layers
 Could not load the fast tokenizer, using the slow one instead
-/x/y.py:12: UserWarning: Failed to load image Python extension
+/x/y.py:12: UserWarning: Failed to load the widget extension
 Exception ignored in: <function _releaseLock at 0x7f32>
 [WARNING] HCCL(4711,python):2024-01-01-10:00:00.123.456 [a.cc:1]1 bind failed
 Attempt 2 of 5 failed: connection reset by peer
 failed to connect to etcd, reconnecting
+连接失败，3 秒后重试
+警告：缓存加载失败
 ./x.sh: line 12: [: too many arguments
 ./run_and_time.sh: line 24: [: : integer expression expected
 """.strip("\n").split("\n")
@@ -616,6 +633,21 @@ Merge pull request #12 from x/fix-failed-upload
 | error | meaning |
 Docs: see errors.md for all exceptions
 Exit on first error: False
+训练完成，没有错误
+错误数: 0，失败次数：0
+错误率 0.12
+词错误率: 3.2%
+无异常
+未发生错误
+0 个错误，0 个警告
+平均误差 0.03
+异常检测已开启
+错误日志写入 /tmp/a.txt
+失败重试次数 3
+超时时间设置为 1800 秒
+如果失败则退出
+错误码: 0
+第 3 轮 损失 0.5
 INFO: could not find a configuration file, using defaults
 n45:2527565:2527565 [0] NCCL INFO NET/Plugin: Failed to find ncclNetPlugin_v5 symbol.
 Error in cpuinfo: prctl(PR_SVE_GET_VL) failed

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from jumar.advise.doctor.logs.lines.chinese import NEEDLES as CHINESE_NEEDLES
+from jumar.advise.doctor.logs.lines.chinese import counts_in_chinese, is_certain_in_chinese
 from jumar.advise.doctor.logs.lines.counted import COUNTED_NEEDLES, counts_error, is_supposed
 from jumar.advise.doctor.logs.lines.prefixes import Said
 from jumar.advise.doctor.logs.lines.shapes import CERTAIN_NEEDLES, FIRM_NEEDLES, firm_shape, is_certain
@@ -12,7 +14,7 @@ from jumar.base.findings import Severity
 
 LEVEL_NEEDLES = (".cpp:", ".cc:", ".cu:", ".py:", ".h:", "alert", "emerg", "severe", "err]", "err ", "nemo e")
 """What stands in a line that a logger calls an error, and that no other needle names."""
-NEEDLES = tuple(dict.fromkeys((*COUNTED_NEEDLES, *CERTAIN_NEEDLES, *FIRM_NEEDLES, *LEVEL_NEEDLES)))
+NEEDLES = tuple(dict.fromkeys((*COUNTED_NEEDLES, *CERTAIN_NEEDLES, *FIRM_NEEDLES, *LEVEL_NEEDLES, *CHINESE_NEEDLES)))
 """Every line that is judged an error holds one in lower case, or a letter for its level (`E0512 …`)."""
 
 _EXCEPTION = re.compile(
@@ -45,15 +47,16 @@ _HELP = re.compile(
 )
 """Help of a command, and a docstring."""
 _OLD = re.compile(r"\b(?:Pending)?Deprecation(?:Warning)?\b|\bFutureWarning\b|\bdeprecated\b")
-_WARNS = re.compile(r"\b\w*Warning:|^\s*warn(?:ing)?\b|\bwarning\s*:|\bwarnings\.warn\(", re.IGNORECASE)
+_WARNS = re.compile(r"警告|\b\w*Warning:|^\s*warn(?:ing)?\b|\bwarning\s*:|\bwarnings\.warn\(", re.IGNORECASE)
 _WARNING = re.compile(r"^(?:[\w./-]+:\d+: )?(?!Unhandled)\w*warning: ", re.IGNORECASE)
 _RETRIED = re.compile(
     r"\b(?:retry(?:ing)?|retried|re-?trying|will (?:be )?(?:re-?tried|re-?try)|try(?:ing)? again|reconnect(?:ing|ed)?|"
-    r"attempt (?:#?\d+(?: ?/ ?| of )\d+|failed)|recovered|succeeded|backing off)\b",
+    r"attempt (?:#?\d+(?: ?/ ?| of )\d+|failed)|recovered|succeeded|backing off)\b|重试|重新连接",
     re.IGNORECASE,
 )
 _WENT_ON = re.compile(
-    r"\bline \d+: \[+: |\b(?:fall(?:ing|s|en)? ?back|fallback|ignor(?:ed|ing|e)|skip(?:ped|ping|s)?|non-?fatal|"
+    r"忽略|跳过|使用默认|\bline \d+: \[+: |\b(?:fall(?:ing|s|en)? ?back|fallback|ignor(?:ed|ing|e)|skip(?:ped|ping|s)?|"
+    r"non-?fatal|"
     r"not fatal|harmless|"
     r"continu(?:e|ing)|"
     r"(?:will be|is|has been|are) (?:disabled|not available|unavailable)|disabling|optional|us(?:e|"
@@ -107,7 +110,7 @@ def judged(said: Said) -> Judgement | None:
         return None
     if _EXCEPTION.match(text):
         return Judgement(Severity.ERROR, 0)
-    if is_certain(text, lower) and not _WARNING.match(text):
+    if (is_certain(text, lower) or is_certain_in_chinese(text)) and not _WARNING.match(text):
         return Judgement(Severity.ERROR, 1)
     severity = _of_level(text) if said.level == "error" else _of_words(said, text, lower)
     return None if severity is None else Judgement(severity)
@@ -131,7 +134,7 @@ def _of_level(text: str) -> Severity | None:
 def _of_words(said: Said, text: str, lower: str) -> Severity | None:
     firm = firm_shape(text, lower)
     is_firm = firm is not None and not is_supposed(text[max(0, firm.start() - _AROUND) : firm.start()])
-    if said.level == "debug" or not (is_firm or counts_error(text)):
+    if said.level == "debug" or not (is_firm or counts_error(text) or counts_in_chinese(text)):
         return None
     if said.level == "info":
         return Severity.WARNING if _HAPPENED.search(text) else None
