@@ -221,6 +221,10 @@ kernel_meta compiled with bishengir-compile in 3.2 s
 HCCL watchdog thread terminated normally
 Signal handlers installed for SIGTERM
 Backend hccl, world size 8
+'(MaxRetryError("HTTPSConnectionPool(host='huggingface.co', port=443): Max retries exceeded with url: /x")' thrown \
+while requesting HEAD https://huggingface.co/x/resolve/main/config.json
+WARNING 04-09 [config.py:33] User-specified max_model_len (32768) is greater than the derived max_model_len (8192).
+[WARNING]  CUDA_HOME does not exist, unable to compile CUDA op(s)
 "opat_tuning_result": "tuning successful"
 | 0     910B1               | OK            | 94.6        49                0    / 0             |
 Address of the store: tcp://192.0.2.10:29500
@@ -230,6 +234,21 @@ Address of the store: tcp://192.0.2.10:29500
 @pytest.mark.parametrize("line", GOOD)
 def test_lines_of_good_runs_are_no_errors(line):
     assert list(TABLE.searcher(line.encode()).search(line)) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "W dso_loader.cc:64] Could not load dynamic library 'libcudart.so.11.0'; dlerror: libcudart.so.11.0: cannot "
+        "open shared object file: No such file or directory",
+        "UserWarning: Failed to load image Python extension: libtorch_cuda_cu.so: cannot open shared object file",
+        "UserWarning: Warning: The /usr/local/Ascend/ascend-toolkit/latest owner does not match the current owner.",
+        "Warning: Device do not support double dtype now, dtype cast repalce with float.",
+    ],
+)
+def test_lines_that_look_like_faults_are_called_harmless(line):
+    found = [match.signature for match in TABLE.searcher(line.encode()).search(line)]
+    assert [one.role for one in found if one] == ["harmless"]
 
 
 def test_vllm_without_its_cuda_part_is_called_harmless():
