@@ -65,7 +65,7 @@ def kinds(text: str) -> list[str]:
 
 def _kind(line: str) -> str:
     if line.startswith("#"):
-        return line.split(" ")[0]
+        return line.split(" ", maxsplit=1)[0]
     if line.startswith("|"):
         return f"row of {SPAN.sub('', line).count('|') - 1}"
     if line.startswith("```"):
