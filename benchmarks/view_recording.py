@@ -60,15 +60,15 @@ def template(num_rows: int) -> list[CallRow]:
 
 def generate(folder: Path, steps: int, num_rows: int) -> None:
     """Write the recording; every step has times and statistics of its own."""
-    writer = RecordingWriter(folder, RunInfo(command=("train.py",), device="npu (emulated)", values="stats"), force=True)
+    writer = RecordingWriter(
+        folder, RunInfo(command=("train.py",), device="npu (emulated)", values="stats"), force=True
+    )
     table = rows_to_table(template(num_rows))
     random = np.random.default_rng(0)
     for step in range(steps):
         times = random.lognormal(2.5, 1.2, num_rows)
         changed = table.set_column(0, "step", pa.array(np.full(num_rows, step, np.int32)))
-        changed = changed.set_column(
-            changed.column_names.index("duration_us"), "duration_us", pa.array(times.round(3))
-        )
+        changed = changed.set_column(changed.column_names.index("duration_us"), "duration_us", pa.array(times.round(3)))
         writer.write_table(step, _with_statistics(changed, random).cast(table.schema), None, {})
     writer.close(RunEnd(rank=0, status="finished", num_steps=steps, wall_s=1.0))
 

@@ -13,7 +13,6 @@ import pytest
 from view_results import fill
 
 uvicorn = pytest.importorskip("uvicorn", reason="the workbench needs jumar[view]")
-pytest.importorskip("duckdb", reason="the workbench needs jumar[view]")
 
 from jumar.view.bench import Bench  # noqa: E402 - after the check that the packages are here
 from jumar.view.server.app import application  # noqa: E402

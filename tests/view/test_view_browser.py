@@ -213,11 +213,11 @@ def test_the_slider_goes_from_step_to_step(browser: Browser) -> None:
 
 def test_rows_are_sorted_filtered_and_opened(browser: Browser) -> None:
     browser.item("runs/reference", "/rows")
-    browser.wait(lambda: browser.texts("[data-count]") == ["24"])
+    assert browser.texts(".tools [role=status]") == ["Rows 1 to 24 of 24"]
     browser.run("document.querySelector('th:last-child .sort').click()")
     browser.wait(lambda: browser.all("th[aria-sort=descending]"))
     browser.one("#words").send_keys("layers.1.mlp", Keys.ENTER)
-    browser.wait(lambda: browser.texts("[data-count]") == ["3"])
+    browser.wait(lambda: browser.texts(".tools [role=status]") == ["Rows 1 to 3 of 3"])
     assert browser.all("th[aria-sort=descending]")
     assert set(browser.texts("tbody tr td:nth-child(5)")) == {"layers.1.mlp"}
     browser.all("tbody a")[0].click()

@@ -20,7 +20,6 @@ from jumar.cli.main import main
 from jumar.view.server.serving import free_socket
 
 pytest.importorskip("uvicorn", reason="the workbench needs jumar[view]")
-pytest.importorskip("duckdb", reason="the workbench needs jumar[view]")
 
 
 @contextmanager
@@ -91,8 +90,8 @@ def test_without_its_packages_it_says_what_to_install(
     found = builtins.__import__
 
     def absent(name: str, *rest: Any) -> Any:
-        if name.partition(".")[0] == "duckdb":
-            raise ModuleNotFoundError("No module named 'duckdb'", name="duckdb")
+        if name.partition(".")[0] == "uvicorn":
+            raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
         return found(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", absent)

@@ -6,13 +6,14 @@ import threading
 from collections import OrderedDict
 from pathlib import Path
 
-from jumar.view.data.rows import RowTable, open_table
+from jumar.view.data.rows import RowTable, step_files
 from jumar.view.store.catalogue import Catalogue
 from jumar.view.store.folder import Folder
 from jumar.view.store.items import Item
 from jumar.view.work import Jobs
 
-MOST_TABLES = 8
+MOST_TABLES = 6
+"""Recordings whose index is kept, 12 bytes a row each."""
 
 
 class Bench:
@@ -22,7 +23,7 @@ class Bench:
         self.folder = folder
         self.catalogue = Catalogue(folder)
         self.jobs = Jobs()
-        self._tables: OrderedDict[tuple[str, object], RowTable] = OrderedDict()
+        self._tables: OrderedDict[str, RowTable] = OrderedDict()
         self._lock = threading.Lock()
 
     @classmethod
@@ -31,14 +32,11 @@ class Bench:
         return cls(Folder(folder))
 
     def rows(self, item: Item) -> RowTable:
-        """Return the rows of a recording, opened anew where its files changed; damage that is known stays known."""
-        key = (item.id, item.stamp)
+        """Return the rows of a recording with the files that it has now."""
         with self._lock:
-            table = self._tables.get(key)
-            if table is None:
-                table = self._tables[key] = open_table(item.path, self.folder.holds)
-                table.begin_check()
-                while len(self._tables) > MOST_TABLES:
-                    self._tables.popitem(last=False)
-            self._tables.move_to_end(key)
+            table = self._tables.setdefault(item.id, RowTable(item.path))
+            self._tables.move_to_end(item.id)
+            while len(self._tables) > MOST_TABLES:
+                self._tables.popitem(last=False)
+        table.refresh(step_files(item.path, self.folder.holds))
         return table

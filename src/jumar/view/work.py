@@ -40,6 +40,11 @@ class Job:
     """The failure is Jumar's, not that of the files."""
     ended: threading.Event = field(default_factory=threading.Event)
 
+    @property
+    def told(self) -> str:
+        """Address that tells how far it is."""
+        return f"/job/{self.key}"
+
     def progress(self, done: int, total: int | None) -> None:
         """Note how far it is."""
         self.done, self.total = done, total or 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,12 +17,13 @@ What = Literal["loss", "gradient", "parameter"]
 WHAT: dict[What, str] = {"loss": "Loss", "gradient": "Norm of the gradients", "parameter": "Norm of the parameters"}
 MOST_POINTS = 1500
 """Points of one curve. Of more, each group of steps gives its least and its greatest, so that no peak is lost."""
-_ROWS: dict[What, tuple[str, str]] = {
-    "loss": ("loss", "outputs[1].mean"),
-    "gradient": ("parameter", "inputs[1].l2"),
-    "parameter": ("parameter", "outputs[1].l2"),
+_ROWS: dict[What, tuple[str, Literal["inputs", "outputs"], str]] = {
+    "loss": ("loss", "outputs", "mean"),
+    "gradient": ("parameter", "inputs", "l2"),
+    "parameter": ("parameter", "outputs", "l2"),
 }
 """Kind of the rows that have a figure, and where it stands in them."""
+_FIGURES = ("mean", "l2", "num_nan", "num_inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,17 @@ def curve(path: Path, table: RowTable, what: What, name: str = "", rank: int = 0
 
 
 def parameter_names(path: Path, table: RowTable, rank: int = 0) -> list[str]:
-    """Return the names of the trained parameters, in the order of the run's last step."""
+    """Return the names of the trained parameters, in the order of the run."""
     history = History.open(path, rank)
     if history is not None and history.steps:
         places = history.read(history.steps[-1]).places
         return list(dict.fromkeys(place.name for place in places if place.role == "parameter"))
-    rows = table.raw("module_path, name, min(seq)", " WHERE kind = 'parameter' GROUP BY 1, 2 ORDER BY 3", rank=rank)
-    return [f"{path}.{name}" if path else name for path, name, _ in rows]
+    rows = table.figures("parameter", "outputs", _FIGURES, rank)
+    return list(dict.fromkeys(_full(module, name) for _, module, name, _ in rows))
+
+
+def _full(module: str, name: str) -> str:
+    return f"{module}.{name}" if module else name
 
 
 def _of_history(step: HistoryStep, what: What, name: str) -> float | None:
@@ -70,18 +75,24 @@ def _of_history(step: HistoryStep, what: What, name: str) -> float | None:
 
 
 def _of_rows(table: RowTable, what: What, name: str, rank: int) -> list[tuple[int, float | None]]:
-    kind, value = _ROWS[what]
-    combined = f"avg({value})" if what == "loss" else f"sqrt(sum({value} * {value}))"
-    side = value.partition(".")[0]
-    broken = f"sum(coalesce({side}.num_nan, 0)), sum(coalesce({side}.num_inf, 0))"
-    path = "CASE WHEN module_path = '' THEN name ELSE module_path || '.' || name END"
-    where = f" WHERE kind = '{kind}'{f' AND {path} = ?' if name else ''}"
-    rows = table.raw(
-        f"step, {combined}, {broken}", f"{where} GROUP BY step ORDER BY step", [name] if name else [], rank
-    )
-    return [
-        (step, math.nan if nan else math.inf if inf and what == "loss" else value) for step, value, nan, inf in rows
-    ]
+    kind, side, figure = _ROWS[what]
+    values: dict[int, list[float]] = {}
+    for step, module, own, figures in table.figures(kind, side, _FIGURES, rank):
+        if name in ("", _full(module, own)) and (value := _value(figures, figure)) is not None:
+            values.setdefault(step, []).append(value)
+    if what == "loss":
+        return [(step, sum(those) / len(those)) for step, those in values.items()]
+    return [(step, math.sqrt(sum(value * value for value in those))) for step, those in values.items()]
+
+
+def _value(figures: dict[str, Any], figure: str) -> float | None:
+    """Return a figure, or NaN or Inf where the tensor has such elements, which the figure leaves out."""
+    if figures.get("num_nan"):
+        return math.nan
+    if figures.get("num_inf"):
+        return math.inf
+    value = figures.get(figure)
+    return None if value is None else float(value)
 
 
 def _thinned(points: list[tuple[int, float]]) -> list[tuple[int, float]]:

@@ -11,7 +11,7 @@ from jumar.base.errors import RecordingError
 from jumar.base.text.digits import Cell
 from jumar.recording.documents import read_run_info
 from jumar.recording.reader import Recording
-from jumar.recording.schema import TENSORS_FOLDER, CallRow, step_stem
+from jumar.recording.schema import STEPS_FOLDER, TENSORS_FOLDER, CallRow, step_stem
 from jumar.show.blocks.page import Block, Column, KeyValues, Table, Text
 from jumar.show.blocks.pictures import Counts, Histogram
 from jumar.show.compare.sources import excerpt
@@ -28,14 +28,13 @@ MOST_PICTURES = 12
 def call(bench: Bench, item: Item, query: Query) -> Answer:
     """Return one call with its tensors. Raises RecordingError where its file is damaged."""
     step, rank, seq = query.number("step"), query.number("rank") or 0, query.number("seq")
-    known = step is not None and any((step, rank) == (one, other) for one, other, _ in bench.rows(item).files)
+    known = step is not None and any((step, rank) == (file.step, file.rank) for file in bench.rows(item).files)
     if step is None or seq is None or not known:
         return missing("This recording has no such step.")
     recording = Recording(item.path, read_run_info(item.path), {}, {rank: [step]}, [])
-    found = recording.rows(step, rank)
-    row = next((one for one in found if one.seq == seq), None)
+    row, num_rows = one_row(recording, step, rank, seq)
     if row is None:
-        return missing(f"Step {step} of rank {rank} has {len(found):,} rows, and none has the number {seq}.")
+        return missing(f"Step {step} of rank {rank} has {num_rows:,} rows, and none has the number {seq}.")
     blocks = [
         KeyValues(items=_facts(row)),
         *_source(bench, row, recording),
@@ -48,9 +47,32 @@ def call(bench: Bench, item: Item, query: Query) -> Answer:
     ]
     context = {
         "item": item, "row": row, "views": block_views(blocks), "before": near[0][1] if seq > 0 else "",
-        "after": near[1][1] if seq + 1 < len(found) else "",
+        "after": near[1][1] if seq + 1 < num_rows else "",
     }  # fmt: skip
     return Answer(template="call.html", context=context)
+
+
+def one_row(recording: Recording, step: int, rank: int, seq: int) -> tuple[CallRow | None, int]:
+    """Return the row with a number, and how many its step has. Raises RecordingError where the file is damaged.
+
+    The whole file is checked as when a recording is opened, and one row is made of it.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    from jumar.recording.row_checks import checked_table, missing_columns
+    from jumar.recording.row_reader import table_to_rows
+
+    path = recording.path / STEPS_FOLDER / f"{step_stem(step, rank)}.parquet"
+    try:
+        table = checked_table(path)
+    except (OSError, pa.ArrowException) as error:
+        reason = str(error).partition("\n")[0][:100].rstrip(".")
+        raise RecordingError(f"{path.name} is cut short or damaged ({reason}). Record this step again.") from error
+    if absent := missing_columns(table.schema):
+        raise RecordingError(f"{path.name} was not written by Jumar: it has no column {absent[0]}.")
+    rows = table_to_rows(table.filter(pc.equal(table.column("seq"), seq)))
+    return (rows[0] if rows else None), table.num_rows
 
 
 def _facts(row: CallRow) -> list[tuple[str, Cell]]:

@@ -16,11 +16,15 @@ from jumar.view.pages.answers import Answer
 from jumar.view.store.items import Item
 from jumar.view.store.kinds.folders import ends_of
 
+PATIENCE_S = 0.1
+"""How long a page waits for the checksums: those of a short recording are compared by then."""
+
 
 def overview(bench: Bench, item: Item) -> Answer:
     """Return the page of a recording. Raises RecordingError where its first file cannot be read."""
     info = read_run_info(item.path)
     table = bench.rows(item)
+    is_read = table.wait(PATIENCE_S)
     ends, damaged = ends_of(item.path)
     facts: list[tuple[str, Cell]] = [
         ("folder", item.place), ("created", info.created), ("device", info.device), ("SoC", info.soc),
@@ -46,7 +50,7 @@ def overview(bench: Bench, item: Item) -> Answer:
     others = [one for one in bench.catalogue.look().items if one.kind == "recording" and one.id != item.id]
     context = {
         "item": item, "sections": section_views([one for one in sections if one is not None]), "others": others[:100],
-        "num_files": len(table.files), "num_checked": table.num_checked,
+        "num_files": len(table.files), "is_read": is_read,
     }  # fmt: skip
     return Answer(template="recording.html", context=context)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode
 
 from jumar.view.bench import Bench
-from jumar.view.data.rows import DEEPEST, PAGE_ROWS, Asked, Sort
+from jumar.view.data.rows import PAGE_ROWS, Asked, Sort
+from jumar.view.pages import recording
 from jumar.view.pages.answers import Answer, Query
 from jumar.view.pages.recording import damage
 from jumar.view.store.items import Item
@@ -19,41 +20,60 @@ _HEADINGS: Sequence[tuple[str, str, bool]] = (
     ("host time, us", "duration_us", True),
 )  # fmt: skip
 """Heading, column that it sorts by, whether its cells are numbers."""
+PATIENCE_S = 2.0
+"""How long a page waits for rows that are being read, before it says how far they are."""
 _SORTS = ("kind", "phase", "module_path", "name", "source", "duration_us")
 _KINDS = ("op", "module", "loss", "optimizer", "parameter")
 _PHASES = ("forward", "backward", "optimizer")
 
 
 def rows(bench: Bench, item: Item, query: Query) -> Answer:
-    """Return a page of the rows."""
+    """Return a page of the rows, or how far they are read."""
     table = bench.rows(item)
     asked = _asked(query)
-    deepest = DEEPEST - PAGE_ROWS if asked.sort else 1 << 40
-    asked = replace(asked, first=min(asked.first, deepest))
+    table.wait(recording.PATIENCE_S)
     found = table.page(asked)
+    if found is None and table.wait(PATIENCE_S):
+        found = table.page(asked)
     given = _given(asked)
+    again = f"/item/{item.id}/rows?{urlencode(given | {'first': asked.first})}"
+    if found is None:
+        job = Reading(f"Rows of {item.place}", f"/item/{item.id}/reading", again, table.done, len(table.files))
+        return Answer(template="job.html", context={"job": job})
     headings = [(title, name, is_number, *_sorting(asked, given, name)) for title, name, is_number in _HEADINGS]
-    back = max(0, asked.first - PAGE_ROWS)
     on = asked.first + PAGE_ROWS
     lines = [
-        (f"/item/{item.id}/row?{urlencode({'step': row[0], 'rank': row[1], 'seq': row[2]})}", row[0], row[1], row[3],
-         row[4], row[5], row[7], row[8], row[9])
+        (f"/item/{item.id}/row?{urlencode({'step': row.step, 'rank': row.rank, 'seq': row.seq})}", row)
         for row in found.rows
-    ]  # fmt: skip
+    ]
+    back = f"?{urlencode(given | {'first': max(0, asked.first - PAGE_ROWS)})}" if asked.first else ""
+    has_more = found.count is None or found.count > on
     context = {
         "item": item, "asked": asked, "lines": lines, "headings": headings, "steps": table.steps, "ranks": table.ranks,
-        "kinds": _KINDS, "phases": _PHASES, "damage": damage(table), "first": asked.first,
-        "back": f"?{urlencode(given | {'first': back})}" if asked.first else "",
-        "on": f"?{urlencode(given | {'first': on})}" if found.has_more and on <= deepest else "",
-        "is_cut": found.has_more and on > deepest, "deepest": DEEPEST,
-        "count": f"/item/{item.id}/count?{urlencode(given)}", "action": f"/item/{item.id}/rows",
+        "kinds": _KINDS, "phases": _PHASES, "damage": damage(table), "first": asked.first, "count": found.count,
+        "back": back, "on": f"?{urlencode(given | {'first': on})}" if has_more else "",
+        "action": f"/item/{item.id}/rows",
     }  # fmt: skip
     return Answer(template="rows.html", context=context)
 
 
-def count(bench: Bench, item: Item, query: Query) -> Answer:
-    """Return how many rows fit."""
-    return Answer(json={"count": bench.rows(item).count(_asked(query))})
+def reading(bench: Bench, item: Item, _: Query) -> Answer:
+    """Return how many files are read, as JSON."""
+    table = bench.rows(item)
+    state = "done" if table.wait(0) else "running"
+    return Answer(json={"state": state, "done": table.done, "total": len(table.files)})
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What the page of a job needs to know of a table that is read."""
+
+    title: str
+    told: str
+    again: str
+    done: int
+    total: int
+    state: str = "running"
 
 
 def _asked(query: Query) -> Asked:

@@ -70,7 +70,7 @@ ROUTES: dict[str, Handler] = {
     "/item/{item}/file": _of(_html_file),
     "/item/{item}/charts": _of(lambda bench, item, _: recording.charts(bench, item), "recording"),
     "/item/{item}/rows": _of(rows.rows, "recording"),
-    "/item/{item}/count": _of(rows.count, "recording"),
+    "/item/{item}/reading": _of(rows.reading, "recording"),
     "/item/{item}/row": _of(call.call, "recording"),
     "/item/{item}/advice": _of(lambda bench, item, _: profile.profile(bench, item), "recording", "profile"),
     "/item/{item}/live": _of(lambda _, item, query: tuning.live(item, query), "tuning"),

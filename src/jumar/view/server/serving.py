@@ -14,7 +14,7 @@ HOST = "127.0.0.1"
 PORT = 8765
 TRIED = 50
 """Ports that are tried, from the one asked for on."""
-_NEEDS = "this needs Starlette, Uvicorn and DuckDB, which are not installed here: pip install 'jumar[view]'."
+_NEEDS = "this needs Starlette and Uvicorn, which are not installed here: pip install 'jumar[view]'."
 
 
 def serve(folder: Path, *, port: int = PORT, open_browser: bool = True, tell: Callable[[str], None] = print) -> None:
@@ -24,13 +24,12 @@ def serve(folder: Path, *, port: int = PORT, open_browser: bool = True, tell: Ca
     no port is free or a package is missing.
     """
     try:
-        import duckdb  # noqa: F401 - asked for now, and not when a page is opened
         import uvicorn
 
         from jumar.view.server.app import application
         from jumar.view.server.guard import Guard
     except ModuleNotFoundError as error:
-        if error.name not in {"starlette", "uvicorn", "duckdb"}:
+        if error.name not in {"starlette", "uvicorn"}:
             raise
         raise UsageError(_NEEDS) from error
     from jumar.view.bench import Bench

@@ -68,15 +68,6 @@
     }
   }
 
-  async function count(element) {
-    try {
-      const answer = await fetch(element.dataset.count);
-      element.textContent = (await answer.json()).count.toLocaleString("en-US");
-    } catch (error) {
-      element.textContent = "an unknown number";
-    }
-  }
-
   function choosing(form) {
     const order = [];
     function update() {
@@ -107,7 +98,6 @@
   document.querySelectorAll("[data-poll]").forEach(poll);
   document.querySelectorAll("[data-job]").forEach(job);
   document.querySelectorAll("[data-load]").forEach(load);
-  document.querySelectorAll("[data-count]").forEach(count);
   document.querySelectorAll("form#chosen").forEach(choosing);
   document.addEventListener("keydown", (event) => { // "/" goes to the nearest search, as elsewhere
     const typing = /^(input|select|textarea)$/i.test(event.target.tagName);
