@@ -183,7 +183,28 @@ MANY = [
         "acl-graph-begin",
     ),
     (
-        "a format that the chip lacks, not a max pooling in general",
+        "kernels that are not installed, not the inner error around them",
+        "[E OpParamMaker.cpp:273] call aclnnCast failed, detail:EZ9999: Inner Error!\n"
+        "EZ9999: 2024-05-17-01:30:26.960.959  Op Cast does not has any binary.\n"
+        "        launch failed for Cast, errno:561000.\n"
+        "[ERROR] 2024-05-17-01:30:26 (PID:41961, Device:0, RankID:-1) ERR01005 OPS internal error\n",
+        "kernels-missing",
+    ),
+    (
+        "shared memory, not the disk",
+        "RuntimeError: unable to write to file </torch_4242_1234567_0>: No space left on device (28)\n",
+        "shm-full",
+    ),
+    (
+        "the folder that hides a plugin, not the platform that vLLM lacks then",
+        "ERROR 10-13 03:39:35 [__init__.py:46] Failed to load plugin ascend\n"
+        "ERROR 10-13 03:39:35 [__init__.py:46] AttributeError: module 'vllm_ascend' has no attribute 'register'\n"
+        "INFO 10-13 03:39:35 [__init__.py:243] No platform detected, vLLM is running on UnspecifiedPlatform\n"
+        "RuntimeError: Failed to infer device type, please set the environment variable `VLLM_LOGGING_LEVEL=DEBUG`\n",
+        "vllm-ascend-register",
+    ),
+    (
+        "the max pooling, not an operator in general",
         "GetDNNEngineName:Op type MaxPoolGradWithArgmaxV1 of ops kernel AIcoreEngine is unsupported, reason:Op "
         "MaxPoolGradWithArgmaxV1 not supported\n",
         "max-pool-grad",
