@@ -34,14 +34,15 @@ def test_a_server_without_a_fault_has_no_finding_and_every_check_was_made():
     examination = examine(NPU_SERVER)
     assert [finding.message for finding in examination.findings] == []
     assert (examination.not_checked, examination.num_checked) == ((), len(finders(RULES)))
-    assert examination.device == "Jumar uses the real NPU through torch_npu 2.10.0.post4 (2 devices)."
+    assert examination.device == "Jumar uses the real NPU through torch_npu 2.10.0 (2 devices)."
 
 
 def test_a_laptop_is_fine_and_says_what_was_not_checked():
     examination = examine(LAPTOP)
     assert [finding.message for finding in examination.findings] == []
     assert [item.code for item in examination.not_checked] == [
-        *["JM803", "JM804", "JM805", "JM812", "JM813", "JM815", "JM816", "JM817"]
+        *["JM803", "JM804", "JM805", "JM812", "JM813", "JM815", "JM816", "JM817"],
+        *["JM819", "JM824", "JM825", "JM831"],
     ]
     assert examination.device == "Jumar uses its emulated NPU, because torch_npu is not installed."
 
@@ -54,7 +55,7 @@ def test_of_a_host_nothing_is_known_of_nothing_is_called_fine():
 
 def test_the_most_severe_finding_comes_first():
     host = with_environ(NPU_SERVER, ASCEND_RT_VISIBLE_DEVICES="1,0", HCCL_ALGO="ring", ASCEND_LAUNCH_BLOCKING="1")
-    assert [finding.code for finding in examine(host).findings] == ["JM806", "JM808", "JM811"]
+    assert [finding.code for finding in examine(host).findings] == ["JM806", "JM808", "JM840", "JM811"]
 
 
 @pytest.mark.parametrize("rule", rules_of("advise.doctor"), ids=lambda rule: rule.code)
@@ -65,7 +66,7 @@ def test_every_rule_is_documented_under_the_fixed_headings(rule):
 
 
 def test_the_rules_can_be_registered():
-    assert len(Registry(rules_of("advise.doctor"))) == 22
+    assert len(Registry(rules_of("advise.doctor"))) == len({rule.code for rule in rules_of("advise.doctor")})
 
 
 # --- torch and torch_npu
@@ -424,5 +425,5 @@ def test_every_finding_says_what_to_do():
         DUMP_GE_GRAPH="2",
     )
     findings = examine(host).findings
-    assert len({finding.code for finding in findings}) == 8
+    assert len({finding.code for finding in findings}) == 9
     assert all(finding.action and finding.message.endswith(".") for finding in findings)

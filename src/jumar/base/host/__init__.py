@@ -1,6 +1,6 @@
 """The machine under this process: memory, cores and disks, of the container where that has less.
 
-`memory`, `cores`, `disk` and `pressure` read only. None stands for "the system does not tell". `root` stands in front of
+`memory`, `cores`, `disk` and `pressure` read only. None: "the system does not tell". `root` stands in front of
 /proc and /sys, so that a test can lay out a machine in a folder.
 """
 

@@ -3,8 +3,19 @@
 from __future__ import annotations
 
 from jumar.advise.doctor.machine.host import Host, Npu, Package, Python, Volume
-from jumar.base.host import Cores, Memory
-from jumar.base.text.sizes import GIB
+from jumar.advise.doctor.machine.parts import (
+    Chip,
+    Clock,
+    Kernel,
+    Limits,
+    Network,
+    Placement,
+    Power,
+    Smi,
+    Software,
+)
+from jumar.base.host import Cores, Memory, Pressure
+from jumar.base.text.sizes import GIB, MIB
 
 CANN = "/usr/local/Ascend/ascend-toolkit/latest"
 
@@ -19,7 +30,7 @@ HEALTHY = Host(
     python=Python(
         version="3.11.7",
         torch=Package(installed=True, version="2.10.0+cpu"),
-        torch_npu=Package(installed=True, version="2.10.0.post4"),
+        torch_npu=Package(installed=True, version="2.10.0"),
         num_npus=2,
     ),
     npu=Npu(
@@ -33,6 +44,49 @@ HEALTHY = Host(
     shared_memory=Volume(path="/dev/shm", purpose="", total_bytes=256 * GIB, free_bytes=250 * GIB),
     volumes=(Volume(path="/home/u", purpose="the working folder", total_bytes=999 * GIB, free_bytes=500 * GIB),),
     open_files=65536,
+    power=Power(driver="acpi-cpufreq", is_boost_off=False),
+    pressure=Pressure(some_percent=0.0, full_percent=0.0),
+    limits=Limits(processes=float("inf"), locked_bytes=float("inf"), stack_bytes=8.0 * MIB, core_bytes=0.0),
+    kernel=Kernel(
+        huge_pages="always",
+        overcommit=0,
+        entropy=256,
+        release="5.10.0-60.18.0.50.oe2203.aarch64",
+        local_ports=(32768, 60999),
+        reserved_ports=((60000, 60031),),
+    ),
+    placement=Placement(
+        allowed_cores=tuple(range(64)),
+        node_cores={0: tuple(range(32)), 1: tuple(range(32, 64))},
+        allowed_nodes=(0, 1),
+        device_nodes={"0000:C1:00.0": 0, "0000:C2:00.0": 1},
+    ),
+    software=Software(
+        driver="26.0.rc1",
+        firmware="8.5.0.1.100",
+        firmware_range=(("7.0.0", "8.9.9"),),
+        cann="9.1.0",
+        cann_file=f"{CANN}/aarch64-linux/ascend_toolkit_install.info",
+        libc=("glibc", "2.35"),
+        architecture="aarch64",
+    ),
+    smi=Smi(
+        version="26.0.rc1",
+        chips=(
+            Chip(npu=0, chip=0, name="910B3", health="OK", bus="0000:C1:00.0", used_mb=3379, total_mb=65536),
+            Chip(npu=1, chip=0, name="910B3", health="OK", bus="0000:C2:00.0", used_mb=3385, total_mb=65536),
+        ),
+    ),
+    holders=(),
+    network=Network(
+        host_name="node-0",
+        addresses={"lo": ("127.0.0.1", "::1"), "eth0": ("192.168.0.10",)},
+        interfaces=("eth0", "lo"),
+        names={"localhost": ("127.0.0.1",), "node-0": ("192.168.0.10",)},
+        listening=frozenset({22}),
+        device_addresses={0: "192.168.100.100", 1: "192.168.100.101"},
+    ),
+    clock=Clock(is_synchronised=True, source="adjtimex"),
 )
 """An NPU server without a fault."""
 

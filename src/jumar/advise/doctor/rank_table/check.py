@@ -21,7 +21,7 @@ _MOST_NAMED = 6
 
 
 def faults_of(text: str, environ: Mapping[str, str] | None = None) -> list[Fault]:
-    """Return the broken rules of a rank table; `environ` holds RANK_SIZE and RANK_ID, where it is that of this shell."""
+    """Return the broken rules of a rank table; `environ` may hold RANK_SIZE and RANK_ID."""
     tables, faults = read_table(text)
     for table in tables:
         faults += _head_faults(table)

@@ -1,6 +1,6 @@
 """`read_table`: a rank table as servers with devices, whichever of its forms it has.
 
-Forms: 1.0 (`server_list`), 1.2 (with `super_pod_list`), the older `group_list`, and `server_group_list` of several jobs.
+Forms: 1.0 (`server_list`), 1.2 (with `super_pod_list`), the older `group_list`, `server_group_list` of several jobs.
 Source: HCCL user guide of CANN, "rank table"; hccl.json of MindCluster.
 """
 

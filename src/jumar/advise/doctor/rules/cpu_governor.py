@@ -19,7 +19,7 @@ $ cpupower frequency-set -g performance
 ```
 
 ## Fix safety
-No edit is made: it is a setting of the whole machine and needs root.
+`jumar doctor --fix` can do it as root and writes how to undo it.
 
 ## References
 The vendor's PyTorch migration and training guide, "host-side performance", which also sets the power policy of
@@ -40,6 +40,8 @@ RULE = Rule(
     severity=Severity.ADVICE,
     doc=__doc__,
 )
+SCALING = ("intel_pstate", "amd-pstate-epp")
+"""Drivers under which powersave is no fixed lowest frequency."""
 
 
 def find(host: Host) -> Outcomes:
@@ -57,6 +59,21 @@ def find(host: Host) -> Outcomes:
     yield RULE.finding(
         f"The processor's frequency governor is {counted}.",
         evidence=dict(slow),
-        why="Operators are launched and batches prepared by the host; a slow host leaves the NPU waiting.",
-        action="cpupower frequency-set -g performance (as root), and the BIOS power policy to Performance.",
+        why=_why(host),
+        action=_action(host),
     )
+
+
+def _why(host: Host) -> str:
+    if host.power.driver in SCALING and "powersave" in host.governors:
+        return (
+            f"Under {host.power.driver} powersave still scales, by the energy preference; performance is steadier. "
+            "A slow host leaves the NPU waiting."
+        )
+    return "Operators are launched and batches prepared by the host; a slow host leaves the NPU waiting."
+
+
+def _action(host: Host) -> str:
+    command = "tuned-adm profile throughput-performance" if host.power.tuned_profile else ""
+    command = command or "cpupower frequency-set -g performance"
+    return f"{command} (as root), and the BIOS power policy to Performance."
