@@ -28,10 +28,10 @@ _VENDOR_WORDS = re.compile(
 )
 _WRAPPING = frozenset({"RuntimeError", "Error", "Exception", "SystemError", "OSError", "DistBackendError", "AclError"})
 """Exceptions that pass on what a library said."""
-_TIERS = {"cause": 0, "symptom": 1, "consequence": 4, "wrapper": 7, "harmless": 10}
+_TIERS = {"cause": 0, "symptom": 1, "consequence": 4, "wrapper": 7, "harmless": 11}
 _CODE_OF_CONSEQUENCE = 3
 _UNKNOWN_CODE = 5
-_WORDS = (6, 8, 9)
+_WORDS = (6, 8, 9, 10)
 """By weight: an exception alone before what only says that a call failed, other words after it."""
 _KINDS = {"message": 0, "code": 1, "return-code": 2}
 

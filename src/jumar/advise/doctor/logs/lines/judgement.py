@@ -82,6 +82,15 @@ _NOTHING = re.compile(
     re.IGNORECASE,
 )
 _VENDOR = re.compile(r"^\[[A-Z]+\]\s?[A-Z][A-Z0-9_]*\(\d")
+_NO_REASON = re.compile(
+    r"^(?:terminate called\b|-- Configuring incomplete\b|(?:g?make|mingw32-make)(?:\[\d+\])?: \*\*\*|"
+    r"ninja: build stopped|FAILED: |collect2: error: ld returned\b|Root Cause \(first observed failure\)|"
+    r"error: command '?\S+ failed\b|error: subprocess-exited-with-error|× )|"
+    r"\b(?:exit ?code|exitcode|return ?code|returncode|exit status|exited with(?: code)?)\W{0,4}(?:[1-9]|[1-9]\d|"
+    r"1[01]\d|12[0-5])\b",
+    re.IGNORECASE,
+)
+"""That something failed whose reason stands in another line; not an end by a signal, which is a reason."""
 _AROUND = 80
 
 
@@ -92,7 +101,7 @@ class Judgement:
     severity: Severity
     """Error; warning where the program went on, or where a logger calls it a warning."""
     weight: int = 2
-    """0: an exception; 1: what only a failure prints; 2: by level or words."""
+    """0: an exception; 1: what only a failure prints; 2: by level or words; 3: what tells no reason."""
 
 
 def may_name_error(lower: str) -> bool:
@@ -111,7 +120,7 @@ def judged(said: Said) -> Judgement | None:
     if _EXCEPTION.match(text):
         return Judgement(Severity.ERROR, 0)
     if (is_certain(text, lower) or is_certain_in_chinese(text)) and not _WARNING.match(text):
-        return Judgement(Severity.ERROR, 1)
+        return Judgement(Severity.ERROR, 3 if _NO_REASON.search(text) else 1)
     severity = _of_level(text) if said.level == "error" else _of_words(said, text, lower)
     return None if severity is None else Judgement(severity)
 
