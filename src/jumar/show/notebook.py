@@ -36,7 +36,7 @@ def _comparison(result: Any) -> Page:
 
 
 def _environment(result: Any) -> Page:
-    from jumar.show.pages.doctor import environment_page
+    from jumar.show.pages.doctor_machine import environment_page
 
     return environment_page(result)
 

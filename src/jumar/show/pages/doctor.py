@@ -4,38 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jumar.advise.doctor import Examination, Incident, LogDiagnosis
+from jumar.advise.doctor import Incident, LogDiagnosis
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.show.blocks.findings import finding_list, status_of
 from jumar.show.blocks.page import Action, Column, KeyValues, Listing, Page, Section, Table, Text, Verdict
 from jumar.show.pages.doctor_ranks import rank_sections, told_ranks
-from jumar.show.pages.known.variables import variables_section
 
 _MOST_ACTIONS = 3
-
-
-def environment_page(examination: Examination) -> Page:
-    """Return the page of an examined environment."""
-    serious = [finding for finding in examination.findings if finding.severity >= Severity.WARNING]
-    num_skipped = len(examination.not_checked)
-    details = [f"{counted(examination.num_checked, 'check')} made, {num_skipped} could not be made here."]
-    sections = [
-        Section(title="Findings", blocks=[finding_list(examination.findings, empty="Nothing to mend.")]),
-        Section(title="This machine", blocks=[KeyValues(items=examination.facts)]),
-    ]
-    if examination.variables:
-        sections.append(variables_section(examination.variables))
-    if examination.not_checked:
-        columns = [Column(title="Code", code=True), Column(title="Check"), Column(title="Why it could not be made")]
-        rows = [(item.code, item.name, item.reason) for item in examination.not_checked]
-        sections.append(Section(title="Not checked", blocks=[Table(columns=columns, rows=rows)]))
-    return Page(
-        title="Environment",
-        verdict=Verdict(status=status_of(examination.findings), headline=examination.device, details=details),
-        actions=[_action(finding) for finding in serious[:_MOST_ACTIONS]],
-        sections=sections,
-    )
 
 
 def logs_page(diagnosis: LogDiagnosis) -> Page:

@@ -66,13 +66,27 @@ def facts_of(host: Host) -> list[tuple[str, str]]:
         ("Python", host.python.version or "unknown"),
         ("torch", _package(host.python.torch)),
         ("torch_npu", _package(host.python.torch_npu)),
-        ("CANN", host.value("ASCEND_HOME_PATH") or ", ".join(host.npu.cann_folders) or "not found"),
+        ("CANN", _cann(host)),
+        ("Driver and firmware", _driver(host)),
         ("NPU device files", str(len(host.npu.device_nodes)) if host.npu.device_nodes else "none"),
         ("Cores", _cores(cores.num_usable or cores.num_cores, cores.quota)),
         ("Memory", _available(memory.available_bytes, memory.total_bytes)),
         ("/dev/shm", size_text(host.shared_memory.total_bytes) if host.shared_memory else "unknown"),
+        ("Swap", _available(memory.free_swap_bytes, memory.total_swap_bytes) if memory.total_swap_bytes else "none"),
         ("Open files", "unlimited or unknown" if host.open_files is None else str(host.open_files)),
     ]
+
+
+def _cann(host: Host) -> str:
+    place = host.value("ASCEND_HOME_PATH") or ", ".join(host.npu.cann_folders)
+    if not place:
+        return "not found"
+    return f"{host.software.cann}, {place}" if host.software.cann else place
+
+
+def _driver(host: Host) -> str:
+    driver = host.software.driver or (host.smi.version if host.smi else "")
+    return f"{driver or 'unknown'}, {host.software.firmware or 'unknown'}" if host.has_npu_software else "none"
 
 
 def _package(package: Package) -> str:

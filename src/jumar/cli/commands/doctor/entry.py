@@ -80,6 +80,13 @@ class Asked:
         """Tell whether the first LOG is this word, and no file of that name."""
         return bool(self.logs) and self.logs[0] == word and not Path(word).exists()
 
+    @property
+    def is_rank_table(self) -> bool:
+        """Tell whether the LOGs are rank tables of HCCL, by their content."""
+        from jumar.advise.doctor.rank_table import is_rank_table
+
+        return bool(self.logs) and all(is_rank_table(Path(log)) for log in self.logs)
+
     def check(self) -> None:
         """Raise UsageError where an option is given that the work does not have, or two works are asked for."""
         if self.soc is not None and not self.is_word("options"):
@@ -146,6 +153,12 @@ def _logs(asked: Asked) -> int:
     return tell_logs(asked.logs, entries=asked.entries, as_json=asked.as_json, fail_on=asked.fail_on)
 
 
+def _rank_tables(asked: Asked) -> int:
+    from jumar.cli.commands.doctor.machine import tell_rank_tables
+
+    return tell_rank_tables(asked.logs, as_json=asked.as_json, fail_on=asked.fail_on)
+
+
 def _machine(asked: Asked) -> int:
     from jumar.cli.commands.doctor.machine import tell_machine
 
@@ -159,6 +172,7 @@ _WORKS: tuple[tuple[Callable[[Asked], bool], Callable[[Asked], int]], ...] = (
     (lambda asked: asked.bundle is not None, _bundle),
     (lambda asked: asked.fix, _fix),
     (lambda asked: asked.follow, _follow),
+    (lambda asked: asked.is_rank_table, _rank_tables),
     (lambda asked: bool(asked.logs), _logs),
     (lambda _: True, _machine),
 )
