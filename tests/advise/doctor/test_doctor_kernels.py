@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -102,3 +103,16 @@ def test_an_import_that_a_program_does_without_is_no_error(tmp_path: Path) -> No
         "ModuleNotFoundError(\"No module named 'vllm._C'\")\n"
     )
     assert diagnose_logs([path]).first is None
+
+
+def test_lines_in_json_have_one_clock(tmp_path: Path) -> None:
+    """A container's time is UTC, the time in the text is local: eight hours between them part no incident."""
+    lines = [
+        json.dumps({"log": f"{line}\n", "stream": "stderr", "time": f"2025-10-31T13:35:0{second}.123456789Z"})
+        for second, line in enumerate(
+            (*_CORE, _ADDRESS, "RuntimeError: ACL stream synchronize failed, error code:507035")
+        )
+    ]
+    path = tmp_path / "train-json.log"
+    path.write_text("\n".join(lines) + "\n")
+    assert len(diagnose_logs([path]).incidents) == 1

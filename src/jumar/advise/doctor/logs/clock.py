@@ -15,6 +15,8 @@ _STAMP = re.compile(
 """`2022-04-06-07:15:09.383.996` (plog), `2024-03-07-01:31:48` (torch_npu), `2024-11-28 11:59:30,645`
 (logging), `2024-11-28T11:59:30.645`, `2024/11/28 11:59:30`, `Thu Nov 28 11:56:34 2024` (dmesg -T, ctime), and
 `11/28/2024 11:59:30` (month first). Other forms have no year, so that they cannot be compared."""
+_FIELD = re.compile(r'"(?:@?time(?:stamp)?|ts|asctime|datetime)" ?: ?"([^"]{10,40})"', re.IGNORECASE)
+"""The time that a logger or a container gives a line in JSON. The text in it may tell one by another clock."""
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _RANK = re.compile(r"^\s*\[(?:[a-z]+)?[Rr]ank ?(\d+)\]|^\s*\[default(\d+)\]|\bRankID:(\d+)\b")
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|local_rank|worker)[-_. ]?(\d+)(?=\D|$)", re.IGNORECASE)
@@ -22,13 +24,19 @@ _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(?:rank|local_rank|worker)[-_. ]?(\d+)(
 
 def time_in(line: str) -> datetime | None:
     """Return the first time printed in `line` (local, as printed, without a zone), or None."""
-    match = _STAMP.search(line)
+    match = _field(line) or _STAMP.search(line)
     if match is None:
         return None
     try:
         return _iso(match) if match[1] else _ctime(match) if match[9] else _american(match)
     except ValueError:  # a 13th month: not a time after all
         return None
+
+
+def _field(line: str) -> re.Match[str] | None:
+    """Return the time that a line in JSON has as a whole."""
+    field = _FIELD.search(line) if line.startswith("{") else None
+    return _STAMP.search(field[1]) if field is not None else None
 
 
 def _iso(match: re.Match[str]) -> datetime:
