@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from jumar.advise.doctor import Incident, LogDiagnosis
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
-from jumar.show.blocks.findings import finding_list, status_of
-from jumar.show.blocks.page import Action, Column, KeyValues, Listing, Page, Section, Table, Text, Verdict
+from jumar.show.blocks.page import Action, Column, Listing, Page, Section, Table, Text, Verdict
 from jumar.show.pages.doctor_ranks import rank_sections, told_ranks
 
 _MOST_ACTIONS = 3

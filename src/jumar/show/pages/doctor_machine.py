@@ -8,7 +8,7 @@ from jumar.advise.doctor import Examination
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.show.blocks.findings import finding_list, status_of
-from jumar.show.blocks.page import Action, Column, KeyValues, Page, Section, Table, Verdict
+from jumar.show.blocks.page import Action, Column, KeyValues, Page, Section, Table, Text, Verdict
 from jumar.show.pages.known.variables import variables_section
 
 _MOST_ACTIONS = 3
@@ -46,8 +46,14 @@ def rank_tables_page(paths: Sequence[str], findings: Sequence[Finding]) -> Page:
         title="Rank table",
         verdict=Verdict(status=status_of(findings), headline=headline, details=details),
         actions=_actions(findings),
-        sections=[Section(title="Findings", blocks=[finding_list(findings, empty="Nothing to mend.")])],
+        sections=[Section(title="Broken rules", blocks=[_rules_table(findings) if findings else Text(text="None.")])],
     )
+
+
+def _rules_table(findings: Sequence[Finding]) -> Table:
+    columns = [Column(title="File", code=True), Column(title="Severity"), Column(title="What"), Column(title="To do")]
+    rows = [(str(one.where.path), one.severity.label, one.message, one.action) for one in findings]
+    return Table(columns=columns, rows=rows)
 
 
 def _actions(findings: Sequence[Finding]) -> list[Action]:
