@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from lines_of_logs import AT_MOST_WARNINGS, CLEAN, ERRORS
 
 from jumar.advise.doctor import LogDiagnosis, diagnose_logs
 from jumar.advise.doctor.entries.check import ordinary_lines
+from jumar.advise.doctor.logs.lines.judgement import judged
+from jumar.advise.doctor.logs.lines.prefixes import peeled
 from jumar.base.findings import Severity
 from jumar.cli.main import main
 from jumar.show.blocks.page import Listing
@@ -88,3 +91,21 @@ def test_lines_that_name_errors_beside_a_known_one_are_counted_in_a_note(tmp_pat
 def test_nothing_read_is_not_fine(tmp_path: Path) -> None:
     (tmp_path / "train.log").write_text("")
     assert logs_page(diagnose_logs([tmp_path])).verdict.status == "attention"
+
+
+@pytest.mark.parametrize(
+    "filling", [" ", ".", "=", "| ", "/", "a", "error ", "ERROR ", "failed: 0 ", "2024-01-01 10:00:00 "]
+)
+@pytest.mark.parametrize("head", ["", "ERROR "])
+def test_a_gigantic_line_is_judged_in_a_moment(filling: str, head: str) -> None:
+    line = head + filling * (2**16 // len(filling))
+    start = time.process_time()
+    judged(peeled(line))
+    assert time.process_time() - start < 2  # seconds; 0.2 at most was measured
+
+
+def test_an_error_in_the_middle_of_a_gigantic_line_is_seen() -> None:
+    line = "x " * 2**16 + "Segmentation fault" + " y" * 2**16
+    found = judged(peeled(line))
+    assert found is not None
+    assert found.severity is Severity.ERROR

@@ -18,6 +18,8 @@ _TIME = re.compile(
 )
 """What differs between the prefixes of two lines of one writer."""
 _MOST_PREFIXES = 64
+_LONGEST_PREFIX = 200
+"""What is longer is no prefix: a progress bar, or a message that ends in a traceback."""
 LONGEST_LINES = 2000
 """A traceback that does not end within so many lines is given up (interleaved output)."""
 
@@ -181,7 +183,7 @@ class Streams:
 
     def _learn(self, prefix: str, writer: str) -> str:
         """Return the name of the writer with this prefix; empty where it is no prefix or there are too many."""
-        if not prefix.strip():
+        if not prefix.strip() or len(prefix) > _LONGEST_PREFIX:
             return ""
         name = f"{writer} {_TIME.sub('<time>', prefix)}"
         if name not in self._prefixes and len(self._prefixes) < _MOST_PREFIXES:

@@ -20,6 +20,10 @@ _WORDS = {
     "oomkilled": 9, "oom_kill": 9, "oom-kill": 9, "killed": 9, "segmentation fault": 11, "bus error": 7,
     "illegal instruction": 4, "aborted": 6, "terminated": 15, "floating point exception": 8,
 }  # fmt: skip
+_WORD = re.compile(
+    rf"(?<![\w-])({'|'.join(_WORDS)})(?:\s*$|\s*\(|\s{{2,}}\S|\s+by\b|\W+(?:core|exit|signal)|[,.;:\"'!])", re.IGNORECASE
+)
+"""What says that a process ended so; not `died or was killed while it worked`."""
 _BEYOND_SIGNALS = 128
 
 
@@ -89,5 +93,5 @@ def _signal_in(line: str) -> int | None:
     if match is not None:
         name, number = match[1] or match[4], match[2] or match[3]
         return int(number) if number else _NUMBERS.get(name)
-    lower = line.lower()
-    return next((number for word, number in _WORDS.items() if word in lower), None)
+    match = _WORD.search(line)
+    return _WORDS[match[1].lower()] if match is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jumar.advise.doctor.logs.lines.chinese import NEEDLES as CHINESE_NEEDLES
 from jumar.advise.doctor.logs.lines.chinese import counts_in_chinese, is_certain_in_chinese
@@ -43,7 +43,7 @@ _HELP = re.compile(
     r"^(?:\s*(?:-{1,2}[a-zA-Z][\w-]*(?:[ ,=\[]|$)|usage:|options?:$|:?(?:Raises|raises|Throws|throws)\b|@throws\b)|"
     r"(?:\s{2,}(?=.*(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b)|(?=.*: (?:If|When|Raised|"
     r"In case)\b.*\.$))[A-Z]\w*(?:Error|Exception)\s*:\s*"
-    r"(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b|\s{2,}.*``)"
+    r"(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b|\s{2}.*``)"
 )
 """Help of a command, and a docstring."""
 _OLD = re.compile(r"\b(?:Pending)?Deprecation(?:Warning)?\b|\bFutureWarning\b|\bdeprecated\b")
@@ -83,15 +83,23 @@ _NOTHING = re.compile(
 )
 _VENDOR = re.compile(r"^\[[A-Z]+\]\s?[A-Z][A-Z0-9_]*\(\d")
 _NO_REASON = re.compile(
-    r"^(?:terminate called\b|-- Configuring incomplete\b|(?:g?make|mingw32-make)(?:\[\d+\])?: \*\*\*|"
+    r"^(?:Traceback \(most recent call|ray\.exceptions\.RayTaskError\b|terminate called\b|-- Configuring incomplete\b|(?:g?make|mingw32-make)(?:\[\d+\])?: \*\*\*|"
     r"ninja: build stopped|FAILED: |collect2: error: ld returned\b|Root Cause \(first observed failure\)|"
     r"error: command '?\S+ failed\b|error: subprocess-exited-with-error|× )|"
     r"\b(?:exit ?code|exitcode|return ?code|returncode|exit status|exited with(?: code)?)\W{0,4}(?:[1-9]|[1-9]\d|"
-    r"1[01]\d|12[0-5])\b",
+    r"1[01]\d|12[0-5])\b|\bHTTP/[\d.]+[\"'] 5\d\d\b",
     re.IGNORECASE,
 )
-"""That something failed whose reason stands in another line; not an end by a signal, which is a reason."""
+"""That something failed whose reason stands in another line."""
+_BY_SIGNAL = re.compile(
+    r"\b(?:exit ?code|exitcode|return ?code|returncode|exit status|exited with(?: code)?)\W{0,4}(?:-[1-9]|1[3-9]\d)\b",
+    re.IGNORECASE,
+)
+"""What a launcher says of a process that a signal ended: a reason where none stands above it."""
 _AROUND = 80
+_MOST_CHARACTERS = 4000
+"""A longer line is judged in parts: some expressions take the square of a line's length."""
+_OVERLAP = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,7 @@ class Judgement:
     severity: Severity
     """Error; warning where the program went on, or where a logger calls it a warning."""
     weight: int = 2
-    """0: an exception; 1: what only a failure prints; 2: by level or words; 3: what tells no reason."""
+    """0: an exception; 1: what only a failure prints; 2: by level or words; 3: an end by a signal; 4: what tells no reason."""
 
 
 def may_name_error(lower: str) -> bool:
@@ -111,6 +119,14 @@ def may_name_error(lower: str) -> bool:
 
 def judged(said: Said) -> Judgement | None:
     """Return whether a line names an error, a failure, a signal or an exit code other than 0, else None."""
+    if len(said.text) <= _MOST_CHARACTERS:
+        return _judged(said)
+    parts = (said.text[at : at + _MOST_CHARACTERS] for at in range(0, len(said.text), _MOST_CHARACTERS - _OVERLAP))
+    found = [one for part in parts if (one := _judged(replace(said, text=part))) is not None]
+    return max(found, key=lambda one: (one.severity, -one.weight), default=None)
+
+
+def _judged(said: Said) -> Judgement | None:
     text = said.text.strip()
     lower = text.lower()
     if said.level != "error" and not may_name_error(lower):
@@ -118,11 +134,17 @@ def judged(said: Said) -> Judgement | None:
     if _is_quoted(said):
         return None
     if _EXCEPTION.match(text):
-        return Judgement(Severity.ERROR, 0)
+        return Judgement(Severity.ERROR, 4 if _NO_REASON.match(text) else 0)
     if (is_certain(text, lower) or is_certain_in_chinese(text)) and not _WARNING.match(text):
-        return Judgement(Severity.ERROR, 3 if _NO_REASON.search(text) else 1)
+        return Judgement(Severity.ERROR, _certain_weight(text))
     severity = _of_level(text) if said.level == "error" else _of_words(said, text, lower)
     return None if severity is None else Judgement(severity)
+
+
+def _certain_weight(text: str) -> int:
+    if _NO_REASON.search(text):
+        return 4
+    return 3 if _BY_SIGNAL.search(text) else 1
 
 
 def _is_quoted(said: Said) -> bool:
@@ -135,7 +157,7 @@ def _is_quoted(said: Said) -> bool:
 
 
 def _of_level(text: str) -> Severity | None:
-    if text and _NOTHING.match(text):
+    if 0 < len(text) < _AROUND and _NOTHING.match(text):
         return None
     return Severity.WARNING if _is_retried(text) else Severity.ERROR
 

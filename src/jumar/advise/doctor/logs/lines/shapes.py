@@ -24,7 +24,7 @@ _CERTAIN = (
     r"(?:^|:\s+(?:\d+\s+)?)(?:killed|aborted!?|bus error)\s*(?:\(|$|\s{3,}\S)|^(?:quit|hangup)$|\bhung_task\b|"
     r"blocked for more than \d+ sec|"
     # ends of processes
-    r"\bexit(?:s|ed|ing)?\s*(?:with\s*)?(?:an?\s+)?(?:non-?zero\s+)?(?:return\s*)?_?(?:code|"
+    r"\bHTTP/[\d.]+[\"'] 5\d\d\b|\bexit(?:s|ed|ing)?\s*(?:with\s*)?(?:an?\s+)?(?:non-?zero\s+)?(?:return\s*)?_?(?:code|"
     r"status)['\"]?\s*(?:of\s*)?[:=]?\s*"
     r"['\"(]?-?0*[1-9]|\bexit(?:s|ed) (?:with |on )(?:signal )?-?[1-9]\d*\b(?! [a-z])|\bexited \([1-9]\d*\)|"
     r"\berror_?\s?code['\"]?\s*(?:is|:|=)?\s*-?[1-9]|"
@@ -86,7 +86,7 @@ _FIRM = (
     r"\b(?:cannot|can't|could ?n(?:o|')t|unable to) (?:be )?(?:open|allocat|f[io]u?nd|import|load|connect|read|writ|"
     r"access|creat|map|start|resolv|reach|init|re-?init|execut|get|set|bind|stat|determin|parse|convert|compil|link|"
     r"assign)|"
-    r"^\W{0,3}(?:\w+: )?(?:cannot|can't|could not|couldn't|unable to|failed to)\b|"
+    r"^\W{0,3}(?:\w+: )?(?:cannot|can't|could not|couldn't|unable to|fail(?:ed)? to)\b|"
     r"\bno such (?:file|device|process|option|container|host|image)|\bpermission denied|\bno space left|"
     r"\boperation not permitted|"
     r"\b(?:connection|host|network)(?: is)? (?:refused|reset|timed out|unreachable|aborted|closed by)|"
@@ -113,12 +113,12 @@ CERTAIN_NEEDLES = (
     "time limit", "caused by", "goroutine", "unhandled", "npm err!", "trace", "current thread", "make", "ninja:",
     "incomplete", "undefined", "cannot", "not found", "static tls", "e: ", "matching distribution", "could not",
     "unable", "no match", "no package", "unbound", "substitution", "too long", "sh: ", "unrecognized", "assert",
-    "retries", "giving up", "watchdog", "bring down", "loss", "signal", "admission",
+    "retries", "giving up", "http/", "watchdog", "bring down", "loss", "signal", "admission",
 )  # fmt: skip
 """Every certain shape holds one, in lower case. NOTE: over a block expressions take 100 times as long (measured)."""
 FIRM_NEEDLES = (
     ": [", "went wrong", "mismatch", "truncated", "not enough", "insufficient", "died", "unexpectedly", "vanished",
-    " lost", " down", " dead", "offline", "missing", "cannot", "can't", "could", "unable", "failed to", "no such",
+    " lost", " down", " dead", "offline", "missing", "cannot", "can't", "could", "unable", "failed to", "fail to", "no such",
     "denied", "no space", "permitted", "connection", "host", "check", "network", "name or service", "temporary",
     "broken pipe", "read-only", "quota", "stale", "busy", "too many", "input/output", "in use", "timing out",
     "timeout", "time-out", "directory", "no module", "traceback", "out of", "corrupt", "level", "severity", "lvl",
