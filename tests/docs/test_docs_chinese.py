@@ -233,7 +233,7 @@ def test_only_comments_and_explanations_may_differ(one: str, own: str, same: boo
 SAID = (
     (r"Medians in ms on (.+?), torch (\S+), (\S+) to (\S+), (.+?) of tuning a row\.",
      r"\1，torch \2，\3 至 \4，每行调优 \5；数值为中位数，单位 ms。"),
-    (r"model:batch:threads", "模型:batch:线程数"),
+    (r"model:batch:threads", "模型：batch：线程数"),
     (r"best other / Jumar's file", "最佳对手 / Jumar 文件"),
     (r"best other / Jumar", "最佳对手 / Jumar"),
     (r"Jumar's file", "Jumar 文件"),
