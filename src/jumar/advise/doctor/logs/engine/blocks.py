@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 BLOCK_BYTES = 2**20
-LONGEST_LINE_BYTES = 2**18
+LONGEST_LINE_BYTES = 2**15
 """A longer line (a progress bar without line ends, a dumped tensor) is cut into pieces of this size."""
 AROUND_LINES = 15
 """Lines before and after a block that come with it."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from jumar.advise.doctor.logs.clock import first_time, last_time, rank_in, rank_of_path
 from jumar.advise.doctor.logs.engine.blocks import AROUND_LINES, Block
 from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
-from jumar.advise.doctor.logs.engine.sieve import Plan, Sieve, naughts
+from jumar.advise.doctor.logs.engine.sieve import LONG_BYTES, Plan, Sieve, naughts
 from jumar.advise.doctor.logs.lines.meetings import meeting_in
 from jumar.advise.doctor.logs.lines.reader import Found, LineReader
 from jumar.advise.doctor.logs.restarts import says_restart
@@ -29,6 +29,8 @@ _SHOWN_LINES = 3
 """Shown before and after an error that nothing explains."""
 _MOST_LINES = 20
 """Different lines of one file that name an error and that nothing else explains."""
+_MOST_LONG = 200
+"""So many very long lines of a part are read where they may name an error."""
 _MOST_KEYS = 4000
 """Different errors of one file that are counted."""
 _END_BYTES = (2**12, 2**16)
@@ -84,6 +86,8 @@ class ScannedPart:
     first_time: datetime | None = None
     last_time: datetime | None = None
     last_line: str = ""
+    num_long: int = 0
+    """Very long lines, or pieces of them, that were worth reading."""
     meetings: dict[str, datetime] = field(default_factory=dict)
     hits: dict[_Key, Hit] = field(default_factory=dict)
     """Their lines are counted from the part's beginning; without a time where no line of the part tells one before."""
@@ -157,6 +161,8 @@ class Scan:
         """Take a line as it stands in the file."""
         number = block.first_line + index
         self._reader.expire(number)
+        if plan is not None and len(raw) > LONG_BYTES and not self._may_read_long():
+            return
         key = b""
         if plan is not None and plan.is_words_only and not self._reader.is_waiting:
             key = naughts(raw)
@@ -168,6 +174,11 @@ class Scan:
             self._take_line(place, piece_plan)
         if key and plan is not None and not (self._has_said or self._reader.is_waiting):
             plan.silence(key)
+
+    def _may_read_long(self) -> bool:
+        """Count a long line that is worth reading; false after too many of them, which take long."""
+        self._part.num_long += 1
+        return self._part.num_long <= _MOST_LONG
 
     def _pieces(self, raw: bytes, plan: Plan | None) -> Iterable[tuple[str, Plan | None]]:
         """Return the lines that the program printed in this line, each with what it can hold."""
@@ -245,6 +256,11 @@ def report_of(parts: Sequence[ScannedPart]) -> FileReport:
         report.last_time = part.last_time or report.last_time
         report.last_line = part.last_line or report.last_line
     report.num_lines += parts[-1].has_open_end
+    unread = sum(max(0, part.num_long - _MOST_LONG) for part in parts)
+    if unread:
+        report.notes.append(
+            f"{unread} pieces of very long lines in {report.path} were not read, though they may name errors."
+        )
     for hit in hits.values():
         hit.time = hit.time or report.first_time
     report.hits = sorted(_few(hits), key=lambda hit: hit.line)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -37,7 +37,11 @@ _LETTER = -1
 """Stands for a match of `_FORMS` among the numbers of needles."""
 _NO_CODES = {"codes": False, "return_codes": False}
 _HEX = re.compile(rb"1x[1a-fA-F]{2,}")
-_LONGEST_FORM_BYTES = 4096
+LONG_BYTES = 4096
+"""Of a longer line only what is around the marks is judged."""
+_AROUND_BYTES = 300
+_MOST_WINDOWS = 32
+_LONGEST_FORM_BYTES = 2**15
 _MOST_QUIET_BYTES = 12 * 2**20
 _MOST_LIVE = 4096
 _MOST_SILENT = 4096
@@ -50,6 +54,8 @@ class Plan:
     searcher: Searcher
     words: bool = True
     """Words that name an error."""
+    messages: tuple[int, ...] = ()
+    """Numbers of the messages whose needles are there."""
     silent: set[bytes] = field(default_factory=set)
     """Lines of this form, numbers told apart only as naught or not, that were read and say nothing."""
 
@@ -121,19 +127,43 @@ class Sieve:
         """Return the forms that can hold something, each with what."""
         said = _said(b"\n".join(forms))
         starts = list(accumulate((len(form) + 1 for form in said.split(b"\n")), initial=0))
-        lines: dict[int, set[int]] = {}
+        lines: dict[int, list[tuple[int, int]]] = {}
         for at, number in self._needles.find(said.lower()):
-            lines.setdefault(bisect_right(starts, at) - 1, set()).add(number)
+            lines.setdefault(bisect_right(starts, at) - 1, []).append((at, number))
         for match in _FORMS.finditer(said):
-            lines.setdefault(bisect_right(starts, match.end() - 1) - 1, set()).add(_LETTER)
+            lines.setdefault(bisect_right(starts, match.end() - 1) - 1, []).append((match.end() - 1, _LETTER))
         plans = {}
-        for index, numbers in lines.items():
-            plan = self._plan(forms[index], said[starts[index] : starts[index + 1] - 1], numbers)
+        for index, places in lines.items():
+            start, end = starts[index], starts[index + 1] - 1
+            if end - start > LONG_BYTES:
+                plan = self._plan_of_long(said, start, end, places)
+            else:
+                plan = self._plan(forms[index], said[start:end], {number for _, number in places})
             if plan is not None:
                 plans[forms[index]] = plan
         if b"\\u" in said:  # letters that JSON hides
             plans |= {form: self._all for form in forms if b"\\u" in form}
         return plans
+
+    def _plan_of_long(self, said: bytes, start: int, end: int, places: list[tuple[int, int]]) -> Plan | None:
+        """Return what can be in a long line: only what is around the marks in it is judged."""
+        plans = []
+        for first, last in _joined(sorted(at for at, _ in places)):
+            around = said[max(start, first - _AROUND_BYTES) : min(end, last + _AROUND_BYTES)]
+            numbers = {number for at, number in places if first <= at <= last}
+            plans.append(self._plan(around, around, numbers))
+            if len(plans) >= _MOST_WINDOWS:
+                return self._all
+        found = [plan for plan in plans if plan is not None]
+        if not found:
+            return None
+        messages = {number for plan in found for number in plan.messages}
+        searcher = self._table.searcher_of(
+            sorted(messages),
+            codes=any(plan.searcher.codes for plan in found),
+            return_codes=any(plan.searcher.return_codes for plan in found),
+        )
+        return Plan(searcher, any(plan.words for plan in found))
 
     def _plan(self, form: bytes, said: bytes, numbers: set[int]) -> Plan | None:
         """Return what can be in a form; `said` is the same without colours and escapes."""
@@ -149,13 +179,24 @@ class Sieve:
         words = (has_letter or not held.isdisjoint(self._words)) and self._has_words(form, text)
         if not (searcher or words or any(mark in text for mark in _MARKS)):
             return None
-        return Plan(searcher, words)
+        return Plan(searcher, words, tuple(messages))
 
     def _has_words(self, form: bytes, text: str) -> bool:
         if b"{" not in form and b"\r" not in form:
             return has_form_of_error(text) or says_restart(text)
         printed, _ = unwrapped(_YEAR_BYTES.sub(b"2011", form))
         return any(map(has_form_of_error, printed.decode("utf-8", "replace").split("\n")))
+
+
+def _joined(places: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield (first, last) of places that lie close together."""
+    first = last = places[0]
+    for at in places:
+        if at - last > _AROUND_BYTES:
+            yield first, last
+            first = at
+        last = at
+    yield first, last
 
 
 def naughts(line: bytes) -> bytes:
