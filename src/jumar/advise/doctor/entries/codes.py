@@ -1,8 +1,8 @@
 """The vendor's codes in a line, in every form in which they are printed: `codes_in`, `return_codes_in`.
 
-A *code* is `EI0002` or `ERR00100`: in front of a colon, in brackets, behind a name (`Memory_Failure(EL0004):`) or behind
-"error code". A *return code* is a number or its name: `error code is 507018`, `retCode: 0x7110001`, `hcclRet[4]`,
-`ACL_ERROR_RT_AICPU_EXCEPTION`, `ACLNN_ERR_PARAM_INVALID`.
+A *code* is `EI0002` or `ERR00100`: in front of a colon, in brackets, behind a name (`Memory_Failure(EL0004):`) or
+behind "error code". A *return code* is a number or its name: `error code is 507018`, `retCode: 0x7110001`,
+`hcclRet[4]`, `ACL_ERROR_RT_AICPU_EXCEPTION`, `ACLNN_ERR_PARAM_INVALID`.
 """
 
 from __future__ import annotations

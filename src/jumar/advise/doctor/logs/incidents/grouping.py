@@ -28,11 +28,11 @@ _VENDOR_WORDS = re.compile(
 )
 _WRAPPING = frozenset({"RuntimeError", "Error", "Exception", "SystemError", "OSError", "DistBackendError", "AclError"})
 """Exceptions that pass on what a library said."""
-_TIERS = {"cause": 0, "symptom": 1, "consequence": 4, "wrapper": 7, "harmless": 11}
+_TIERS = {"cause": 0, "symptom": 1, "consequence": 4, "wrapper": 8, "harmless": 12}
 _CODE_OF_CONSEQUENCE = 3
 _UNKNOWN_CODE = 5
-_WORDS = (6, 8, 9, 10)
-"""By weight: an exception alone before what only says that a call failed, other words after it."""
+_WORDS = (6, 7, 9, 10, 11)
+"""By weight: an exception, or what only a failure prints, before what says that a call failed; other words after."""
 _KINDS = {"message": 0, "code": 1, "return-code": 2}
 
 
@@ -75,6 +75,11 @@ def _is_loose(hit: Hit) -> bool:
     return hit.judgement is not None and hit.judgement.weight > 0
 
 
+def _says_little(hit: Hit) -> bool:
+    """Tell whether an error may be better told by a line beside it that only names one."""
+    return hit.is_word_only or hit.role == "wrapper"
+
+
 def _is_beside(line: int, lines: Sequence[int]) -> bool:
     at = bisect(lines, line)
     return any(abs(line - other) <= _DETAIL_LINES for other in lines[max(0, at - 1) : at + 1])
@@ -83,7 +88,7 @@ def _is_beside(line: int, lines: Sequence[int]) -> bool:
 def _belongs(group: Sequence[Hit], hit: Hit) -> bool:
     start = hit.traceback.first_line if hit.traceback is not None else hit.line
     near = min(group, key=lambda one: abs(start - one.line))
-    if near.severity is not hit.severity or (_is_loose(hit) and not all(one.is_word_only for one in group)):
+    if near.severity is not hit.severity or (_is_loose(hit) and not all(map(_says_little, group))):
         return False
     if _is_another_writer({one.writer for one in group} - {""}, hit.writer):
         return False
@@ -124,6 +129,8 @@ def tier_of(hit: Hit) -> int:
         return _CODE_OF_CONSEQUENCE if is_code else _TIERS[hit.role]
     if hit.traceback is None:
         return _UNKNOWN_CODE
+    if hit.traceback.exception.startswith("ray.exceptions.RayTaskError"):
+        return _TIERS["wrapper"]  # the exception of the task follows it
     return _TIERS["consequence"] if _passes_on(hit) else _TIERS["symptom"]
 
 

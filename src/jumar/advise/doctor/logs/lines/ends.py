@@ -21,7 +21,8 @@ _WORDS = {
     "illegal instruction": 4, "aborted": 6, "terminated": 15, "floating point exception": 8,
 }  # fmt: skip
 _WORD = re.compile(
-    rf"(?<![\w-])({'|'.join(_WORDS)})(?:\s*$|\s*\(|\s{{2,}}\S|\s+by\b|\W+(?:core|exit|signal)|[,.;:\"'!])", re.IGNORECASE
+    rf"(?<![\w-])({'|'.join(_WORDS)})(?:\s*$|\s*\(|\s{{2,}}\S|\s+by\b|\W+(?:core|exit|signal)|[,.;:\"'!])",
+    re.IGNORECASE,
 )
 """What says that a process ended so; not `died or was killed while it worked`."""
 _BEYOND_SIGNALS = 128

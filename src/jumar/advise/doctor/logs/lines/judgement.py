@@ -83,7 +83,8 @@ _NOTHING = re.compile(
 )
 _VENDOR = re.compile(r"^\[[A-Z]+\]\s?[A-Z][A-Z0-9_]*\(\d")
 _NO_REASON = re.compile(
-    r"^(?:Traceback \(most recent call|ray\.exceptions\.RayTaskError\b|terminate called\b|-- Configuring incomplete\b|(?:g?make|mingw32-make)(?:\[\d+\])?: \*\*\*|"
+    r"^(?:Traceback \(most recent call|ray\.exceptions\.RayTaskError\b|terminate called\b|"
+    r"-- Configuring incomplete\b|(?:g?make|mingw32-make)(?:\[\d+\])?: \*\*\*|"
     r"ninja: build stopped|FAILED: |collect2: error: ld returned\b|Root Cause \(first observed failure\)|"
     r"error: command '?\S+ failed\b|error: subprocess-exited-with-error|× )|"
     r"\b(?:exit ?code|exitcode|return ?code|returncode|exit status|exited with(?: code)?)\W{0,4}(?:[1-9]|[1-9]\d|"
@@ -109,7 +110,7 @@ class Judgement:
     severity: Severity
     """Error; warning where the program went on, or where a logger calls it a warning."""
     weight: int = 2
-    """0: an exception; 1: what only a failure prints; 2: by level or words; 3: an end by a signal; 4: what tells no reason."""
+    """0: an exception; 1: what only a failure prints; 2: level or words; 3: an end by a signal; 4: tells no reason."""
 
 
 def may_name_error(lower: str) -> bool:

@@ -65,7 +65,7 @@ class LineReader:
         """Yield the heads of tracebacks after which no exception came, each with the number of its line."""
         for number in self._streams.unfinished():
             said = peeled(HEAD)
-            yield number, Found(key=("words", HEAD), said=said, judgement=Judgement(Severity.ERROR, 1))
+            yield number, Found(key=("words", HEAD), said=said, judgement=Judgement(Severity.ERROR, 4))
 
     def _unexplained(self, said: Said, traceback: Traceback | None, *, words: bool) -> Iterator[Found]:
         if traceback is not None:

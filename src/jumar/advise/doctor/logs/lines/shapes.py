@@ -118,8 +118,8 @@ CERTAIN_NEEDLES = (
 """Every certain shape holds one, in lower case. NOTE: over a block expressions take 100 times as long (measured)."""
 FIRM_NEEDLES = (
     ": [", "went wrong", "mismatch", "truncated", "not enough", "insufficient", "died", "unexpectedly", "vanished",
-    " lost", " down", " dead", "offline", "missing", "cannot", "can't", "could", "unable", "failed to", "fail to", "no such",
-    "denied", "no space", "permitted", "connection", "host", "check", "network", "name or service", "temporary",
+    " lost", " down", " dead", "offline", "missing", "cannot", "can't", "could", "unable", "failed to", "fail to",
+    "no such", "denied", "no space", "permitted", "connection", "host", "check", "network", "name or service", "temporary",
     "broken pipe", "read-only", "quota", "stale", "busy", "too many", "input/output", "in use", "timing out",
     "timeout", "time-out", "directory", "no module", "traceback", "out of", "corrupt", "level", "severity", "lvl",
 )  # fmt: skip
