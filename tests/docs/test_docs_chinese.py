@@ -129,6 +129,11 @@ def text_with_stars(page: Path) -> str:
 HERE = [page for page, own in TRANSLATED.items() if (ROOT / own).is_file()]
 
 
+@pytest.mark.parametrize("page", TRANSLATED)
+def test_an_english_page_of_the_list_has_its_chinese_one(page: str) -> None:
+    assert (ROOT / TRANSLATED[page]).is_file()
+
+
 @pytest.mark.parametrize("page", HERE)
 def test_a_chinese_page_leads_to_the_english_one_under_its_title(page: str) -> None:
     lines = (ROOT / TRANSLATED[page]).read_text("utf-8").splitlines()
@@ -193,7 +198,9 @@ def test_chinese_is_set_as_chinese(page: Path) -> None:
     assert re.findall(f".*[{HAN}][A-Za-z0-9].*|.*[A-Za-z0-9][{HAN}].*", text) == [], "a space between Chinese and Latin"
     assert re.findall(f".*[{HAN}][,;:?!()].*|.*[,;:?!()][{HAN}].*", text) == [], "full-width punctuation"
     bold = re.findall(r"\*\*(.+?)\*\*(.?)", text_with_stars(page))
-    assert [words for words, then in bold if words[-1] in "，。：；、）！？”" and re.match(r"\w", then)] == [], "stars show"
+    assert [words for words, then in bold if words[-1] in "，。：；、）！？”" and re.match(r"\w", then)] == [], (
+        "stars show"
+    )
 
 
 def words() -> list[tuple[str, str, str]]:
