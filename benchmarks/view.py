@@ -3,10 +3,10 @@
     python benchmarks/view.py [FOLDER]
 
 Writes the recording to FOLDER where it is not there yet (1,000 steps of 10,000 rows, 840 MB), starts `jumar view`, asks
-for each page `TIMES` times as a browser does, and notes the first, the median, the longest, and the memory of the
-server. `ready_s` is when all rows are read, their checksums compared, after the recording was first looked at: until
-then a page that needs all of them waits, and says how far they are. Other programs on the machine lengthen the times;
-`load_average` says whether there were any.
+for each page `TIMES` times as a browser does, and notes the first, the median, the longest, the time of the processor
+a page, and the memory of the server. `ready_s` is when all rows are read, their checksums compared, after the recording
+was first looked at: until then a page that needs all of them waits, and says how far they are. Other programs on the
+machine lengthen the times; `load_average` says whether there were any, and `processor_ms` hardly depends on them.
 """
 
 from __future__ import annotations
@@ -69,6 +69,11 @@ class Server:
         assert answer.status == 200, (path, answer.status, text[-500:])
         return time.perf_counter() - began, text
 
+    def processor_s(self) -> float:
+        """Return the seconds of the processor that the server has used: they hardly depend on other programs."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def memory_mib(self, name: str = "VmRSS") -> float:
         """Return the server's memory in MiB."""
         status = Path(f"/proc/{self.process.pid}/status").read_text()
@@ -79,11 +84,15 @@ def measure(server: Server, item: str) -> dict[str, Any]:
     """Return the times of all pages."""
     found = {}
     for name, page in PAGES.items():
-        times = [server.ask(f"/item/{item}/{page}")[0] for _ in range(TIMES + 1)]
+        first = server.ask(f"/item/{item}/{page}")[0]
+        before = server.processor_s()
+        times = [first, *(server.ask(f"/item/{item}/{page}")[0] for _ in range(TIMES))]
+        processor = (server.processor_s() - before) / TIMES
         found[name] = {
             "first_ms": round(times[0] * 1000),
             "median_ms": round(statistics.median(times[1:]) * 1000),
             "longest_ms": round(max(times[1:]) * 1000),
+            "processor_ms": round(processor * 1000),
         }
         print(f"{name}: {found[name]}", file=sys.stderr)
     return found

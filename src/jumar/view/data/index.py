@@ -6,6 +6,7 @@ counts. An index never changes; `jumar.view.data.building` makes the next one wh
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -87,6 +88,8 @@ class Index:
     """Of the files, by number, whose `seq` does not count from 0."""
     _orders: dict[str, Order] = field(default_factory=dict)
     _masks: dict[tuple[Any, ...], Mask | None] = field(default_factory=dict)
+    _sorting: threading.Lock = field(default_factory=threading.Lock)
+    """Two who ask for one order wait for each other: making it twice takes twice as long."""
 
     @property
     def num_rows(self) -> int:
@@ -177,12 +180,13 @@ class Index:
 
     def _order(self, sort: Sort, *, descending: bool) -> Order:
         """Return the rows in order; equal ones in that of the recording. Turned round it begins at its end."""
-        order = self._orders.get(sort)
-        if order is None:
-            order = _by_number(self.duration_us) if sort == "duration_us" else self._by_text(sort)
-            while len(self._orders) >= MOST_ORDERS:
-                self._orders.pop(next(iter(self._orders)), None)
-            self._orders[sort] = order
+        with self._sorting:
+            order = self._orders.get(sort)
+            if order is None:
+                order = _by_number(self.duration_us) if sort == "duration_us" else self._by_text(sort)
+                while len(self._orders) >= MOST_ORDERS:
+                    self._orders.pop(next(iter(self._orders)), None)
+                self._orders[sort] = order
         if not descending:
             return order
         num = int(np.count_nonzero(~np.isnan(self.duration_us))) if sort == "duration_us" else len(order)

@@ -6,6 +6,7 @@ file's checksums are compared while it is read; a damaged one is left out and na
 
 from __future__ import annotations
 
+import os
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -146,10 +147,17 @@ def _figures(
 
 
 def step_files(folder: Path, is_allowed: Callable[[Path], bool] = lambda _: True) -> list[StepFile]:
-    """Return the step files of the recording in a folder; `is_allowed` says which may be read."""
+    """Return the step files of the recording in a folder; `is_allowed` says which links may be followed."""
+    steps = folder / STEPS_FOLDER
+    if steps.is_symlink() and not is_allowed(steps):
+        return []
     found = []
-    for path in (folder / STEPS_FOLDER).iterdir():
-        if (match := _STEP_FILE.fullmatch(path.name)) and is_allowed(path):
-            state = path.stat()
-            found.append(StepFile(int(match[1]), int(match[2]), path, (state.st_mtime_ns, state.st_size)))
+    with os.scandir(steps) as entries:
+        for entry in entries:
+            match = _STEP_FILE.fullmatch(entry.name)
+            if match is None or (entry.is_symlink() and not is_allowed(Path(entry.path))):
+                continue
+            state = entry.stat()
+            stamp = (state.st_mtime_ns, state.st_size)
+            found.append(StepFile(int(match[1]), int(match[2]), Path(entry.path), stamp))
     return sorted(found, key=lambda file: (file.step, file.rank))

@@ -20,6 +20,8 @@ from jumar.view.store.items import Item
 from jumar.view.store.kinds.documents import load
 
 MOST_SHOWN = 400
+MOST_FRONTS = 6
+"""Fronts in the chart, those with the most candidates on them."""
 _ORDERS = ("time", "speed")
 
 
@@ -53,9 +55,10 @@ def live(item: Item, query: Query) -> Answer:
 def _context(item: Item, query: Query) -> dict[str, Any]:
     order = query.chosen("order", _ORDERS) or "time"
     candidates, sections = _read(item)
-    front = pareto(candidates)
+    fronts = {of: pareto([one for one in candidates if one.of == of]) for of in {one.of: None for one in candidates}}
+    front = [one for those in fronts.values() for one in those]
     shown = sorted(candidates, key=lambda one: -(one.ratio or 0.0)) if order == "speed" else candidates[::-1]
-    chart, drawn = front_chart(front), bars(shown[:MOST_SHOWN], front)
+    chart, drawn = front_chart(fronts), bars(shown[:MOST_SHOWN], front)
     return {
         "item": item, "bars": drawn, "num_candidates": len(candidates), "order": order,
         "front": block_views([chart], 500) if chart is not None else [], "sections": section_views(sections),
@@ -108,12 +111,16 @@ _TIMES = ("performance_before_tune(us)", "performance_after_tune(us)", "performa
 _GRAPH_TIMES = ("performance_before_tune(ms)", "performance_after_tune(ms)", "performance_improvement")
 
 
-def front_chart(front: Sequence[Candidate]) -> LineChart | None:
-    """Return the front of speed and error; None where fewer than two candidates are on it."""
-    if len(front) < 2:
+def front_chart(fronts: Mapping[str, Sequence[Candidate]]) -> LineChart | None:
+    """Return the front of speed and error of each thing that is tuned; None where none has two candidates on it."""
+    worth = sorted(((of, front) for of, front in fronts.items() if len(front) > 1), key=lambda pair: -len(pair[1]))
+    series = [
+        Series(name=of, x=[one.error or 0.0 for one in front], y=[one.ratio for one in front])
+        for of, front in worth[:MOST_FRONTS]
+    ]
+    if not series:
         return None
-    series = Series(name="not beaten by another", x=[one.error or 0.0 for one in front], y=[one.ratio for one in front])
-    return LineChart(title="Speed against error", x_label="error", y_label="times as fast", series=[series])
+    return LineChart(title="Speed against error", x_label="error", y_label="times as fast", series=series)
 
 
 def bars(candidates: Sequence[Candidate], front: Sequence[Candidate] = ()) -> list[Bar]:
