@@ -11,7 +11,7 @@ from pathlib import Path
 from jumar.advise.doctor.logs.clock import first_time, last_time, rank_in, rank_of_path
 from jumar.advise.doctor.logs.engine.blocks import AROUND_LINES, Block
 from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
-from jumar.advise.doctor.logs.engine.sieve import LONG_BYTES, Plan, Sieve, naughts
+from jumar.advise.doctor.logs.engine.sieve import Plan, Sieve, naughts
 from jumar.advise.doctor.logs.lines.meetings import meeting_in
 from jumar.advise.doctor.logs.lines.reader import Found, LineReader
 from jumar.advise.doctor.logs.restarts import says_restart
@@ -29,7 +29,8 @@ _SHOWN_LINES = 3
 """Shown before and after an error that nothing explains."""
 _MOST_LINES = 20
 """Different lines of one file that name an error and that nothing else explains."""
-_MOST_LONG = 200
+_VERY_LONG_BYTES = 2**14
+_MOST_LONG = 64
 """So many very long lines of a part are read where they may name an error."""
 _MOST_KEYS = 4000
 """Different errors of one file that are counted."""
@@ -161,7 +162,7 @@ class Scan:
         """Take a line as it stands in the file."""
         number = block.first_line + index
         self._reader.expire(number)
-        if plan is not None and len(raw) > LONG_BYTES and not self._may_read_long():
+        if plan is not None and len(raw) > _VERY_LONG_BYTES and not self._may_read_long():
             return
         key = b""
         if plan is not None and plan.is_words_only and not self._reader.is_waiting:
