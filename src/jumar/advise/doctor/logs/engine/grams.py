@@ -16,7 +16,9 @@ _FACTOR = np.uint32(2654435761)
 _SHIFT = np.uint32(32 - _TABLE_BITS)
 _COMMON = b" 1etaoinsrldcupmfg_-.:,=hybvkwxjqz"
 """Bytes of logs, the most common first."""
-_FREQUENT = b"python size kernel graph runtime type .cpp .cc: memory hccl device engine aicpu build signal operator info stream"
+_FREQUENT = (
+    b"python size kernel graph runtime type .cpp .cc: memory hccl device engine aicpu build signal operator info stream"
+)
 """Words that stand in most lines of a plog."""
 _RANKS = {byte: len(_COMMON) - place for place, byte in enumerate(_COMMON)}
 
