@@ -75,8 +75,8 @@ def _more(groups: Sequence[RankGroup]) -> list[Text]:
 def _silence(silent: Sequence[SilentRank]) -> Text:
     hold = "Its log holds" if len(silent) == 1 else "Their logs hold"
     return Text(
-        text=f"{_ranks([one.rank for one in silent])}: {hold} no error that Jumar knows. Where the others wait for such "
-        "a rank, it hung or was killed; its last line says where. Those that stopped first stand first."
+        text=f"{_ranks([one.rank for one in silent])}: {hold} no error that Jumar knows. Where the others wait for "
+        "such a rank, it hung or was killed; its last line says where. Those that stopped first stand first."
     )
 
 

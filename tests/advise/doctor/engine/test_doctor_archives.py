@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 
 from jumar.advise.doctor import diagnose_logs
 from jumar.advise.doctor.entries.store import built_in_errors
-from jumar.advise.doctor.logs.engine import spread, streams
+from jumar.advise.doctor.logs.engine import spread
 from jumar.advise.doctor.logs.engine.folders import LogFile
+from jumar.advise.doctor.logs.engine.packed import streams
 from jumar.base.errors import InputError
 
 TABLE = built_in_errors()

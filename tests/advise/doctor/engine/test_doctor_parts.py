@@ -19,7 +19,7 @@ from jumar.advise.doctor.logs.engine.blocks import AROUND_LINES, blocks
 from jumar.advise.doctor.logs.engine.cuts import parts_of
 from jumar.advise.doctor.logs.engine.folders import LogFile
 from jumar.advise.doctor.logs.engine.hits import FileReport
-from jumar.advise.doctor.logs.engine.scan import report_of
+from jumar.advise.doctor.logs.engine.parts import report_of
 
 TRACEBACK = """Traceback (most recent call last):
   File "train.py", line 20, in main

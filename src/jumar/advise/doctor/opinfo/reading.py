@@ -7,8 +7,8 @@ from pathlib import Path
 
 from jumar.advise.doctor.logs.engine.blocks import blocks
 from jumar.advise.doctor.logs.engine.folders import LogFile
-from jumar.advise.doctor.logs.engine.readings import Unpacking
-from jumar.advise.doctor.logs.engine.streams import reason
+from jumar.advise.doctor.logs.engine.packed.readings import Unpacking
+from jumar.advise.doctor.logs.engine.packed.streams import reason
 from jumar.base.errors import InputError
 
 

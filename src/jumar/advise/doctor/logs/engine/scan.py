@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
 from jumar.advise.doctor.logs.clock import first_time, last_time, rank_in, rank_of_path
 from jumar.advise.doctor.logs.engine.blocks import AROUND_LINES, Block
-from jumar.advise.doctor.logs.engine.hits import FileReport, Hit
+from jumar.advise.doctor.logs.engine.hits import Hit
+from jumar.advise.doctor.logs.engine.parts import MOST_LONG, ScannedPart
 from jumar.advise.doctor.logs.engine.sieve import Plan, Sieve, naughts
 from jumar.advise.doctor.logs.lines.meetings import meeting_in
 from jumar.advise.doctor.logs.lines.reader import Found, LineReader
 from jumar.advise.doctor.logs.restarts import says_restart
-from jumar.advise.doctor.logs.tracebacks import HEAD, Traceback
+from jumar.advise.doctor.logs.tracebacks import HEAD
 from jumar.advise.doctor.logs.wrappings import lines_of, unwrapped
-
-__all__ = ["FileReport", "Hit", "OnProgress", "Place", "Scan", "ScannedPart", "report_of"]
 
 OnProgress = Callable[[int], None]
 """Called with the bytes of files read since the last call."""
@@ -27,17 +26,12 @@ TEXT_CHARACTERS = 300
 """Of a line that is kept as evidence."""
 _SHOWN_LINES = 3
 """Shown before and after an error that nothing explains."""
-_MOST_LINES = 20
-"""Different lines of one file that name an error and that nothing else explains."""
 _VERY_LONG_BYTES = 2**14
-_MOST_LONG = 64
-"""So many very long lines of a part are read where they may name an error."""
 _MOST_KEYS = 4000
 """Different errors of one file that are counted."""
 _END_BYTES = (2**12, 2**16)
 """A time is looked for in so much of a block's end, then in all of it."""
 _WRAPPED = (b"\x1b", b"\r", b'{"', b"{ ")
-_Key = tuple[str, str]
 
 
 class _Context:
@@ -71,29 +65,6 @@ class Place:
         """Return the line with a few before and after it."""
         lines = self.context.lines[max(0, self.index - _SHOWN_LINES) : self.index + _SHOWN_LINES + 1]
         return tuple(line.rstrip()[:TEXT_CHARACTERS] for line in lines if line.strip())
-
-
-@dataclass(slots=True, kw_only=True)
-class ScannedPart:
-    """What a part of a file holds; `report_of` puts parts together."""
-
-    path: Path
-    rank: int | None
-    num_lines: int = 0
-    """Line ends."""
-    has_open_end: bool = False
-    """The last line has no end."""
-    size_bytes: int = 0
-    first_time: datetime | None = None
-    last_time: datetime | None = None
-    last_line: str = ""
-    num_long: int = 0
-    """Very long lines, or pieces of them, that were worth reading."""
-    meetings: dict[str, datetime] = field(default_factory=dict)
-    hits: dict[_Key, Hit] = field(default_factory=dict)
-    """Their lines are counted from the part's beginning; without a time where no line of the part tells one before."""
-    restarts: list[int] = field(default_factory=list)
-    """Lines in which a launcher says that it starts the run again, counted likewise."""
 
 
 class Scan:
@@ -179,7 +150,7 @@ class Scan:
     def _may_read_long(self) -> bool:
         """Count a long line that is worth reading; false after too many of them, which take long."""
         self._part.num_long += 1
-        return self._part.num_long <= _MOST_LONG
+        return self._part.num_long <= MOST_LONG
 
     def _pieces(self, raw: bytes, plan: Plan | None) -> Iterable[tuple[str, Plan | None]]:
         """Return the lines that the program printed in this line, each with what it can hold."""
@@ -234,68 +205,6 @@ class Scan:
             rank=rank,
             ranks=set() if rank is None else {rank},
         )
-
-
-def report_of(parts: Sequence[ScannedPart]) -> FileReport:
-    """Return the report of a file from its parts, in their order.
-
-    An error without a time gets the last one above it in the file, else the first one of the file, its upper bound.
-    """
-    report = FileReport(path=parts[0].path, rank=parts[0].rank)
-    hits: dict[_Key, Hit] = {}
-    for part in parts:
-        for key, hit in part.hits.items():
-            if key in hits:
-                _count(hits[key], hit, report.num_lines)
-            else:
-                hits[key] = _moved(hit, report.num_lines, report.last_time)
-        report.restarts += [line + report.num_lines for line in part.restarts]
-        report.meetings |= part.meetings
-        report.num_lines += part.num_lines
-        report.size_bytes += part.size_bytes
-        report.first_time = report.first_time or part.first_time
-        report.last_time = part.last_time or report.last_time
-        report.last_line = part.last_line or report.last_line
-    report.num_lines += parts[-1].has_open_end
-    unread = sum(max(0, part.num_long - _MOST_LONG) for part in parts)
-    if unread:
-        report.notes.append(
-            f"{unread} pieces of very long lines in {report.path} were not read, though they may name errors."
-        )
-    for hit in hits.values():
-        hit.time = hit.time or report.first_time
-    report.hits = sorted(_few(hits), key=lambda hit: hit.line)
-    return report
-
-
-def _count(known: Hit, hit: Hit, lines_before: int) -> None:
-    known.count += hit.count
-    known.ranks |= hit.ranks
-    known.traceback = known.traceback or _traceback_moved(hit.traceback, lines_before)
-
-
-def _moved(hit: Hit, lines_before: int, time: datetime | None) -> Hit:
-    traceback = _traceback_moved(hit.traceback, lines_before)
-    return replace(hit, line=hit.line + lines_before, time=hit.time or time, traceback=traceback)
-
-
-def _traceback_moved(traceback: Traceback | None, lines: int) -> Traceback | None:
-    if traceback is None or lines == 0:
-        return traceback
-    return replace(traceback, first_line=traceback.first_line + lines, last_line=traceback.last_line + lines)
-
-
-def _few(hits: dict[_Key, Hit]) -> list[Hit]:
-    """Return the errors; of lines that only name one, and of tracebacks, the first ones."""
-    kept = []
-    left = {"words": _MOST_LINES, "traceback": 5 * _MOST_LINES}
-    for (kind, _), hit in sorted(hits.items(), key=lambda item: item[1].line):
-        if left.get(kind) == 0:
-            continue
-        if kind in left:
-            left[kind] -= 1
-        kept.append(hit)
-    return kept
 
 
 def _last_time(data: bytes) -> datetime | None:

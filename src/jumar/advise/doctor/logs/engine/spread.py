@@ -11,10 +11,11 @@ from jumar.advise.doctor.logs.engine.blocks import blocks
 from jumar.advise.doctor.logs.engine.cuts import PART_BYTES, Part, Portion, parts_of
 from jumar.advise.doctor.logs.engine.folders import STDIN, LogFile
 from jumar.advise.doctor.logs.engine.hits import FileReport
-from jumar.advise.doctor.logs.engine.readings import Unpacking, is_plain
-from jumar.advise.doctor.logs.engine.scan import OnProgress, Scan, ScannedPart, report_of
+from jumar.advise.doctor.logs.engine.packed.readings import Unpacking, is_plain
+from jumar.advise.doctor.logs.engine.packed.streams import reason
+from jumar.advise.doctor.logs.engine.parts import ScannedPart, report_of
+from jumar.advise.doctor.logs.engine.scan import OnProgress, Scan
 from jumar.advise.doctor.logs.engine.sieve import Sieve
-from jumar.advise.doctor.logs.engine.streams import reason
 from jumar.base.errors import InputError
 from jumar.base.host import usable_cores
 from jumar.base.process import pool

@@ -12,7 +12,7 @@ from pathlib import Path
 from jumar.advise.doctor.entries import Table
 from jumar.advise.doctor.logs.diagnosis import Incident, LogDiagnosis, diagnosis_of, incidents_of
 from jumar.advise.doctor.logs.engine.folders import STDIN, LogFile, find_logs
-from jumar.advise.doctor.logs.engine.readings import is_plain
+from jumar.advise.doctor.logs.engine.packed.readings import is_plain
 from jumar.advise.doctor.logs.engine.sieve import Sieve
 from jumar.advise.doctor.logs.follow.tails import FileTail, Lines, PipeTail, Tail
 from jumar.base.errors import InputError

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from jumar.advise.doctor.logs.engine.blocks import BLOCK_BYTES, LONGEST_LINE_BYTES, Block, last_lines
 from jumar.advise.doctor.logs.engine.hits import FileReport
-from jumar.advise.doctor.logs.engine.scan import Scan, report_of
+from jumar.advise.doctor.logs.engine.parts import report_of
+from jumar.advise.doctor.logs.engine.scan import Scan
 from jumar.advise.doctor.logs.engine.sieve import Sieve
 
 MOST_BYTES = 16 * BLOCK_BYTES

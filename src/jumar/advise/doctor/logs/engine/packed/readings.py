@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from jumar.advise.doctor.logs.engine.archives import Damaged, kind_of, members
 from jumar.advise.doctor.logs.engine.folders import STDIN, LogFile, is_log_name
-from jumar.advise.doctor.logs.engine.streams import Tolerant, as_utf_8, codec_of, reason, unpacked
+from jumar.advise.doctor.logs.engine.packed.archives import Damaged, kind_of, members
+from jumar.advise.doctor.logs.engine.packed.streams import Tolerant, as_utf_8, codec_of, reason, unpacked
 
 _HEAD_BYTES = 512
 _BINARY_BYTES = 8192

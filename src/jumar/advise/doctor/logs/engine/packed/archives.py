@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from jumar.advise.doctor.logs.engine.streams import Tolerant, reason
+from jumar.advise.doctor.logs.engine.packed.streams import Tolerant, reason
 from jumar.base.outside.archives import MOST_MEMBERS, UnsafeArchiveError, of_zip
 
 _BLOCK_BYTES = 512
