@@ -9,6 +9,7 @@ import pytest
 
 from jumar.advise.doctor import diagnose_logs
 from jumar.advise.doctor.logs import Incident
+from jumar.advise.doctor.logs.clock import time_in
 
 _CORE = (
     "[rank3]:[W1031 21:35:04.838006795 compiler_depend.ts:57] Warning: EZ9999: Inner Error!",
@@ -116,3 +117,77 @@ def test_lines_in_json_have_one_clock(tmp_path: Path) -> None:
     path = tmp_path / "train-json.log"
     path.write_text("\n".join(lines) + "\n")
     assert len(diagnose_logs([path]).incidents) == 1
+
+
+def test_an_end_by_a_signal_does_not_lead_the_errors_above_it(tmp_path: Path) -> None:
+    """What a launcher says of the end of a process is a consequence of what went wrong before."""
+    first = _first(
+        tmp_path,
+        "2026-05-13 02:25:58.641 [error] [hccl_runner.cpp:132] HcclCommInitRootInfo fail, rank:1",
+        "Inference server exited with code 137",
+    )
+    assert "HcclCommInitRootInfo" in first.finding.message
+
+
+def test_a_traceback_that_is_cut_off_does_not_lead_the_code_beside_it(tmp_path: Path) -> None:
+    """Its head tells no reason."""
+    first = _first(
+        tmp_path,
+        "Traceback (most recent call last):",
+        "[ERROR] 2025-12-17-09:31:53 (PID:4711, Device:0, RankID:-1) ERR02200 DIST call hccl api failed.",
+    )
+    assert first.lead.code == "ERR02200"
+
+
+def test_what_only_a_failure_prints_leads_what_passes_it_on(tmp_path: Path) -> None:
+    """A wrapper says less than the linker's own line."""
+    first = _first(
+        tmp_path,
+        "/usr/bin/ld: cannot find -lascendcl: No such file or directory",
+        "[ERROR] 2025-12-17-09:31:53 (PID:4711, Device:0, RankID:-1) ERR02200 DIST call hccl api failed.",
+    )
+    assert "cannot find -lascendcl" in first.finding.message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '(APIServer pid=1) INFO:     10.0.0.3:4936 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
+        "Fail to get sq reg virtual addr, deviceId=0, sqId=93.",
+        "E20260608 14:45:44.404292 342420 transport.cpp:836] slice with status: 103902",
+    ],
+)
+def test_answers_of_servers_and_loggers_of_all_forms_are_errors(tmp_path: Path, line: str) -> None:
+    """A server's 500, the vendor's `Fail to`, glog with a year."""
+    assert _first(tmp_path, line).lead.is_word_only
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'INFO:     10.0.0.3:4936 - "GET /v1/models HTTP/1.1" 200 OK',
+        'INFO:     10.0.0.3:4936 - "GET /ws HTTP/1.1" 101 Switching Protocols',
+        "test_broken (test_u.TestErrors.test_broken) ... expected failure",
+    ],
+)
+def test_answers_that_are_no_errors_are_none(tmp_path: Path, line: str) -> None:
+    """Nor is a failure that a test expects."""
+    path = tmp_path / "server.log"
+    path.write_text(f"{line}\n")
+    assert diagnose_logs([path]).incidents == ()
+
+
+def test_a_worker_that_was_killed_or_died_is_no_end_by_sigkill(tmp_path: Path) -> None:
+    """Ray does not know which; the doctor does not claim to."""
+    first = _first(tmp_path, "A worker died or was killed while executing a task by an unexpected system error.")
+    assert "SIGKILL" not in first.finding.why
+
+
+@pytest.mark.parametrize(
+    ("text", "microsecond"), [("58.7", 700000), ("58.70293", 702930), ("58,645", 645000), ("58.383.996", 383996)]
+)
+def test_fractions_of_seconds_have_any_number_of_digits(text: str, microsecond: int) -> None:
+    """A plog writes them as two groups of three."""
+    time = time_in(f"[2025-05-13 02:25:{text}] [error] x")
+    assert time is not None
+    assert time.microsecond == microsecond

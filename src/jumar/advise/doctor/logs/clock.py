@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import PurePath
 
 _STAMP = re.compile(
-    r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)(?:[-T ]|, )(\d\d):(\d\d):(\d\d)(?:[.,](\d{3})(?:\.?(\d{3}))?)?(?!\d)"
+    r"(?<!\d)(20\d\d)[-/](\d\d)[-/](\d\d)(?:[-T ]|, )(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})(?:\.(\d{3}))?)?(?!\d)"
     r"|\[?\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (20\d\d)\b"
     r"|(?<!\d)(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)\b"
 )
@@ -41,7 +41,7 @@ def _field(line: str) -> re.Match[str] | None:
 
 def _iso(match: re.Match[str]) -> datetime:
     year, month, day, hour, minute, second = (int(match[index]) for index in range(1, 7))
-    microsecond = int((match[7] or "000") + (match[8] or "000"))
+    microsecond = int(f"{match[7] or ''}{match[8] or ''}"[:6].ljust(6, "0"))
     return datetime(year, month, day, hour, minute, second, microsecond)
 
 

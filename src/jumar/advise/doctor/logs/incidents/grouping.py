@@ -20,8 +20,8 @@ _NEAR_TIMED_LINES = 400
 """… and so close together where their times are, too …"""
 _NEAR = timedelta(seconds=60)
 """… which are never farther apart."""
-_DETAIL_LINES = 6
-"""So near an error that something explains, a line that only names one goes on with its text."""
+_DETAIL = (0, 0, 6, 6, _NEAR_LINES)
+"""By weight: so near an error that something explains, a line that only names one goes on with its text."""
 _VENDOR_WORDS = re.compile(
     r"NPU|\bnpu\b|\bACL|\bacl[A-Z_]|aclnn|HCCL|hccl|CANN|Ascend|AiCore|AI ?CPU|\bGE\b|rtStream|drv|error code|ret\b|"
     r"EZ9999|\bE[A-Z]\d{4}\b|Call\w* .*failed|[Tt]imed? ?out"
@@ -66,7 +66,7 @@ def _words_apart(hits: Sequence[Hit], told: Sequence[Hit]) -> list[Hit]:
         for hit in hits
         if hit.judgement is not None
         and _is_loose(hit)
-        and (hit.judgement.weight < 2 or not _is_beside(hit.line, lines))
+        and (hit.judgement.weight < 2 or not _is_beside(hit.line, lines, _DETAIL[hit.judgement.weight]))
     ]
 
 
@@ -80,9 +80,9 @@ def _says_little(hit: Hit) -> bool:
     return hit.is_word_only or hit.role == "wrapper"
 
 
-def _is_beside(line: int, lines: Sequence[int]) -> bool:
+def _is_beside(line: int, lines: Sequence[int], distance: int) -> bool:
     at = bisect(lines, line)
-    return any(abs(line - other) <= _DETAIL_LINES for other in lines[max(0, at - 1) : at + 1])
+    return any(abs(line - other) <= distance for other in lines[max(0, at - 1) : at + 1])
 
 
 def _belongs(group: Sequence[Hit], hit: Hit) -> bool:

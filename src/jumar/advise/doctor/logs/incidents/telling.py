@@ -79,7 +79,7 @@ def _message_of(hit: Hit) -> str:
         return f"An error that Jumar does not know: {_short(hit.text)}"
     if hit.code:
         return f"The vendor's error {hit.code}, which Jumar's table does not have."
-    return f"The module {hit.module} of the vendor's software reports an error."
+    return f"The module {hit.module} of the vendor's software reports an error: {_short(hit.text)}"
 
 
 def _cause_of(lead: Hit, hits: Sequence[Hit]) -> str:

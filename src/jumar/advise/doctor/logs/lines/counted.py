@@ -32,7 +32,9 @@ _NUMBERED = re.compile(
 _OTHERS = (
     r"(?:(?:errors?|failures?|exceptions?|warnings?|failed|crashed|aborted|killed)\s*(?:,|/|\b(?:or|and|nor)\b)\s*)*$"
 )
-_DENIED = re.compile(r"\b(?:no|none|nothing|without|zero|never|any|not)\s+(?:\w+\s+)?" + _OTHERS, re.IGNORECASE)
+_DENIED = re.compile(
+    r"\b(?:no|none|nothing|without|zero|never|any|not|expected)\s+(?:\w+\s+)?" + _OTHERS, re.IGNORECASE
+)
 _ZERO = re.compile(
     r"(?P<of>[A-Za-z_]+)?[\s:=#(\[,;|]*(?<![\w.])0(?:\s?(?:/|of|out of)\s?\d+)?\s+(?:[A-Za-z]\w*\s+)?" + _OTHERS,
     re.IGNORECASE,

@@ -88,7 +88,7 @@ _NO_REASON = re.compile(
     r"ninja: build stopped|FAILED: |collect2: error: ld returned\b|Root Cause \(first observed failure\)|"
     r"error: command '?\S+ failed\b|error: subprocess-exited-with-error|× )|"
     r"\b(?:exit ?code|exitcode|return ?code|returncode|exit status|exited with(?: code)?)\W{0,4}(?:[1-9]|[1-9]\d|"
-    r"1[01]\d|12[0-5])\b|\bHTTP/[\d.]+[\"'] 5\d\d\b",
+    r"1[01]\d|12[0-5])\b|\bHTTP/[\d.]+[\"'] (?:5\d\d|111)\b",
     re.IGNORECASE,
 )
 """That something failed whose reason stands in another line."""

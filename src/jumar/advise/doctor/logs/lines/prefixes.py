@@ -58,7 +58,7 @@ _LOGGERS = (
     rf"\{{[\w.-]+:\d+\}} {_LEVEL} - ",  # Airflow
     rf"\[{_ANY_LEVEL}\|[^\]\n]{{1,120}}\](?: (?:{_TIME}) ?>>)?(?: |$)",  # Transformers
     rf"\[NeMo {_LETTER} [^\]\n]{{1,120}}\] ?",
-    rf"{_LETTER}(?:20\d\d)?\d{{4}} \d\d:\d\d:\d+(?:\.\d+)? +\d* ?{_PLACE}\](?: |$)",  # glog, torch.distributed
+    rf"{_LETTER}(?:20\d\d|1111)?\d{{4}} \d\d:\d\d:\d+(?:\.\d+)? +\d* ?{_PLACE}\](?: |$)",  # glog, torch.distributed
     rf"{_LETTER}\d{{4}} (?:\d\d:\d\d:\d\d(?:\.\d+)? +\d* ?)?{_PLACE}\](?: |$)",
     rf"\[{_LETTER}(?:\d{{3,4}})?(?: \d\d:\d\d:\d\d(?:\.\d+)?)? {_PLACE}\](?: |$)",  # c10
     rf":? ?{_LETTER} {_PLACE}\](?: |$)",  # TensorFlow

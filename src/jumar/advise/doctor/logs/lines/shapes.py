@@ -24,7 +24,8 @@ _CERTAIN = (
     r"(?:^|:\s+(?:\d+\s+)?)(?:killed|aborted!?|bus error)\s*(?:\(|$|\s{3,}\S)|^(?:quit|hangup)$|\bhung_task\b|"
     r"blocked for more than \d+ sec|"
     # ends of processes
-    r"\bHTTP/[\d.]+[\"'] (?:5\d\d|111)\b|\bexit(?:s|ed|ing)?\s*(?:with\s*)?(?:an?\s+)?(?:non-?zero\s+)?(?:return\s*)?_?(?:code|"
+    r"\bHTTP/[\d.]+[\"'] (?:5\d\d|111)\b|"
+    r"\bexit(?:s|ed|ing)?\s*(?:with\s*)?(?:an?\s+)?(?:non-?zero\s+)?(?:return\s*)?_?(?:code|"
     r"status)['\"]?\s*(?:of\s*)?[:=]?\s*"
     r"['\"(]?-?0*[1-9]|\bexit(?:s|ed) (?:with |on )(?:signal )?-?[1-9]\d*\b(?! [a-z])|\bexited \([1-9]\d*\)|"
     r"\berror_?\s?code['\"]?\s*(?:is|:|=)?\s*-?[1-9]|"
