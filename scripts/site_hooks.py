@@ -24,6 +24,10 @@ BESIDE = {
 }
 """Files beside `docs` that are pages of the site."""
 _SHIM = re.compile(r'<script src="?https://unpkg\.com/iframe-worker/shim"?></script>')
+_FENCE = re.compile(r"^```(\w+) [^`\n]+$", re.MULTILINE)
+"""A fence with words for the tests behind the language; the site's Markdown takes it for text."""
+_LIST = re.compile(r"^(?![|#\s<]|[-*] |\d+\. )(.+)\n(?=[-*] |1\. )", re.MULTILINE)
+"""A line of text above a list; the site's Markdown wants an empty line between them."""
 _LINK = re.compile(r"(!?)\[([^\]\n]*)\]\(([^)\s#]*)(#[^)\s]*)?\)")
 
 
@@ -55,6 +59,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
             return f"{mark}[{text}]({posixpath.relpath(known, posixpath.dirname(place) or '.')}{anchor})"
         return f"{text} (`{path}`)" if f"`{path}`" not in text and path not in text else text
 
+    parts = re.split(r"(^```.*?^```$)", _FENCE.sub(r"```\1", markdown), flags=re.MULTILINE | re.DOTALL)
+    markdown = "".join(part if index % 2 else _LIST.sub(r"\1\n\n", part) for index, part in enumerate(parts))
     return _outside_code(markdown, lambda part: _LINK.sub(pointed, part))
 
 

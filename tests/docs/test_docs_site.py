@@ -70,6 +70,17 @@ def test_every_link_and_picture_leads_somewhere(site: Path) -> None:
 
 
 @needs_mkdocs
+def test_blocks_of_code_and_lists_are_set_as_such(site: Path) -> None:
+    for page in site.rglob("*.html"):
+        text = page.read_text("utf-8")
+        seen = re.sub(
+            r"<(pre|code|script)\b.*?</\1>", "", text[text.find("<article") : text.find("</article")], flags=re.S
+        )
+        assert "```" not in seen, page
+        assert re.findall(r"^- .*", seen, re.MULTILINE) == [], page
+
+
+@needs_mkdocs
 @pytest.mark.skipif(CHROMIUM is None or DRIVER is None, reason="no Chromium with its driver is installed")
 def test_the_search_works_where_the_site_is_a_folder(site: Path, tmp_path: Path) -> None:
     webdriver = pytest.importorskip("selenium.webdriver")
