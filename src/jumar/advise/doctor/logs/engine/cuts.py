@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -14,6 +13,7 @@ from jumar.advise.doctor.logs.tracebacks import CHAINED, HEAD, LONGEST_LINES
 PART_BYTES = 2**26
 _WINDOW_BYTES = 2**20
 _ABOVE_BYTES = 2**22
+_AROUND_BYTES = 2**17
 _MOST_WINDOWS = 16
 _MARKS = tuple(mark.encode() for mark in (HEAD, *CHAINED))
 
@@ -64,10 +64,10 @@ class Portion:
 
     def __init__(self, file: IO[bytes], part: Part) -> None:
         self._file = file
-        file.seek(max(part.start - _WINDOW_BYTES, 0))
-        self.before = last_lines(file.read(min(part.start, _WINDOW_BYTES)))
+        file.seek(max(part.start - _AROUND_BYTES, 0))
+        self.before = last_lines(file.read(min(part.start, _AROUND_BYTES)))
         file.seek(part.stop)
-        self.after = first_lines(file.read(_WINDOW_BYTES)) if part.stop < os.fstat(file.fileno()).st_size else b""
+        self.after = first_lines(file.read(_AROUND_BYTES)) if part.stop < os.fstat(file.fileno()).st_size else b""
         file.seek(part.start)
         self._left = part.stop - part.start
 
@@ -76,8 +76,3 @@ class Portion:
         data = self._file.read(min(size, self._left))
         self._left -= len(data)
         return data
-
-    def all(self) -> Iterator[bytes]:
-        """Yield what is left."""
-        while data := self.read(_WINDOW_BYTES):
-            yield data

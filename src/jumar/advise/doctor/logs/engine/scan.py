@@ -75,6 +75,8 @@ class Scan:
         self._part = ScannedPart(path=path, rank=rank_of_path(path))
         self._reader = LineReader()
         self._has_said = False
+        self._heads: dict[int, tuple[datetime | None, tuple[str, ...]]] = {}
+        """Of lines that open a traceback: the time there, the lines around. That it was cut off is known late."""
 
     @property
     def num_hits(self) -> int:
@@ -106,6 +108,9 @@ class Scan:
         for number, found in self._reader.unfinished() if is_over else ():
             context = _Context(Block(HEAD.encode(), number))
             self._add(found, Place(line=HEAD, number=number, index=0, context=context))
+            hit = part.hits.get(found.key)
+            if hit is not None and hit.line == number and number in self._heads:
+                hit.time, hit.around = self._heads[number]
         self._part = kept
         return part
 
@@ -165,6 +170,8 @@ class Scan:
 
     def _take_line(self, place: Place, plan: Plan | None) -> None:
         """Take a line that the program printed; `plan` is None where it can only belong to a traceback."""
+        if HEAD in place.line and len(self._heads) < _MOST_KEYS:
+            self._heads[place.number] = (place.time() or self._part.last_time, place.around())
         searcher, words = (None, False) if plan is None else (plan.searcher, plan.words)
         for found in self._reader.read(place.number, place.line, searcher, words=words):
             self._add(found, place)
