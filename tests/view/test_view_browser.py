@@ -45,7 +45,8 @@ class Browser:
     def __init__(self, driver: Any, workbench: Workbench) -> None:
         self.driver, self.workbench = driver, workbench
         self.go(f"/?token={workbench.guard.token}")
-        self.wait(lambda: "Results" in self.driver.title)
+        loaded = "return document.readyState === 'complete' && document.title.startsWith('Results')"
+        self.wait(lambda: self.run(loaded))  # the entry page leads on by itself
 
     def go(self, path: str) -> None:
         self.driver.get(f"http://127.0.0.1:{self.workbench.guard.port}{path}")
