@@ -12,6 +12,7 @@ from jumar.cli.options import exit_code
 
 if TYPE_CHECKING:
     from jumar.advise.doctor import LogDiagnosis
+    from jumar.advise.doctor.logs.ranks import RankSummary
 
 
 def tell_logs(logs: Sequence[str], *, entries: Sequence[Path], as_json: bool, fail_on: str) -> int:
@@ -54,4 +55,32 @@ def _print_json(diagnosis: LogDiagnosis) -> None:
         for report in diagnosis.files
     ]
     first = diagnosis.first.finding.to_json() if diagnosis.first else None
-    print_document(diagnosis.findings, first=first, files=files, notes=diagnosis.notes)
+    ranks = _ranks_of(diagnosis.ranks) if diagnosis.ranks is not None else None
+    print_document(diagnosis.findings, first=first, files=files, ranks=ranks, notes=diagnosis.notes)
+
+
+def _ranks_of(summary: RankSummary) -> dict[str, object]:
+    return {
+        "num_ranks": summary.num_ranks,
+        "errors": [
+            {
+                "message": group.first.finding.message,
+                "role": group.first.role,
+                "first_rank": group.first.finding.where.rank,
+                "ranks": list(group.ranks),
+                "num_files": group.num_files,
+                "num_lines": group.num_lines,
+            }
+            for group in summary.groups
+        ],
+        "silent": [
+            {
+                "rank": one.rank,
+                "path": str(one.path),
+                "last_time": one.last_time.isoformat() if one.last_time else None,
+                "last_line": one.last_line,
+            }
+            for one in summary.silent
+        ],
+        "missing": list(summary.missing),
+    }
