@@ -191,3 +191,16 @@ def test_fractions_of_seconds_have_any_number_of_digits(text: str, microsecond: 
     time = time_in(f"[2025-05-13 02:25:{text}] [error] x")
     assert time is not None
     assert time.microsecond == microsecond
+
+
+def test_a_logger_s_line_above_a_traceback_belongs_to_it(tmp_path: Path) -> None:
+    """However long the traceback is, and although its exception is only a consequence."""
+    frames = [f'  File "engine.py", line {number}, in step' for number in range(40)]
+    first = _first(
+        tmp_path,
+        "2025-03-27 08:10:44,912 - lmdeploy - ERROR - engine.py:1088 - Engine main loop failed.",
+        "Traceback (most recent call last):",
+        *frames,
+        "RuntimeError: ACL stream synchronize failed, error code:507048",
+    )
+    assert first.lead.code == "507048"

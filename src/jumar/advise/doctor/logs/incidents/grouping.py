@@ -60,13 +60,16 @@ def _without_explained(hits: Sequence[Hit]) -> list[Hit]:
 
 def _words_apart(hits: Sequence[Hit], told: Sequence[Hit]) -> list[Hit]:
     """Return the lines that only name an error, without those that go on with the text of an error beside them."""
-    lines = [hit.line for hit in told if hit.severity is Severity.ERROR]
+    errors = [hit for hit in told if hit.severity is Severity.ERROR]
+    heads = {hit.traceback.first_line for hit in errors if hit.traceback is not None}
+    lines = [hit.line for hit in errors]
     return [
         hit
         for hit in hits
         if hit.judgement is not None
         and _is_loose(hit)
         and (hit.judgement.weight < 2 or not _is_beside(hit.line, lines, _DETAIL[hit.judgement.weight]))
+        and hit.line + 1 not in heads  # a logger says so before it prints the traceback
     ]
 
 
