@@ -71,7 +71,7 @@ CATALOGUE = Catalogue(
         ("Nothing found.", "没有发现问题。"),
         ("2 of 8 ranks failed.", "8 个 rank 中有 2 个失败。"),
         ("Looked at 3 ranks.", "查看了 3 个 rank。"),
-        ("Nothing found. Something else.", "没有发现问题。 Something else."),
+        ("Nothing found. Something else.", "没有发现问题。Something else."),
         ("Something else.", "Something else."),
         ("Set {a}.", "设置 {a}。"),
         ("", ""),

@@ -6,62 +6,91 @@ import functools
 import gettext
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from importlib import resources
+from itertools import pairwise
 
 _HOLE = "{}"
 _NUMBERED = re.compile(r"\{(\d*)\}")
 _SENTENCE = re.compile(r"(?<=[.!?:;])(\s+)")
 """Where a text may be cut into parts that are translated one by one."""
+_BORDER = re.compile(r"[.!?;]\s")
+"""What a hole rarely has in it: the end of a sentence."""
+_WORD = re.compile(r"\S+")
+"""A hole with one word has a name, a number or a path, which stays; `shape` may be one, too."""
+_QUOTES = "`'\""
+_AFTER_FULL_WIDTH = re.compile(r"(?<=[，。：；！？）]) +")
 _DEEPEST = 4
 """How often what stands in a hole may have holes itself."""
 _PREFIX = 4
 """Characters of a template's beginning that it is looked up by."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """A text with holes: its pattern, its translation for `format`, and which holes are quoted (code stays)."""
+
+    pattern: re.Pattern[str]
+    target: str
+    quoted: tuple[bool, ...]
+
+
 class Catalogue:
     """Texts and templates with their translations.
 
     A template has `{}` where a program puts a value: `{} of {} ranks`. Its translation has as many, or numbered ones in
-    another order: `{1} 个 rank 中的 {0} 个`. What stands in a hole is translated, too.
+    another order: `{1} 个 rank 中的 {0} 个`. What stands in a hole is translated, too, unless it is one word or quoted.
     """
 
     def __init__(self, texts: Mapping[str, str]) -> None:
         self._texts = {source: target for source, target in texts.items() if _HOLE not in source}
-        self._templates: dict[str, list[tuple[re.Pattern[str], str]]] = {}
+        self._templates: dict[str, list[_Template]] = {}
         for source, target in sorted(texts.items(), key=lambda pair: -len(pair[0])):
             if _HOLE in source:
                 begun = source.partition(_HOLE)[0][:_PREFIX]
-                self._templates.setdefault(begun, []).append((_pattern(source), _numbered(target)))
+                self._templates.setdefault(begun, []).append(_read_template(source, target))
         self.translate = functools.lru_cache(maxsize=4096)(self._translate)
 
     def _translate(self, text: str) -> str:
+        """Return a text as a whole, else sentence by sentence, else by a template that has sentences in its holes."""
         whole = self._whole(text, _DEEPEST)
         if whole is not None:
             return whole
         parts = _SENTENCE.split(text)
-        if len(parts) == 1:
-            return text
-        return "".join(self._whole(part, _DEEPEST) or part for part in parts)
+        told = [self._whole(part, _DEEPEST) or part for part in parts]
+        if told == parts:
+            return self._whole(text, _DEEPEST, wide=True) or text
+        return _AFTER_FULL_WIDTH.sub("", "".join(told))
 
-    def _whole(self, text: str, depth: int) -> str | None:
-        """Return the translation of a text as one piece, or None."""
+    def _whole(self, text: str, depth: int, *, wide: bool = False) -> str | None:
+        """Return the translation of a text as one piece, or None. `wide`: holes may hold whole sentences."""
         found = self._texts.get(text)
         if found is not None or depth == 0:
             return found
-        for pattern, target in self._fitting(text):
-            match = pattern.fullmatch(text)
-            if match is not None:
-                return target.format(*(self._whole(one, depth - 1) or one for one in match.groups()))
+        for template in self._fitting(text):
+            match = template.pattern.fullmatch(text)
+            if match is not None and (wide or not any(map(_BORDER.search, match.groups()))):
+                pairs = zip(match.groups(), template.quoted, strict=True)
+                return template.target.format(*(one if code else self._hole(one, depth - 1) for one, code in pairs))
         return None
 
-    def _fitting(self, text: str) -> Iterator[tuple[re.Pattern[str], str]]:
+    def _hole(self, text: str, depth: int) -> str:
+        if not text or _WORD.fullmatch(text):
+            return text
+        parts = [self._whole(part, depth) or part for part in _SENTENCE.split(text)]
+        return self._whole(text, depth) or _AFTER_FULL_WIDTH.sub("", "".join(parts))
+
+    def _fitting(self, text: str) -> Iterator[_Template]:
         """Yield the templates that the text can begin with, those with more letters of their own first."""
         for length in range(min(_PREFIX, len(text)), -1, -1):
             yield from self._templates.get(text[:length], ())
 
 
-def _pattern(template: str) -> re.Pattern[str]:
-    return re.compile("(.+?)".join(re.escape(part) for part in template.split(_HOLE)), re.DOTALL)
+def _read_template(source: str, target: str) -> _Template:
+    parts = source.split(_HOLE)
+    quoted = tuple(before[-1:] in _QUOTES and before[-1:] == after[:1] != "" for before, after in pairwise(parts))
+    pattern = re.compile("(.*?)".join(map(re.escape, parts)), re.DOTALL)
+    return _Template(pattern, _numbered(target), quoted)
 
 
 def _numbered(target: str) -> str:
