@@ -257,6 +257,9 @@ def test_a_tuning_shows_the_next_candidate_by_itself(driver: Any, own: Workbench
     browser.wait(lambda: len(browser.all(".candidates tbody tr")) == 2)
     browser.wait(lambda: browser.all("#front-title"))
     assert browser.all(".candidates .span")[0].size["width"] > 0
+    journal.unlink()
+    browser.wait(lambda: "This result is gone" in browser.texts(".news")[0])
+    assert len(browser.all(".candidates tbody tr")) == 2  # what was shown stays
 
 
 def test_a_saved_page_works_in_its_frame_and_reads_nothing_of_the_workbench(browser: Browser) -> None:

@@ -22,6 +22,10 @@
       const address = element.dataset.poll + (element.dataset.poll.includes("?") ? "&" : "?") + "seen=" + encodeURIComponent(element.dataset.seen);
       try {
         const found = await part(address);
+        if (found.status === 404) {
+          if (news) news.textContent = "This result is gone: a tuning that ends removes its journal. Its result is in the list, and in the bank.";
+          return;
+        }
         if (found.status === 200) {
           const chosen = new Set([...element.querySelectorAll("input:checked")].map((box) => box.value));
           const focused = element.contains(document.activeElement) ? document.activeElement.id : "";
