@@ -72,7 +72,7 @@ def _cann_folders(environ: Mapping[str, str], npu: Npu) -> Iterator[Path]:
 
 def _properties(file: Path) -> dict[str, str]:
     """Return the lines `name=value` of a file, names in lower case, values without quotes."""
-    found = {}
+    found: dict[str, str] = {}
     for line in read_text(file).splitlines():
         name, is_set, value = line.partition("=")
         if is_set:

@@ -1,0 +1,83 @@
+"""Where a line names a host, a user, an address or a home folder: the expressions, and what is no address."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+
+_START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"
+"""A word begins here, also behind an escaped end of line."""
+_HOST = r"(?P<host>[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)"
+HOST_CONTEXTS = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"{_START}(?:host[_ ]?name|host|master[_-]?addr(?:ess)?|(?:slurmd_)?nodename|rdzv[_-]?endpoint|computer_?name)"
+        rf"\\?[\"']?\s*(?:=|:)\s*\\?[\"']?(?:https?://)?{_HOST}(?![\w(/]|\\(?![nrt\"']))",
+        rf"[a-z][a-z0-9+.-]{{1,20}}://(?:[^\s/@\"']*@)?{_HOST}(?=[:/\s\"'?#),>\]]|$)",
+        rf"{_START}(?:connect(?:ion)? (?:to|from|with)|connected to|listening on|reach|resolve|ping|ssh|scp) "
+        rf"\[?{_HOST}(?=\]?:\d{{2,5}}\b)",
+        rf"(?<![\w.])\[{_HOST}\]:\d{{2,5}}\b",
+        rf"{_START}(?:ssh|ping|scp)\s+(?:-\S+\s+)*(?:[a-z_][\w-]*@)?{_HOST}(?=\s|:|$)",
+        rf"{_START}[a-z_][a-z0-9_-]*@{_HOST}(?=\s*[:\]~$#])",
+        rf"{_START}SLURM_\w*NODELIST=[\"']?{_HOST}",
+    )
+)  # fmt: skip
+SYSLOG = re.compile(
+    r"^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-][\d:]+)) "
+    r"(?P<host>[A-Za-z][\w.-]{0,80}) [\w./@-]{1,80}(?:\[\d+\])?: "
+)
+DASHED = re.compile(rf"{_START}ip(?:-\d{{1,3}}){{4}}(?:\.[\w.-]*\w)?")
+"""Names of cloud hosts that spell their address."""
+_LABELS = r"(?:[A-Za-z0-9][A-Za-z0-9-]{0,62}\.)"
+DOMAIN = re.compile(
+    rf"(?<![\w.@/-]){_LABELS}{{1,8}}(?:local|internal|lan|corp|intra|intranet|svc|localnet)\b(?![\w(])"
+    rf"|(?<![\w.@/-])(?=[\w.-]*[\d-]){_LABELS}{{2,8}}(?:com|cn|net|org|edu|gov)\b(?![\w(.])"
+)
+HOME = re.compile(r"(?P<head>(?:/home/|/Users/|(?<=[\\/])[Uu]sers[\\/]{1,2}))(?P<user>[^\s/\\:\"'<>,;()\[\]{}|`]+)")
+USER_CONTEXTS = tuple(
+    re.compile(form, re.IGNORECASE)
+    for form in (
+        rf"{_START}(?:user(?:[_ ]?name)?|logname|login|account|owner)\\?[\"']?\s*[=:]\s*\\?[\"']?"
+        r"(?P<user>[A-Za-z][\w.-]*)(?![\w(])",
+        rf"{_START}uid=\d+\((?P<user>[^()\s]+)\)",
+        r"(?<![\w./])~(?P<user>[a-z][\w-]*)(?=/)",
+        rf"{_START}(?P<user>[a-z_][a-z0-9_-]*)@[A-Za-z][\w.-]*(?=\s*[:\]~$#])",
+        rf"{_START}(?:for|by|as) user[: ]+[\"']?(?P<user>[A-Za-z][\w.-]*)",
+    )
+)  # fmt: skip
+MAIL = re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24}(?![A-Za-z0-9])")
+MAC = re.compile(
+    r"(?<![0-9A-Fa-f:-])[0-9A-Fa-f]{2}(?:(?P<sign>[:-])[0-9A-Fa-f]{2})(?:(?P=sign)[0-9A-Fa-f]{2}){4}"
+    r"(?![0-9A-Fa-f]|[:-][0-9A-Fa-f])"
+)
+IPV4 = re.compile(r"(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?!\d|\.\d{1,3}(?!\d))")
+IPV6 = re.compile(r"(?:(?<![\w:.])|(?<=\\[nrt]))[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,8}(?:%\w+)?(?![\w:])")
+_VERSION_BEFORE = re.compile(
+    r"(?:version\w*|\bver|release|firmware\w*|driver\w*|\bcann|toolkit|package|\bhdk|\brev|build|"
+    r"[a-z][\w.]*==|[<>~!]=|\bv|\blib[\w+-]*-|[a-z]-|[a-z]_|\.so\.)[\s:=\"'/(\[]{0,3}v?$",
+    re.IGNORECASE,
+)
+_HIGHEST_VERSION = 30
+"""A first number above it is no version: driver releases count years."""
+
+
+def is_address(text: str, before: str, after: str) -> bool:
+    """Tell whether four numbers with points are the address of a machine: no loopback, no mask, no version."""
+    numbers = [int(part) for part in text.split(".")]
+    if max(numbers) > 255 or numbers[0] in (0, 127, 255):
+        return False
+    if after[:1] == ":" and after[1:3].isdigit():
+        return True
+    return not (numbers[0] < _HIGHEST_VERSION and _VERSION_BEFORE.search(before[-40:]))
+
+
+def is_address_6(text: str) -> bool:
+    """Tell whether a text with colons is an IPv6 address of a machine, and no name of C++ (`c10::add`) or time."""
+    try:
+        parsed = ipaddress.IPv6Address(text.partition("%")[0])
+    except ValueError:
+        return False
+    if parsed.is_loopback or parsed.is_unspecified:
+        return False
+    groups = [group for group in text.partition("%")[0].split(":") if group]
+    return len(groups) > 2 or (any(map(str.isdigit, groups[-1])) and not groups[0].lower().startswith("c10"))
