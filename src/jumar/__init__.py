@@ -12,16 +12,14 @@ from jumar.base.lazy import directory, loader
 
 if TYPE_CHECKING:
     from jumar import amp
+
+    __version__: str
     from jumar.capture import HuggingFaceProfiler, HuggingFaceRecorder, LightningProfiler, LightningRecorder, record
     from jumar.capture.frameworks.profile import profile
     from jumar.comparison import compare
     from jumar.device import emulate
     from jumar.tune.artefact import load
 
-try:
-    from jumar._version import version as __version__
-except ImportError:  # a checkout that was never installed: the version comes from the tags when it is
-    __version__ = "0+unknown"
 __all__ = ["HuggingFaceProfiler", "HuggingFaceRecorder", "LightningProfiler", "LightningRecorder", "__version__"]
 __all__ += ["amp", "compare", "emulate", "load", "profile", "record"]
 
@@ -41,8 +39,20 @@ _load = loader(__name__, __all__, _HOME)
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used; `amp` is a package."""
+    """Load a public name when it is first used; `amp` is a package, and the version comes from what is installed."""
+    if name == "__version__":
+        return _version()
     return importlib.import_module("jumar.amp") if name == "amp" else _load(name)
+
+
+def _version() -> str:
+    """Return the version that the tags gave when Jumar was installed."""
+    from importlib import metadata
+
+    try:
+        return metadata.version("jumar")
+    except metadata.PackageNotFoundError:  # a checkout that was never installed
+        return "0+unknown"
 
 
 def load_ipython_extension(shell: Any) -> None:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jumar.base.language import Catalogue, chosen, in_language, read_catalogue, translate, use
+from jumar.base.text.language import chosen, in_language, translate, use
+from jumar.base.text.language.catalogue import Catalogue, read_catalogue
 
 ROOT = Path(__file__).parents[2]
 ZH = ROOT / "src" / "jumar" / "locale" / "zh" / "LC_MESSAGES"

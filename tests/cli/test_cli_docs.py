@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from jumar.base.errors import InputError
-from jumar.base.guides import folder, guide, topics
-from jumar.base.language import in_language
+from jumar.show.pages.guides.shelf import folder, guide, topics
+from jumar.base.text.language import in_language
 from jumar.cli.main import main
 
 ROOT = Path(__file__).parents[2]

@@ -14,7 +14,7 @@ from jumar.base.findings import Finding, Location, Severity
 from jumar.show import print_findings, print_page
 from jumar.show.blocks.page import Action, Page, Section, Table, Verdict
 from jumar.show.blocks.page import Column as PageColumn
-from jumar.show.terminal.page import whole_pages
+from jumar.show.terminal.length import whole_pages
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 

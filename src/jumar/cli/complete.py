@@ -31,7 +31,7 @@ def rules(_context: click.Context, _parameter: click.Parameter, begun: str) -> l
 
 def guides(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
     """Return the guides whose names begin so, each with its title; `guide-` may be left out."""
-    from jumar.base.guides import topics
+    from jumar.show.pages.guides.shelf import topics
 
     known = {one.name.removeprefix("guide-"): one.title for one in topics().values()}
     return [CompletionItem(name, help=title) for name, title in known.items() if name.startswith(begun.lower())]

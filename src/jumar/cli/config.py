@@ -18,7 +18,7 @@ from typing import Any
 import click
 
 from jumar.base.errors import InputError
-from jumar.base.language.choice import LANGUAGES, Language
+from jumar.base.text.language.choice import LANGUAGES, Language
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from jumar.base.language import translate
+from jumar.base.text.language import translate
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _EXAMPLE = "Example:"

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from jumar.base.errors import JumarError, UsageError
-from jumar.base.language import translate, use
+from jumar.base.text.language import translate, use
 from jumar.cli.config import check_top, defaults, read_config
 from jumar.cli.help import has_more, help_all_option, short_text, shows_all, told, write_options
 
@@ -158,10 +158,12 @@ class LazyGroup(Group):
             formatter.write_dl([(name, translate(text)) for name, text in COMMANDS.items()])
 
 
-def _print_version(context: click.Context, parameter: click.Parameter, asked: bool) -> None:
-    from jumar.cli.version import print_version
+def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        from jumar.cli.version import version_text
 
-    print_version(context, parameter, asked)
+        click.echo(version_text())
+        context.exit()
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})

@@ -48,7 +48,7 @@ json_only_option = click.option(
 def _print_whole(context: click.Context, _: click.Parameter, asked: bool) -> None:
     """Have pages printed whole until the command ends."""
     if asked and not context.resilient_parsing:
-        from jumar.show.terminal.page import whole_pages
+        from jumar.show.terminal.length import whole_pages
 
         token = whole_pages.set(True)
         context.call_on_close(lambda: whole_pages.reset(token))

@@ -8,20 +8,11 @@ from collections.abc import Iterator
 from importlib import metadata, resources
 from typing import Any
 
-import click
-
 from jumar import __version__
-from jumar.base.guides import folder
+from jumar.show.pages.guides.shelf import folder
 
 _NAMED = ("torch", "numpy", "pyarrow", "libcst", "onnx", "onnxruntime", "openvino", "ray")
 """Packages of the verified set that are worth a line."""
-
-
-def print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
-    """Print the version and end, where it was asked for."""
-    if asked and not context.resilient_parsing:
-        click.echo(version_text())
-        context.exit()
 
 
 def version_text() -> str:

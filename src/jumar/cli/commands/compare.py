@@ -106,7 +106,7 @@ def command(*, reference: Path, target: Path, report: Path | None, force: bool, 
     from jumar.comparison import compare
     from jumar.comparison.diagnosis import diagnose
     from jumar.recording.foreign.recognise import opened
-    from jumar.show.terminal.page import print_page, whole_pages
+    from jumar.show.terminal.length import whole_pages
     from jumar.show.terminal.progress_bars import progress
 
     options = _options(given)
@@ -146,6 +146,8 @@ def command(*, reference: Path, target: Path, report: Path | None, force: bool, 
 
         click.echo(checkpoints_text(comparison, table))
     elif page is not None and whole_pages.get():
+        from jumar.show import print_page
+
         print_page(page)
     else:
         from jumar.show.compare.summary import summary_text

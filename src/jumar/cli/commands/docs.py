@@ -21,10 +21,10 @@ def command(topic: str | None, as_json: bool) -> int:
 
     Example: jumar docs emulator-numerics
     """
-    from jumar.base.guides import guide, topics
+    from jumar.show.pages.guides.shelf import guide, topics
 
     if topic is None:
-        from jumar.show.pages.guides import print_topics, topics_json
+        from jumar.show.pages.guides.terminal import print_topics, topics_json
 
         click.echo(topics_json(topics()), nl=False) if as_json else print_topics(topics())
         return 0
@@ -35,7 +35,7 @@ def command(topic: str | None, as_json: bool) -> int:
 
         click.echo(json_text({"name": found.name, "title": found.title, "text": text}), nl=False)
         return 0
-    from jumar.show.pages.guides import rendered
+    from jumar.show.pages.guides.terminal import rendered
 
     shown = rendered(text, is_terminal=sys.stdout.isatty())
     if sys.stdout.isatty():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from jumar.base.findings import Finding
-from jumar.base.language import chosen, translate
+from jumar.base.text.language import chosen, translate
 from jumar.show.blocks.page import (
     Action,
     Block,
@@ -75,7 +75,7 @@ def _block(block: Block) -> Any:
     if isinstance(block, Text):
         return replace(block, text="\n\n".join(_all(block.text.split("\n\n"))))
     labels = {name: getattr(block, name, None) for name in _TITLES}
-    return replace(block, **{name: translate(text) for name, text in labels.items() if isinstance(text, str)})  # type: ignore[type-var,arg-type]
+    return replace(block, **{name: translate(text) for name, text in labels.items() if isinstance(text, str)})  # type: ignore[arg-type]
 
 
 def _column(column: Column) -> Column:

@@ -8,9 +8,9 @@ from typing import Any
 from rich.text import Text
 
 from jumar.base.findings import Finding, Severity
-from jumar.base.language import translate
 from jumar.base.text import counted, listing
 from jumar.base.text.digits import cell_text, number_text
+from jumar.base.text.language import translate
 from jumar.show.blocks.documents import kind_of
 from jumar.show.blocks.page import BarChart, Block, Diff, FindingList, Heat, KeyValues, LineChart, Listing, Table
 from jumar.show.blocks.page import Text as TextBlock

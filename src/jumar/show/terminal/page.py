@@ -6,24 +6,22 @@ In a pipe there are no colours and no line is wrapped; `NO_COLOR` is respected b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextvars import ContextVar
 
 from rich.console import Console
 from rich.text import Text
 
 from jumar.base.findings import Finding
-from jumar.base.language import translate
 from jumar.base.text import counted
+from jumar.base.text.language import translate
 from jumar.show.blocks.localized import localized, localized_finding
 from jumar.show.blocks.page import STATUS_WORDS, Action, FindingList, Page, Section, Status, Verdict
 from jumar.show.terminal.briefs import brief, counts_line, group_lines, size_words
+from jumar.show.terminal.length import whole_pages
 from jumar.show.terminal.sheet import QUIET_STYLE, Sheet
 from jumar.show.views.findings import group_by_code
 
 SCREEN_LINES = 35
 """About one screen."""
-whole_pages: ContextVar[bool] = ContextVar("whole_pages", default=False)
-"""Whether pages are printed with everything that is on them (`--verbose`)."""
 _EVERY_ROW = 1_000_000_000
 _ACTION_LINES = 12
 _TAIL_LINES = 3

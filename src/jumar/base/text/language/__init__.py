@@ -6,13 +6,16 @@ templates of texts (`{} lines of {} read.`), which are found again in the finish
 
 from __future__ import annotations
 
-from jumar.base.language.catalogue import Catalogue, read_catalogue
-from jumar.base.language.choice import chosen, in_language, use
+from jumar.base.text.language.choice import chosen, in_language, use
 
-__all__ = ["Catalogue", "chosen", "in_language", "read_catalogue", "translate", "use"]
+__all__ = ["chosen", "in_language", "translate", "use"]
 
 
 def translate(text: str) -> str:
     """Return a text in the chosen language; what the catalogue lacks stays English, sentence by sentence."""
     language = chosen()
-    return text if language == "en" or not text else read_catalogue(language).translate(text)
+    if language == "en" or not text:
+        return text
+    from jumar.base.text.language.catalogue import read_catalogue
+
+    return read_catalogue(language).translate(text)

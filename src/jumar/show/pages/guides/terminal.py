@@ -15,7 +15,7 @@ from jumar.show.blocks.documents import json_text
 from jumar.show.terminal.sheet import Sheet
 
 if TYPE_CHECKING:
-    from jumar.base.guides import Guide
+    from jumar.show.pages.guides.shelf import Guide
 
 _WIDEST = 110
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jumar.base.errors import InputError
-from jumar.base.language import chosen
+from jumar.base.text.language import chosen
 
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = Path(__file__).parents[3]
 _INSTALLED = _PACKAGE / "guides"
 _CHECKOUT = _PACKAGE.parents[1] / "docs"
 _PREFIX = "guide-"
