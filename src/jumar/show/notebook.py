@@ -36,13 +36,13 @@ def _comparison(result: Any) -> Page:
 
 
 def _environment(result: Any) -> Page:
-    from jumar.show.pages.doctor_machine import environment_page
+    from jumar.show.pages.doctor.machine import environment_page
 
     return environment_page(result)
 
 
 def _logs(result: Any) -> Page:
-    from jumar.show.pages.doctor import logs_page
+    from jumar.show.pages.doctor.logs import logs_page
 
     return logs_page(result)
 

@@ -15,7 +15,7 @@ from jumar.advise.doctor.logs.lines.prefixes import peeled
 from jumar.base.findings import Severity
 from jumar.cli.main import main
 from jumar.show.blocks.page import Listing
-from jumar.show.pages.doctor import logs_page
+from jumar.show.pages.doctor.logs import logs_page
 
 
 def diagnosed(line: str, tmp_path: Path) -> LogDiagnosis:

@@ -14,7 +14,7 @@ from rich.console import Console
 from jumar.advise.doctor import diagnose_logs
 from jumar.advise.doctor.logs.lines.meetings import meeting_in
 from jumar.advise.doctor.logs.ranks import ranges_text
-from jumar.show.pages.doctor import logs_page
+from jumar.show.pages.doctor.logs import logs_page
 from jumar.show.terminal.page import print_page
 
 START = datetime(2024, 11, 28, 10, 0, 0)

@@ -26,7 +26,7 @@ def tell_bundle(target: Path, logs: Sequence[str], *, entries: Sequence[Path], a
         print_document(**bundle.to_json())
     else:
         from jumar.show import print_page
-        from jumar.show.pages.doctor_bundle import bundle_page
+        from jumar.show.pages.doctor.bundle import bundle_page
 
         print_page(bundle_page(bundle))
     return 0
@@ -60,8 +60,8 @@ def _bundle(target: Path, logs: Sequence[str], entries: Sequence[Path]) -> Bundl
 
 
 def _reports(examination: Examination, diagnosis: LogDiagnosis | None) -> dict[str, str]:
-    from jumar.show.pages.doctor import logs_page
-    from jumar.show.pages.doctor_machine import environment_page
+    from jumar.show.pages.doctor.logs import logs_page
+    from jumar.show.pages.doctor.machine import environment_page
 
     pages = [environment_page(examination), *([logs_page(diagnosis)] if diagnosis is not None else [])]
     return {

@@ -32,7 +32,7 @@ def _explain(text: str, entries: Sequence[Path], *, as_json: bool) -> int:
     from jumar.advise.doctor.variables import variable_named
     from jumar.base.rules import all_rules
     from jumar.show import print_page
-    from jumar.show.pages.known.entries import explain_page
+    from jumar.show.pages.doctor.entries import explain_page
 
     if not text.strip():
         raise UsageError("--explain takes a code, a name, a variable or a line of a log. Give one.")
@@ -62,7 +62,7 @@ def _explain_rule(rule: Rule, *, as_json: bool) -> int:
 
 def _explain_variable(variable: Variable, *, as_json: bool) -> int:
     from jumar.show import print_page
-    from jumar.show.pages.known.variables import variable_page
+    from jumar.show.pages.doctor.variables import variable_page
 
     value = os.environ.get(variable.name)
     if as_json:
@@ -78,7 +78,7 @@ def _test(entries: Sequence[Path], *, as_json: bool) -> int:
     from jumar.advise.doctor.entries.check import check_entries
     from jumar.advise.doctor.entries.store import load_entries
     from jumar.show import print_page
-    from jumar.show.pages.known.entries import check_page
+    from jumar.show.pages.doctor.entries import check_page
 
     loaded = load_entries(entries)
     signatures = loaded.table.signatures
@@ -100,7 +100,7 @@ def _learn(log: Path, entries: Sequence[Path], *, as_json: bool) -> int:
     from jumar.advise.doctor.logs.uses.unlisted import first_unlisted
     from jumar.base.files import write_result
     from jumar.show import print_page
-    from jumar.show.pages.known.entries import learned_page
+    from jumar.show.pages.doctor.entries import learned_page
 
     if len(entries) > 1:
         raise UsageError("--learn writes into one folder, and --entries names several. Name the one to write to.")

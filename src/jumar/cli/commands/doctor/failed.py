@@ -64,7 +64,7 @@ def tell_failed(
     """
     from jumar.advise.doctor.logs.uses.failed import cause_of_failure
     from jumar.base.errors import JumarError
-    from jumar.show.pages.known.failure import tell_cause
+    from jumar.show.pages.doctor.failure import tell_cause
 
     files = sorted(folder.glob("*.log")) if folder is not None else []
     texts = [error, *(file.read_text("utf-8", "replace") for file in files)]

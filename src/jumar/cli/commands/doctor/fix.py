@@ -28,7 +28,7 @@ def tell_fixes(logs: Sequence[str], *, without_asking: bool, as_json: bool) -> i
     """
     from jumar.advise.doctor.fixes import make, propose
     from jumar.show import print_page
-    from jumar.show.pages.doctor_fixes import changes_page, made_page
+    from jumar.show.pages.doctor.fixes import changes_page, made_page
 
     host, findings = _findings(logs)
     folder = Path.cwd()

@@ -71,7 +71,7 @@ class _Teller:
 
     def tell(self, news: News) -> None:
         """Print one error."""
-        from jumar.show.pages.doctor_follow import news_text
+        from jumar.show.pages.doctor.follow import news_text
 
         if self._as_json:
             document = {"event": "incident", "is_better_told": news.is_better_told, **news.incident.finding.to_json()}
@@ -86,7 +86,7 @@ class _Teller:
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def _show_progress(self, now: float) -> None:
-        from jumar.show.pages.doctor_follow import progress_text
+        from jumar.show.pages.doctor.follow import progress_text
 
         if not self._has_line or now - self._line_at < 1:
             return
@@ -112,7 +112,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 def _print_summary(diagnosis: LogDiagnosis, *, as_json: bool) -> None:
     from jumar.show import print_page
-    from jumar.show.pages.doctor import logs_page
+    from jumar.show.pages.doctor.logs import logs_page
 
     if not as_json:
         print_page(logs_page(diagnosis))

@@ -22,7 +22,7 @@ def tell_logs(logs: Sequence[str], *, entries: Sequence[Path], as_json: bool, fa
         _print_json(diagnosis)
     else:
         from jumar.show import print_page
-        from jumar.show.pages.doctor import logs_page
+        from jumar.show.pages.doctor.logs import logs_page
 
         print_page(logs_page(diagnosis))
     return exit_code(diagnosis.findings, fail_on)

@@ -30,7 +30,7 @@ def tell_machine(*, as_json: bool, fail_on: str) -> int:
         )
     else:
         from jumar.show import print_page
-        from jumar.show.pages.doctor_machine import environment_page
+        from jumar.show.pages.doctor.machine import environment_page
 
         print_page(environment_page(examination))
     return exit_code(examination.findings, fail_on)
@@ -47,7 +47,7 @@ def tell_rank_tables(paths: Sequence[str], *, as_json: bool, fail_on: str) -> in
         print_document(findings, rank_tables=list(paths))
     else:
         from jumar.show import print_page
-        from jumar.show.pages.doctor_machine import rank_tables_page
+        from jumar.show.pages.doctor.machine import rank_tables_page
 
         print_page(rank_tables_page(paths, findings))
     return exit_code(findings, fail_on)

@@ -20,7 +20,7 @@ def tell_opinfo(plogs: Sequence[Path], *, output: Path | None, as_json: bool) ->
     from jumar.advise.doctor.opinfo import FILE_NAME, summary_text
     from jumar.base.files import check_output, write_result
     from jumar.show import print_page
-    from jumar.show.pages.known.opinfo import opinfo_page
+    from jumar.show.pages.doctor.opinfo import opinfo_page
 
     if not plogs:
         raise UsageError("`jumar doctor opinfo` takes plogs, or folders of them. Try ~/ascend/log/debug/plog.")

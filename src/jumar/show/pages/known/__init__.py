@@ -1,1 +1,0 @@
-"""Pages of what the doctor knows: entries, variables, operators of plogs, the cause of a failed run."""
