@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from jumar.advise.doctor.bundle.masking import places
 from jumar.advise.doctor.bundle.masking.names import PUBLIC, Names, Own
@@ -18,6 +19,8 @@ _FILE = re.compile(
     r".*\.(?:py|cc|cpp|c|h|hpp|so|o|json|log|txt|ya?ml|sh|pt|onnx|om|md|whl|tar|gz|git|html?)", re.IGNORECASE
 )
 _MOST_KEY_LINES = 200
+_SIGNS_OF_MAC, _SIGNS_OF_IPV6 = 5, 7
+_DOMAINS = (".local", ".internal", ".lan", ".corp", ".intra", ".svc", ".com", ".cn", ".net", ".org", ".edu", ".gov")
 
 
 class Masker:
@@ -59,10 +62,14 @@ class Masker:
         line = self._mask_key(line)
         line = self._mask_yaml(line)
         line = mask_secrets(line, self.counts)
-        line = places.MAIL.sub(self._mail, line)
-        line = places.MAC.sub(self._mac, line)
-        line = places.IPV4.sub(self._address, line)
-        line = places.IPV6.sub(self._address_6, line)
+        if "@" in line:
+            line = places.MAIL.sub(self._mail, line)
+        if line.count(":") >= _SIGNS_OF_MAC or line.count("-") >= _SIGNS_OF_MAC:
+            line = places.MAC.sub(self._mac, line)
+        if line.count(".") >= 3:
+            line = places.IPV4.sub(self._address, line)
+        if "::" in line or line.count(":") >= _SIGNS_OF_IPV6:
+            line = places.IPV6.sub(self._address_6, line)
         line = self._mask_homes(line)
         return self._mask_names(line)
 
@@ -144,12 +151,18 @@ class Masker:
         return match["head"] + self._names.alias("user", user)
 
     def _mask_names(self, line: str) -> str:
-        for form in (*places.HOST_CONTEXTS, places.SYSLOG):
-            line = form.sub(self._host, line)
-        line = places.DASHED.sub(self._host_name, line)
-        line = places.DOMAIN.sub(self._host_name, line)
-        for form in places.USER_CONTEXTS:
-            line = form.sub(self._user, line)
+        lower = line.lower()
+        for marks, form in places.HOST_CONTEXTS:
+            if any(mark in lower for mark in marks):
+                line = form.sub(self._host, line)
+        line = places.SYSLOG.sub(self._host, line)
+        if "ip-" in lower:
+            line = places.DASHED.sub(self._host_name, line)
+        if any(domain in lower for domain in _DOMAINS):
+            line = places.DOMAIN.sub(self._host_name, line)
+        for marks, form in places.USER_CONTEXTS:
+            if any(mark in lower for mark in marks):
+                line = form.sub(self._user, line)
         line, number = self._names.mask_words(line)
         self.counts["name"] += number
         return line
@@ -181,14 +194,21 @@ def _with(match: re.Match[str], group: str, text: str) -> str:
 
 
 def _hosts_in(line: str) -> list[str]:
-    found = [match["host"] for form in places.HOST_CONTEXTS for match in form.finditer(line)]
+    found = list(_found(places.HOST_CONTEXTS, "host", line))
     syslog = places.SYSLOG.match(line)
     return [host for host in [*found, *([syslog["host"]] if syslog else [])] if _is_name(host)]
 
 
 def _users_in(line: str) -> list[str]:
     found = [match["user"] for match in places.HOME.finditer(line)]
-    return found + [match["user"] for form in places.USER_CONTEXTS for match in form.finditer(line)]
+    return [*found, *_found(places.USER_CONTEXTS, "user", line)]
+
+
+def _found(contexts: Sequence[tuple[tuple[str, ...], re.Pattern[str]]], group: str, line: str) -> Iterator[str]:
+    lower = line.lower()
+    for marks, form in contexts:
+        if any(mark in lower for mark in marks):
+            yield from (match[group] for match in form.finditer(line))
 
 
 def _is_name(host: str) -> bool:

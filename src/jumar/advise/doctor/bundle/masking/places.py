@@ -9,19 +9,32 @@ _START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"
 """A word begins here, also behind an escaped end of line."""
 _HOST = r"(?P<host>[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)"
 HOST_CONTEXTS = tuple(
-    re.compile(form, re.IGNORECASE)
-    for form in (
-        rf"{_START}(?:host[_ ]?name|host|master[_-]?addr(?:ess)?|(?:slurmd_)?nodename|rdzv[_-]?endpoint|computer_?name)"
-        rf"\\?[\"']?\s*(?:=|:)\s*\\?[\"']?(?:https?://)?{_HOST}(?![\w(/]|\\(?![nrt\"']))",
-        rf"[a-z][a-z0-9+.-]{{1,20}}://(?:[^\s/@\"']*@)?{_HOST}(?=[:/\s\"'?#),>\]]|$)",
-        rf"{_START}(?:connect(?:ion)? (?:to|from|with)|connected to|listening on|reach|resolve|ping|ssh|scp) "
-        rf"\[?{_HOST}(?=\]?:\d{{2,5}}\b)",
-        rf"(?<![\w.])\[{_HOST}\]:\d{{2,5}}\b",
-        rf"{_START}(?:ssh|ping|scp)\s+(?:-\S+\s+)*(?:[a-z_][\w-]*@)?{_HOST}(?=\s|:|$)",
-        rf"{_START}[a-z_][a-z0-9_-]*@{_HOST}(?=\s*[:\]~$#])",
-        rf"{_START}SLURM_\w*NODELIST=[\"']?{_HOST}",
+    (marks, re.compile(form, re.IGNORECASE))
+    for marks, form in (
+        (
+            ("host", "master", "nodename", "rdzv", "computer"),
+            rf"{_START}(?:host(?:[_ ]?name)?|master[_-]?addr(?:ess)?|(?:slurmd_)?nodename|rdzv[_-]?endpoint|computer_?name)"
+            rf"\\?[\"']?\s*(?:=|:)\s*\\?[\"']?(?:https?://)?{_HOST}(?![\w(/]|\\(?![nrt\"']))",
+        ),
+        (
+            ("://",),
+            rf"[a-z][a-z0-9+.-]{{1,20}}://(?:[^\s/@\"']{{0,500}}@)?{_HOST}(?=[:/\s\"'?#),>\]]|\\[nrt\"']|$)",
+        ),
+        (
+            ("connect", "listening", "reach", "resolve", "ping", "ssh", "scp"),
+            rf"{_START}(?:connect(?:ion)? (?:to|from|with)|connected to|listening on|reach|resolve|ping|ssh|scp) "
+            rf"\[?{_HOST}(?=\]?:\d{{2,5}}\b)",
+        ),
+        (("]:",), rf"(?<![\w.])\[{_HOST}\]:\d{{2,5}}\b"),
+        (
+            ("ssh", "ping", "scp"),
+            rf"{_START}(?:ssh|ping|scp)\s+(?:-\S{{1,80}}\s+){{0,6}}(?:[a-z_][\w-]{{0,60}}@)?{_HOST}(?=\s|:|$)",
+        ),
+        (("@",), rf"{_START}[a-z_][a-z0-9_-]{{0,60}}@{_HOST}(?=\s*[:\]~$#])"),
+        (("nodelist",), rf"{_START}SLURM_\w{{0,40}}NODELIST=[\"']?{_HOST}"),
     )
-)  # fmt: skip
+)
+"""Where a host is named, each with words of which one is in every such line, in lower case."""
 SYSLOG = re.compile(
     r"^(?:<\d{1,3}>)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT[\d:.]+(?:Z|[+-][\d:]+)) "
     r"(?P<host>[A-Za-z][\w.-]{0,80}) [\w./@-]{1,80}(?:\[\d+\])?: "
@@ -35,16 +48,20 @@ DOMAIN = re.compile(
 )
 HOME = re.compile(r"(?P<head>(?:/home/|/Users/|(?<=[\\/])[Uu]sers[\\/]{1,2}))(?P<user>[^\s/\\:\"'<>,;()\[\]{}|`]+)")
 USER_CONTEXTS = tuple(
-    re.compile(form, re.IGNORECASE)
-    for form in (
-        rf"{_START}(?:user(?:[_ ]?name)?|logname|login|account|owner)\\?[\"']?\s*[=:]\s*\\?[\"']?"
-        r"(?P<user>[A-Za-z][\w.-]*)(?![\w(])",
-        rf"{_START}uid=\d+\((?P<user>[^()\s]+)\)",
-        r"(?<![\w./])~(?P<user>[a-z][\w-]*)(?=/)",
-        rf"{_START}(?P<user>[a-z_][a-z0-9_-]*)@[A-Za-z][\w.-]*(?=\s*[:\]~$#])",
-        rf"{_START}(?:for|by|as) user[: ]+[\"']?(?P<user>[A-Za-z][\w.-]*)",
+    (marks, re.compile(form, re.IGNORECASE))
+    for marks, form in (
+        (
+            ("user", "logname", "login", "account", "owner"),
+            rf"{_START}(?:user(?:[_ ]?name)?|logname|login|account|owner)\\?[\"']?\s*[=:]\s*\\?[\"']?"
+            r"(?P<user>[A-Za-z][\w.-]*)(?![\w(])",
+        ),
+        (("uid=",), rf"{_START}uid=\d+\((?P<user>[^()\s]+)\)"),
+        (("~",), r"(?<![\w./])~(?P<user>[a-z][\w-]*)(?=/)"),
+        (("@",), rf"{_START}(?P<user>[a-z_][a-z0-9_-]{{0,60}})@[A-Za-z][\w.-]*(?=\s*[:\]~$#])"),
+        (("user",), rf"{_START}(?:for|by|as) user[: ]+[\"']?(?P<user>[A-Za-z][\w.-]*)"),
     )
-)  # fmt: skip
+)
+"""Where a user is named, each with words of which one is in every such line."""
 MAIL = re.compile(r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]+@(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,24}(?![A-Za-z0-9])")
 MAC = re.compile(
     r"(?<![0-9A-Fa-f:-])[0-9A-Fa-f]{2}(?:(?P<sign>[:-])[0-9A-Fa-f]{2})(?:(?P=sign)[0-9A-Fa-f]{2}){4}"

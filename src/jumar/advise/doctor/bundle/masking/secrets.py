@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 
 SECRET, PRIVATE_KEY = "<secret>", "<private key>"
 
@@ -20,10 +21,11 @@ _FORMS = re.compile(
     r"|LTAI[A-Za-z0-9]{12,}|AKLT[A-Za-z0-9]{16,}|AKID[A-Za-z0-9]{13,}"  # Chinese clouds
     r"|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{40,}|dop_v1_[a-f0-9]{40,}|SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"
     r"|nvapi-[A-Za-z0-9_-]{20,}|r8_[A-Za-z0-9]{30,}|gsk_[A-Za-z0-9]{30,}|wandb_v1_[A-Za-z0-9_]{20,}"
-    r"|eyJ[A-Za-z0-9_-]{6,}\.[A-Za-z0-9_-]{4,}(?:\.[A-Za-z0-9_-]*)*"  # JWT
     r"|ssh-(?:rsa|ed25519|dss) AAAA[A-Za-z0-9+/=]+|ecdsa-sha2-\S+ AAAA[A-Za-z0-9+/=]+"
     r"|https://hooks\.slack\.com/services/[A-Za-z0-9/_-]+|(?<=access_token=)[0-9a-f]{32,}"
 )
+_JWT = re.compile(r"eyJ[A-Za-z0-9_-]{6,}(?P<rest>(?:\.[A-Za-z0-9_-]*)+)?")
+_LEAST_JWT_REST = 5
 _URL = re.compile(r"(?P<head>[A-Za-z][A-Za-z0-9+.-]{1,20}://)(?P<user>[^\s/?#\"'<>]+)(?=@)")
 _SCHEME = r"(?:Bearer|Basic|Digest|Token|ApiKey|Negotiate|AWS4-HMAC-SHA256)"
 _HEADER = re.compile(
@@ -62,6 +64,7 @@ _TAG = re.compile(
 _CHINESE = re.compile(
     r"(?P<head>(?:密码|口令|密钥|令牌)\s*(?:(?:为|是)?\s*[:\uff1a=]|为|是)\s*)(?P<value>[^\s,\uff0c\u3002;\uff1b]+)"
 )
+_AWS_LENGTH = 40
 _AWS_40 = re.compile(r"(?<![A-Za-z0-9/+=_.-])[A-Za-z0-9/+]{40}(?![A-Za-z0-9/+=_.-])")
 _ML_TOKEN = re.compile(
     r"(?:^|[_.-])(?:bos|eos|pad|unk|sep|cls|mask|next|num|max|min|new|image|video|audio|special|extra|prompt|output|input|"
@@ -87,15 +90,12 @@ _FIRST = re.compile(
 def mask_secrets(line: str, counts: Counter[str]) -> str:
     """Return the line without its secrets; `counts` is added to."""
     if _FIRST.search(line):
-        line = _URL.sub(lambda match: _login(match, counts), line)
-        line = _HEADER.sub(lambda match: _behind(match, counts), line)
-        line = _BARE_SCHEME.sub(lambda match: _behind(match, counts), line)
-        for form in (_LOGIN, _SHORT, _LISTED, _TAG, _CHINESE):
-            line = form.sub(lambda match: _behind(match, counts), line)
-        line = _PAIR.sub(lambda match: _pair(match, counts), line)
-        line = _OPTION.sub(lambda match: _pair(match, counts), line)
+        lower = line.lower()
+        for marks, form, replace in _STEPS:
+            if any(mark in lower for mark in marks):
+                line = form.sub(lambda match, replace=replace: replace(match, counts), line)
         line = _FORMS.sub(lambda _: _whole(counts), line)
-    return _AWS_40.sub(lambda match: _forty(match, counts), line)
+    return _AWS_40.sub(lambda match: _forty(match, counts), line) if len(line) >= _AWS_LENGTH else line
 
 
 def is_secret_name(name: str) -> bool:
@@ -115,6 +115,10 @@ def _login(match: re.Match[str], counts: Counter[str]) -> str:
     if "<" in match["user"]:
         return match[0]
     return match["head"] + _whole(counts)
+
+
+def _jwt(match: re.Match[str], counts: Counter[str]) -> str:
+    return _whole(counts) if len(match["rest"] or "") >= _LEAST_JWT_REST else match[0]
 
 
 def _behind(match: re.Match[str], counts: Counter[str]) -> str:
@@ -164,3 +168,20 @@ def _forty(match: re.Match[str], counts: Counter[str]) -> str:
     text = match[0]
     kinds = (any(map(str.isupper, text)), any(map(str.islower, text)), sum(map(str.isdigit, text)) >= 3)
     return _whole(counts) if all(kinds) and text.count("/") <= 2 else text
+
+
+_NAMED = ("pass", "pwd", "secret", "key", "credential", "token", "cookie", "otp", "session", "signature", "x-amz")
+_STEPS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], Counter[str]], str]], ...] = (
+    (("://",), _URL, _login),
+    (("authorization", "cookie"), _HEADER, _behind),
+    (("bearer", "basic"), _BARE_SCHEME, _behind),
+    (("wandb login",), _LOGIN, _behind),
+    (("sshpass", "mysql", "login", "curl", "wget", "redis-cli"), _SHORT, _behind),
+    (_NAMED, _LISTED, _behind),
+    (("</",), _TAG, _behind),
+    (("密码", "口令", "密钥", "令牌"), _CHINESE, _behind),
+    (_NAMED, _PAIR, _pair),
+    (_NAMED, _OPTION, _pair),
+    (("eyj",), _JWT, _jwt),
+)
+"""Each expression with words of which one is in every line that it can match, and what it does there."""
