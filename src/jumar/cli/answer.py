@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jumar.base.text.language import translate
+
 if TYPE_CHECKING:
     from jumar.base.findings import Finding
     from jumar.show.blocks.page import Page
@@ -33,4 +35,4 @@ def write_page(path: Path | None, page: Page, *, force: bool) -> None:
     from jumar.show import render_html
 
     write_result(path, render_html(page), force=force)
-    click.echo(f"Wrote {path}.", err=True)
+    click.echo(translate(f"Wrote {path}."), err=True)

@@ -194,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
         error.show(sys.stderr)
         return EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
-        click.echo("Stopped.", err=True)
+        click.echo(translate("Stopped."), err=True)
         return EXIT_INTERRUPTED
     except JumarError as error:
         click.echo(f"jumar: {translate(str(error))}", err=True)
@@ -210,7 +210,8 @@ def _tell(error: Exception) -> int:
         click.echo(f"jumar: {NO_TORCH}", err=True)
         return EXIT_USAGE
     traceback.print_exc()
-    click.echo("jumar: a defect of Jumar, not of your input; please report it with the lines above.", err=True)
+    text = "a defect of Jumar, not of your input; please report it with the lines above."
+    click.echo(f"jumar: {translate(text)}", err=True)
     return EXIT_INTERNAL
 
 

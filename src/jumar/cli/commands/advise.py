@@ -14,6 +14,7 @@ from jumar.cli.answer import print_answer, print_document, write_page
 from jumar.cli.complete import recordings, socs
 from jumar.cli.main import Command
 from jumar.cli.options import exit_code, force_option, json_option, report_option
+from jumar.show.tell import tell
 
 if TYPE_CHECKING:
     from jumar.advise.look import Examined
@@ -224,7 +225,7 @@ def _write_trace(source: Path, rank: int | None, path: Path, *, force: bool) -> 
     ranks = [one for one in find_sources(source) if rank is None or one.rank in (rank, None)]
     with explained(path):
         number = write_trace(path, (read_timeline(one) for one in ranks))
-    click.echo(f"Wrote {path}: {number:,} events. Open it at ui.perfetto.dev.", err=True)
+    tell(f"Wrote {path}: {number:,} events. Open it at ui.perfetto.dev.", err=True)
 
 
 def _compare(
@@ -260,9 +261,9 @@ def _what_if(source: Path, questions: tuple[str, ...], rank: int | None, *, as_j
         return 0
     for answer in answers:
         off = answer.replayed_ms / answer.step_ms - 1 if answer.step_ms else 0.0
-        click.echo(
+        tell(
             f"{answer.question}: a step would take {answer.new_step_ms:,.2f} ms instead of {answer.step_ms:,.2f} "
             f"(mean of {answer.num_steps} steps; the replay of the run as it was is off by {off:+.1%})."
         )
-        click.echo(f"  Assumes: {answer.assumes}")
+        tell(f"  Assumes: {answer.assumes}")
     return 0

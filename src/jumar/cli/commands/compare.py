@@ -23,6 +23,7 @@ from jumar.cli.options import (
     parse_steps,
     report_option,
 )
+from jumar.show.tell import tell
 
 if TYPE_CHECKING:
     from jumar.comparison import CompareOptions, Comparison
@@ -171,7 +172,7 @@ def _parameters(
         if out.exists() and not force:
             raise UsageError(f"{out} is there already. Replace it with --force, or choose another name.")
         write_text(out, proposed_renames(comparison, table))
-        click.echo(f"Wrote {out}.", err=True)
+        tell(f"Wrote {out}.", err=True)
     return table
 
 
@@ -195,7 +196,7 @@ def _second_pass(comparison: Comparison, diagnosis: Diagnosis, suspects: Path | 
         from jumar.comparison.diagnosis import write_suspects
 
         write_suspects(suspects, diagnosis.suspects)
-        click.echo(f"Wrote {suspects}.", err=True)
+        tell(f"Wrote {suspects}.", err=True)
     if comparison.evidence == "tensors" or not diagnosis.suspects:
         return None
     from jumar.comparison.diagnosis.second_pass import second_pass

@@ -29,6 +29,7 @@ from jumar.cli.options import (
     report_option,
 )
 from jumar.recording import Values
+from jumar.show.tell import tell
 
 if TYPE_CHECKING:
     from jumar.capture.process.program import Program
@@ -184,7 +185,7 @@ def _record(
     if framework_of(program) == "tensorflow":
         from jumar.cli.commands.run import record_tensorflow_script
 
-        click.echo(f"jumar: recording {program.title} under TensorFlow", err=True)
+        tell(f"jumar: recording {program.title} under TensorFlow", err=True)
         stop_after = chosen[1] if chosen is not None else None
         with contextlib.redirect_stdout(sys.stderr):
             end = record_tensorflow_script(program, plan=recording, stop_after=stop_after, soc=plan.soc or None)
@@ -193,7 +194,7 @@ def _record(
     if framework_of(program) == "mindspore":
         from jumar.cli.commands.run import rounds, run_mindspore_script
 
-        click.echo(f"jumar: recording {program.title} under MindSpore", err=True)
+        tell(f"jumar: recording {program.title} under MindSpore", err=True)
         stop_after = chosen[1] if chosen is not None else None
         with contextlib.redirect_stdout(sys.stderr):
             end = run_mindspore_script(program, plan=recording, stop_after=stop_after, emulates=rounds(plan))
@@ -204,7 +205,7 @@ def _record(
 
     os.environ.update(plan.to_environment())
     active = activate(plan)
-    click.echo(f"jumar: recording {program.title} on {active.description}", err=True)
+    tell(f"jumar: recording {program.title} on {active.description}", err=True)
     with _device_mode(mode, active.description), contextlib.redirect_stdout(sys.stderr):
         end = run_program(program, plan=recording, stop_after=chosen[1] if chosen is not None else None)
     _tell_raised(program, end)
@@ -212,7 +213,7 @@ def _record(
 
 def _tell_raised(program: Program, end: RunEnd) -> None:
     if end.status == "raised":
-        click.echo(f"jumar: {program.title} raised an error; what it did until then is looked at.", err=True)
+        tell(f"jumar: {program.title} raised an error; what it did until then is looked at.", err=True)
 
 
 @contextlib.contextmanager

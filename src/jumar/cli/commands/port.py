@@ -19,6 +19,7 @@ from jumar.cli.options import (
     soc_option,
     torch_version_option,
 )
+from jumar.show.tell import tell
 
 
 class PortCommand(Command):
@@ -114,7 +115,7 @@ def command(*, as_json: bool, fail_on: str, **given: Any) -> int:
         click.echo(result.layout.findings.read_text("utf-8"))
     else:
         print_page(page)
-        click.echo(f"\nOpen {result.layout.page}")
+        tell(f"\nOpen {result.layout.page}")
     if failed is not None and failed is result.reference:
         return EXIT_USAGE
     return exit_code(result.findings, fail_on)

@@ -17,6 +17,7 @@ from jumar.cli.commands.run import SCRIPT_SETTINGS
 from jumar.cli.help import more_option
 from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, Command
 from jumar.cli.options import Npu, force_option, npu_options, parse_steps
+from jumar.show.tell import tell
 
 if TYPE_CHECKING:
     from jumar.device import DevicePlan
@@ -118,8 +119,8 @@ def command(
     must_be_torch(program, "jumar profile")
     claim()
     from jumar.capture.profile import folder
-    from jumar.cli.commands.doctor.failed import with_doctor
     from jumar.capture.profile.facts import run_facts
+    from jumar.cli.commands.doctor.failed import with_doctor
     from jumar.device import activate
     from jumar.show.pages.profiled import tell_profiled
     from jumar.show.pages.runs import StepProgress, tell_cuda, tell_launcher
@@ -135,7 +136,7 @@ def command(
         folder.create(plan, facts)
         plan = replace(plan, prepared=True)
     os.environ.update(plan.to_environment())
-    click.echo(
+    tell(
         f"jumar: profiling {program.title}{where} into {out}: steps {plan.first} to {plan.end - 1}, "
         f"after {plan.skip} skipped and {plan.warm_up} warm-up",
         err=True,
@@ -146,7 +147,7 @@ def command(
     if device != "cuda":
         tell_cuda(program, end, used_npu=True)
     if "No module named 'torch_npu'" in end.error:
-        click.echo("jumar: the script is for an NPU. Give --device npu: the NPU is emulated here.", err=True)
+        tell("jumar: the script is for an NPU. Give --device npu: the NPU is emulated here.", err=True)
     tell_launcher(program, ["jumar", "profile", "-o", str(out), "--force", "--device", device], end)
     if end.status == "interrupted":
         return EXIT_INTERRUPTED

@@ -25,6 +25,7 @@ from jumar.cli.help import more_option
 from jumar.cli.main import EXIT_FINE, EXIT_INTERRUPTED, EXIT_USAGE, Command
 from jumar.cli.options import Npu, force_option, npu_options, parse_steps
 from jumar.recording import Level, Values
+from jumar.show.tell import tell
 
 if TYPE_CHECKING:
     from jumar.recording import RunEnd
@@ -37,7 +38,7 @@ def _write_collector(context: click.Context, _: click.Parameter, folder: Path | 
     from jumar.capture.frameworks.tensorflow.pack import write_collector
 
     path = write_collector(folder)
-    click.echo(
+    tell(
         f"Wrote {path}: copy it to the machine that trains (TensorFlow 1.15 or 2.x, Python 3.7 or later, NumPy).\n"
         f"  there:  python {path.name} -o collected train.py\n"
         "  here:   jumar compare REFERENCE collected"
@@ -162,7 +163,7 @@ def command(
         jumar compare reference npu --suspects suspects.json
 
     A script that imports MindSpore is recorded under MindSpore, in PyNative mode, with the same rows. See
-    docs/guide-mindspore.md.
+    jumar docs guide-mindspore.
 
     Then take the whole tensors of the suspects alone, in a second pass:
 
@@ -204,7 +205,7 @@ def command(
     if framework_of(program) == "tensorflow":
         from jumar.cli.commands.run import record_tensorflow_script
 
-        click.echo(f"jumar: recording {program.title} under TensorFlow into {out}", err=True)
+        tell(f"jumar: recording {program.title} under TensorFlow into {out}", err=True)
         end = record_tensorflow_script(
             program,
             plan=plan,
@@ -217,7 +218,7 @@ def command(
     if framework_of(program) == "mindspore":
         from jumar.cli.commands.run import rounds, run_mindspore_script
 
-        click.echo(f"jumar: recording {program.title} under MindSpore into {out}", err=True)
+        tell(f"jumar: recording {program.title} under MindSpore into {out}", err=True)
         end = run_mindspore_script(
             program,
             plan=plan,
@@ -234,7 +235,7 @@ def command(
     device_plan = npu.plan_for(device)
     os.environ.update(device_plan.to_environment())
     active = activate(device_plan)
-    click.echo(f"jumar: recording {program.title} on {active.description} into {out}", err=True)
+    tell(f"jumar: recording {program.title} on {active.description} into {out}", err=True)
     on_step = StepProgress(chosen).on_step
     end = with_doctor(program, lambda: run_program(program, plan=plan, stop_after=stop_after, on_step=on_step))
     tell_recorded(out, program.title, end, for_tuning=for_tuning)

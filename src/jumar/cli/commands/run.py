@@ -15,6 +15,7 @@ from jumar.base.errors import UsageError
 from jumar.cli.help import more_option
 from jumar.cli.main import Command
 from jumar.cli.options import Npu, npu_options
+from jumar.show.tell import tell
 
 if TYPE_CHECKING:
     from jumar.capture.frameworks.tensorflow.run import TensorFlowEnd
@@ -99,9 +100,9 @@ def command(
             program, lambda: run_mindspore_script(program, plan=None, stop_after=steps, emulates=emulates)
         )
         for sentence in end.not_covered:
-            click.echo(f"jumar: not shown: {sentence}", err=True)
+            tell(f"jumar: not shown: {sentence}", err=True)
         if end.status == "stopped":
-            click.echo(f"jumar: stopped after {end.num_steps} steps under MindSpore.", err=True)
+            tell(f"jumar: stopped after {end.num_steps} steps under MindSpore.", err=True)
         return end.exit_code
     claim()
     from jumar.device import activate
@@ -130,7 +131,7 @@ def command(
     tell_cuda(program, end, used_npu=used_npu())
     tell_launcher(program, ["jumar", "run"], end)
     if end.status == "stopped":
-        click.echo(f"jumar: stopped after {end.num_steps} steps on {active.description}.", err=True)
+        tell(f"jumar: stopped after {end.num_steps} steps on {active.description}.", err=True)
     return end.exit_code
 
 
@@ -148,15 +149,15 @@ def _run_tensorflow(program: Program, steps: int | None, soc: str | None) -> int
     end = run_tensorflow(program, stop_after=steps, soc=soc)
     _tell_tensorflow(end)
     if end.status == "stopped":
-        click.echo(f"jumar: stopped after {end.num_steps} steps under TensorFlow.", err=True)
+        tell(f"jumar: stopped after {end.num_steps} steps under TensorFlow.", err=True)
     return end.exit_code
 
 
 def _tell_tensorflow(end: TensorFlowEnd) -> None:
     if end.no_effect:
-        click.echo(f"jumar: without effect here: {', '.join(end.no_effect)}", err=True)
+        tell(f"jumar: without effect here: {', '.join(end.no_effect)}", err=True)
     for sentence in end.not_shown:
-        click.echo(f"jumar: not shown: {sentence}", err=True)
+        tell(f"jumar: not shown: {sentence}", err=True)
 
 
 def record_tensorflow_script(
@@ -190,7 +191,7 @@ def run_mindspore_script(
 
     end, contexts = run_mindspore(program, plan=plan, stop_after=stop_after, emulates=emulates, on_step=on_step)
     for line in tell_no_effect(contexts):
-        click.echo(f"jumar: {line}", err=True)
+        tell(f"jumar: {line}", err=True)
     return end
 
 

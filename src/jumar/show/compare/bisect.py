@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jumar.comparison.bisect.results import Bisection
 from jumar.comparison.model.words import number
+from jumar.show.tell import told_lines
 
 MAX_SHOWN = 8
 
@@ -27,4 +28,4 @@ def summary_text(bisection: Bisection) -> str:
         )
     lines.append(f"  runs       {bisection.num_runs} trials over {bisection.num_units} operators in modules")
     lines += [f"  note       {note}" for note in bisection.notes]
-    return "\n".join(lines)
+    return told_lines("\n".join(lines))

@@ -9,6 +9,7 @@ from jumar.base.text import counted
 from jumar.comparison.model.words import number
 from jumar.comparison.overflow.results import Frame, OverflowReport
 from jumar.show.compare.summary import MAX_LINES, WIDTH, wrapped
+from jumar.show.tell import told_lines
 
 SHOWN_FRAMES = 4
 
@@ -20,7 +21,7 @@ def overflow_text(report: OverflowReport) -> str:
         lines.append("  before it  (greatest absolute value of inputs -> outputs)")
         lines += [f"    {_frame(frame)}"[:WIDTH] for frame in report.frames[-SHOWN_FRAMES:]]
     tail = _coverage(report)
-    return "\n".join([*lines[: MAX_LINES - len(tail)], *tail])
+    return "\n".join(map(told_lines, [*lines[: MAX_LINES - len(tail)], *tail]))
 
 
 def frames_text(frames: Sequence[Frame]) -> str:

@@ -11,6 +11,7 @@ from jumar.comparison.replay.findings import ranked
 from jumar.comparison.replay.results import Replayed
 from jumar.comparison.replay.words import figures, place
 from jumar.show.compare.summary import WIDTH
+from jumar.show.tell import told_lines
 
 
 def headline(replayed: Sequence[Replayed]) -> str:
@@ -36,7 +37,7 @@ def summary_text(replayed: Sequence[Replayed], top: int = 8) -> str:
     lines += [f"  {row.row.name} of {place(row.row)}: {figures(row)}" for row in rows[: min(faults, 2)]]
     lines += _table(rows[:top])
     lines.append(_counts(replayed))
-    return "\n".join(lines)
+    return told_lines("\n".join(lines))
 
 
 def _table(rows: Sequence[Replayed]) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
@@ -11,6 +10,7 @@ from jumar.base.text import counted
 from jumar.comparison.diagnosis.results import Diagnosis, StepCurve
 from jumar.comparison.model.results import Comparison, LossPair, OperatorStatus, RunSummary
 from jumar.comparison.model.words import number, told_once
+from jumar.show.tell import told_lines, wrapped_lines
 
 if TYPE_CHECKING:
     from jumar.comparison.diagnosis.second_pass import SecondPass
@@ -53,7 +53,12 @@ def summary_text(
         *_coverage(comparison),
         _Part(6, [f"  reference  {_run(comparison.reference)}", f"  target     {_run(comparison.target)}"]),
     ]
-    return "\n".join(line for part in _fitting(parts) for line in part.lines)
+    return "\n".join(_shown(line) for part in _fitting(parts) for line in part.lines)
+
+
+def _shown(line: str) -> str:
+    """Return a line in the user's language; a command stays as it is."""
+    return line if line.startswith("    ") else told_lines(line)
 
 
 def _fitting(parts: list[_Part]) -> list[_Part]:
@@ -65,9 +70,7 @@ def _fitting(parts: list[_Part]) -> list[_Part]:
 
 def wrapped(text: str, indent: str = "", max_lines: int = 2) -> list[str]:
     """Return `text` in lines of at most `WIDTH`; what needs more than `max_lines` ends in an ellipsis."""
-    lines = textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    lines = wrapped_lines(text, WIDTH, indent)
     return lines if len(lines) <= max_lines else [*lines[: max_lines - 1], f"{lines[max_lines - 1]} …"]
 
 

@@ -12,6 +12,7 @@ from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted
 from jumar.convert.facts.framework import framework_in
 from jumar.show.convert.result import Result, is_left, not_converted
+from jumar.show.tell import tell as tell_lines
 
 _MOST_RULES = 6
 _WORDS = "JM114"
@@ -28,13 +29,13 @@ def tell(result: Result, patch: Path | None = None) -> None:
         _print_json(result)
         return
     aside = request.diff
-    click.echo(_headline(result), err=aside)
+    tell_lines(_headline(result), err=aside)
     for line in (*_failed(result), *not_converted(result.conversion), *_coverage(result), *_made(result)):
-        click.echo(line, err=aside)
+        tell_lines(line, err=aside)
     click.echo(err=aside)
     _print_left(result, aside=aside)
     for line in (*_proof(result), *_where(result), *_next(result, patch)):
-        click.echo(line, err=aside)
+        tell_lines(line, err=aside)
 
 
 def _print_json(result: Result) -> None:
@@ -112,7 +113,7 @@ def _print_left(result: Result, *, aside: bool) -> None:
             click.echo(_line(finding), err=aside)
         click.echo(err=aside)
     if not result.left:
-        click.echo(_nothing_left(result), err=aside)
+        tell_lines(_nothing_left(result), err=aside)
         return
     more = f"{result.names.page} has all of it" if result.folder else "`--verbose` prints all of it"
     print_findings(

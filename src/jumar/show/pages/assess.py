@@ -8,6 +8,8 @@ import click
 
 from jumar.base.findings import Finding, Severity
 from jumar.base.text import counted, listing
+from jumar.base.text.language import translate
+from jumar.show.tell import tell
 
 if TYPE_CHECKING:
     from jumar.convert.assess import Assessment, EmulatorCoverage, GroupCoverage
@@ -21,20 +23,20 @@ COLOURS = {Severity.ERROR: "red", Severity.WARNING: "yellow", Severity.ADVICE: "
 
 def print_coverage(coverage: EmulatorCoverage) -> None:
     """Print what of torch_npu the emulated NPU has: a table by group."""
-    click.secho(
+    tell(
         f"The emulated NPU has {coverage.total.num_working} of {coverage.total.num_names} public names of torch_npu "
         f"{coverage.torch_npu_version} ({coverage.total.percent:.1f} %).",
         bold=True,
     )
-    click.echo("The others resolve, and raise NotImplementedError when they are used.\n")
+    tell("The others resolve, and raise NotImplementedError when they are used.\n")
     width = max(len(group.group) for group in (*coverage.api, coverage.custom))
     click.secho(f"{'group':<{width}}{'names':>8}{'working':>9}{'refused':>9}{'percent':>9}", dim=True)
     for group in (*coverage.api, coverage.total):
         click.echo(_coverage_row(group, width))
     click.echo(f"\n{_coverage_row(coverage.custom, width)}   every operator of that namespace")
     others = ", ".join(f"{number} of the {name}" for name, number in coverage.num_unreachable.items())
-    click.secho(f"\nNot counted, because Python does not reach them: {others}.", dim=True)
-    click.secho("--json names everything that is refused, and what comes near it.", dim=True)
+    tell(f"\nNot counted, because Python does not reach them: {others}.", dim=True)
+    tell("--json names everything that is refused, and what comes near it.", dim=True)
 
 
 def _coverage_row(group: GroupCoverage, width: int) -> str:
@@ -68,20 +70,20 @@ def coverage_document(coverage: EmulatorCoverage) -> dict[str, object]:
 
 def print_assessment(assessment: Assessment) -> None:
     """Print the verdict, then what needs attention with its places, then what was not seen: about one screen."""
-    click.secho(assessment.verdict, bold=True)
-    click.echo(f"{assessment.subject}, PyTorch and torch_npu {assessment.torch_version} ({assessment.release_origin})")
+    tell(assessment.verdict, bold=True)
+    tell(f"{assessment.subject}, PyTorch and torch_npu {assessment.torch_version} ({assessment.release_origin})")
     for finding in assessment.findings[:MAX_FINDINGS]:
         click.echo()
         label = click.style(f"{finding.severity.label:<8}", fg=COLOURS[finding.severity])
-        click.echo(f"{label}{finding.code}  {finding.message}")
+        click.echo(f"{label}{finding.code}  {translate(finding.message)}")
         click.echo(f"{INDENT}{_places(finding)}")
-        click.echo(f"{INDENT}→ {finding.action}")
+        click.echo(f"{INDENT}→ {translate(finding.action)}")
     hidden = len(assessment.findings) - MAX_FINDINGS
     if hidden > 0:
-        click.echo(f"\n{counted(hidden, 'more finding')}: --json prints all of them.")
+        tell(f"\n{counted(hidden, 'more finding')}: --json prints all of them.")
     click.echo()
     for note in assessment.notes:
-        click.secho(note, dim=True)
+        tell(note, dim=True)
 
 
 def _places(finding: Finding) -> str:

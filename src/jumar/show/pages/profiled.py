@@ -6,9 +6,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from jumar.base.text import counted, size_text
+from jumar.show.tell import tell
 
 if TYPE_CHECKING:
     from jumar.recording import RunEnd
@@ -30,16 +29,16 @@ def tell_profiled(out: Path, script: str, document: Mapping[str, Any], end: RunE
     of_ranks = f" of {counted(len(traced), 'rank')}" if document.get("world_size", 1) > 1 else ""
     num_steps = max((int(ranks[rank]["num_traced"]) for rank in traced), default=0)
     what = f"profiled {counted(num_steps, 'step')}{of_ranks}, {size}: {out}" if traced else "no step was profiled"
-    click.echo(f"jumar: {how}; {what}", err=True)
+    tell(f"jumar: {how}; {what}", err=True)
     for rank in sorted(ranks, key=int):
         for line in (*_cost(ranks[rank]), *(f"not covered: {text}" for text in ranks[rank].get("not_covered", ()))):
-            click.echo(f"jumar: {line if len(ranks) == 1 else f'rank {rank}: {line}'}", err=True)
+            tell(f"jumar: {line if len(ranks) == 1 else f'rank {rank}: {line}'}", err=True)
     if not ranks:
         for sentence in end.not_covered:
-            click.echo(f"jumar: not covered: {sentence}", err=True)
+            tell(f"jumar: not covered: {sentence}", err=True)
     if traced:
-        click.echo(f"jumar: next, name the bottlenecks: jumar advise {out}", err=True)
-        click.echo(f"jumar: or look at it: open {out / _trace(traced[0], ranks[traced[0]])} in Perfetto", err=True)
+        tell(f"jumar: next, name the bottlenecks: jumar advise {out}", err=True)
+        tell(f"jumar: or look at it: open {out / _trace(traced[0], ranks[traced[0]])} in Perfetto", err=True)
 
 
 def _steps_seen(document: Mapping[str, Any], end: RunEnd) -> int:

@@ -9,10 +9,9 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
 
-import click
-
 from jumar.base.text import counted, listing, size_text
 from jumar.show.commands import shell_line
+from jumar.show.tell import tell
 
 if TYPE_CHECKING:
     from jumar.capture.process.program import Program
@@ -30,9 +29,9 @@ WIDTH = 13
 
 def tell_summary(summary: Summary) -> None:
     """Print the summary of a run on the emulated NPU: one line a subject."""
-    click.secho(f"jumar: {counted(summary.num_steps, 'step')} on an emulated {summary.soc}", bold=True, err=True)
+    tell(f"jumar: {counted(summary.num_steps, 'step')} on an emulated {summary.soc}", bold=True, err=True)
     for title, text in lines(summary):
-        click.echo(f"  {title:<{WIDTH}}{text}", err=True)
+        tell(f"  {title:<{WIDTH}}{text}", err=True)
 
 
 def lines(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -87,7 +86,7 @@ class StepProgress:
         if not sys.stderr.isatty() or (self._num_steps > self.EACH and now - self._said < self.EVERY_S):
             return
         self._said = now
-        click.echo(f"jumar: step {step} {self._done}{self._how_far(now - self._started)}", err=True)
+        tell(f"jumar: step {step} {self._done}{self._how_far(now - self._started)}", err=True)
 
     def _how_far(self, elapsed_s: float) -> str:
         if self._chosen is None:
@@ -114,20 +113,20 @@ def tell_recorded(out: Path, script: str, end: RunEnd, *, for_tuning: bool) -> N
     ranks = f" of {len(recording.ranks)} ranks" if len(recording.ranks) > 1 else ""
     size = size_text(sum(path.stat().st_size for path in out.rglob("*") if path.is_file()))
     recorded = f"{counted(num_steps, 'step')}{ranks}, {counted(num_rows, 'row')}, {size}"
-    click.echo(f"jumar: {how}; recorded {recorded}: {out}", err=True)
+    tell(f"jumar: {how}; recorded {recorded}: {out}", err=True)
     for sentence in end.not_covered:
-        click.echo(f"jumar: not covered: {sentence}", err=True)
+        tell(f"jumar: not covered: {sentence}", err=True)
     if budgeted:
-        click.echo(
+        tell(
             f"jumar: because of the budget {counted(len(budgeted), 'step')} lack rows or values; step_info lists them",
             err=True,
         )
     if num_rows and for_tuning:
-        click.echo(f"jumar: next, tune its operators: jumar tune {out}", err=True)
+        tell(f"jumar: next, tune its operators: jumar tune {out}", err=True)
     elif num_rows:
-        click.echo(f"jumar: next, compare with another recording: jumar compare REFERENCE {out}", err=True)
+        tell(f"jumar: next, compare with another recording: jumar compare REFERENCE {out}", err=True)
     elif not asks_for_cuda(end):
-        click.echo("jumar: no step was completed: nothing to compare. See jumar docs guide-record on steps.", err=True)
+        tell("jumar: no step was completed: nothing to compare. See jumar docs guide-record on steps.", err=True)
 
 
 def tell_cuda(program: Program, end: RunEnd, *, used_npu: bool) -> None:
@@ -145,7 +144,7 @@ def tell_cuda(program: Program, end: RunEnd, *, used_npu: bool) -> None:
     else:
         return
     given = [str(script), "--", *program.arguments] if program.kind == "script" and program.arguments else program.shown
-    click.echo(
+    tell(
         f"jumar: {what}. Take it to the NPU: {shell_line(['jumar', 'port', *given])}\n"
         f"jumar: or record it as it is: "
         f"{shell_line(['jumar', 'record', '-o', 'reference', '--device', 'cuda', *program.shown])}\n"
@@ -160,7 +159,7 @@ def tell_launcher(program: Program, words: Sequence[str], end: RunEnd) -> None:
 
     variable = "" if program.launcher else missing_rank(end.error)
     if variable:
-        click.echo(
+        tell(
             f"jumar: the script reads {variable}, which a launcher sets for each process. Start it with one: "
             f"{shell_line([*words, *by_torchrun(program)])}",
             err=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from rich.cells import cell_len
 from rich.text import Text
 
 from jumar.base.findings import Finding, Severity
@@ -109,8 +110,8 @@ def _text(block: TextBlock, sheet: Sheet, most: int) -> list[Text]:
 def _diff(block: Diff, sheet: Sheet, _most: int) -> list[Text]:
     files = diff_view(block.text, "").files
     added, deleted = sum(file.num_added for file in files), sum(file.num_deleted for file in files)
-    title = block.title or "Changes"
-    return [sheet.plain(f"  {title}: {counted(len(files), 'file')}, {added:,} lines added, {deleted:,} deleted")]
+    said = f"{counted(len(files), 'file')}, {added:,} lines added, {deleted:,} deleted"
+    return [sheet.plain(f"  {block.title or translate('Changes')}: {translate(said)}")]
 
 
 def _listing(block: Listing, sheet: Sheet, most: int) -> list[Text]:
@@ -119,12 +120,19 @@ def _listing(block: Listing, sheet: Sheet, most: int) -> list[Text]:
     hidden = len(lines) - max(most, 1)
     shown = [sheet.plain(f"  {line}") for line in lines[max(hidden, 0) :]]
     head = [sheet.plain(f"  {block.title}", QUIET_STYLE)] if block.title else []
-    return [*head, *([sheet.plain(f"  … {hidden:,} lines before", QUIET_STYLE)] if hidden > 0 else []), *shown]
+    return [
+        *head,
+        *([sheet.plain(f"  … {translate(f'{hidden:,} lines before')}", QUIET_STYLE)] if hidden > 0 else []),
+        *shown,
+    ]
 
 
 def _key_values(block: KeyValues, sheet: Sheet, most: int) -> list[Text]:
-    width = max((len(name) for name, _ in block.items), default=0)
-    lines = [sheet.plain(f"  {name:<{width}}  {cell_text(value)}") for name, value in block.items[: most * 2]]
+    width = max((cell_len(name) for name, _ in block.items), default=0)
+    lines = [
+        sheet.plain(f"  {name}{' ' * (width - cell_len(name))}  {cell_text(value)}")
+        for name, value in block.items[: most * 2]
+    ]
     return _listed(sheet, block.title, lines, len(block.items) - most * 2)
 
 

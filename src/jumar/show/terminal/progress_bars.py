@@ -18,6 +18,9 @@ from rich.progress import (
     TextColumn,
     TimeElapsedColumn,
 )
+from rich.text import Text
+
+from jumar.base.text.language import translate
 
 
 @contextmanager
@@ -41,13 +44,20 @@ def progress(*, console: Console | None = None) -> Iterator[Progress]:
         return
     columns = (
         SpinnerColumn(finished_text="✓"),
-        TextColumn("{task.description}", markup=False),
+        _Description("{task.description}", markup=False),
         BarColumn(bar_width=28),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=console) as bars:
         yield bars
+
+
+class _Description(TextColumn):
+    """What a task does, in the user's language."""
+
+    def render(self, task: Task) -> Text:
+        return Text(translate(task.description))
 
 
 EVERY_S = 10.0
@@ -124,7 +134,7 @@ class _Lines(Progress):
         self._say(f"{task.description}: {how}{count}, {task.elapsed or 0.0:.1f} s")
 
     def _say(self, text: str) -> None:
-        self.console.print(text, markup=False, emoji=False, highlight=False, soft_wrap=True)
+        self.console.print(translate(text), markup=False, emoji=False, highlight=False, soft_wrap=True)
 
 
 def _is_complete(task: Task) -> bool:

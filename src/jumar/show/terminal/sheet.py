@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
+from jumar.show.tell import pieces
 from jumar.show.views.prose import spans
 
 CODE_STYLE = "bold"
@@ -98,12 +99,13 @@ class Sheet:
 
 def _breaks(text: str, width: int) -> list[int]:
     """Return where to begin a new line. A word wider than `width` stays whole: a path is one piece to copy."""
-    breaks, column = [], 0
-    for match in re.finditer(r"\S+\s*", text):
-        if column and column + cell_len(match[0].rstrip()) > width:
-            breaks.append(match.start())
+    breaks, column, at = [], 0, len(text) - len(text.lstrip())
+    for piece in pieces(text):
+        if column and column + cell_len(piece.rstrip()) > width:
+            breaks.append(at)
             column = 0
-        column += cell_len(match[0])
+        column += cell_len(piece)
+        at += len(piece)
     return breaks
 
 
