@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-HEAD_BYTES, TAIL_BYTES = 2 * 2**20, 4 * 2**20
+HEAD_BYTES, TAIL_BYTES = 2**20, 2 * 2**20
 AROUND_LINES = 200
 """Kept before and after each error."""
 MOST_ERRORS = 40

@@ -24,9 +24,9 @@ from jumar.advise.doctor.bundle.masking import Masker
 from jumar.base import files
 from jumar.base.errors import UsageError
 
-MOST_BYTES = 256 * 2**20
+MOST_BYTES = 64 * 2**20
 """Of all texts. When it is reached, further logs keep little of their head and tail."""
-LITTLE_BYTES = 2**16
+LITTLE_BYTES = 2**14
 SUFFIXES = (".tar.gz", ".tgz", ".zip")
 _TOP = "jumar-report"
 _EPOCH = (1980, 1, 1, 0, 0, 0)

@@ -13,7 +13,7 @@ HOST_CONTEXTS = tuple(
     for marks, form in (
         (
             ("host", "master", "nodename", "rdzv", "computer"),
-            rf"{_START}(?:host(?:[_ ]?name)?|master[_-]?addr(?:ess)?|(?:slurmd_)?nodename|rdzv[_-]?endpoint|computer_?name)"
+            rf"{_START}(?:host(?:[_ ]?name)?|master[_-]?addr(?:ess)?|(?:slurmd_)?nodename|rdzv[_-]?endpoint|computername)"
             rf"\\?[\"']?\s*(?:=|:)\s*\\?[\"']?(?:https?://)?{_HOST}(?![\w(/]|\\(?![nrt\"']))",
         ),
         (
