@@ -94,7 +94,12 @@ def _text(page: Page) -> str:
     from rich.console import Console
 
     from jumar.show import print_page
+    from jumar.show.terminal.length import whole_pages
 
     out = io.StringIO()
-    print_page(page, console=Console(file=out, width=160, color_system=None, force_terminal=False))
+    token = whole_pages.set(True)
+    try:
+        print_page(page, console=Console(file=out, width=160, color_system=None, force_terminal=False))
+    finally:
+        whole_pages.reset(token)
     return out.getvalue()

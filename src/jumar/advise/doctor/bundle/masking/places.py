@@ -13,7 +13,8 @@ HOST_CONTEXTS = tuple(
     for marks, form in (
         (
             ("host", "master", "nodename", "rdzv", "computer"),
-            rf"{_START}(?:host(?:[_ ]?name)?|master[_-]?addr(?:ess)?|(?:slurmd_)?nodename|rdzv[_-]?endpoint|computername)"
+            rf"{_START}(?:host(?:[_ ]?name)?|master[_-]?addr(?:ess)?|(?:slurmd_)?nodename|rdzv[_-]?endpoint|"
+            r"computer_?name)"
             rf"\\?[\"']?\s*(?:=|:)\s*\\?[\"']?(?:https?://)?{_HOST}(?![\w(/]|\\(?![nrt\"']))",
         ),
         (
