@@ -47,6 +47,12 @@ def _logs(result: Any) -> Page:
     return logs_page(result)
 
 
+def _operators(result: Any) -> Page:
+    from jumar.show.pages.doctor.opinfo import opinfo_page
+
+    return opinfo_page(result)
+
+
 def _overflow(result: Any) -> Page:
     from jumar.show.compare.overflow_page import overflow_page
 
@@ -69,6 +75,7 @@ _PAGES: dict[str, Callable[[Any], Page]] = {
     "Advice": _advice,
     "Comparison": _comparison,
     "Examination": _environment,
+    "Gathered": _operators,
     "LogDiagnosis": _logs,
     "OverflowReport": _overflow,
     "PortResult": _port,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,6 +16,11 @@ class Disk:
     path: Path
     total_bytes: int
     free_bytes: int
+    total_inodes: int | None = None
+    """Files that it can hold; None where it does not count them."""
+    free_inodes: int | None = None
+    is_read_only: bool = False
+    is_noexec: bool = False
 
 
 def disk(path: Path) -> Disk | None:
@@ -23,7 +29,23 @@ def disk(path: Path) -> Disk | None:
         usage = shutil.disk_usage(path)
     except OSError:
         return None
-    return Disk(path=path, total_bytes=usage.total, free_bytes=usage.free)
+    about = _about(path)
+    counts = about is not None and about.f_files > 0
+    flags = 0 if about is None else about.f_flag
+    return Disk(
+        path=path, total_bytes=usage.total, free_bytes=usage.free,
+        total_inodes=about.f_files if about is not None and counts else None,
+        free_inodes=about.f_favail if about is not None and counts else None,
+        is_read_only=bool(flags & getattr(os, "ST_RDONLY", 1)), is_noexec=bool(flags & getattr(os, "ST_NOEXEC", 8)),
+    )  # fmt: skip
+
+
+def _about(path: Path) -> os.statvfs_result | None:
+    """Return what the system says of a file system; None where it says nothing."""
+    try:
+        return os.statvfs(path)
+    except (AttributeError, OSError):  # Windows has no such call
+        return None
 
 
 def disks(folders: Iterable[Path]) -> dict[int, list[Disk]]:

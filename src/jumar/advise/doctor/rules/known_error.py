@@ -1,11 +1,12 @@
 """JM850 known-error-in-log.
 
 ## What it does
-Reads logs line by line and recognises the errors that the vendor's documents list: messages, error codes
-of torch_npu (ERR00100), of CANN (EI0002, E40021) and return codes of AscendCL (507015). Errors close together
-and of one writer count as one incident, named after its most telling line: a cause before what it led to, and that before
-a call that only says that something failed; of two causes the one that explains the other, then a message before a bare
-code. Incidents are ordered by time over all files and ranks; the first is the one to look at, later ones are usually its consequences.
+Reads logs line by line and recognises the errors that the vendor's documents list: messages, error codes of
+torch_npu (ERR00100), of CANN (EI0002, E40021) and return codes of AscendCL (507015). Errors close together and of
+one writer count as one incident, named after its most telling line: a cause before what it led to, and that before
+a call that only says that something failed; of two causes the one that explains the other, then a message before a
+bare code. Incidents are ordered by time over all files and ranks; the first is the one to look at, later ones are
+usually its consequences.
 
 ## Why it matters
 One failure prints dozens of lines on every rank, most of them about not being able to go on. The text that

@@ -31,7 +31,7 @@ from jumar.advise.checks import Outcomes, not_checked
 from jumar.advise.doctor.machine.host import Host
 from jumar.base.findings import Severity
 from jumar.base.rules import Rule
-from jumar.base.text import MIB
+from jumar.base.text import MIB, size_text
 
 RULE = Rule(
     code="JM831",
@@ -60,7 +60,7 @@ def find(host: Host) -> Outcomes:
         )
     if limits.stack_bytes is not None and limits.stack_bytes < LEAST_STACK_BYTES:
         yield RULE.finding(
-            f"The stack of a process may have {limits.stack_bytes / 1024:.0f} KiB.",
+            f"The stack of a process may have {size_text(limits.stack_bytes)}.",
             evidence={"stack_bytes": limits.stack_bytes},
             why="Compilers of graphs recurse deeply and crash on a small stack.",
             action="ulimit -s 8192",

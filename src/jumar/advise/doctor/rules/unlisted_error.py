@@ -1,8 +1,8 @@
 """JM852 unlisted-vendor-error.
 
 ## What it does
-Reports a line in the vendor's form of an error that Jumar's table does not know: a code such as `EX1234: …` or `Name(EX1234)`,
-or a plog line `[ERROR] MODULE(pid,process):time …` of a file in which nothing else was recognised.
+Reports a line in the vendor's form of an error that Jumar's table does not know: a code such as `EX1234: …` or
+`Name(EX1234)`, or a plog line `[ERROR] MODULE(pid,process):time …` of a file in which nothing else was recognised.
 
 ## Why it matters
 The codes grow with every release. The first ERROR line of a plog is usually the one to search for.

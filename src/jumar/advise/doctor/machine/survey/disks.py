@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -38,20 +37,10 @@ def survey_shared_memory(root: Path) -> Volume | None:
 
 
 def _volume(found: Disk, purpose: str, kinds: Mapping[str, str]) -> Volume:
-    free = total = None
-    flags = 0
-    if hasattr(os, "statvfs"):
-        try:
-            about = os.statvfs(found.path)
-        except OSError:
-            about = None
-        if about is not None:
-            flags = about.f_flag
-            free, total = (about.f_favail, about.f_files) if about.f_files else (None, None)
     return Volume(
         path=str(found.path), purpose=purpose, total_bytes=found.total_bytes, free_bytes=found.free_bytes,
-        kind=_kind(found.path, kinds), free_inodes=free, total_inodes=total,
-        is_read_only=bool(flags & getattr(os, "ST_RDONLY", 1)), is_noexec=bool(flags & getattr(os, "ST_NOEXEC", 8)),
+        kind=_kind(found.path, kinds), free_inodes=found.free_inodes, total_inodes=found.total_inodes,
+        is_read_only=found.is_read_only, is_noexec=found.is_noexec,
     )  # fmt: skip
 
 
