@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from jumar.advise.doctor import diagnose_logs
+from jumar.advise.doctor.entries.codes import RETURN_CODE, return_codes_in
 from jumar.advise.doctor.logs import Incident
 from jumar.advise.doctor.logs.clock import time_in
 
@@ -204,3 +205,43 @@ def test_a_logger_s_line_above_a_traceback_belongs_to_it(tmp_path: Path) -> None
         "RuntimeError: ACL stream synchronize failed, error code:507048",
     )
     assert first.lead.code == "507048"
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("CANN failure 100002: ACL_ERROR_REPEAT_INITIALIZE ; NPU=0 ; expr=aclInit(nullptr);", "100002"),
+        ("RuntimeError: aclnnFooGetWorkspaceSize failed with aclnnStatus=561002.", "561002"),
+    ],
+)
+def test_doctor_reads_the_number_that_a_library_returns(line: str, number: str) -> None:
+    found = RETURN_CODE.search(line)
+    assert found is not None
+    assert found[1] == number
+
+
+def test_doctor_names_the_small_result_of_a_call_of_hccl() -> None:
+    line = (
+        "[ERROR] HCCL(4711,python3):2026-03-18-10:34:43.142.145 [a.cc:2858] [4712][AllReduce]call trace: hcclRet -> 4"
+    )
+    assert "HCCL_E_INTERNAL" in return_codes_in(line)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "  replay      Execute recorded operators again: own error, reference's,",
+        "e430e616 jumar doctor --follow: new errors as they come, through rotation and truncation",
+    ],
+)
+def test_doctor_is_quiet_about_help_and_titles_of_commits(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "train.log"
+    path.write_text(f"{line}\n")
+    assert diagnose_logs([path]).first is None
+
+
+@pytest.mark.parametrize(
+    "line", ["  worker      Error: out of space", "  message     Training failed", "3f2a9c1d0 error: device lost"]
+)
+def test_doctor_hears_an_error_behind_a_name(tmp_path: Path, line: str) -> None:
+    assert _first(tmp_path, line).hits[0].line == 1

@@ -20,7 +20,7 @@ CODE = re.compile(
 )
 _NUMBER_WORDS = (
     r"\b(?:error[ _]?code|err[ _]?code|error[ _]?no|errno|ret(?:urn)?[ _]?(?:code|value|val)|runtime result|"
-    r"acl ?(?:error|ret|status)|(?:rt|acl|drv|hccl|ge)_?ret(?:code)?|ret)\s*(?:\(\w+\)\s*)?"
+    r"acl(?:nn)? ?(?:error|ret|status)|(?:cann|acl) failure|(?:rt|acl|drv|hccl|ge)_?ret(?:code)?|ret)\s*(?:\(\w+\)\s*)?"
     r"(?:is\b|was\b|of\b|[:=\[(])*\s*(?:is\b\s*)?[:=\[(]*\s*|"
     r"\b(?:returned|returns?|result|status|rc|err|error|failed)\s*"
     r"(?:is\b\s*|[:=\[(]\s*|,\s*(?:ret|code)\s*[:=]?\s*|with (?:code |error )?)"
@@ -32,7 +32,7 @@ _AFTER_FUNCTION = re.compile(
     r"\b(?:acl\w+|hccl\w+|rt[A-Z]\w+|drv\w+)\b[^;]{0,80}?\b(?:ret|return(?:ed)?|failed|result)\b\D{0,12}(\d{6})" + _END
 )
 _HCCL_NUMBER = re.compile(
-    r"\b(?:hccl_?(?:ret|result)(?:code)?|HCCL function error:.{0,200}?, error code is)\W{0,3}(?:is\W{0,2})?(\d{1,2})"
+    r"\b(?:hccl_?(?:ret|result)(?:code)?|HCCL function error:.{0,200}?, error code is)\W{0,4}(?:is\W{0,2})?(\d{1,2})"
     + _END,
     re.IGNORECASE,
 )
@@ -40,7 +40,7 @@ NAME = re.compile(r"\b(?:ACL_ERROR|ACLNN_ERR|HCCL_E|DRV_ERROR)_[A-Z0-9_]*[A-Z0-9
 _NO_ERROR = frozenset({"ACL_ERROR_NONE", "DRV_ERROR_NONE"})
 MARKS = (
     "error code", "error_code", "errorcode", "err code", "errcode", "err_code", "errno", "errorno", "error no",
-    "error_no", "runtime result", "ret", "result", "status", "rc", "err", "error", "failed", "hccl_e_",
+    "error_no", "runtime result", "ret", "result", "status", "rc", "err", "error", "failed", " failure ", "hccl_e_",
 )  # fmt: skip
 """Every line with a return code holds one in lower case."""
 _HCCL_RESULTS = (

@@ -43,9 +43,11 @@ _HELP = re.compile(
     r"^(?:\s*(?:-{1,2}[a-zA-Z][\w-]*(?:[ ,=\[]|$)|usage:|options?:$|:?(?:Raises|raises|Throws|throws)\b|@throws\b)|"
     r"(?:\s{2,}(?=.*(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b)|(?=.*: (?:If|When|Raised|"
     r"In case)\b.*\.$))[A-Z]\w*(?:Error|Exception)\s*:\s*"
-    r"(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b|\s{2}.*``)"
+    r"(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b|\s{2}.*``|"
+    r"(?:\s+[a-z][\w-]{1,24}\s{2,}[A-Z][a-z]+\b|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,12} (?=[A-Za-z]))"
+    r"(?!.*(?i:fail|crash|kill|abort|fatal|exception|timed|\berror\b(?! of\b|,)))(?<!Error)(?<!Errors))"
 )
-"""Help of a command, and a docstring."""
+"""Help of a command, a docstring, and the title of a commit."""
 _OLD = re.compile(r"\b(?:Pending)?Deprecation(?:Warning)?\b|\bFutureWarning\b|\bdeprecated\b")
 _WARNS = re.compile(r"警告|\b\w*Warning:|^\s*warn(?:ing)?\b|\bwarning\s*:|\bwarnings\.warn\(", re.IGNORECASE)
 _WARNING = re.compile(r"^(?:[\w./-]+:\d+: )?(?!Unhandled)\w*warning: ", re.IGNORECASE)
