@@ -186,3 +186,18 @@ def test_a_gigantic_line_is_cut_at_a_blank_so_that_no_secret_is_halved():
     assert len(text) < 100_000
     assert "password" not in text
     assert shortened("x" * 1_000_000) == " [jumar: 1000000 characters are left out]"
+
+
+def test_without_a_log_the_vendors_and_todays_are_packed(tmp_path):
+    from jumar.advise.doctor.bundle.gather import found_logs
+
+    plog = tmp_path / "ascend/log/debug/plog/plog-1_1.log"
+    plog.parent.mkdir(parents=True)
+    for path in (plog, tmp_path / "train.log", tmp_path / "old.log", tmp_path / "train.py", tmp_path / "logs.tar.gz"):
+        path.write_text("x")
+    os.utime(tmp_path / "old.log", (0, 0))
+    notes: list[str] = []
+    found = found_logs({"HOME": str(tmp_path)}, notes, folder=tmp_path)
+    assert ({file.path.name for file in found}, notes) == ({"plog-1_1.log", "train.log"}, [])
+    assert found_logs({"HOME": "/absent"}, notes, folder=tmp_path / "ascend") == []
+    assert "is not here" in notes[0]

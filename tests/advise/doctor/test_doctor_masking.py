@@ -219,6 +219,25 @@ def test_a_name_that_is_learned_later_is_masked_before_too():
     assert "gpubox7" not in masked(text)
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("scp: user: Permission denied", "scp: user: Permission denied"),
+        ("/home/launch/a.py", "/home/user-1/a.py"),
+        ("USER=permission", "USER=user-1"),
+        ("connect to node-2:29500", "connect to host-1:29500"),
+        ("ssh alice@node-2 uptime", "ssh user-1@host-1 uptime"),
+        (
+            "http://mirror.inner.lan/simple and https://pypi.org/simple",
+            "http://host-1/simple and https://pypi.org/simple",
+        ),
+        ("alice@node-2:~$ python train.py", "user-1@host-1:~$ python train.py"),
+    ],
+)
+def test_words_of_errors_are_names_only_where_nothing_else_can_stand(line, expected):
+    assert masked(line, Own()) == expected
+
+
 def test_mail_addresses_are_masked():
     assert masked("mail zhang.wei+x@corp.example.com, or <a@b.cn>.") == "mail <mail-1>, or <<mail-2>>."
 

@@ -8,6 +8,7 @@ import os
 import re
 import socket
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from importlib import metadata
@@ -17,7 +18,7 @@ from jumar.advise.doctor.bundle.masking import Own
 from jumar.advise.doctor.bundle.pack import Source
 from jumar.advise.doctor.entries import known_errors
 from jumar.advise.doctor.logs.diagnosis import LogDiagnosis
-from jumar.advise.doctor.logs.engine.folders import LogFile, find_logs
+from jumar.advise.doctor.logs.engine.folders import LogFile, find_logs, is_log_name
 from jumar.advise.doctor.logs.engine.packed.readings import Unpacking
 from jumar.advise.doctor.machine.host import Host
 from jumar.base.errors import InputError
@@ -38,6 +39,8 @@ _SETTINGS = (
 DMESG_LINES = 2000
 _DMESG_S = 10
 _READ_BYTES = 2**20
+_DAY_S = 24 * 60 * 60
+_ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz")
 _MOST_FOUND = 400
 """Newest logs that are taken where none was named."""
 
@@ -62,24 +65,41 @@ def gather(
     yield from _logs(files, diagnosis, notes)
 
 
-def found_logs(environ: Mapping[str, str], notes: list[str]) -> list[LogFile]:
-    """Return the vendor's logs of this user, the newest, where no log was named."""
+def found_logs(
+    environ: Mapping[str, str], notes: list[str], *, folder: Path, now: float | None = None
+) -> list[LogFile]:
+    """Return the logs that are packed where none was named: the vendor's of this user, and today's of the folder."""
+    found = [*_vendors(environ, notes), *_of_today(folder, time.time() if now is None else now)]
+    found.sort(key=lambda file: -file.path.stat().st_mtime)
+    if len(found) > _MOST_FOUND:
+        notes.append(
+            f"Of {len(found)} logs that were found the newest {_MOST_FOUND} are packed; name others to pack them."
+        )
+    return found[:_MOST_FOUND]
+
+
+def _vendors(environ: Mapping[str, str], notes: list[str]) -> list[LogFile]:
     home = environ.get("HOME")
     root = environ.get("ASCEND_PROCESS_LOG_PATH") or (f"{home}/ascend/log" if home else "")
     if not root or not Path(root).is_dir():
         notes.append("No log was named, and the vendor's folder of logs (~/ascend/log) is not here.")
         return []
     try:
-        found = list(find_logs([root]).files)
+        return list(find_logs([root]).files)
     except InputError as error:
         notes.append(str(error))
         return []
-    found.sort(key=lambda file: -file.path.stat().st_mtime)
-    if len(found) > _MOST_FOUND:
-        notes.append(
-            f"Of {len(found)} logs in {root} the newest {_MOST_FOUND} are packed; name others to have them packed."
-        )
-    return found[:_MOST_FOUND]
+
+
+def _of_today(folder: Path, now: float) -> list[LogFile]:
+    """Return the logs in a folder itself that were written to in the last day: those of the current run."""
+    found = []
+    for path in sorted(folder.iterdir()):
+        if path.is_file() and is_log_name(path.name) and not path.name.endswith(_ARCHIVES):
+            about = path.stat()
+            if now - about.st_mtime < _DAY_S:
+                found.append(LogFile(path=path, size_bytes=about.st_size, is_named=False))
+    return found
 
 
 def own_of(host: Host) -> Own:
@@ -108,8 +128,12 @@ def _all_loopback(addresses: Iterable[str]) -> bool:
 @functools.cache
 def ordinary_words() -> frozenset[str]:
     """Return the words of known errors, in lower case: masking one as a name would hide an error."""
-    said = " ".join(f"{one.pattern} {one.example} {one.needle}" for one in known_errors().signatures)
-    return frozenset(word.lower() for word in re.findall(r"[A-Za-z0-9_.-]{4,}", said))
+    signatures = known_errors().signatures
+    said = " ".join(f"{one.pattern} {one.needle}" for one in signatures)
+    words = set(re.findall(r"[A-Za-z0-9_.-]{4,}", said))
+    shown = " ".join(one.example for one in signatures)  # names with numbers in it stand for hosts
+    words |= set(re.findall(r"(?<![A-Za-z0-9_.-])[A-Za-z_]{4,}(?![A-Za-z0-9_.-])", shown))
+    return frozenset(word.lower() for word in words)
 
 
 def _variables(host: Host) -> Iterator[str]:

@@ -50,7 +50,7 @@ def _bundle(target: Path, logs: Sequence[str], entries: Sequence[Path]) -> Bundl
             found = find_logs([Path(log) for log in logs])
             files, notes = list(found.files), list(found.notes)
         else:
-            files = found_logs(host.environ, notes)
+            files = found_logs(host.environ, notes, folder=Path.cwd())
         table = load_entries(entries).table
         diagnosis = diagnose_logs([file.path for file in files], table=table) if files else None
         examination = examine(host)

@@ -138,7 +138,7 @@ def _bundle(asked: Asked) -> int:
 def _fix(asked: Asked) -> int:
     from jumar.cli.commands.doctor.fix import tell_fixes
 
-    return tell_fixes(asked.logs, without_asking=asked.yes, as_json=asked.as_json)
+    return tell_fixes(asked.logs, entries=asked.entries, without_asking=asked.yes, as_json=asked.as_json)
 
 
 def _follow(asked: Asked) -> int:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 EXIT_LEFT = 1
 
 
-def tell_fixes(logs: Sequence[str], *, without_asking: bool, as_json: bool) -> int:
+def tell_fixes(logs: Sequence[str], *, entries: Sequence[Path], without_asking: bool, as_json: bool) -> int:
     """Mend what can be undone. Without LOGs what this machine needs, with LOGs what their first cause asks for.
 
     Returns 1 where a change failed, or was offered and not made. Raises UsageError where nobody can be asked.
@@ -30,7 +30,7 @@ def tell_fixes(logs: Sequence[str], *, without_asking: bool, as_json: bool) -> i
     from jumar.show import print_page
     from jumar.show.pages.doctor.fixes import changes_page, made_page
 
-    host, findings = _findings(logs)
+    host, findings = _findings(logs, entries)
     folder = Path.cwd()
     proposal = propose(host, findings, folder=folder)
     may_ask = sys.stdin.isatty() and sys.stdout.isatty() and not as_json
@@ -49,8 +49,9 @@ def tell_fixes(logs: Sequence[str], *, without_asking: bool, as_json: bool) -> i
     return EXIT_LEFT if made.failed or len(chosen) < len(proposal.changes) else 0
 
 
-def _findings(logs: Sequence[str]) -> tuple[Host, Sequence[Finding]]:
+def _findings(logs: Sequence[str], entries: Sequence[Path]) -> tuple[Host, Sequence[Finding]]:
     from jumar.advise.doctor import diagnose_logs, examine, survey
+    from jumar.advise.doctor.entries.store import load_entries
     from jumar.show import progress
 
     with progress() as bars:
@@ -58,7 +59,7 @@ def _findings(logs: Sequence[str]) -> tuple[Host, Sequence[Finding]]:
         host = survey()
         if not logs:
             return host, examine(host).findings
-        first = diagnose_logs([Path(log) for log in logs]).first
+        first = diagnose_logs([Path(log) for log in logs], table=load_entries(entries).table).first
         return host, [] if first is None else [first.finding]
 
 

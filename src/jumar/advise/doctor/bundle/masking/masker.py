@@ -145,7 +145,7 @@ class Masker:
 
     def _home(self, match: re.Match[str]) -> str:
         user = match["user"]
-        if self._names.is_ordinary(user):
+        if self._names.is_of_system(user):
             return match[0]
         self.counts["home folder"] += 1
         return match["head"] + self._names.alias("user", user)
@@ -169,10 +169,15 @@ class Masker:
 
     def _host(self, match: re.Match[str]) -> str:
         host = match["host"]
-        if self._names.is_ordinary(host) or PUBLIC.fullmatch(host) or _FILE.fullmatch(host) or not _is_name(host):
+        if self._is_other(match[0], host) or PUBLIC.fullmatch(host) or _FILE.fullmatch(host) or not _is_name(host):
             return match[0]
         self.counts["name"] += 1
         return _with(match, "host", self._names.host(host))
+
+    def _is_other(self, text: str, name: str) -> bool:
+        """Tell whether a name is none: `user: denied`; behind `=` and `://` each word is one."""
+        is_certain = "=" in text or "://" in text
+        return self._names.is_of_system(name) if is_certain else self._names.is_ordinary(name)
 
     def _host_name(self, match: re.Match[str]) -> str:
         if PUBLIC.fullmatch(match[0]) or _FILE.fullmatch(match[0]):
@@ -181,7 +186,7 @@ class Masker:
         return self._names.host(match[0])
 
     def _user(self, match: re.Match[str]) -> str:
-        if self._names.is_ordinary(match["user"]):
+        if self._is_other(match[0], match["user"]):
             return match[0]
         self.counts["name"] += 1
         return _with(match, "user", self._names.alias("user", match["user"]))

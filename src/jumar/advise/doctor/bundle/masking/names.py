@@ -134,9 +134,13 @@ class Names:
             self._words[lower] = alias
             self._pattern = None
 
-    def is_ordinary(self, name: str) -> bool:
-        """Tell whether a name says nothing about anybody."""
+    def is_of_system(self, name: str) -> bool:
+        """Tell whether a name says nothing about anybody: `root`, `localhost`."""
         return name.lower() in _ORDINARY or bool(_ALIAS.fullmatch(name))
+
+    def is_ordinary(self, name: str) -> bool:
+        """Tell whether a name is one of these, or a word that errors are made of."""
+        return self.is_of_system(name) or name.lower() in self.ordinary
 
     def mask_words(self, line: str) -> tuple[str, int]:
         """Return the line with learned names replaced, and how many were."""

@@ -59,6 +59,10 @@ USER_CONTEXTS = tuple(
         (("uid=",), rf"{_START}uid=\d+\((?P<user>[^()\s]+)\)"),
         (("~",), r"(?<![\w./])~(?P<user>[a-z][\w-]*)(?=/)"),
         (("@",), rf"{_START}(?P<user>[a-z_][a-z0-9_-]{{0,60}})@[A-Za-z][\w.-]*(?=\s*[:\]~$#])"),
+        (
+            ("ssh ", "scp ", "rsync ", "sftp "),
+            r"\b(?:ssh|scp|rsync|sftp) [^\n@]{0,100}?\b(?P<user>[a-z_][a-z0-9_-]{0,60})@",
+        ),
         (("user",), rf"{_START}(?:for|by|as) user[: ]+[\"']?(?P<user>[A-Za-z][\w.-]*)"),
     )
 )

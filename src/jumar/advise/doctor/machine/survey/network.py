@@ -17,6 +17,8 @@ from jumar.base.host import read_text
 
 LOOK_UP_S, CONNECT_S = 3.0, 2.0
 _LISTEN = "0A"
+_RANKS = ("NODE_RANK", "GROUP_RANK", "RANK")
+"""Of these the first that is set says whether rank 0 is on this machine."""
 Resolve = Callable[[str], tuple[str, ...] | None]
 Connect = Callable[[str, int], bool | None]
 
@@ -44,7 +46,7 @@ def _rendezvous(environ: Mapping[str, str], resolve: Resolve, connect: Connect) 
     text = environ.get("MASTER_PORT", "").strip()
     port = int(text) if text.isascii() and text.isdigit() and 0 < int(text) < 65536 else None
     resolved = resolve(address)
-    rank = environ.get("RANK", "").strip()
+    rank = next((text for name in _RANKS if (text := environ.get(name, "").strip())), "")
     asked = port is not None and bool(resolved) and rank not in ("", "0")
     return Rendezvous(
         address=address,
