@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from babel.messages.mofile import write_mo
@@ -49,10 +50,9 @@ def texts_of_sources() -> set[str]:
         text = file.read_text("utf-8")
         found.update(re.findall(r'\{\{ "([^"]+)"\|t \}\}', text))
         found.update(joined(one) for one in re.findall(r"\{\{ \(([^{}]+)\)\|t \}\}", text))
-    for file in (SOURCES / "base" / "rules").glob("index.json"):
-        found.update(strings(json.loads(file.read_text("utf-8"))))
-    for file in (SOURCES / "advise" / "doctor" / "data").rglob("*.json"):
-        found.update(strings(json.loads(file.read_text("utf-8"))))
+    for folder in ("base/rules", "advise/doctor/data", "convert/model/data"):
+        for file in (SOURCES / folder).rglob("*.json"):
+            found.update(strings(json.loads(file.read_text("utf-8"))))
     return found
 
 
@@ -61,12 +61,38 @@ def said(text: str) -> str:
     return text.partition("  [")[0]
 
 
-def stands(text: str, known: set[str], joined_text: str) -> bool:
-    """Tell whether a text is one of the sources, or is made there of parts: each stretch between its holes is there."""
-    if text in known:
-        return True
-    parts = [part.strip(" ,.;:()s") for part in text.split("{}")]
-    return "{}" in text and all(part in joined_text for part in parts)
+OF_CLICK = {"Show this message and exit.", "required", "Usage:"}
+"""Texts that click writes."""
+
+
+class Sources:
+    """What the sources say: whole texts, their words, and which word follows which."""
+
+    def __init__(self, texts: set[str]) -> None:
+        self.texts = texts | OF_CLICK
+        self.words: set[str] = set()
+        self.pairs: set[tuple[str, str]] = set()
+        for text in texts:
+            words = words_of(text)
+            self.words.update(words)
+            self.pairs.update(pairwise(words))
+
+    def say(self, text: str) -> bool:
+        """Tell whether a text is there, or can be made of parts that are there.
+
+        A program puts such a sentence together: each word stands in the sources, and all pairs of words do but those at
+        the borders of the parts.
+        """
+        if text in self.texts:
+            return True
+        words = words_of(text)
+        apart = sum(pair not in self.pairs for pair in pairwise(words))
+        return all(word in self.words for word in words) and apart <= holes(text) + 3
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in small letters; a plural's s is cut."""
+    return [word.rstrip("s") for word in re.findall(r"[a-z][a-z'_-]*", text.lower())]
 
 
 def joined(expression: str) -> str:
@@ -112,14 +138,13 @@ def complaints(language: str) -> list[str]:
     """Return what is wrong with a catalogue: texts that are gone, translations that lack or add a hole, empty ones."""
     with (LOCALES / language / "LC_MESSAGES" / "jumar.po").open("rb") as file:
         catalogue = read_po(file)
-    known = texts_of_sources()
-    joined_text = "\n".join(sorted(known))
+    sources = Sources(texts_of_sources())
     found = []
     for message in catalogue:
         source, target = str(message.id), str(message.string)
         if not source:
             continue
-        if not stands(source, known, joined_text):
+        if not sources.say(source):
             found.append(f"no source says {source!r}")
         if not target:
             found.append(f"{source!r} has no translation")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import gettext
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
@@ -19,6 +19,9 @@ _BORDER = re.compile(r"[.!?;]\s")
 _WORD = re.compile(r"\S+")
 """A hole with one word has a name, a number or a path, which stays; `shape` may be one, too."""
 _QUOTES = "`'\""
+_FEW_LETTERS = 16
+"""A template with fewer letters of its own, such as `Use {}.`, must not be the frame of an English sentence."""
+_SENTENCE_PART = re.compile(r"(?:\b[a-z]{2,}\b[ ,]+){2}\b[a-z]{2,}\b")
 _AFTER_FULL_WIDTH = re.compile(r"(?<=[，。：；！？）]) +")
 _DEEPEST = 4
 """How often what stands in a hole may have holes itself."""
@@ -33,6 +36,13 @@ class _Template:
     pattern: re.Pattern[str]
     target: str
     quoted: tuple[bool, ...]
+    is_short: bool
+
+    def filled(self, values: Sequence[str]) -> str | None:
+        """Return the translation with its values; None for a short template around English sentences."""
+        if self.is_short and any(_SENTENCE_PART.search(one) for one in values if not one.startswith("jumar ")):
+            return None
+        return self.target.format(*values)
 
 
 class Catalogue:
@@ -71,7 +81,9 @@ class Catalogue:
             match = template.pattern.fullmatch(text)
             if match is not None and (wide or not any(map(_BORDER.search, match.groups()))):
                 pairs = zip(match.groups(), template.quoted, strict=True)
-                return template.target.format(*(one if code else self._hole(one, depth - 1) for one, code in pairs))
+                told = template.filled([one if code else self._hole(one, depth - 1) for one, code in pairs])
+                if told is not None:
+                    return told
         return None
 
     def _hole(self, text: str, depth: int) -> str:
@@ -90,7 +102,8 @@ def _read_template(source: str, target: str) -> _Template:
     parts = source.split(_HOLE)
     quoted = tuple(before[-1:] in _QUOTES and before[-1:] == after[:1] != "" for before, after in pairwise(parts))
     pattern = re.compile("(.*?)".join(map(re.escape, parts)), re.DOTALL)
-    return _Template(pattern, _numbered(target), quoted)
+    is_short = sum(map(str.isalpha, source)) < _FEW_LETTERS
+    return _Template(pattern, _numbered(target), quoted, is_short)
 
 
 def _numbered(target: str) -> str:
