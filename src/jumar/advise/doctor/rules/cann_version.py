@@ -56,8 +56,8 @@ def find(host: Host) -> Outcomes:
         yield not_checked(RULE, reason)
         return
     wanted, file = " or ".join(pair.cann), host.software.cann_file
-    if first_two(cann) in {first_two(one) for one in pair.cann}:
-        return
+    if any(first_two(cann) == first_two(one) and order(cann) >= order(one) for one in pair.cann):
+        return  # the same release, or a later patch or candidate of it
     severity, word = _judged(pair, cann)
     yield RULE.finding(
         f"torch_npu {package.version} was released with CANN {wanted}; here is {cann}, {word}.",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from jumar.advise.doctor.bundle.masking import places
 from jumar.advise.doctor.bundle.masking.names import PUBLIC, Names, Own
@@ -209,7 +209,7 @@ def _users_in(line: str) -> list[str]:
     return [*found, *_found(places.USER_CONTEXTS, "user", line)]
 
 
-def _found(contexts: Sequence[tuple[tuple[str, ...], re.Pattern[str]]], group: str, line: str) -> Iterator[str]:
+def _found(contexts: places.Contexts, group: str, line: str) -> Iterator[str]:
     lower = line.lower()
     for marks, form in contexts:
         if any(mark in lower for mark in marks):

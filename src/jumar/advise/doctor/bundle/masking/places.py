@@ -5,10 +5,11 @@ from __future__ import annotations
 import ipaddress
 import re
 
+Contexts = tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]
 _START = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))"
 """A word begins here, also behind an escaped end of line."""
 _HOST = r"(?P<host>[A-Za-z][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*)"
-HOST_CONTEXTS = tuple(
+HOST_CONTEXTS: Contexts = tuple(
     (marks, re.compile(form, re.IGNORECASE))
     for marks, form in (
         (
@@ -48,7 +49,7 @@ DOMAIN = re.compile(
     rf"|(?<![\w.@/-])(?=[\w.-]*[\d-]){_LABELS}{{2,8}}(?:com|cn|net|org|edu|gov)\b(?![\w(.])"
 )
 HOME = re.compile(r"(?P<head>(?:/home/|/Users/|(?<=[\\/])[Uu]sers[\\/]{1,2}))(?P<user>[^\s/\\:\"'<>,;()\[\]{}|`]+)")
-USER_CONTEXTS = tuple(
+USER_CONTEXTS: Contexts = tuple(
     (marks, re.compile(form, re.IGNORECASE))
     for marks, form in (
         (

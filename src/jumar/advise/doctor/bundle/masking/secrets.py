@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from functools import partial
+from typing import Protocol
 
 SECRET, PRIVATE_KEY = "<secret>", "<private key>"
 
@@ -93,7 +94,7 @@ def mask_secrets(line: str, counts: Counter[str]) -> str:
         lower = line.lower()
         for marks, form, replace in _STEPS:
             if any(mark in lower for mark in marks):
-                line = form.sub(lambda match, replace=replace: replace(match, counts), line)
+                line = form.sub(partial(replace, counts=counts), line)
         line = _FORMS.sub(lambda _: _whole(counts), line)
     return _AWS_40.sub(lambda match: _forty(match, counts), line) if len(line) >= _AWS_LENGTH else line
 
@@ -170,8 +171,12 @@ def _forty(match: re.Match[str], counts: Counter[str]) -> str:
     return _whole(counts) if all(kinds) and text.count("/") <= 2 else text
 
 
+class _Replace(Protocol):
+    def __call__(self, match: re.Match[str], counts: Counter[str]) -> str: ...
+
+
 _NAMED = ("pass", "pwd", "secret", "key", "credential", "token", "cookie", "otp", "session", "signature", "x-amz")
-_STEPS: tuple[tuple[tuple[str, ...], re.Pattern[str], Callable[[re.Match[str], Counter[str]], str]], ...] = (
+_STEPS: tuple[tuple[tuple[str, ...], re.Pattern[str], _Replace], ...] = (
     (("://",), _URL, _login),
     (("authorization", "cookie"), _HEADER, _behind),
     (("bearer", "basic"), _BARE_SCHEME, _behind),
