@@ -216,7 +216,7 @@ def test_the_driver_is_known_from_npu_smi_where_its_file_is_not_in_the_container
 
 def test_releases_are_ordered_as_the_vendor_means_them():
     releases = ["7.0.0", "8.0.RC2", "8.0.RC3", "8.0.0", "8.1.RC1", "8.5.0", "9.0.0"]
-    assert sorted(releases[::-1], key=order) == releases
+    assert sorted([*releases[3:], *releases[:3]], key=order) == releases
     assert order("8.0.RC3.beta1") == order("8.0.RC3")
 
 
