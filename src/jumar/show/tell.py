@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from jumar.base.text.language import chosen, translate
 
-_LINE = re.compile(r"(\s*)(jumar: )?(?:([A-Za-z][\w ]{0,18}?)(  +))?(.*)", re.DOTALL)
+_LINE = re.compile(r"(\s*)(jumar: )?(?:([A-Za-z][\w :.,-]{0,30}?)(  +))?(.*)", re.DOTALL)
 """Indent, the program's name, a label with its column, and the text."""
 _CLOSING = "，。：；！？、）」』”’,.:;!?)"
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"

@@ -22,6 +22,8 @@ _QUOTES = "`'\""
 _FEW_LETTERS = 16
 """A template with fewer letters of its own, such as `Use {}.`, must not be the frame of an English sentence."""
 _SENTENCE_PART = re.compile(r"(?:\b[a-z]{2,}\b[ ,]+){2}\b[a-z]{2,}\b")
+_ENGLISH = re.compile(r"[a-z]+|.*\b[a-z]{2,} [a-z]{2,}.*", re.DOTALL)
+"""What a short template may not begin with: a number, a name or Chinese must stand before `{} rows`."""
 _AFTER_FULL_WIDTH = re.compile(r"(?<=[，。：；！？）]) +")
 _DEEPEST = 4
 """How often what stands in a hole may have holes itself."""
@@ -37,10 +39,13 @@ class _Template:
     target: str
     quoted: tuple[bool, ...]
     is_short: bool
+    begins_with_hole: bool
 
     def filled(self, values: Sequence[str]) -> str | None:
         """Return the translation with its values; None for a short template around English sentences."""
         if self.is_short and any(_SENTENCE_PART.search(one) for one in values if not one.startswith("jumar ")):
+            return None
+        if self.is_short and self.begins_with_hole and _ENGLISH.fullmatch(values[0]):
             return None
         return self.target.format(*values)
 
@@ -74,7 +79,7 @@ class Catalogue:
 
     def _whole(self, text: str, depth: int, *, wide: bool = False) -> str | None:
         """Return the translation of a text as one piece, or None. `wide`: holes may hold whole sentences."""
-        found = self._texts.get(text)
+        found = self._exact(text)
         if found is not None or depth == 0:
             return found
         for template in self._fitting(text):
@@ -85,6 +90,16 @@ class Catalogue:
                 if told is not None:
                     return told
         return None
+
+    def _exact(self, text: str) -> str | None:
+        """Return the translation of a text that has or lacks the full stop of the catalogue's."""
+        found = self._texts.get(text)
+        if found is None and text.endswith("."):
+            found = self._texts.get(text[:-1])
+            return None if found is None else f"{found}。"
+        if found is None and f"{text}." in self._texts:
+            return self._texts[f"{text}."].removesuffix("。")
+        return found
 
     def _hole(self, text: str, depth: int) -> str:
         if not text or _WORD.fullmatch(text):
@@ -103,7 +118,7 @@ def _read_template(source: str, target: str) -> _Template:
     quoted = tuple(before[-1:] in _QUOTES and before[-1:] == after[:1] != "" for before, after in pairwise(parts))
     pattern = re.compile("(.*?)".join(map(re.escape, parts)), re.DOTALL)
     is_short = sum(map(str.isalpha, source)) < _FEW_LETTERS
-    return _Template(pattern, _numbered(target), quoted, is_short)
+    return _Template(pattern, _numbered(target), quoted, is_short, source.startswith(_HOLE))
 
 
 def _numbered(target: str) -> str:
