@@ -11,6 +11,8 @@ from jumar.advise.doctor import diagnose_logs
 from jumar.advise.doctor.entries.codes import RETURN_CODE, return_codes_in
 from jumar.advise.doctor.logs import Incident
 from jumar.advise.doctor.logs.clock import time_in
+from jumar.advise.doctor.logs.lines.judgement import judged
+from jumar.advise.doctor.logs.lines.prefixes import peeled
 
 _CORE = (
     "[rank3]:[W1031 21:35:04.838006795 compiler_depend.ts:57] Warning: EZ9999: Inner Error!",
@@ -56,8 +58,8 @@ def test_a_line_with_a_reason_leads_one_that_only_says_that_something_failed(
     tmp_path: Path, lines: tuple[str, ...], reason: str
 ) -> None:
     """In whatever order they were printed."""
-    assert reason in _first(tmp_path, *lines).finding.message
-    assert reason in _first(tmp_path, *reversed(lines)).finding.message
+    assert reason in _first(tmp_path, *lines).lead.text
+    assert reason in _first(tmp_path, *reversed(lines)).lead.text
 
 
 def test_an_end_by_a_signal_is_a_reason(tmp_path: Path) -> None:
@@ -153,13 +155,13 @@ def test_what_only_a_failure_prints_leads_what_passes_it_on(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "line",
     [
-        '(APIServer pid=1) INFO:     10.0.0.3:4936 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error',
+        '(APIServer pid=1) INFO:     10.0.0.3:4936 - "POST /v1/chat/completions HTTP/1.1" 503 Service Unavailable',
         "Fail to get sq reg virtual addr, deviceId=0, sqId=93.",
         "E20260608 14:45:44.404292 342420 transport.cpp:836] slice with status: 103902",
     ],
 )
 def test_answers_of_servers_and_loggers_of_all_forms_are_errors(tmp_path: Path, line: str) -> None:
-    """A server's 500, the vendor's `Fail to`, glog with a year."""
+    """A server's 503, the vendor's `Fail to`, glog with a year."""
     assert _first(tmp_path, line).lead.is_word_only
 
 
@@ -232,6 +234,7 @@ def test_doctor_names_the_small_result_of_a_call_of_hccl() -> None:
     [
         "  replay      Execute recorded operators again: own error, reference's,",
         "e430e616 jumar doctor --follow: new errors as they come, through rotation and truncation",
+        "fbfdd5b3 Exception groups are read; boxes of tracebacks belong to the exception below them",
     ],
 )
 def test_doctor_is_quiet_about_help_and_titles_of_commits(tmp_path: Path, line: str) -> None:
@@ -245,3 +248,54 @@ def test_doctor_is_quiet_about_help_and_titles_of_commits(tmp_path: Path, line: 
 )
 def test_doctor_hears_an_error_behind_a_name(tmp_path: Path, line: str) -> None:
     assert _first(tmp_path, line).hits[0].line == 1
+
+
+def test_doctor_leads_with_the_lost_connection_rather_than_the_rank_that_the_launcher_ended(tmp_path: Path) -> None:
+    first = _first(
+        tmp_path,
+        "[rank0]: RuntimeError: pair.cc:553] Connection closed by peer [127.0.0.1]:5041.",
+        "E1128 17:20:47.067000 16765 torch/distributed/elastic/multiprocessing/api.py:1002] failed (exitcode: 3) "
+        "local_rank: 1 (pid: 16768) of binary: /opt/venv/bin/python",
+        "Failures:",
+        "  exitcode  : -15 (pid: 16767)  (SIGTERM)",
+        "Root Cause (first observed failure):",
+        "  exitcode  : 3 (pid: 16768)",
+    )
+    assert first.hits[0].line == 1
+
+
+@pytest.mark.parametrize(("line", "weight"), [("exitcode: -9", 3), ("exitcode: -15", 4), ("exitcode  : 3 (pid: 1)", 4)])
+def test_doctor_takes_an_end_by_sigterm_for_no_reason(line: str, weight: int) -> None:
+    found = judged(peeled(line))
+    assert found is not None
+    assert found.weight == weight
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        (
+            "program-reference",
+            ("a.cpp:(.text+0xa): undefined reference to `aclInit'", "collect2: error: ld returned 1"),
+        ),
+        (
+            "program-cmake-package",
+            (
+                "CMake Error at CMakeLists.txt:3 (find_package):",
+                '  By not providing "FindASC.cmake" in CMAKE_MODULE_PATH this project has',
+                '  asked CMake to find a package configuration file provided by "ASC", but',
+            ),
+        ),
+        (
+            "program-hook",
+            (
+                "Error response from daemon: OCI runtime create failed: error running prestart hook #0",
+                "failed to mount src: /usr/local/bin/npu-smi.failed to mount dev.",
+            ),
+        ),
+    ],
+)
+def test_doctor_leads_with_the_entry_of_the_reason(tmp_path: Path, name: str, lines: tuple[str, ...]) -> None:
+    signature = _first(tmp_path, *lines).lead.signature
+    assert signature is not None
+    assert signature.name == name

@@ -19,7 +19,7 @@ CODE = re.compile(
     rf"\b(?i:{_CODE_WORDS})(E[A-Z0-9]\d{{4}})\b|\b(ERR\d{{5}})(?=[\s:;,.\-\])]|$)"
 )
 _NUMBER_WORDS = (
-    r"\b(?:error[ _]?code|err[ _]?code|error[ _]?no|errno|ret(?:urn)?[ _]?(?:code|value|val)|runtime result|"
+    r"\b(?:error(?:, |[ _])?code|err[ _]?code|error[ _]?no|errno|ret(?:urn)?[ _]?(?:code|value|val)|runtime result|"
     r"acl(?:nn)? ?(?:error|ret|status)|(?:cann|acl) failure|(?:rt|acl|drv|hccl|ge)_?ret(?:code)?|ret)\s*(?:\(\w+\)\s*)?"
     r"(?:is\b|was\b|of\b|[:=\[(])*\s*(?:is\b\s*)?[:=\[(]*\s*|"
     r"\b(?:returned|returns?|result|status|rc|err|error|failed)\s*"

@@ -45,7 +45,7 @@ _HELP = re.compile(
     r"In case)\b.*\.$))[A-Z]\w*(?:Error|Exception)\s*:\s*"
     r"(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b|\s{2}.*``|"
     r"(?:\s+[a-z][\w-]{1,24}\s{2,}[A-Z][a-z]+\b|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,12} (?=[A-Za-z]))"
-    r"(?!.*(?i:fail|crash|kill|abort|fatal|exception|timed|\berror\b(?! of\b|,)))(?<!Error)(?<!Errors))"
+    r"(?!.*(?i:fail|crash|kill|abort|fatal|exception:|timed|\berrors?(?::| in | while | when | occur)))(?<!Error)(?<!Errors))"
 )
 """Help of a command, a docstring, and the title of a commit."""
 _OLD = re.compile(r"\b(?:Pending)?Deprecation(?:Warning)?\b|\bFutureWarning\b|\bdeprecated\b")
@@ -89,16 +89,17 @@ _NO_REASON = re.compile(
     r"-- Configuring incomplete\b|(?:g?make|mingw32-make)(?:\[\d+\])?: \*\*\*|"
     r"ninja: build stopped|FAILED: |collect2: error: ld returned\b|Root Cause \(first observed failure\)|"
     r"error: command '?\S+ failed\b|error: subprocess-exited-with-error|× )|"
-    r"\b(?:exit ?code|exitcode|return ?code|returncode|exit status|exited with(?: code)?)\W{0,4}(?:[1-9]|[1-9]\d|"
-    r"1[01]\d|12[0-5])\b|\bHTTP/[\d.]+[\"'] (?:5\d\d|111)\b",
+    r"\b(?:exit ?code|exitcode|return ?code|returncode|exit status|exited with(?: code)?)\W{0,4}(?<!-)(?:[1-9]|[1-9]\d|"
+    r"1[01]\d|12[0-5]|-15|143)\b|\bHTTP/[\d.]+[\"'] (?:5\d\d|111)\b",
     re.IGNORECASE,
 )
 """That something failed whose reason stands in another line."""
 _BY_SIGNAL = re.compile(
-    r"\b(?:exit ?code|exitcode|return ?code|returncode|exit status|exited with(?: code)?)\W{0,4}(?:-[1-9]|1[3-9]\d)\b",
+    r"\b(?:exit ?code|exitcode|return ?code|returncode|exit status|exited with(?: code)?)\W{0,4}(?<!-)"
+    r"(?:-(?!15\b)[1-9]|1(?!43\b)[3-9]\d)\b",
     re.IGNORECASE,
 )
-"""What a launcher says of a process that a signal ended: a reason where none stands above it."""
+"""What a launcher says of a process that a signal ended: a reason where none stands above it; SIGTERM is none."""
 _AROUND = 80
 _MOST_CHARACTERS = 4000
 """A longer line is judged in parts: some expressions take the square of a line's length."""
