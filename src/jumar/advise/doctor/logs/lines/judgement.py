@@ -45,7 +45,8 @@ _HELP = re.compile(
     r"In case)\b.*\.$))[A-Z]\w*(?:Error|Exception)\s*:\s*"
     r"(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b|\s{2}.*``|"
     r"(?:\s+[a-z][\w-]{1,24}\s{2,}[A-Z][a-z]+\b|(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,12} (?=[A-Za-z]))"
-    r"(?!.*(?i:fail|crash|kill|abort|fatal|exception:|timed|\berrors?(?::| in | while | when | occur)))(?<!Error)(?<!Errors))"
+    r"(?!.*(?i:fail|crash|kill|abort|fatal|exception:|timed|\berrors?(?::| in | while | when | occur)))"
+    r"(?<!Error)(?<!Errors))"
 )
 """Help of a command, a docstring, and the title of a commit."""
 _OLD = re.compile(r"\b(?:Pending)?Deprecation(?:Warning)?\b|\bFutureWarning\b|\bdeprecated\b")
