@@ -72,7 +72,7 @@ def test_ordinary_lines_are_not_errors(line):
         ("E10099: [PID: 1] y", ["E10-atc"]),
         ("x ERR02200 DIST call hccl api failed.", ["ERR..200"]),
         ("error code is 507015 and error code:107002", ["acl-aicore-exception", "acl-no-context"]),
-        ("hcclRet[4], ret[507048]", ["acl-wait-timeout"]),
+        ("hcclRet[4], ret[507048]", ["acl-wait-timeout", "hccl-result-internal"]),
     ],
 )
 def test_codes_are_looked_up(line, names):

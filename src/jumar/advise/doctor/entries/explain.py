@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from jumar.advise.doctor.entries.codes import code_names
+from jumar.advise.doctor.entries.codes import code_names, forms_of
 from jumar.advise.doctor.entries.signature import Signature
 from jumar.advise.doctor.entries.table import Table
 
 _CODE = re.compile(r"E[A-Z0-9]\d{4}|ERR\d{5}")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|\d+")
-_NAME = re.compile(r"ACL(?:NN)?_[A-Z0-9_]+|HCCL_E_[A-Z0-9_]+")
+_NAME = re.compile(r"ACL(?:NN)?_[A-Z0-9_]+|HCCL_E_[A-Z0-9_]+|DRV_ERROR_[A-Z0-9_]+")
+_RANGE = "range-"
+"""Entries of all codes of a part that have none of their own are named so."""
 _MOST_NEAR = 6
 _LIKENESS = 0.75
 
@@ -62,7 +64,10 @@ def explain(text: str, table: Table) -> Answer:
 
 
 def _each_once(found: Iterable[Explained]) -> list[Explained]:
-    return list({one.signature.name: one for one in reversed(list(found))}.values())[::-1]
+    first: dict[str, Explained] = {}
+    for one in found:
+        first.setdefault(one.signature.name, one)
+    return list(first.values())
 
 
 def _plain(asked: str) -> str:
@@ -80,12 +85,17 @@ def _named(asked: str, table: Table) -> Iterator[Explained]:
 
 
 def _coded(code: str, table: Table) -> Iterator[Explained]:
-    """Yield every entry whose pattern is of this code, the one that counts first."""
+    """Yield every entry whose pattern is of this code, the one that counts first; of a range only without another."""
     if not (_CODE.fullmatch(code) or _NUMBER.fullmatch(code) or _NAME.fullmatch(code)):
         return
-    for signature in table.signatures:
-        if signature.kind != "message" and re.fullmatch(signature.pattern, code):
-            yield Explained(signature=signature, code=code)
+    forms = tuple(forms_of(code))
+    fitting = [one for one in table.signatures if one.kind != "message" and _fits(one, forms)]
+    own = [one for one in fitting if not one.name.startswith(_RANGE)]
+    yield from (Explained(signature=one, code=code) for one in own or fitting)
+
+
+def _fits(signature: Signature, forms: Sequence[str]) -> bool:
+    return any(re.fullmatch(signature.pattern, form) for form in forms)
 
 
 def _said(asked: str, table: Table) -> Iterator[Explained]:
