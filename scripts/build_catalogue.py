@@ -61,7 +61,23 @@ def said(text: str) -> str:
     return text.partition("  [")[0]
 
 
-OF_CLICK = {"Show this message and exit.", "required", "Usage:"}
+OF_CLICK = {
+    "Error: {}",
+    "Missing argument '{}'.",
+    "Missing command.",
+    "Missing option '{}'.",
+    "No such command '{}'. Did you mean {}?",
+    "No such command '{}'. Try one of {}.",
+    "No such option '{}'.",
+    "No such option '{}'. (Did you mean one of: {}?)",
+    "No such option '{}'. Did you mean '{}'?",
+    "Options of the script follow `--`: {}",
+    "Show this message and exit.",
+    "Try '{}' for help.",
+    "Usage:",
+    "default: {}",
+    "required",
+}
 """Texts that click writes."""
 
 

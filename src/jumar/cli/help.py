@@ -84,7 +84,15 @@ def told(text: str) -> str:
 def translate_help(text: str) -> str:
     """Return an option's help in the user's language; what stands in brackets behind it is click's."""
     said, brackets, rest = text.partition("  [")
+    if rest.startswith("default: ") and rest.endswith("]"):
+        rest = f"{translate(rest[:-1])}]"
     return translate(said) + brackets + rest
+
+
+def write_usage(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
+    """Write the line of usage."""
+    pieces = " ".join(command.collect_usage_pieces(context))
+    formatter.write_usage(context.command_path, pieces, prefix=f"{translate('Usage:')} ")
 
 
 def write_options(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:

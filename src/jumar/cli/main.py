@@ -15,9 +15,9 @@ from typing import Any
 import click
 
 from jumar.base.errors import JumarError, UsageError
-from jumar.base.text.language import translate, use
+from jumar.base.text.language import chosen, translate, use
 from jumar.cli.config import check_top, defaults, read_config
-from jumar.cli.help import has_more, help_all_option, short_text, shows_all, told, write_options
+from jumar.cli.help import has_more, help_all_option, short_text, shows_all, told, write_options, write_usage
 
 COMMANDS = {
     "port": "Take a CUDA training script to the NPU: assess, convert, run, compare, advise.",
@@ -83,6 +83,10 @@ class Command(click.Command):
         finally:
             self.help = whole
 
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the line of usage."""
+        write_usage(self, ctx, formatter)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the usual options, or all."""
         write_options(self, ctx, formatter)
@@ -123,6 +127,24 @@ class Group(click.Group):
 
     command_class = Command
     group_class = type
+
+    def format_usage(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the line of usage."""
+        write_usage(self, ctx, formatter)
+
+    def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write what the group is for."""
+        whole = self.help
+        try:
+            self.help = None if whole is None else told(whole)
+            super().format_help_text(ctx, formatter)
+        finally:
+            self.help = whole
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, then the commands."""
+        write_options(self, ctx, formatter)
+        self.format_commands(ctx, formatter)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -191,7 +213,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code = cli.main(args=arguments, prog_name="jumar", standalone_mode=False)
     except click.ClickException as error:
-        error.show(sys.stderr)
+        _show(error)
         return EXIT_USAGE
     except (click.Abort, KeyboardInterrupt):
         click.echo(translate("Stopped."), err=True)
@@ -202,6 +224,18 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the last line of defence turns a defect into exit code 3
         return _tell(error)
     return code if isinstance(code, int) else EXIT_FINE
+
+
+def _show(error: click.ClickException) -> None:
+    """Print a wrong use as click does: the line of usage, where to read more, and what is wrong."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    if chosen() == "en" or context is None:
+        error.show(sys.stderr)
+        return
+    click.echo(context.get_usage(), err=True)
+    more = translate(f"Try '{context.command_path} --help' for help.")
+    click.echo(f"{more}\n", err=True)
+    click.echo(translate(f"Error: {translate(error.format_message())}"), err=True)
 
 
 def _tell(error: Exception) -> int:

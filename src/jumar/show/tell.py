@@ -11,7 +11,7 @@ from rich.cells import cell_len
 
 from jumar.base.text.language import chosen, translate
 
-_LINE = re.compile(r"(\s*)(jumar: )?(?:([A-Za-z][\w :.,-]{0,30}?)(  +))?(.*)", re.DOTALL)
+_LINE = re.compile(r"(\s*)(jumar: )?(?:([A-Za-z\d][\w :.,-]{0,30}?)(  +))?(.*)", re.DOTALL)
 """Indent, the program's name, a label with its column, and the text."""
 _CLOSING = "，。：；！？、）」』”’,.:;!?)"
 _WIDE = "\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef"
@@ -34,11 +34,9 @@ def _told(line: str) -> str:
     if match is None:
         return line
     indent, name, label, space, said = match.groups("")
-    whole = translate(f"{label}{space}{said}") if label else ""
-    if label and whole == f"{label}{space}{said}":
-        word = translate(label)
-        whole = word + " " * max(len(label) + len(space) - cell_len(word), 1) + translate(said)
-    return indent + name + (whole if label else translate(said))
+    word = translate(label)
+    gap = " " * max(len(label) + len(space) - cell_len(word), 1) if label else ""
+    return f"{indent}{name}{word}{gap}{translate(said)}"
 
 
 def pieces(text: str) -> list[str]:

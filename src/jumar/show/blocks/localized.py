@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from jumar.base.findings import Finding
+from jumar.base.text.digits import Cell
 from jumar.base.text.language import chosen, translate
 from jumar.show.blocks.page import (
     Action,
@@ -68,14 +69,25 @@ def _block(block: Block) -> Any:
         findings = [localized_finding(one) for one in block.findings]
         return replace(block, findings=findings, empty=translate(block.empty), titles=titles)
     if isinstance(block, Table):
-        return replace(block, title=translate(block.title), columns=[_column(one) for one in block.columns])
+        rows = [[_cell(cell, column) for cell, column in zip(row, block.columns, strict=True)] for row in block.rows]
+        columns = [_column(one) for one in block.columns]
+        return replace(block, title=translate(block.title), columns=columns, rows=rows)
     if isinstance(block, KeyValues):
-        items = [(translate(name), value) for name, value in block.items]
+        items = [(translate(name), _value(value)) for name, value in block.items]
         return replace(block, title=translate(block.title), items=items)
     if isinstance(block, Text):
         return replace(block, text="\n\n".join(_all(block.text.split("\n\n"))))
     labels = {name: getattr(block, name, None) for name in _TITLES}
     return replace(block, **{name: translate(text) for name, text in labels.items() if isinstance(text, str)})  # type: ignore[arg-type]
+
+
+def _cell(cell: Cell, column: Column) -> Cell:
+    return cell if column.code else _value(cell)
+
+
+def _value(value: Cell) -> Cell:
+    """Return a value as it is shown: sentences and phrases; one word may be a name."""
+    return translate(value) if isinstance(value, str) and " " in value else value
 
 
 def _column(column: Column) -> Column:

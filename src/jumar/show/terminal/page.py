@@ -12,7 +12,7 @@ from rich.text import Text
 
 from jumar.base.findings import Finding
 from jumar.base.text import counted
-from jumar.base.text.language import translate
+from jumar.base.text.language import colon, translate
 from jumar.show.blocks.localized import localized, localized_finding
 from jumar.show.blocks.page import STATUS_WORDS, Action, FindingList, Page, Section, Status, Verdict
 from jumar.show.terminal.briefs import brief, counts_line, group_lines, size_words
@@ -50,7 +50,7 @@ def print_findings(
     findings = [localized_finding(finding) for finding in findings]
     title, more = translate(title), translate(more)
     sheet = Sheet(console)
-    heading = f"{title}: " if title else ""
+    heading = f"{title}{colon()}" if title else ""
     sheet.add(sheet.hang(Text(), sheet.prose(heading + (counts_line(findings) or translate("nothing found")), "bold")))
     groups = group_by_code(findings)
     num_shown = 0
@@ -62,7 +62,7 @@ def print_findings(
         num_shown += 1
     hidden = [finding for group in groups[num_shown:] for finding in group]
     if hidden:
-        rules = counted(len(groups) - num_shown, "more rule")
+        rules = translate(counted(len(groups) - num_shown, "more rule"))
         text = f"{translate(f'Not shown: {counts_line(hidden)} ({rules}).')} {more}"
         sheet.add(sheet.hang(Text(), sheet.prose(text, QUIET_STYLE)))
     sheet.flush()
@@ -92,7 +92,8 @@ def print_page(page: Page, *, console: Console | None = None, more: str = MORE) 
 
 def _add_verdict(sheet: Sheet, verdict: Verdict) -> None:
     mark, style = _MARKS[verdict.status]
-    lead = Text.assemble((sheet.plain(mark).plain, style), " ", (f"{translate(STATUS_WORDS[verdict.status])}: ", style))
+    word = f"{translate(STATUS_WORDS[verdict.status])}{colon()}"
+    lead = Text.assemble((sheet.plain(mark).plain, style), " ", (word, style))
     headline = sheet.hang(Text("  "), Text.assemble(lead, sheet.prose(verdict.headline, "bold")))
     sheet.add(headline)
     for detail in verdict.details:

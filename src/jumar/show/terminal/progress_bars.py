@@ -87,12 +87,13 @@ class _Lines(Progress):
         for task in self.tasks:
             if task.id not in self._ended and not task.finished:
                 count = f", {_count(task)}" if task.total else ""
-                self._say(f"{task.description}: running{count}, {task.elapsed or 0.0:.0f} s")
+                self._say(f"{translate(task.description)}: running{count}, {task.elapsed or 0.0:.0f} s")
 
     def add_task(self, description: str, *args: Any, **kwargs: Any) -> TaskID:
         task_id = super().add_task(description, *args, **kwargs)
         task = self._tasks[task_id]
-        self._say(f"{description}: {_count(task)}" if task.total else f"{description} …")
+        told = translate(description)
+        self._say(f"{told}: {_count(task)}" if task.total else f"{told} …")
         self._end_if_finished(task_id)
         return task_id
 
@@ -131,7 +132,7 @@ class _Lines(Progress):
         task = self._tasks[task_id]
         joint = " " if how == "done after" else ", "
         count = f"{joint}{_count(task)}" if task.total else ""
-        self._say(f"{task.description}: {how}{count}, {task.elapsed or 0.0:.1f} s")
+        self._say(f"{translate(task.description)}: {how}{count}, {task.elapsed or 0.0:.1f} s")
 
     def _say(self, text: str) -> None:
         self.console.print(translate(text), markup=False, emoji=False, highlight=False, soft_wrap=True)

@@ -6,11 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import click
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from jumar.base.text.language import translate
+from jumar.show.tell import tell
 from jumar.tune.plan.plan import worded
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def make_table(titles: list[str], rows: list[list[str]]) -> Table:
     """Return a table without lines; the column `Key` is never broken."""
     table = Table(box=None, padding=(0, 2, 0, 0))
     for title in titles:
-        table.add_column(title, no_wrap=title == "Key", overflow="fold")
+        table.add_column(translate(title), no_wrap=title == "Key", overflow="fold")
     for row in rows:
         table.add_row(*map(Text, row))
     return table
@@ -35,7 +36,7 @@ def make_table(titles: list[str], rows: list[list[str]]) -> Table:
 
 def print_table(answer: str, table: Table) -> None:
     """Print the answer, and the table where it has rows."""
-    click.echo(answer)
+    tell(answer)
     if table.rows:
         console = Console()
         (console if console.is_terminal else Console(width=PIPE_WIDTH)).print(table)

@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from jumar.base.text.language.choice import chosen, in_language, use
 
-__all__ = ["chosen", "in_language", "translate", "use"]
+__all__ = ["chosen", "colon", "in_language", "translate", "use"]
+
+
+def colon() -> str:
+    """Return what stands between a label and its text."""
+    return ": " if chosen() == "en" else "："
 
 
 def translate(text: str) -> str:

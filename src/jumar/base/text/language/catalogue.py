@@ -12,13 +12,16 @@ from itertools import pairwise
 
 _HOLE = "{}"
 _NUMBERED = re.compile(r"\{(\d*)\}")
-_SENTENCE = re.compile(r"(?<=[.!?:;])(\s+)")
-"""Where a text may be cut into parts that are translated one by one."""
+_SENTENCE = re.compile(r"(?<=[.!?])(\s+)")
+_PART = re.compile(r"(?<=[.!?:;])(\s+)")
+"""Where a text may be cut into parts that are translated one by one: first at sentences, then at what is joined."""
 _BORDER = re.compile(r"[.!?;]\s")
 """What a hole rarely has in it: the end of a sentence."""
 _WORD = re.compile(r"\S+")
 """A hole with one word has a name, a number or a path, which stays; `shape` may be one, too."""
 _QUOTES = "`'\""
+_CHINESE = re.compile(r"[\u4e00-\u9fff]")
+_BETWEEN_CHINESE = re.compile(r"(?<=[\u4e00-\u9fff，。：；）]) (?=[\u4e00-\u9fff（])")
 _FEW_LETTERS = 16
 """A template with fewer letters of its own, such as `Use {}.`, must not be the frame of an English sentence."""
 _SENTENCE_PART = re.compile(r"(?:\b[a-z]{2,}\b[ ,]+){2}\b[a-z]{2,}\b")
@@ -47,7 +50,7 @@ class _Template:
             return None
         if self.is_short and self.begins_with_hole and _ENGLISH.fullmatch(values[0]):
             return None
-        return self.target.format(*values)
+        return _BETWEEN_CHINESE.sub("", self.target.format(*values))
 
 
 class Catalogue:
@@ -71,10 +74,16 @@ class Catalogue:
         whole = self._whole(text, _DEEPEST)
         if whole is not None:
             return whole
-        parts = _SENTENCE.split(text)
-        told = [self._whole(part, _DEEPEST) or part for part in parts]
-        if told == parts:
-            return self._whole(text, _DEEPEST, wide=True) or text
+        told = self._cut(text, _DEEPEST)
+        return self._whole(text, _DEEPEST, wide=True) or text if told == text else told
+
+    def _cut(self, text: str, depth: int) -> str:
+        """Return a text of which each sentence, else each part of it, is translated if it is known."""
+        told = []
+        for sentence in _SENTENCE.split(text):
+            whole = self._whole(sentence, depth)
+            parts = [sentence] if whole is not None else _PART.split(sentence)
+            told += [whole] if whole is not None else [self._whole(part, depth) or part for part in parts]
         return _AFTER_FULL_WIDTH.sub("", "".join(told))
 
     def _whole(self, text: str, depth: int, *, wide: bool = False) -> str | None:
@@ -102,10 +111,9 @@ class Catalogue:
         return found
 
     def _hole(self, text: str, depth: int) -> str:
-        if not text or _WORD.fullmatch(text):
+        if not text or _WORD.fullmatch(text) or _CHINESE.search(text):
             return text
-        parts = [self._whole(part, depth) or part for part in _SENTENCE.split(text)]
-        return self._whole(text, depth) or _AFTER_FULL_WIDTH.sub("", "".join(parts))
+        return self._whole(text, depth) or self._cut(text, depth)
 
     def _fitting(self, text: str) -> Iterator[_Template]:
         """Yield the templates that the text can begin with, those with more letters of their own first."""
