@@ -165,6 +165,8 @@ def test_a_hardware_address_never_remains(numbers, sign, upper):
         "bind 0.0.0.0, netmask 255.255.255.0",
         "at::native::add, c10::Error, std::vector, c10::add",
         "undefined symbol: foo@GLIBCXX_3.4.29, memcpy@@GLIBC_2.14",
+        "x[..., ::2, 1::2], c10::ed2",
+        "the host: nothing is copied; user: the one who asked; owner = found",
         "12:34:56 step 3, 2026-01-01T12:34:56.123",
         "0000:C1:00.0 is the bus",
         "max_tokens=4096, eos_token: </s>, pad_token_id=0, tokens: 1024",
@@ -225,6 +227,7 @@ def test_a_name_that_is_learned_later_is_masked_before_too():
         ("scp: user: Permission denied", "scp: user: Permission denied"),
         ("/home/launch/a.py", "/home/user-1/a.py"),
         ("USER=permission", "USER=user-1"),
+        ("fe80::1 and fd00::2 and 2001:db8::3", "address-1 and address-2 and address-3"),
         ("connect to node-2:29500", "connect to host-1:29500"),
         ("ssh alice@node-2 uptime", "ssh user-1@host-1 uptime"),
         (

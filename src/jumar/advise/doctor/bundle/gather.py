@@ -132,7 +132,8 @@ def ordinary_words() -> frozenset[str]:
     said = " ".join(f"{one.pattern} {one.needle}" for one in signatures)
     words = set(re.findall(r"[A-Za-z0-9_.-]{4,}", said))
     shown = " ".join(one.example for one in signatures)  # names with numbers in it stand for hosts
-    words |= set(re.findall(r"(?<![A-Za-z0-9_.-])[A-Za-z_]{4,}(?![A-Za-z0-9_.-])", shown))
+    shown += " ".join(f"{one.title} {one.cause} {one.action}" for one in signatures)
+    words |= set(re.findall(r"(?<![A-Za-z0-9_.-])[A-Za-z_]{4,}(?![A-Za-z0-9_-])", shown))
     return frozenset(word.lower() for word in words)
 
 

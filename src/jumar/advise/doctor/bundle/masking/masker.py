@@ -19,6 +19,9 @@ _FILE = re.compile(
     r".*\.(?:py|cc|cpp|c|h|hpp|so|o|json|log|txt|ya?ml|sh|pt|onnx|om|md|whl|tar|gz|git|html?)", re.IGNORECASE
 )
 _MOST_KEY_LINES = 200
+_NUMBERED = re.compile(r"\d|-\w")
+"""A name with a number or a hyphen is no word of a language."""
+_HOST_NAME = re.compile(r"host_?name|(?:slurmd_)?nodename|computer_?name|master[_-]?addr", re.IGNORECASE)
 _SIGNS_OF_MAC, _SIGNS_OF_IPV6 = 5, 7
 _DOMAINS = (".local", ".internal", ".lan", ".corp", ".intra", ".svc", ".com", ".cn", ".net", ".org", ".edu", ".gov")
 
@@ -45,12 +48,14 @@ class Masker:
             self._names.learn("user", user)
 
     def learn(self, line: str) -> None:
-        """Remember the names of hosts and users in a line."""
-        for host in _hosts_in(line):
-            if not self._names.is_ordinary(host) and not PUBLIC.fullmatch(host) and not _FILE.fullmatch(host):
+        """Remember the names of hosts and users in a line, where it is certain that they are names."""
+        for host, is_certain in _hosts_in(line):
+            if self._names.is_of_system(host) or PUBLIC.fullmatch(host) or _FILE.fullmatch(host):
+                continue
+            if is_certain or _NUMBERED.search(host):
                 self._names.learn("host", host)
         for user in _users_in(line):
-            if not self._names.is_ordinary(user):
+            if not self._names.is_of_system(user):
                 self._names.learn("user", user)
 
     def begin(self) -> None:
@@ -175,8 +180,8 @@ class Masker:
         return _with(match, "host", self._names.host(host))
 
     def _is_other(self, text: str, name: str) -> bool:
-        """Tell whether a name is none: `user: denied`; behind `=` and `://` each word is one."""
-        is_certain = "=" in text or "://" in text
+        """Tell whether a name is none: `user: denied`. Behind `=` and `://`, and with numbers, each is one."""
+        is_certain = "=" in text or "://" in text or bool(_NUMBERED.search(name))
         return self._names.is_of_system(name) if is_certain else self._names.is_ordinary(name)
 
     def _host_name(self, match: re.Match[str]) -> str:
@@ -198,22 +203,27 @@ def _with(match: re.Match[str], group: str, text: str) -> str:
     return match[0][:start] + text + match[0][end:]
 
 
-def _hosts_in(line: str) -> list[str]:
-    found = list(_found(places.HOST_CONTEXTS, "host", line))
+def _hosts_in(line: str) -> Iterator[tuple[str, bool]]:
+    """Yield the hosts in a line, and whether what stands before each allows nothing else."""
+    for match in _found(places.HOST_CONTEXTS, line):
+        if _is_name(match["host"]):
+            yield match["host"], "=" in match[0] and bool(_HOST_NAME.match(match[0]))
     syslog = places.SYSLOG.match(line)
-    return [host for host in [*found, *([syslog["host"]] if syslog else [])] if _is_name(host)]
+    if syslog and _is_name(syslog["host"]):
+        yield syslog["host"], False
 
 
-def _users_in(line: str) -> list[str]:
-    found = [match["user"] for match in places.HOME.finditer(line)]
-    return [*found, *_found(places.USER_CONTEXTS, "user", line)]
+def _users_in(line: str) -> Iterator[str]:
+    """Yield the users that home folders, `user=` and `uid=` name."""
+    yield from (match["user"] for match in places.HOME.finditer(line))
+    yield from (match["user"] for match in _found(places.USER_CONTEXTS, line) if "=" in match[0] or "@" in match[0])
 
 
-def _found(contexts: places.Contexts, group: str, line: str) -> Iterator[str]:
+def _found(contexts: places.Contexts, line: str) -> Iterator[re.Match[str]]:
     lower = line.lower()
     for marks, form in contexts:
         if any(mark in lower for mark in marks):
-            yield from (match[group] for match in form.finditer(line))
+            yield from form.finditer(line)
 
 
 def _is_name(host: str) -> bool:

@@ -53,8 +53,8 @@ USER_CONTEXTS: Contexts = tuple(
     (marks, re.compile(form, re.IGNORECASE))
     for marks, form in (
         (
-            ("user", "logname", "login", "account", "owner"),
-            rf"{_START}(?:user(?:[_ ]?name)?|logname|login|account|owner)\\?[\"']?\s*[=:]\s*\\?[\"']?"
+            ("user", "logname", "login"),
+            rf"{_START}(?:user(?:[_ ]?name)?|logname|login)\\?[\"']?\s*[=:]\s*\\?[\"']?"
             r"(?P<user>[A-Za-z][\w.-]*)(?![\w(])",
         ),
         (("uid=",), rf"{_START}uid=\d+\((?P<user>[^()\s]+)\)"),
@@ -94,8 +94,11 @@ def is_address(text: str, before: str, after: str) -> bool:
     return not (numbers[0] < _HIGHEST_VERSION and _VERSION_BEFORE.search(before[-40:]))
 
 
+_LEAST_FIRST_GROUP = 3
+
+
 def is_address_6(text: str) -> bool:
-    """Tell whether a text with colons is an IPv6 address of a machine, and no name of C++ (`c10::add`) or time."""
+    """Tell whether a text with colons is an IPv6 address of a machine, and no name of C++ (`c10::add`), time or slice."""
     try:
         parsed = ipaddress.IPv6Address(text.partition("%")[0])
     except ValueError:
@@ -103,4 +106,7 @@ def is_address_6(text: str) -> bool:
     if parsed.is_loopback or parsed.is_unspecified:
         return False
     groups = [group for group in text.partition("%")[0].split(":") if group]
-    return len(groups) > 2 or (any(map(str.isdigit, groups[-1])) and not groups[0].lower().startswith("c10"))
+    if len(groups) > 2:
+        return True
+    is_slice = len(text.partition(":")[0]) < _LEAST_FIRST_GROUP  # x[1::2]; addresses begin as fe80, fd00, 2001
+    return not is_slice and any(map(str.isdigit, groups[-1])) and not groups[0].lower().startswith("c10")

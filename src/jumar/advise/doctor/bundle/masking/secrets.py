@@ -79,6 +79,7 @@ _HARMLESS = re.compile(
     re.IGNORECASE,
 )
 _LEAST_TOKEN = 6
+_LOWER_WORD = re.compile(r"[a-z]+[.,;:]?")
 _PLACE = re.compile(r"(?:/[\w.@+~-]+)+/?|[A-Za-z]:\\\S*")
 _FIRST = re.compile(
     r"(?i:pass|pwd|secret|key|token|cred|session|cookie|otp|auth|bearer|basic|login|signature)|://|A[A-Z]{3}|hf_|gh[a-z]|github_|"
@@ -161,7 +162,7 @@ def _is_worth(name: str, value: str) -> bool:
     last = name.lower()
     if last not in ("token", "tokens", "key"):
         return True
-    return len(value) >= _LEAST_TOKEN and not value.replace(".", "").isdigit()
+    return len(value) >= _LEAST_TOKEN and not value.replace(".", "").isdigit() and not _LOWER_WORD.fullmatch(value)
 
 
 def _forty(match: re.Match[str], counts: Counter[str]) -> str:
