@@ -130,10 +130,10 @@ def ordinary_words() -> frozenset[str]:
     """Return the words of known errors, in lower case: masking one as a name would hide an error."""
     signatures = known_errors().signatures
     said = " ".join(f"{one.pattern} {one.needle}" for one in signatures)
-    words = set(re.findall(r"[A-Za-z0-9_.-]{4,}", said))
+    words = set(re.findall(r"[A-Za-z0-9_.-]{2,}", said))
     shown = " ".join(one.example for one in signatures)  # names with numbers in it stand for hosts
     shown += " ".join(f"{one.title} {one.cause} {one.action}" for one in signatures)
-    words |= set(re.findall(r"(?<![A-Za-z0-9_.-])[A-Za-z_]{4,}(?![A-Za-z0-9_-])", shown))
+    words |= set(re.findall(r"(?<![A-Za-z0-9_.-])[A-Za-z_]{2,}(?![A-Za-z0-9_-])", shown))
     return frozenset(word.lower() for word in words)
 
 

@@ -98,7 +98,7 @@ _LEAST_FIRST_GROUP = 3
 
 
 def is_address_6(text: str) -> bool:
-    """Tell whether a text with colons is an IPv6 address of a machine, and no name of C++ (`c10::add`), time or slice."""
+    """Tell whether a text with colons is an IPv6 address of a machine, and no name of C++ (`c10::add`) or slice."""
     try:
         parsed = ipaddress.IPv6Address(text.partition("%")[0])
     except ValueError:
