@@ -99,7 +99,7 @@ CASES = [
     (
         "an interface that is not there, not the variable in general",
         "[ERROR] HCCL(4711,python):2025-09-24-20:59:48.634.432 [sal.cc:501] [4711][InitGroupStage][EnvConfig]set "
-        "ifname to [abc] by HCCL_SOCKET_IFNAME, but not found in the environment, ifnames in the environment is as follows\n"
+        "ifname to [abc] by HCCL_SOCKET_IFNAME, but not found in the environment\n"
         "EI0001: [PID: 4711] 2025-09-24-20:59:48.100.200 Environment variable [HCCL_SOCKET_IFNAME] is invalid.\n",
         "hccl-interface",
     ),
