@@ -165,6 +165,27 @@ def test_lines_of_an_action_are_taken_where_they_are_plain(action, lines):
     assert [line for line, _ in commands_in(action, with_environ(LAPTOP, SET="1"))] == lines
 
 
+@pytest.mark.parametrize(
+    ("action", "lines"),
+    [
+        (
+            "with much reserved memory set PYTORCH_NPU_ALLOC_CONF=expandable_segments:True; look.",
+            ["export PYTORCH_NPU_ALLOC_CONF=expandable_segments:True"],
+        ),
+        ("Run with ASCEND_LAUNCH_BLOCKING=1.", ["export ASCEND_LAUNCH_BLOCKING=1"]),
+        ("Set A_B=1 and C_D=x, or C_D=y.", ["export A_B=1", "export C_D=x"]),
+        ("docker run -e ASCEND_VISIBLE_DEVICES=0, -DCMAKE_PREFIX_PATH=its", []),
+        ("num_workers=0, batch_size=1, lr=1", []),
+        (
+            "export LD_LIBRARY_PATH=/x/lib64:$LD_LIBRARY_PATH.",
+            ['export LD_LIBRARY_PATH=/x/lib64"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"'],
+        ),
+    ],
+)
+def test_an_entry_of_a_known_error_names_variables_in_any_form(action, lines):
+    assert [line for line, _ in commands_in(action, LAPTOP, loosely=True)] == lines
+
+
 def test_sourcing_both_files_gives_back_the_old_environment(tmp_path):
     host = with_environ(LAPTOP, KEPT="it's", GONE="1")
     findings = [finding("export KEPT=new"), finding("export ADDED='a b'"), finding("unset GONE")]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from jumar.advise.doctor.rank_table import faults_of, is_rank_table
 from jumar.base.findings import Severity
+from jumar.cli.main import main
 
 
 def device(number: int, rank: int, server: int = 0, **more: str) -> dict[str, str]:
@@ -181,6 +182,18 @@ def test_a_table_is_known_by_its_content(tmp_path):
     assert is_rank_table(good)
     assert not is_rank_table(other)
     assert not is_rank_table(tmp_path / "absent.json")
+
+
+def test_the_command_takes_a_table_and_names_each_broken_rule(tmp_path, capsys):
+    file = tmp_path / "hccl.json"
+    file.write_text(changed("server_list.0.device.0.rank_id", "7"))
+    assert main(["doctor", str(file), "--json"]) == 1
+    (finding,) = json.loads(capsys.readouterr().out)["findings"]
+    assert (finding["code"], finding["where"]["path"]) == ("JM835", str(file))
+    assert main(["doctor", str(file)]) == 1
+    assert "The 4 ranks must be 0 to 3; missing: 0." in capsys.readouterr().out
+    file.write_text(json.dumps(table()))
+    assert main(["doctor", str(file)]) == 0
 
 
 JSON = st.recursive(

@@ -19,6 +19,9 @@ _COMMAND = re.compile(
     rf"(?<![\w-])(?:export (?P<set>{_ASSIGNED}(?: {_ASSIGNED})*)|unset (?P<unset>{_NAME}(?: {_NAME})*)(?![\w=])"
     r"|ulimit -(?P<limit>[nus]) (?P<number>\d+)|source (?P<source>/[\w./+-]+/set_env\.sh))"
 )
+_LOOSE = re.compile(r"(?<![\w$/.-])(?<!export )(?<!-e )[A-Z][A-Z0-9]*_[A-Z0-9_]*=(?=[\w./'\"])")
+_OWN_END = re.compile(rf"(?P<name>{_NAME})=(?P<head>[\w./:+-]*):\$\{{?(?P=name)\}}?[.,]?")
+"""A path that is put before the old value: `LD_LIBRARY_PATH=/x:$LD_LIBRARY_PATH`."""
 _PLACEHOLDER = re.compile(
     r"=(?:ADDRESS|DIR|FOLDER|PATH|NAME|[NXYM]|NUMBER|VALUE|PORT|HOST|IP|INTERFACE|FILE|DEVICES?|/(?:path|some|your)\b.*|"
     r".*\.\.\..*|.*….*|<.*>)"
@@ -33,7 +36,8 @@ def variable_changes(host: Host, findings: Sequence[Finding], folder: Path) -> I
     lines: dict[str, str] = {}
     codes: dict[str, None] = {}
     for finding in findings:
-        found = dict(commands_in(finding.action, host))
+        is_of_log = finding.code.startswith("JM85")
+        found = dict(commands_in(finding.action, host, loosely=is_of_log))
         if found:
             codes[finding.code] = None
             lines |= found
@@ -43,13 +47,19 @@ def variable_changes(host: Host, findings: Sequence[Finding], folder: Path) -> I
         yield Variables(path=path, commands=tuple(lines.items()), old=old, code=",".join(codes))
 
 
-def commands_in(action: str, host: Host) -> Iterator[tuple[str, str]]:
+def commands_in(action: str, host: Host, *, loosely: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the lines that an action asks for, each with the line that takes it back.
 
-    Only the first alternative counts: "unset A; set B" gives `unset A`.
+    Of alternatives ("export A=1, or export A=2") the first counts. `loosely` takes `run with A_B=1` as
+    `export A_B=1`, as entries of known errors say it.
     """
-    first = re.split(r"\bor\b (?=export|unset|ulimit|source)", action)[0]
-    for match in _COMMAND.finditer(first):
+    first = re.split(r"\bor\b (?=export|unset|ulimit|source|[A-Z][A-Z0-9]*_[A-Z0-9_]*=)", action)[0]
+    if loosely:
+        first = _LOOSE.sub(r"export \g<0>", first)
+    for match in _OWN_END.finditer(first):
+        name, head = match["name"], shlex.quote(match["head"])
+        yield f'export {name}={head}"${{{name}:+:${name}}}"', _back(name, host)
+    for match in _COMMAND.finditer(_OWN_END.sub("", first)):
         if match["set"]:
             for word in (one.rstrip(".,") for one in shlex.split(match["set"])):  # a sentence goes on or ends
                 if "=" in word and not _PLACEHOLDER.fullmatch(word[word.index("=") :]):
