@@ -157,7 +157,7 @@ def test_what_only_a_failure_prints_leads_what_passes_it_on(tmp_path: Path) -> N
     [
         '(APIServer pid=1) INFO:     10.0.0.3:4936 - "POST /v1/chat/completions HTTP/1.1" 503 Service Unavailable',
         "Fail to get sq reg virtual addr, deviceId=0, sqId=93.",
-        "E20260608 14:45:44.404292 342420 transport.cpp:836] slice with status: 103902",
+        "E20260608 14:45:44.404292 342420 transport.cpp:836] slice with status: 123902",
     ],
 )
 def test_answers_of_servers_and_loggers_of_all_forms_are_errors(tmp_path: Path, line: str) -> None:
@@ -284,6 +284,30 @@ def test_doctor_takes_an_end_by_sigterm_for_no_reason(line: str, weight: int) ->
                 "CMake Error at CMakeLists.txt:3 (find_package):",
                 '  By not providing "FindASC.cmake" in CMAKE_MODULE_PATH this project has',
                 '  asked CMake to find a package configuration file provided by "ASC", but',
+            ),
+        ),
+        (
+            "program-hivm",
+            (
+                "///------------------[ERROR][Triton][BEG]------------------",
+                "[ConvertLinalgRToBinary] encounters error:",
+                'loc("/tmp/a/kernel.ttadapter.mlir":1:1): error: Failed to run BiShengHIR pipeline',
+            ),
+        ),
+        (
+            "triton-target",
+            (
+                "triton.compiler.errors.MLIRCompilationError: ",
+                "///------------------[ERROR][Triton][BEG]------------------",
+                "bishengir-compile: for the --target option: Cannot find option named 'Ascend910B4-1'!",
+                "[2026-01-04 01:51:58] Received sigquit from a child process. It usually means the child failed.",
+            ),
+        ),
+        (
+            "program-ray-actor",
+            (
+                "ray.train.base_trainer.TrainingFailedError: The Ray Train run failed.",
+                "    The actor is dead because its worker process has died. Worker exit type: SYSTEM_ERROR",
             ),
         ),
         (

@@ -36,9 +36,10 @@ _LISTING = re.compile(
     r"|\s*[*-]?\s*(?:fix|feat|chore|docs|perf|refactor|test)(?:\(\w+\))?: |"
     r"\W{0,3}(?:Found \d+ )?(?:labels?|vocab(?:ulary)?|class(?:es| names)?|tokens?|prompt|question|sentence|caption|"
     r"generated|[QA])\b[^:=]{0,20}[:=] |"
-    r"\s*#+\s+[A-Za-z][a-z]|\s+\*\s+[A-Za-z]|\++ (?:echo|export|set|cd|if|\[)\b|\s*\.\. \w+::|\s*:\w+(?: \w+)?:)"
+    r"\s*#+\s+[A-Za-z][a-z]|\s+\*\s+[A-Za-z]|\++ (?:echo|export|set|cd|if|\[)\b|/{3}-+\[ERROR\]|"
+    r"\s*\.\. \w+::|\s*:\w+(?: \w+)?:)"
 )
-"""Source code, a comment, or a command that a shell repeats."""
+"""Source code, a comment, a rule between sections, or a command that a shell repeats."""
 _HELP = re.compile(
     r"^(?:\s*(?:-{1,2}[a-zA-Z][\w-]*(?:[ ,=\[]|$)|usage:|options?:$|:?(?:Raises|raises|Throws|throws)\b|@throws\b)|"
     r"(?:\s{2,}(?=.*(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b)|(?=.*: (?:If|When|Raised|"
@@ -86,7 +87,8 @@ _NOTHING = re.compile(
 )
 _VENDOR = re.compile(r"^\[[A-Z]+\]\s?[A-Z][A-Z0-9_]*\(\d")
 _NO_REASON = re.compile(
-    r"^(?:Traceback \(most recent call|ray\.exceptions\.RayTaskError\b|terminate called\b|"
+    r"^(?:Traceback \(most recent call|ray\.(?:exceptions\.RayTaskError|train\.[\w.]*TrainingFailedError)\b|"
+    r"terminate called\b|"
     r"-- Configuring incomplete\b|(?:g?make|mingw32-make)(?:\[\d+\])?: \*\*\*|"
     r"ninja: build stopped|FAILED: |collect2: error: ld returned\b|Root Cause \(first observed failure\)|"
     r"error: command '?\S+ failed\b|error: subprocess-exited-with-error|× )|"
