@@ -249,6 +249,20 @@ def test_a_lock_that_is_young_or_held_stays(tmp_path):
     assert [change.path for change in changes if isinstance(change, Move)] == [old]
 
 
+def test_what_a_process_has_open_stays(tmp_path):
+    cache, lock = tmp_path / "atc_data/kernel_cache", tmp_path / ".cache/torch_extensions/lock"
+    for path in (cache / "a.o", lock):
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+        os.utime(path, (0, 0))
+    host = with_environ(LAPTOP, HOME=str(tmp_path))
+    asked = [finding("Delete the kernel cache."), finding("Remove the lock file.")]
+    for path, one in zip((cache / "a.o", lock), asked, strict=True):
+        with path.open():
+            assert propose(host, [one], folder=tmp_path, now=NOW).changes == ()
+        assert len(propose(host, [one], folder=tmp_path, now=NOW).changes) == 1
+
+
 def test_what_cannot_be_undone_is_left_with_a_reason(tmp_path):
     host = replace(NPU_SERVER, volumes=(Volume(path="/", purpose="temporary files", total_bytes=GIB, free_bytes=1),))
     proposal = propose(host, examine(host).findings, folder=tmp_path)

@@ -23,10 +23,13 @@ _ABOUT_LOCK = re.compile(r"\block files?\b|\.lock\b|torch_extensions|stale lock"
 def stale_changes(host: Host, findings: Sequence[Finding], now: datetime) -> Iterator[Change]:
     """Yield what findings of a log ask to move aside: caches and locks are never touched without one."""
     mark = f".jumar-aside-{now:%Y%m%d-%H%M%S}"
+    in_use = frozenset(open_files())
     for finding in findings:
         said = f"{finding.message} {finding.action}"
         if _ABOUT_CACHE.search(said):
             for folder in kernel_caches(host):
+                if any(path.is_relative_to(folder.resolve()) for path in in_use):
+                    continue  # a run is using it
                 aside = folder.with_name(folder.name + mark)
                 title = f"Move the kernel cache {folder} aside"
                 yield Move(title=title, code=finding.code, path=folder, aside=aside)
@@ -34,6 +37,8 @@ def stale_changes(host: Host, findings: Sequence[Finding], now: datetime) -> Ite
     for finding in findings:
         if _ABOUT_LOCK.search(f"{finding.message} {finding.action}"):
             for lock in stale_locks(host, now):
+                if lock.resolve() in in_use:
+                    continue  # PyTorch holds such a lock by keeping it open
                 title = f"Move the stale lock {lock} aside"
                 yield Move(title=title, code=finding.code, path=lock, aside=lock.with_name(lock.name + mark))
             return
@@ -79,3 +84,12 @@ def _is_held(path: Path) -> bool:
         return not try_lock(handle)
     finally:
         os.close(handle)
+
+
+def open_files(proc: Path = Path("/proc")) -> Iterator[Path]:
+    """Yield the files that processes have open, as far as this user may see them."""
+    for folder in proc.glob("[0-9]*/fd"):
+        try:
+            yield from (entry.readlink() for entry in folder.iterdir())
+        except OSError:  # another user's, or gone
+            continue
