@@ -186,6 +186,8 @@ def test_each_result_of_hccl_is_known(number):
     [
         "throughput result: 100000 tokens",
         "result: 200000 samples, 500000 tokens",
+        "eval result: 107015 samples, status: 200001",
+        "INFO step 7 result=107015",
         "saved 1000 rows, ret 1000",
         "HBM ECC single bit count: 0, ECC enabled",
         "FORCE STOP = 0",

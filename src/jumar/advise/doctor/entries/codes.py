@@ -18,16 +18,23 @@ CODE = re.compile(
     r"\b(E[A-Z0-9]\d{4}):(?=\s|$)|\w\((E[A-Z0-9]\d{4})\)(?=:|\s|\.|,|$)|\[(E[A-Z]\d{4})\]|"
     rf"\b(?i:{_CODE_WORDS})(E[A-Z0-9]\d{{4}})\b|\b(ERR\d{{5}})(?=[\s:;,.\-\])]|$)"
 )
+_BEFORE_NUMBER = r"\s*(?:is\b\s*|[:=\[(]\s*|,\s*(?:ret|code)\s*[:=]?\s*|with (?:code |error )?)"
 _NUMBER_WORDS = (
     r"\b(?:error(?:, |[ _])?code|err[ _]?code|error[ _]?no|errno|ret(?:urn)?[ _]?(?:code|value|val)|runtime result|"
     r"acl(?:nn)? ?(?:error|ret|status)|(?:cann|acl) failure|(?:rt|acl|drv|hccl|ge)_?ret(?:code)?|ret)\s*(?:\(\w+\)\s*)?"
     r"(?:is\b|was\b|of\b|[:=\[(])*\s*(?:is\b\s*)?[:=\[(]*\s*|"
-    r"\b(?:returned|returns?|result|status|rc|err|error|failed)\s*"
-    r"(?:is\b\s*|[:=\[(]\s*|,\s*(?:ret|code)\s*[:=]?\s*|with (?:code |error )?)"
+    rf"\b(?:err|error|failed){_BEFORE_NUMBER}"
 )
+_WEAK_WORDS = r"\b(?:returned|returns?|result|status|rc)"
 _END = r"\b(?![.:]?\d)"
 _NUMBER = rf"(-?\b(?:[01][xX][0-9a-fA-F]{{4,16}}|\d{{6}}|\d{{9,10}})){_END}"
 RETURN_CODE = re.compile(f"(?:{_NUMBER_WORDS}){_NUMBER}", re.IGNORECASE)
+_RESULT = re.compile(f"(?:{_WEAK_WORDS}{_BEFORE_NUMBER}){_NUMBER}", re.IGNORECASE)
+_VENDOR = re.compile(
+    r"(?i:fail|error|exception|runtime|launch|driver|npu|hccl|ascend|\bacl|\bcann\b|\bge\b)|\brt[A-Z]|\b(?:hal|drv)[A-Z]|PID:"
+)
+"""A round number after "result" or "status" is a return code only in a line with one of these: it may be a count."""
+_NO_COUNT = ("507", "561", "0x")
 _AFTER_FUNCTION = re.compile(
     r"\b(?:acl\w+|hccl\w+|rt[A-Z]\w+|drv\w+)\b[^;]{0,80}?\b(?:ret|return(?:ed)?|failed|result)\b\D{0,12}(\d{6})" + _END
 )
@@ -60,6 +67,9 @@ def return_codes_in(line: str) -> list[str]:
     """Return the return codes that `line` reports, as printed, each once; a small number of HCCL by its name."""
     found = [match for match in NAME.findall(line) if match not in _NO_ERROR]
     found += RETURN_CODE.findall(line)
+    results = _RESULT.findall(line)
+    if results:
+        found += results if _VENDOR.search(line) else [one for one in results if one.lower().startswith(_NO_COUNT)]
     found += _AFTER_FUNCTION.findall(line)
     found += [name for number in _HCCL_NUMBER.findall(line) if (name := hccl_name(int(number)))]
     return list(dict.fromkeys(found))
@@ -93,7 +103,7 @@ def may_hold_code(form: str) -> bool:
 
 def may_hold_return_code(form: str) -> bool:
     """Tell whether a line can hold a return code of which only the form is known: each of its digits is 1."""
-    return any(pattern.search(form) for pattern in (NAME, RETURN_CODE, _AFTER_FUNCTION, _HCCL_NUMBER))
+    return any(pattern.search(form) for pattern in (NAME, RETURN_CODE, _RESULT, _AFTER_FUNCTION, _HCCL_NUMBER))
 
 
 @functools.cache
