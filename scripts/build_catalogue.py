@@ -62,7 +62,8 @@ def said(text: str) -> str:
 
 
 OF_CLICK = {
-    "Error: {}",
+    "(Did you mean one of: {}?)",
+    "Error:",
     "Missing argument '{}'.",
     "Missing command.",
     "Missing option '{}'.",
@@ -74,7 +75,7 @@ OF_CLICK = {
     "Options of the script follow `--`: {}",
     "Show this message and exit.",
     "Try '{}' for help.",
-    "Usage:",
+    "Usage",
     "default: {}",
     "required",
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from jumar.base.text.language import translate
+from jumar.base.text.language import colon, translate
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 _EXAMPLE = "Example:"
@@ -92,7 +92,7 @@ def translate_help(text: str) -> str:
 def write_usage(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:
     """Write the line of usage."""
     pieces = " ".join(command.collect_usage_pieces(context))
-    formatter.write_usage(context.command_path, pieces, prefix=f"{translate('Usage:')} ")
+    formatter.write_usage(context.command_path, pieces, prefix=f"{translate('Usage')}{colon()}")
 
 
 def write_options(command: click.Command, context: click.Context, formatter: click.HelpFormatter) -> None:

@@ -235,7 +235,7 @@ def _show(error: click.ClickException) -> None:
     click.echo(context.get_usage(), err=True)
     more = translate(f"Try '{context.command_path} --help' for help.")
     click.echo(f"{more}\n", err=True)
-    click.echo(translate(f"Error: {translate(error.format_message())}"), err=True)
+    click.echo(f"{translate('Error:')}{translate(error.format_message())}", err=True)
 
 
 def _tell(error: Exception) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +15,14 @@ from jumar.show.blocks.page import (
     Column,
     FindingList,
     KeyValues,
+    LineChart,
     Page,
     Section,
     Table,
     Text,
     Verdict,
 )
+from jumar.show.blocks.pictures import Questions
 
 _TITLES = ("title", "x_label", "y_label", "note", "rows", "columns")
 """Fields of other blocks that people read as sentences or labels."""
@@ -64,21 +66,55 @@ def _action(action: Action) -> Action:
 
 
 def _block(block: Block) -> Any:
-    if isinstance(block, FindingList):
-        titles = {code: translate(title) for code, title in block.titles.items()}
-        findings = [localized_finding(one) for one in block.findings]
-        return replace(block, findings=findings, empty=translate(block.empty), titles=titles)
-    if isinstance(block, Table):
-        rows = [[_cell(cell, column) for cell, column in zip(row, block.columns, strict=True)] for row in block.rows]
-        columns = [_column(one) for one in block.columns]
-        return replace(block, title=translate(block.title), columns=columns, rows=rows)
-    if isinstance(block, KeyValues):
-        items = [(translate(name), _value(value)) for name, value in block.items]
-        return replace(block, title=translate(block.title), items=items)
-    if isinstance(block, Text):
-        return replace(block, text="\n\n".join(_all(block.text.split("\n\n"))))
-    labels = {name: getattr(block, name, None) for name in _TITLES}
-    return replace(block, **{name: translate(text) for name, text in labels.items() if isinstance(text, str)})  # type: ignore[arg-type]
+    known = _OWN.get(type(block))
+    return replace(block, **_texts(block, _TITLES)) if known is None else known(block)  # type: ignore[type-var]
+
+
+def _findings(block: FindingList) -> FindingList:
+    titles = {code: translate(title) for code, title in block.titles.items()}
+    findings = [localized_finding(one) for one in block.findings]
+    return replace(block, findings=findings, empty=translate(block.empty), titles=titles)
+
+
+def _table(block: Table) -> Table:
+    rows = [[_cell(cell, column) for cell, column in zip(row, block.columns, strict=True)] for row in block.rows]
+    columns = [_column(one) for one in block.columns]
+    return replace(block, title=translate(block.title), columns=columns, rows=rows)
+
+
+def _key_values(block: KeyValues) -> KeyValues:
+    items = [(translate(name), _value(value)) for name, value in block.items]
+    return replace(block, title=translate(block.title), items=items)
+
+
+def _text(block: Text) -> Text:
+    return replace(block, text="\n\n".join(_all(block.text.split("\n\n"))))
+
+
+def _questions(block: Questions) -> Questions:
+    asked = [replace(one, **_texts(one, ("question", "answer", "evidence"))) for one in block.questions]  # type: ignore[arg-type]
+    return replace(block, questions=asked, **_texts(block, ("title",)))  # type: ignore[arg-type]
+
+
+def _line_chart(block: LineChart) -> LineChart:
+    series = [replace(one, name=translate(one.name)) for one in block.series]
+    return replace(block, series=series, **_texts(block, _TITLES))  # type: ignore[arg-type]
+
+
+_OWN: dict[type[Any], Callable[[Any], Any]] = {
+    FindingList: _findings,
+    Table: _table,
+    KeyValues: _key_values,
+    Text: _text,
+    Questions: _questions,
+    LineChart: _line_chart,
+}
+
+
+def _texts(block: Any, names: Sequence[str]) -> dict[str, str]:
+    """Return those of the fields that are texts, as they are shown."""
+    values = {name: getattr(block, name, None) for name in names}
+    return {name: translate(text) for name, text in values.items() if isinstance(text, str)}
 
 
 def _cell(cell: Cell, column: Column) -> Cell:

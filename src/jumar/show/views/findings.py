@@ -9,6 +9,7 @@ from typing import Any
 
 from jumar.base.findings import Finding, Json, Severity
 from jumar.base.text.digits import Cell, cell_text, number_text
+from jumar.base.text.language import translate
 from jumar.show.blocks.documents import plain
 from jumar.show.blocks.page import Column, FindingList, Table
 from jumar.show.views.diffs import DiffLine, edit_lines
@@ -154,14 +155,14 @@ def _rest(findings: Sequence[Finding]) -> Table:
 
 
 def _evidence(name: str, value: Json) -> Evidence:
-    label = readable_name(name)
+    label = translate(readable_name(name))
     if _is_table(value):
         items: list[dict[str, Any]] = value  # type: ignore[assignment]  # _is_table has looked
         columns = list(dict.fromkeys(key for item in items for key in item))
         rows = [[(_text(item.get(key)), _is_number(item.get(key))) for key in columns] for item in items[:_MOST_ITEMS]]
         return Evidence(
             name=label,
-            columns=[readable_name(column) for column in columns],
+            columns=[translate(readable_name(column)) for column in columns],
             rows=rows,
             num_hidden=max(0, len(items) - _MOST_ITEMS),
         )
@@ -181,7 +182,7 @@ def _is_table(value: Json) -> bool:
 
 def _text(value: Json) -> str:
     if isinstance(value, list) and not any(isinstance(item, list | dict) for item in value):
-        return ", ".join(_text(item) for item in value) or "none"
+        return ", ".join(_text(item) for item in value) or translate("none")
     if isinstance(value, dict):
         return ", ".join(f"{readable_name(name)} {_text(item) or '–'}" for name, item in value.items()) or "none"
     if isinstance(value, list):

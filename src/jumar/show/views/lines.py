@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from jumar.base.text.digits import Cell, number_text
+from jumar.base.text.language import translate
 from jumar.show.blocks.documents import plain
 from jumar.show.blocks.page import Column, LineChart, Series, Table
 from jumar.show.views.axis import Axis, linear_axis, log_axis
@@ -115,10 +116,10 @@ def summary(series: Series) -> str:
 def _summary(series: Series) -> str:
     values = [y for y in series.y if y is not None]
     if not values:
-        return "no values"
+        return translate("no values")
     if len(values) == 1:
-        return f"{number_text(values[0])} at one point"
-    return f"{number_text(values[0])} → {number_text(values[-1])} over {len(values):,} points"
+        return translate(f"{number_text(values[0])} at one point")
+    return translate(f"{number_text(values[0])} → {number_text(values[-1])} over {len(values):,} points")
 
 
 def _sorted_series(series: Series) -> Series:

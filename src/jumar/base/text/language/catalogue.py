@@ -12,7 +12,7 @@ from itertools import pairwise
 
 _HOLE = "{}"
 _NUMBERED = re.compile(r"\{(\d*)\}")
-_SENTENCE = re.compile(r"(?<=[.!?])(\s+)")
+_SENTENCE = re.compile(r"((?<=[.!?])\s+|(?<=[.!?]\))\s+)")
 _PART = re.compile(r"(?<=[.!?:;])(\s+)")
 """Where a text may be cut into parts that are translated one by one: first at sentences, then at what is joined."""
 _BORDER = re.compile(r"[.!?;]\s")
@@ -25,7 +25,7 @@ _BETWEEN_CHINESE = re.compile(r"(?<=[\u4e00-\u9fff，。：；）]) (?=[\u4e00-\
 _FEW_LETTERS = 16
 """A template with fewer letters of its own, such as `Use {}.`, must not be the frame of an English sentence."""
 _SENTENCE_PART = re.compile(r"(?:\b[a-z]{2,}\b[ ,]+){2}\b[a-z]{2,}\b")
-_ENGLISH = re.compile(r"[a-z]+|.*\b[a-z]{2,} [a-z]{2,}.*", re.DOTALL)
+_ENGLISH = re.compile(r"[a-z]+,?|.*\b[a-z]{2,},? [a-z]{2,}.*", re.DOTALL)
 """What a short template may not begin with: a number, a name or Chinese must stand before `{} rows`."""
 _AFTER_FULL_WIDTH = re.compile(r"(?<=[，。：；！？）]) +")
 _DEEPEST = 4
@@ -79,7 +79,7 @@ class Catalogue:
 
     def _cut(self, text: str, depth: int) -> str:
         """Return a text of which each sentence, else each part of it, is translated if it is known."""
-        told = []
+        told: list[str] = []
         for sentence in _SENTENCE.split(text):
             whole = self._whole(sentence, depth)
             parts = [sentence] if whole is not None else _PART.split(sentence)
