@@ -234,10 +234,13 @@ def test_doctor_names_the_small_result_of_a_call_of_hccl() -> None:
     [
         "  replay      Execute recorded operators again: own error, reference's,",
         "e430e616 jumar doctor --follow: new errors as they come, through rotation and truncation",
+        "ii  libcom-err2:amd64    1.47.0-2    amd64    common error description library",
+        "# HELP http_requests_failed_total Number of http requests failed total",
+        "tests/test_a.py::test_a_missing_module[No module named 'torch_npu'-torch-npu-missing] PASSED [ 21%]",
         "fbfdd5b3 Exception groups are read; boxes of tracebacks belong to the exception below them",
     ],
 )
-def test_doctor_is_quiet_about_help_and_titles_of_commits(tmp_path: Path, line: str) -> None:
+def test_doctor_is_quiet_about_help_lists_and_tests_that_passed(tmp_path: Path, line: str) -> None:
     path = tmp_path / "train.log"
     path.write_text(f"{line}\n")
     assert diagnose_logs([path]).first is None

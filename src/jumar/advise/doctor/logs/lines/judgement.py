@@ -36,10 +36,11 @@ _LISTING = re.compile(
     r"|\s*[*-]?\s*(?:fix|feat|chore|docs|perf|refactor|test)(?:\(\w+\))?: |"
     r"\W{0,3}(?:Found \d+ )?(?:labels?|vocab(?:ulary)?|class(?:es| names)?|tokens?|prompt|question|sentence|caption|"
     r"generated|[QA])\b[^:=]{0,20}[:=] |"
-    r"\s*#+\s+[A-Za-z][a-z]|\s+\*\s+[A-Za-z]|\++ (?:echo|export|set|cd|if|\[)\b|/{3}-+\[ERROR\]|"
+    r"\s*#+\s+[A-Za-z][a-z]|\s+\*\s+[A-Za-z]|\++ (?:echo|export|set|cd|if|\[)\b|/{3}-+\[ERROR\]|# (?:HELP|TYPE) \w|"
+    r"[a-z]{2}\s{1,3}[a-z0-9][\w.+:-]*\s+\d\S*\s+(?:all|amd64|arm64|aarch64|noarch)\s|"
     r"\s*\.\. \w+::|\s*:\w+(?: \w+)?:)"
 )
-"""Source code, a comment, a rule between sections, or a command that a shell repeats."""
+"""Source code, a comment, a rule between sections, lists of packages or counters, or a command of a shell."""
 _HELP = re.compile(
     r"^(?:\s*(?:-{1,2}[a-zA-Z][\w-]*(?:[ ,=\[]|$)|usage:|options?:$|:?(?:Raises|raises|Throws|throws)\b|@throws\b)|"
     r"(?:\s{2,}(?=.*(?:[Ii]f|[Ww]hen|[Rr]aised|[Ii]n case)\b)|(?=.*: (?:If|When|Raised|"

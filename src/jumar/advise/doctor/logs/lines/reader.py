@@ -16,6 +16,8 @@ _PLOG = re.compile(r"^\[(?:ERROR|CRITICAL)\]\s?([A-Z][A-Z0-9_]*)\(\d+")
 _NUMBER = re.compile(r"\d+")
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-f]{12,}\b")
 _KEY_CHARACTERS = 300
+_PASSED = re.compile(r"::.* (?:PASSED|SKIPPED|XFAIL|XPASS)\b.{0,200}\[\s*\d{1,3}%\]\s*$")
+"""A test that passed, as pytest tells it: its name may quote any error."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +52,8 @@ class LineReader:
 
     def read(self, number: int, line: str, searcher: Searcher | None, *, words: bool = True) -> Iterator[Found]:
         """Yield what line `number` holds; each known error once. `words`: words that name an error count."""
+        if line.rstrip().endswith("%]") and _PASSED.search(line):
+            return
         said = peeled(line)
         matches = list(searcher.search(said.line)) if searcher else []
         if not matches and searcher and said.text != said.line:  # a pattern may begin where the message begins
