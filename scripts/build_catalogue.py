@@ -12,6 +12,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timezone
 from itertools import pairwise
 from pathlib import Path
 
@@ -175,6 +176,8 @@ def build(language: str) -> bytes:
     folder = LOCALES / language / "LC_MESSAGES"
     with (folder / "jumar.po").open("rb") as file:
         catalogue = read_po(file)
+    # NOTE: where the file names no dates, babel writes the minute of the build, and no two builds are the same.
+    catalogue.creation_date = catalogue.revision_date = datetime(2026, 1, 1, tzinfo=timezone.utc)
     out = io.BytesIO()
     write_mo(out, catalogue)
     return out.getvalue()

@@ -67,7 +67,7 @@ def _action(action: Action) -> Action:
 
 def _block(block: Block) -> Any:
     known = _OWN.get(type(block))
-    return replace(block, **_texts(block, _TITLES)) if known is None else known(block)  # type: ignore[type-var]
+    return replace(block, **_texts(block, _TITLES)) if known is None else known(block)  # type: ignore[arg-type]
 
 
 def _findings(block: FindingList) -> FindingList:
@@ -93,7 +93,7 @@ def _text(block: Text) -> Text:
 
 def _questions(block: Questions) -> Questions:
     asked = [replace(one, **_texts(one, ("question", "answer", "evidence"))) for one in block.questions]  # type: ignore[arg-type]
-    return replace(block, questions=asked, **_texts(block, ("title",)))  # type: ignore[arg-type]
+    return replace(block, questions=asked, **_texts(block, ("title",)))
 
 
 def _line_chart(block: LineChart) -> LineChart:
